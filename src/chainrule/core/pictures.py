@@ -1,0 +1,105 @@
+"""Pictures as data: what to show, not how to draw it.
+
+A model describes its pictures with these few records; the report draws them as SVG and PNG, the studio as live
+plots. A model therefore needs no plotting library, and every picture in the project looks the same. Arrays are
+NumPy arrays on the host.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one horizontal axis: `series` maps a label to (x, y), or to (x, y, low, high) for a band."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    series: Mapping[str, tuple[np.ndarray, ...]]
+    log_x: bool = False
+    log_y: bool = False
+    marks: Sequence[tuple[float, str]] = ()
+    """Vertical marks: (x, label)."""
+    diagonal: bool = False
+    """Draw the line y = x, for reliability curves."""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One or more groups of bars over named positions."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    positions: Sequence[str]
+    series: Mapping[str, np.ndarray]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """A matrix in colour, rows downwards; `numbers` writes each entry."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    values: np.ndarray
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    numbers: bool = False
+    diverging: bool = False
+    """Colour around zero instead of from low to high."""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Images:
+    """A sheet of small images in [0, 1], shape (count, height, width, channels), each with an optional label."""
+
+    name: str
+    title: str
+    images: np.ndarray
+    labels: Sequence[str] = ()
+    columns: int = 10
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points in the plane by group, over an optional field (a function on a regular grid) and optional arrows."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    groups: Mapping[str, np.ndarray]
+    field: np.ndarray | None = None
+    """Values on a grid over `extent`, first axis upwards."""
+    extent: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 1.0)
+    """Left, right, bottom, top."""
+    arrows: tuple[np.ndarray, np.ndarray] | None = None
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text and numbers under named columns."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int]] = field(default_factory=tuple)
+    caption: str = ""
+
+
+Picture: TypeAlias = Lines | Bars | Heatmap | Images | Scatter | Table
+
+__all__ = ["Bars", "Heatmap", "Images", "Lines", "Picture", "Scatter", "Table"]

@@ -1,0 +1,128 @@
+"""Arithmetic on PyTrees of arrays, and names for their leaves.
+
+Sums, scalings and inner products treat a whole tree as one vector. Leaves that are not inexact arrays (integers,
+functions, `None`) are left out of norms and inner products.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.types import Array, Scalar, Tree
+
+
+def add(a: Tree, b: Tree) -> Tree:
+    """Leaf by leaf sum."""
+    return jax.tree.map(jnp.add, a, b)
+
+
+def subtract(a: Tree, b: Tree) -> Tree:
+    """Leaf by leaf difference."""
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def scale(factor: float | Array, a: Tree) -> Tree:
+    """Every leaf times a factor."""
+    return jax.tree.map(lambda leaf: factor * leaf, a)
+
+
+def dot(a: Tree, b: Tree) -> Scalar:
+    """Inner product of two trees seen as vectors.
+
+    >>> float(dot({"w": jnp.ones(3)}, {"w": 2 * jnp.ones(3)}))
+    6.0
+    """
+    products = jax.tree.map(lambda x, y: jnp.vdot(x, y), _inexact(a), _inexact(b))
+    return jnp.asarray(sum(jax.tree.leaves(products), start=jnp.zeros(())))
+
+
+def norm(a: Tree) -> Scalar:
+    """Euclidean norm of a tree seen as one vector.
+
+    >>> float(norm([jnp.array([3.0]), jnp.array([4.0])]))
+    5.0
+    """
+    squares = [jnp.sum(jnp.square(jnp.abs(leaf))) for leaf in jax.tree.leaves(_inexact(a))]
+    return jnp.sqrt(sum(squares, start=jnp.zeros(())))
+
+
+def size(a: Tree) -> int:
+    """Number of array entries.
+
+    >>> size({"w": jnp.ones((3, 4)), "b": jnp.ones(4)})
+    16
+    """
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(eqx.filter(a, eqx.is_array_like)))
+
+
+def nbytes(a: Tree) -> int:
+    """Bytes of all arrays; also for the shape structs of an abstract evaluation."""
+    return sum(
+        int(np.prod(leaf.shape)) * _itemsize(leaf.dtype) for leaf in jax.tree.leaves(a) if hasattr(leaf, "dtype")
+    )
+
+
+def cast(a: Tree, dtype: Any) -> Tree:
+    """Floating leaves in another floating type; everything else as it is."""
+    return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, a)
+
+
+def names(a: Tree) -> list[str]:
+    """A dotted name for every array leaf, in flattening order.
+
+    >>> names({"layers": [{"weight": jnp.ones(2)}, {"weight": jnp.ones(2)}]})
+    ['layers.0.weight', 'layers.1.weight']
+    """
+    return [name for name, _ in named_leaves(a)]
+
+
+def named_leaves(a: Tree) -> list[tuple[str, Any]]:
+    """Array leaves with their dotted names, in flattening order."""
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(a, eqx.is_array_like))
+    return [(".".join(_step(part) for part in path) or "value", leaf) for path, leaf in leaves]
+
+
+def first_nonfinite(a: Tree) -> str | None:
+    """The name of the first leaf that holds a NaN or an infinity, if any.
+
+    >>> first_nonfinite({"a": jnp.ones(2), "b": jnp.array([1.0, jnp.nan])})
+    'b'
+    """
+    for name, leaf in named_leaves(_inexact(a)):
+        if not bool(jnp.isfinite(leaf).all()):
+            return name
+    return None
+
+
+def _inexact(a: Tree) -> Tree:
+    return eqx.filter(a, eqx.is_inexact_array_like)
+
+
+def _itemsize(dtype: Any) -> int:
+    # Extended types (random keys) know their size through their own attribute.
+    return int(dtype.itemsize)
+
+
+def _step(part: Any) -> str:
+    for attribute in ("name", "key", "idx"):
+        if hasattr(part, attribute):
+            return str(getattr(part, attribute))
+    return str(part)
+
+
+__all__ = [
+    "add",
+    "cast",
+    "dot",
+    "first_nonfinite",
+    "named_leaves",
+    "names",
+    "nbytes",
+    "norm",
+    "scale",
+    "size",
+    "subtract",
+]

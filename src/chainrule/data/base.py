@@ -1,0 +1,257 @@
+"""What data are once they are loaded: a schema, three splits, and the way back to the original units.
+
+Arrays are kept raw (bytes of an image file, symbol numbers of a text) in memory or in a memory map; `Split.gather`
+turns a set of example numbers into a scaled `Batch`, with NumPy on the host or inside a compiled step, so small data
+can live on the device in their compact form.
+"""
+
+import abc
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, final
+
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+
+Kind: TypeAlias = Literal["image", "text", "table", "points", "sequence"]
+Target: TypeAlias = Literal["class", "value", "none"]
+
+
+class Batch(NamedTuple):
+    """Examples `x` with a leading batch axis and, where the data have them, targets `y`."""
+
+    x: Any
+    y: Any = None
+
+
+@final
+@dataclass(frozen=True)
+class Schema:
+    """The shape and meaning of one example; all a model needs to know in order to be built."""
+
+    kind: Kind
+    shape: tuple[int, ...]
+    """Shape of one `x` without the batch axis; images are (height, width, channels)."""
+    target: Target = "none"
+    target_shape: tuple[int, ...] = ()
+    classes: tuple[str, ...] = ()
+    """Class names; `y` holds their positions."""
+    symbols: tuple[str, ...] = ()
+    """Text: the vocabulary; `x` holds positions in it."""
+    columns: tuple[str, ...] = ()
+    """Tables: the names of the features."""
+    levels: int = 0
+    """How many equally spaced values the raw numbers can take (256 for 8-bit images); 0 for continuous data."""
+
+    @property
+    def dimensions(self) -> int:
+        """Number of entries of one example.
+
+        >>> Schema("image", (8, 8, 1)).dimensions
+        64
+        """
+        return int(np.prod(self.shape))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a run folder."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Schema":
+        """The schema written by `to_json`.
+
+        >>> schema = Schema("points", (2,), target="class", classes=("a", "b"))
+        >>> Schema.from_json(schema.to_json()) == schema
+        True
+        """
+        return cls(**{k: tuple(v) if isinstance(v, list | tuple) else v for k, v in values.items()})
+
+
+@final
+@dataclass(frozen=True)
+class Scaling:
+    """The map from raw values to what a model sees, `x = (raw - shift) * factor`, and its inverse.
+
+    `shift` and `factor` are single numbers or arrays of one example's shape. Densities change by
+    `log p(raw) = log p(x) + log_volume`.
+
+    >>> pixels = Scaling(shift=0.0, factor=1 / 255)
+    >>> pixels.apply(np.array([[0, 255]], dtype=np.uint8)).tolist()
+    [[0.0, 1.0]]
+    >>> pixels.inverse(np.array([[0.0, 1.0]])).tolist()
+    [[0.0, 255.0]]
+    """
+
+    shift: float | np.ndarray = 0.0
+    factor: float | np.ndarray = 1.0
+
+    def apply(self, raw: Any) -> Any:
+        """Raw values (NumPy or JAX, leading batch axis) to model units, in the default floating type."""
+        return (raw - self._like(self.shift, raw)) * self._like(self.factor, raw)
+
+    def inverse(self, x: Any) -> Any:
+        """Model units back to raw values (not rounded)."""
+        return x / self._like(self.factor, x) + self._like(self.shift, x)
+
+    def log_volume(self, dimensions: int) -> float:
+        """Logarithm of the volume element |dx/draw| of one example with that many entries."""
+        logs = np.log(np.abs(np.asarray(self.factor, dtype=np.float64)))
+        return float(logs.sum() if logs.ndim else logs * dimensions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a run folder."""
+        return {"shift": np.asarray(self.shift).tolist(), "factor": np.asarray(self.factor).tolist()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
+        """The scaling written by `to_json`."""
+        parts = {k: np.asarray(v, dtype=np.float64) if isinstance(v, list) else float(v) for k, v in values.items()}
+        return cls(**parts)
+
+    @staticmethod
+    def _like(value: float | np.ndarray, reference: Any) -> Any:
+        # float32 keeps integer images from being promoted to float64 on the host; a float64 input stays float64.
+        dtype = np.float64 if reference.dtype == np.float64 else np.float32
+        array = np.asarray(value, dtype=dtype)
+        return array.reshape((1,) * (reference.ndim - array.ndim) + array.shape)
+
+
+class Split(abc.ABC):
+    """One part of the data (training, validation or test): raw arrays and the rule that cuts examples out of them."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """Number of examples."""
+
+    @abc.abstractmethod
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """The scaled examples with these numbers, from `self.arrays` or from a copy of it on a device."""
+
+    def batch(self, index: Any) -> Batch:
+        """The scaled examples with these numbers, on the host."""
+        return self.gather(self.arrays, np.asarray(index))
+
+    @property
+    def x(self) -> Any:
+        """All examples, scaled."""
+        return self.batch(np.arange(len(self))).x
+
+    @property
+    def y(self) -> Any:
+        """All targets, or `None`."""
+        return self.batch(np.arange(len(self))).y
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the raw arrays."""
+        return sum(int(a.nbytes) for a in self.arrays.values())
+
+
+@final
+@dataclass(frozen=True)
+class Rows(Split):
+    """Examples along the first axis of `arrays["x"]`, targets (if any) along that of `arrays["y"]`."""
+
+    arrays: Mapping[str, np.ndarray]
+    scaling: Scaling = field(default_factory=Scaling)
+    target_scaling: Scaling | None = None
+    """Given for numeric targets; class numbers are not scaled."""
+
+    def __len__(self) -> int:
+        return len(self.arrays["x"])
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Rows by number."""
+        y = arrays["y"][index] if "y" in arrays else None
+        if y is not None and self.target_scaling is not None:
+            y = self.target_scaling.apply(y)
+        return Batch(self.scaling.apply(arrays["x"][index]), y)
+
+
+@final
+@dataclass(frozen=True)
+class Windows(Split):
+    """Consecutive windows of `length` symbols cut from one long `arrays["symbols"]`; a shorter rest is left out."""
+
+    arrays: Mapping[str, np.ndarray]
+    length: int
+
+    def __len__(self) -> int:
+        return len(self.arrays["symbols"]) // self.length
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Windows by number, as int32."""
+        positions = index[:, None] * self.length + np.arange(self.length)[None, :]
+        return Batch(arrays["symbols"][positions].astype(np.int32))
+
+
+@final
+@dataclass(frozen=True)
+class Data:
+    """Loaded data: three splits of one source under one schema."""
+
+    name: str
+    schema: Schema
+    train: Split
+    val: Split
+    test: Split
+    scaling: Scaling
+    target_scaling: Scaling | None
+    hash: str
+    """SHA-256 of the raw contents and the schema: two data objects with the same hash hold the same numbers."""
+    source: Mapping[str, Any]
+    """What `load` was called with, fully resolved, so that a run can be repeated."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Files or rows left out, each with its reason."""
+
+    def split(self, name: str) -> Split:
+        """A split by its name."""
+        splits = {"train": self.train, "val": self.val, "test": self.test}
+        if name not in splits:
+            raise ArgumentError(f'split={name!r}: split must be "train", "val" or "test"')
+        return splits[name]
+
+    def inverse(self, x: Any) -> np.ndarray:
+        """Examples in model units back in the original units; data with levels are rounded to them and clipped."""
+        raw = np.asarray(self.scaling.inverse(np.asarray(x)))
+        if self.schema.levels:
+            raw = np.clip(np.rint(raw), 0, self.schema.levels - 1)
+        return raw
+
+    def bits_per_dim(self, log_prob: Any) -> Any:
+        """Log densities in model units (nats per example) as bits per dimension of the original data.
+
+        For data with levels the density is that of the uniformly dequantised values, whose negative logarithm bounds
+        the discrete code length from above.
+        """
+        dimensions = self.schema.dimensions
+        return -(np.asarray(log_prob) + self.scaling.log_volume(dimensions)) / (dimensions * np.log(2.0))
+
+    def describe(self) -> str:
+        """One line for people: kind, size, classes, split."""
+        sizes = [len(self.train), len(self.val), len(self.test)]
+        total = max(sum(sizes), 1)
+        shape = "×".join(str(n) for n in self.schema.shape)
+        what = {
+            "image": f"{total:,} images of {shape}",
+            "text": f"{sum(len(s.arrays['symbols']) for s in (self.train, self.val, self.test)):,} characters, "
+            f"{len(self.schema.symbols)} symbols"
+            if self.schema.kind == "text"
+            else "",
+            "table": f"{total:,} rows of {shape} columns",
+            "points": f"{total:,} points in {shape} dimensions",
+            "sequence": f"{total:,} sequences of {shape}",
+        }[self.schema.kind]
+        classes = f", {len(self.schema.classes)} classes" if self.schema.classes else ""
+        shares = " / ".join(f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True))
+        return f"{what}{classes}, {shares}"
+
+    def renamed(self, name: str) -> "Data":
+        """The same data under another name."""
+        return replace(self, name=name)
+
+
+__all__ = ["Batch", "Data", "Kind", "Rows", "Scaling", "Schema", "Split", "Target", "Windows"]

@@ -1,0 +1,129 @@
+"""Models by family, and the table of their names.
+
+A model is a folder `models/<family>/<name>/` that holds a `card.md` and, in its `__init__.py`, an `entry`. The folder
+is the registration: names come from the tree, nothing has to be listed anywhere else, and a model's code is imported
+only when it is asked for.
+"""
+
+import functools
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.data.base import Data, Schema
+from chainrule.models import base
+from chainrule.models.base import Config, Entry, Model
+
+_HERE = Path(__file__).parent
+
+
+@functools.cache
+def _folders() -> dict[str, Path]:
+    return {card.parent.name.replace("_", "-"): card.parent for card in sorted(_HERE.glob("*/*/card.md"))}
+
+
+def names() -> list[str]:
+    """Every registered model.
+
+    >>> "mlp" in names()
+    True
+    """
+    return list(_folders())
+
+
+def entry(name: str) -> Entry:
+    """The registry entry of a model.
+
+    >>> entry("mpl")
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: unknown model 'mpl' (did you mean 'mlp'?)
+           list them: chainrule models ls
+    """
+    folder = _folders().get(name)
+    if folder is None:
+        raise ArgumentError(f"unknown model {name!r}{suggest(name, names())}", remedy="list them: chainrule models ls")
+    module = importlib.import_module(f"{__name__}.{folder.parent.name}.{folder.name}")
+    found: Entry = module.entry
+    return found
+
+
+def card(name: str) -> str:
+    """The model card, Markdown."""
+    entry(name)
+    return (_folders()[name] / "card.md").read_text(encoding="utf-8")
+
+
+def family(name: str) -> str:
+    """The family (folder) a model belongs to.
+
+    >>> family("mlp")
+    'supervised'
+    """
+    entry(name)
+    return _folders()[name].parent.name
+
+
+def configure(name: str, **settings: Any) -> Config:
+    """The validated settings of a model.
+
+    >>> configure("mlp", depht=2)
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: unknown setting 'depht' (did you mean 'depth'?)
+           settings of mlp: chainrule models show mlp
+    """
+    schema = entry(name).config
+    try:
+        return schema(**settings)
+    except pydantic.ValidationError as error:
+        raise explain(error, list(schema.model_fields), f"settings of {name}: chainrule models show {name}") from None
+
+
+def explain(error: pydantic.ValidationError, known: list[str], remedy: str) -> ArgumentError:
+    """A validation error in one plain sentence, with the closest known setting for a misspelt one."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return ArgumentError(f"unknown setting {where!r}{suggest(where, known)}", remedy=remedy)
+    return ArgumentError(f"{where}={first['input']!r}: {_sentence(first['msg'])}", remedy=remedy)
+
+
+def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Model:
+    """A freshly initialised model sized for the data.
+
+    >>> import chainrule as cr
+    >>> model = build("mlp", cr.data.load("moons"), width=16, depth=2)
+    """
+    found = entry(name)
+    schema = data.schema if isinstance(data, Data) else data
+    fits(found, schema)
+    return found.build(configure(name, **config), schema, random.key(seed, "init"))
+
+
+def fits(found: Entry, schema: Schema) -> None:
+    """Raise unless the model can be trained on data of this schema."""
+    if schema.kind not in found.kinds or schema.target not in found.targets:
+        wanted = f"{' or '.join(found.kinds)} data with target {' or '.join(found.targets)}"
+        raise CapabilityError(
+            f"{found.name} needs {wanted}; these are {schema.kind} data with target {schema.target}",
+            remedy="models that fit your data: chainrule models ls",
+        )
+
+
+def entry_of(model: Model) -> Entry | None:
+    """The registry entry a model was built from; `None` for a class of the user's own."""
+    config = getattr(model, "config", None)
+    parts = type(config).__module__.split(".")
+    if not isinstance(config, Config) or parts[:2] != ["chainrule", "models"]:
+        return None
+    return entry(parts[3].replace("_", "-"))
+
+
+def _sentence(message: str) -> str:
+    return message[0].lower() + message[1:]
+
+
+__all__ = ["base", "build", "card", "configure", "entry", "entry_of", "explain", "family", "fits", "names"]

@@ -1,0 +1,176 @@
+"""The protocol every model follows.
+
+A model is a PyTree of arrays with a differentiable `loss`. Whatever else it can do is a capability: a small abstract
+class with one or two methods. Training, scoring, sampling, reports and comparisons ask `isinstance(model, CanSample)`
+and never what a model is called. All methods take a leading batch axis; data come scaled, in the units of the data
+source, which knows the way back.
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar, final
+
+import equinox as eqx
+import pydantic
+
+from chainrule.core.pictures import Picture
+from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.data.base import Batch, Data, Kind, Schema, Target
+
+Metrics = Mapping[str, Array]
+
+
+class Model(eqx.Module):
+    """Something that can be trained: arrays and a loss."""
+
+    @abc.abstractmethod
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Mean loss over the batch, and named scalars (means over the batch) worth watching."""
+
+
+class CanSample(Model):
+    """Draws new examples."""
+
+    @abc.abstractmethod
+    def sample(self, key: Key, n: int, **options: Any) -> Array:
+        """`n` new examples, in model units. `condition` is the option for class-conditional models."""
+
+
+class HasLogProb(Model):
+    """Knows the density of an example exactly."""
+
+    @abc.abstractmethod
+    def log_prob(self, x: Array) -> Float[Array, " batch"]:
+        """Natural logarithm of the density (or probability) of each example, in model units."""
+
+
+class HasBound(Model):
+    """Knows a lower bound of the log-density."""
+
+    @abc.abstractmethod
+    def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
+        """A lower bound of `log p(x)` for each example in nats (one-sample estimate)."""
+
+
+class CanEncode(Model):
+    """Maps examples to codes."""
+
+    @abc.abstractmethod
+    def encode(self, x: Array) -> Array:
+        """A code for each example."""
+
+
+class CanDecode(Model):
+    """Maps codes to examples."""
+
+    @abc.abstractmethod
+    def decode(self, z: Array) -> Array:
+        """An example for each code, in model units."""
+
+
+class CanPredict(Model):
+    """Predicts targets."""
+
+    @abc.abstractmethod
+    def predict(self, x: Array) -> Array:
+        """Class probabilities (batch, classes), or values in model units (batch, *target_shape)."""
+
+
+class HasState(Model):
+    """Carries arrays that training moves by rule instead of by gradient, such as running averages."""
+
+    @abc.abstractmethod
+    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+        """The loss, its metrics, and the same model with its state moved on by this batch."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """The loss alone."""
+        loss, metrics, _ = self.loss_and_state(batch, key)
+        return loss, metrics
+
+
+M = TypeVar("M", bound=Model)
+
+
+@final
+@dataclass(frozen=True)
+class Part(Generic[M]):
+    """One player of a model: the arrays it owns, what it minimises, and how often it moves.
+
+    A step lets every part move in order; each has its own optimiser. A generator that moves once for five moves of
+    its critic is `Part("critic", ..., repeat=5)` and `Part("generator", ...)`.
+    """
+
+    name: str
+    where: Callable[[M], Tree]
+    """The sub-tree this part owns, e.g. `lambda model: model.critic`."""
+    loss: Callable[[M, Batch, Key], tuple[Scalar, Metrics]]
+    repeat: int = 1
+    """Moves per step, each on a fresh batch."""
+    every: int = 1
+    """Moves only in steps divisible by this."""
+
+
+class HasParts(Model):
+    """Is trained by several players with losses of their own."""
+
+    @abc.abstractmethod
+    def parts(self) -> Sequence[Part[Any]]:
+        """The players, in the order in which they move."""
+
+
+class HasPictures(Model):
+    """Offers pictures of its own beyond those its capabilities give."""
+
+    @abc.abstractmethod
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Pictures of the trained model on its data."""
+
+
+class Config(pydantic.BaseModel):
+    """Settings of a model: one schema for Python, the command line and the studio."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """What the rest of the project knows about a model before building it."""
+
+    name: str
+    summary: str
+    """One line."""
+    config: type[Config]
+    build: Callable[[Any, Schema, Key], Model]
+    """From (config, schema of the data, key) to a model with a static field `config`."""
+    kinds: Sequence[Kind]
+    targets: Sequence[Target]
+    """Data the model can be trained on."""
+    data: str
+    """Data it is trained on when none are named."""
+    toy: Mapping[str, Any]
+    """Settings small enough for tests on `toy_data`."""
+    toy_data: str
+    citation: str
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings that suit this model, where they differ from the general defaults."""
+
+
+__all__ = [
+    "CanDecode",
+    "CanEncode",
+    "CanPredict",
+    "CanSample",
+    "Config",
+    "Entry",
+    "HasBound",
+    "HasLogProb",
+    "HasParts",
+    "HasPictures",
+    "HasState",
+    "Metrics",
+    "Model",
+    "Part",
+]
