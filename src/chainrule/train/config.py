@@ -1,0 +1,95 @@
+"""Settings of a training run: one schema for Python, the command line and the run folder."""
+
+from typing import Any, Literal
+
+import pydantic
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError
+from chainrule.models import explain
+
+
+class _Settings(pydantic.BaseModel):
+    """Common behaviour: frozen, no unknown names, defaults checked like given values."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Optimizer(_Settings):
+    """How parameters move. `decay` acts on matrices only and apart from the gradient (as in AdamW)."""
+
+    name: str = Field("adamw", description="sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lion or muon")
+    lr: float = Field(1e-3, gt=0, description="peak learning rate")
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum, nesterov: share of the old velocity that is kept")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="adam, adamw, lion: decay of the two averages")
+    eps: float = Field(1e-8, gt=0, description="adagrad, rmsprop, adam, adamw: added to the root")
+    decay: float = Field(0.0, ge=0, description="weight decay, on matrices only")
+    clip: float | None = Field(None, gt=0, description="largest global norm of the gradient")
+    clip_value: float | None = Field(None, gt=0, description="largest absolute value of a gradient entry")
+
+
+class Schedule(_Settings):
+    """How the learning rate moves over the run, as a factor of the peak."""
+
+    name: str = Field("cosine", description="constant, cosine, 1cycle, step, exponential, linear or plateau")
+    warmup: int = Field(0, ge=0, description="steps of linear warm-up from zero")
+    floor: float = Field(0.0, ge=0, le=1, description="cosine, linear, exponential: final factor")
+    every: int = Field(1000, ge=1, description="step: steps between drops")
+    gamma: float = Field(0.1, gt=0, le=1, description="step: factor of a drop")
+
+
+class Stopping(_Settings):
+    """Early stopping on the validation loss."""
+
+    patience: int = Field(0, ge=0, description="evaluations without improvement before stopping; 0 = never")
+    min_delta: float = Field(0.0, ge=0, description="smallest fall that counts as improvement")
+
+
+class TrainConfig(_Settings):
+    """Everything about a run that is neither model nor data."""
+
+    steps: int | None = Field(None, ge=1, description="number of steps; or give epochs")
+    epochs: float | None = Field(None, gt=0, description="passes over the training data; or give steps")
+    batch: int = Field(64, ge=1, description="examples per step")
+    shuffle: bool = Field(True, description="a fresh order of the examples in every epoch")
+    seed: int = Field(0, ge=0, description="decides initial weights, batches and noise")
+    optimizer: Optimizer = Field(default_factory=Optimizer)
+    parts: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="optimiser settings of single parts, e.g. parts.critic.lr=1e-4"
+    )
+    schedule: Schedule = Field(default_factory=Schedule)
+    accumulate: int = Field(1, ge=1, description="micro-batches per step; gradients are averaged")
+    ema: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights used for evaluation; 0 = none")
+    precision: Literal["float32", "bfloat16"] = Field("float32", description="type of the computation; state is float32")
+    stopping: Stopping = Field(default_factory=Stopping)
+    log_every: int = Field(50, ge=1, description="steps between two lines of training metrics")
+    eval_every: int = Field(200, ge=1, description="steps between two evaluations on the validation split")
+    save_every: int = Field(200, ge=1, description="steps between two checkpoints")
+    keep: int = Field(2, ge=1, description="newest checkpoints kept beside the best one")
+    rollbacks: int = Field(0, ge=0, description="times a run that diverged may go back to its last checkpoint at half the rate")
+    minutes: float | None = Field(None, gt=0, description="wall-clock limit; the run is saved and can be resumed")
+
+    @classmethod
+    def parse(cls, **settings: Any) -> "TrainConfig":
+        """Validated settings.
+
+        >>> TrainConfig.parse(epoch=3)
+        Traceback (most recent call last):
+        chainrule.core.errors.ArgumentError: unknown setting 'epoch' (did you mean 'epochs'?)
+               training settings: chainrule train --help
+        """
+        try:
+            return cls(**settings)
+        except pydantic.ValidationError as error:
+            raise explain(error, list(cls.model_fields), "training settings: chainrule train --help") from None
+
+    def total_steps(self, steps_per_epoch: float) -> int:
+        """Length of the run in steps."""
+        if self.steps is not None and self.epochs is not None:
+            raise ArgumentError(f"steps={self.steps} and epochs={self.epochs}: give one of the two")
+        if self.epochs is not None:
+            return max(1, round(self.epochs * steps_per_epoch))
+        return self.steps or 1000
+
+
+__all__ = ["Optimizer", "Schedule", "Stopping", "TrainConfig"]

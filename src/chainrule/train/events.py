@@ -1,0 +1,89 @@
+"""What a run tells the outside world while it works.
+
+The loop calls one function with these records; the command line prints them, tests collect them, and nobody has to
+subclass anything. A listener must not block: it is called between two compiled calls.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run folder exists and training is about to be compiled."""
+
+    run: str
+    path: str
+    data: str
+    """One line about the data."""
+    model: str
+    """One line about the model."""
+    device: str
+    seed: int
+    step: int
+    """0, or the step a resumed run goes on from."""
+    total: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The training step is compiled."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Numbers worth showing; `metrics` holds the latest of each, e.g. loss, accuracy, lr, grad_norm, val_loss."""
+
+    step: int
+    total: int
+    metrics: Mapping[str, float]
+    examples_per_second: float
+    seconds_left: float
+    saved: int | None
+    """Step of the newest checkpoint."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One line was added to metrics.jsonl."""
+
+    step: int
+    split: str
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint is on disk, complete and verified."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Training ended: `status` is "done" or "interrupted"."""
+
+    run: str
+    path: str
+    status: str
+    step: int
+    best: Mapping[str, float]
+    """Best validation loss and the step it was reached at; empty without validation."""
+    seconds: float
+    reason: str
+    """Why it ended when it did, e.g. "all steps done", "no improvement for 5 evaluations", "interrupted"."""
+
+
+Event: TypeAlias = Started | Compiled | Progress | Logged | Saved | Finished
+Listener: TypeAlias = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """The listener that hears nothing."""
+    del event
+
+
+__all__ = ["Compiled", "Event", "Finished", "Listener", "Logged", "Progress", "Saved", "Started", "silent"]
