@@ -105,7 +105,8 @@ class Part(Generic[M]):
     name: str
     where: Callable[[M], Tree]
     """The sub-tree this part owns, e.g. `lambda model: model.critic`."""
-    loss: Callable[[M, Batch, Key], tuple[Scalar, Metrics]]
+    loss: Callable[[M, Batch, Key], tuple[Scalar, Metrics, M]]
+    """What it minimises: the loss, its metrics, and the model with its state moved on (as it came, without any)."""
     repeat: int = 1
     """Moves per step, each on a fresh batch."""
     every: int = 1
@@ -118,6 +119,15 @@ class HasParts(Model):
     @abc.abstractmethod
     def parts(self) -> Sequence[Part[Any]]:
         """The players, in the order in which they move."""
+
+
+def parts_of(model: Model) -> Sequence[Part[Any]]:
+    """The players of any model; one that minimises a single loss is its own only player."""
+    if isinstance(model, HasParts):
+        return model.parts()
+    if isinstance(model, HasState):
+        return [Part("model", lambda model: model, lambda model, batch, key: model.loss_and_state(batch, key))]
+    return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
 
 
 class HasPictures(Model):
@@ -173,4 +183,5 @@ __all__ = [
     "Metrics",
     "Model",
     "Part",
+    "parts_of",
 ]

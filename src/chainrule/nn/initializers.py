@@ -1,0 +1,72 @@
+"""Initial weights: variance by the number of inputs and outputs, times a gain on the standard deviation.
+
+Weights have shape (..., inputs, outputs); leading axes are a convolution's kernel and count towards both fans.
+"""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.registry import Registry
+from chainrule.core.types import Array, Key
+
+Initializer = Callable[[Key, tuple[int, ...], float], Array]
+"""(key, shape, gain) -> weights."""
+
+initializers: Registry[Initializer] = Registry("initializer")
+
+
+def fans(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Numbers of inputs and outputs that one entry of the result and one of the argument see.
+
+    >>> fans((3, 3, 16, 32))
+    (144, 288)
+    """
+    kernel = math.prod(shape[:-2])
+    return kernel * shape[-2], kernel * shape[-1]
+
+
+@initializers.register("he")
+def he(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """Normal with variance gain²/fan_in (gain √2 for ReLU; He et al., 2015)."""
+    return gain / math.sqrt(fans(shape)[0]) * jax.random.normal(key, shape)
+
+
+@initializers.register("xavier")
+def xavier(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """Uniform with variance gain²·2/(fan_in + fan_out) (Glorot and Bengio, 2010)."""
+    limit = gain * math.sqrt(6 / sum(fans(shape)))
+    return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
+
+
+@initializers.register("lecun")
+def lecun(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """Normal with variance 1/fan_in, whatever the gain (LeCun et al., 1998)."""
+    del gain
+    return jax.random.normal(key, shape) / math.sqrt(fans(shape)[0])
+
+
+@initializers.register("orthogonal")
+def orthogonal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """A random orthogonal matrix times the gain (Saxe et al., 2014)."""
+    return gain * jax.nn.initializers.orthogonal()(key, shape)
+
+
+@initializers.register("zero")
+def zero(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """All zeros."""
+    del key, gain
+    return jnp.zeros(shape)
+
+
+@initializers.register("torch")
+def torch(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """Uniform within ±1/√fan_in, PyTorch's default for linear layers, whatever the gain."""
+    del gain
+    limit = 1 / math.sqrt(fans(shape)[0])
+    return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
+
+
+__all__ = ["Initializer", "fans", "he", "initializers", "lecun", "orthogonal", "torch", "xavier", "zero"]

@@ -1,0 +1,142 @@
+"""Normalisation over the batch or over the features.
+
+Statistics are computed in float32 (or wider) whatever the type of the input. A normaliser is called two ways: as a
+function of its input when predicting, and through `advance` when training, which also returns the normaliser with its
+running statistics moved on; only batch normalisation has any.
+"""
+
+import abc
+from typing import Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.registry import Registry
+from chainrule.core.types import Array, Float
+
+
+class Norm(eqx.Module):
+    """A normaliser over the last axis (the features)."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        """The normalised input, with stored statistics where there are any."""
+
+    @abc.abstractmethod
+    def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        """The normalised input as in training, and the normaliser with its statistics moved on."""
+
+
+@final
+class NoNorm(Norm):
+    """Leaves its input alone."""
+
+    def __init__(self, features: int) -> None:
+        del features
+
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        return x
+
+    def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        return x, self
+
+
+@final
+class LayerNorm(Norm):
+    """`(x - mean) / sqrt(var + eps) * scale + shift` over the features of each example (Ba et al., 2016)."""
+
+    scale: Float[Array, " features"]
+    shift: Float[Array, " features"]
+    eps: float = eqx.field(static=True)
+
+    def __init__(self, features: int, *, eps: float = 1e-5) -> None:
+        self.scale = jnp.ones(features)
+        self.shift = jnp.zeros(features)
+        self.eps = eps
+
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        wide = _wide(x)
+        mean = wide.mean(axis=-1, keepdims=True)
+        var = jnp.square(wide - mean).mean(axis=-1, keepdims=True)
+        return _affine((wide - mean) * jax.lax.rsqrt(var + self.eps), self.scale, self.shift).astype(x.dtype)
+
+    def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        return self(x), self
+
+
+@final
+class BatchNorm(Norm):
+    """`(x - mean) / sqrt(var + eps) * scale + shift` with statistics over all leading axes (Ioffe and Szegedy, 2015).
+
+    Training normalises by the batch (biased variance) and moves the running averages:
+    `running <- (1 - new_weight) running + new_weight batch`. Prediction uses the running averages.
+    """
+
+    scale: Float[Array, " features"]
+    shift: Float[Array, " features"]
+    mean: Float[Array, " features"]
+    var: Float[Array, " features"]
+    eps: float = eqx.field(static=True)
+    new_weight: float = eqx.field(static=True)
+
+    def __init__(self, features: int, *, eps: float = 1e-5, new_weight: float = 0.1) -> None:
+        self.scale = jnp.ones(features)
+        self.shift = jnp.zeros(features)
+        self.mean = jnp.zeros(features)
+        self.var = jnp.ones(features)
+        self.eps = eps
+        self.new_weight = new_weight
+
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        return self._normalise(x, jax.lax.stop_gradient(self.mean), jax.lax.stop_gradient(self.var))
+
+    def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        if x.size // x.shape[-1] < 2:
+            raise ArgumentError(
+                f"BatchNorm: one value per feature cannot be normalised while training (input shape {x.shape})",
+                remedy="use a batch of at least 2, or normalization=layer",
+            )
+        wide = _wide(x)
+        axes = tuple(range(x.ndim - 1))
+        mean = wide.mean(axis=axes)
+        var = jnp.square(wide - _last(mean, x)).mean(axis=axes)
+        w = self.new_weight
+        moved = eqx.tree_at(
+            lambda norm: (norm.mean, norm.var),
+            self,
+            ((1 - w) * self.mean + w * mean.astype(self.mean.dtype), (1 - w) * self.var + w * var.astype(self.var.dtype)),
+        )
+        return self._normalise(x, mean, var), jax.lax.stop_gradient(moved)
+
+    def _normalise(self, x: Array, mean: Array, var: Array) -> Array:
+        wide = _wide(x)
+        unit = (wide - _last(mean, x)) * _last(jax.lax.rsqrt(var + self.eps), x)
+        return _affine(unit, self.scale, self.shift).astype(x.dtype)
+
+
+norms: Registry[type[Norm]] = Registry("normalization")
+norms.add("none", NoNorm)
+norms.add("batch", BatchNorm)
+norms.add("layer", LayerNorm)
+
+
+def norm(name: str, features: int) -> Norm:
+    """A normaliser by its name: none, batch or layer."""
+    return norms[name](features)
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def _last(vector: Array, like: Array) -> Array:
+    return vector.reshape((1,) * (like.ndim - 1) + vector.shape)
+
+
+def _affine(x: Array, scale: Array, shift: Array) -> Array:
+    return x * _last(scale, x) + _last(shift, x)
+
+
+__all__ = ["BatchNorm", "LayerNorm", "NoNorm", "Norm", "norm", "norms"]
