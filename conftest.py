@@ -1,0 +1,62 @@
+"""What holds for every test, doctest and process started by a test.
+
+- Shapes: annotations are enforced at run time (jaxtyping and beartype, switched on in `pyproject.toml` so that it
+  also covers a single file) and NumPy-style rank promotion is an error.
+- No network: see `tests/offline`.
+- No traces: run folders and caches of the user are never touched. What is expensive to rebuild and safe to share
+  lives in `.pytest_cache`, which survives from one test run of a checkout to the next.
+"""
+
+import os
+import runpy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import hypothesis
+import pytest
+
+_OFFLINE = Path(__file__).parent / "tests" / "offline"
+
+# Compilation makes the first example of a property slow; time is never an assertion here.
+hypothesis.settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("ci")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Settings that JAX, Matplotlib and child processes read from the environment, before any of them is imported."""
+    os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ["MPLBACKEND"] = "agg"
+    assert config.cache is not None
+    os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir("matplotlib"))
+    runpy.run_path(str(_OFFLINE / "sitecustomize.py"))
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(_OFFLINE), *filter(None, inherited)]))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in ("CHAINRULE_RUNS", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+            patch.setenv(variable, str(home / variable.lower()))
+        yield
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Callable[[str], ModuleType]:
+    """Imports an independent implementation to compare with, or skips the test where it is not installed."""
+
+    def load(name: str) -> ModuleType:
+        reason = f"{name} is only a reference to compare with; `.ci/run` installs it"
+        module: ModuleType = pytest.importorskip(name, reason=reason)
+        return module
+
+    return load
