@@ -45,7 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
-        for variable in ("CHAINRULE_RUNS", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        for variable in (
+            "CHAINRULE_RUNS",
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "XDG_STATE_HOME",
+        ):
             patch.setenv(variable, str(home / variable.lower()))
         yield
 

@@ -46,7 +46,10 @@ def test_a_test_cannot_reach_another_machine(host: str) -> None:
 
 
 def test_a_test_cannot_send_a_datagram_to_another_machine() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, pytest.raises(RuntimeError, match="network"):
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        pytest.raises(RuntimeError, match="network"),
+    ):
         sender.sendto(b"hello", ("192.0.2.1", 9))
 
 

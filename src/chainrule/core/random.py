@@ -1,4 +1,4 @@
-"""Random keys by name and by step, so that a number drawn anywhere depends on (seed, purpose, step) and nothing else."""
+"""Random keys by name and step: a number drawn anywhere depends on (seed, purpose, step) and nothing else."""
 
 import zlib
 

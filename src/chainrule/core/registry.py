@@ -44,7 +44,9 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name not in self._things:
             hint = suggest(name, self._things)
-            raise ArgumentError(f"unknown {self.kind} {name!r}{hint}", remedy=f"known: {', '.join(self._things)}")
+            raise ArgumentError(
+                f"unknown {self.kind} {name!r}{hint}", remedy=f"known: {', '.join(self._things)}"
+            )
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:

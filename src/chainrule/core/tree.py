@@ -61,7 +61,9 @@ def size(a: Tree) -> int:
 def nbytes(a: Tree) -> int:
     """Bytes of all arrays; also for the shape structs of an abstract evaluation."""
     return sum(
-        int(np.prod(leaf.shape)) * _itemsize(leaf.dtype) for leaf in jax.tree.leaves(a) if hasattr(leaf, "dtype")
+        int(np.prod(leaf.shape)) * _itemsize(leaf.dtype)
+        for leaf in jax.tree.leaves(a)
+        if hasattr(leaf, "dtype")
     )
 
 
