@@ -7,11 +7,12 @@ NumPy arrays on the host.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import numpy as np
 
 
+@final
 @dataclass(frozen=True)
 class Lines:
     """Curves over one horizontal axis: `series` maps a label to (x, y), or to (x, y, low, high) for a band."""
@@ -30,6 +31,7 @@ class Lines:
     caption: str = ""
 
 
+@final
 @dataclass(frozen=True)
 class Bars:
     """One or more groups of bars over named positions."""
@@ -43,6 +45,7 @@ class Bars:
     caption: str = ""
 
 
+@final
 @dataclass(frozen=True)
 class Heatmap:
     """A matrix in colour, rows downwards; `numbers` writes each entry."""
@@ -60,6 +63,7 @@ class Heatmap:
     caption: str = ""
 
 
+@final
 @dataclass(frozen=True)
 class Images:
     """A sheet of small images in [0, 1], shape (count, height, width, channels), each with an optional label."""
@@ -72,6 +76,7 @@ class Images:
     caption: str = ""
 
 
+@final
 @dataclass(frozen=True)
 class Scatter:
     """Points in the plane by group, over an optional field (a function on a regular grid) and optional arrows."""
@@ -89,6 +94,7 @@ class Scatter:
     caption: str = ""
 
 
+@final
 @dataclass(frozen=True)
 class Table:
     """Rows of text and numbers under named columns."""

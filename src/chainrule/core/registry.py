@@ -5,13 +5,14 @@ because a name says so.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, final
 
 from chainrule.core.errors import ArgumentError, suggest
 
 T = TypeVar("T")
 
 
+@final
 class Registry(Generic[T]):
     """Names to things, with a helpful error for a name that is not there.
 

@@ -6,9 +6,10 @@ subclass anything. A listener must not block: it is called between two compiled 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 
+@final
 @dataclass(frozen=True)
 class Started:
     """The run folder exists and training is about to be compiled."""
@@ -26,6 +27,7 @@ class Started:
     total: int
 
 
+@final
 @dataclass(frozen=True)
 class Compiled:
     """The training step is compiled."""
@@ -33,6 +35,7 @@ class Compiled:
     seconds: float
 
 
+@final
 @dataclass(frozen=True)
 class Progress:
     """Numbers worth showing; `metrics` holds the latest of each, e.g. loss, accuracy, lr, grad_norm, val_loss."""
@@ -46,6 +49,7 @@ class Progress:
     """Step of the newest checkpoint."""
 
 
+@final
 @dataclass(frozen=True)
 class Logged:
     """One line was added to metrics.jsonl."""
@@ -55,6 +59,7 @@ class Logged:
     metrics: Mapping[str, float]
 
 
+@final
 @dataclass(frozen=True)
 class Saved:
     """A checkpoint is on disk, complete and verified."""
@@ -62,6 +67,7 @@ class Saved:
     step: int
 
 
+@final
 @dataclass(frozen=True)
 class Finished:
     """Training ended: `status` is "done" or "interrupted"."""

@@ -14,6 +14,7 @@ from chainrule.models.base import CanPredict, Config, HasState, Metrics
 from chainrule.nn import Dropout, Linear, Norm, activation, losses, norm
 
 
+@final
 class MLPConfig(Config):
     """Settings of the multi-layer perceptron."""
 

@@ -1,0 +1,192 @@
+"""Imports point down only.
+
+A package may import packages of a strictly lower layer and itself, wherever the import stands: at the top, in a
+function, relative, or for type checkers only. Families of models know `models.base` and themselves, nothing else of
+`models`. The top-level facade (`chainrule/__init__.py`) may name everything and may be named by nobody.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.conftest import Write
+from tests.architecture.source import Module, Package, read
+
+SOURCE = Path(__file__).parents[2] / "src" / "chainrule"
+LAYERS = {
+    "core": 0,
+    "derive": 1,
+    "nn": 1,
+    "probability": 1,
+    "data": 1,
+    "information": 2,
+    "kernels": 2,
+    "models": 3,
+    "train": 4,
+    "explain": 5,
+    "transfer": 5,
+    "agents": 5,
+    "report": 5,
+    "api": 6,
+    "cli": 6,
+    "studio": 6,
+}
+# Usable alone: importing one never loads the layers that train and serve.
+ALONE = [area for area in ("derive", "nn", "probability", "kernels") if (SOURCE / area).is_dir()]
+# The command line starts the studio, and both offer what the one-call Python interface offers.
+ALSO = {("cli", "studio"), ("cli", "api"), ("studio", "api")}
+
+
+def upward_imports(root: Path) -> list[str]:
+    """Every import that breaks the rule, as `file:line: why`."""
+    package = read(root)
+    found = []
+    for module in package.modules.values():
+        for node, target in _imports(package, module):
+            why = _objection(root.name, module.name, target)
+            if why:
+                found.append(f"{module.at(node)}: {why}")
+    return found
+
+
+def _imports(package: Package, module: Module) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = module.origin(node)
+            for alias in node.names:
+                full = f"{origin}.{alias.name}"
+                facade = "." not in origin and not alias.name.startswith("__")
+                yield node, full if full in package.modules or facade else origin
+        elif isinstance(node, ast.Call) and module.dotted(node.func) == "importlib.import_module":
+            yield from ((node, a.value) for a in node.args[:1] if isinstance(a, ast.Constant))
+
+
+def _objection(top: str, importer: str, target: str) -> str:
+    mine, theirs = importer.split("."), target.split(".")
+    if theirs[0] != top or len(mine) == 1 or mine[1] == "__main__":
+        return ""
+    if len(theirs) == 1:
+        return "" if target == top else f"imports {target}"
+    here, there = mine[1], theirs[1]
+    for area in (here, there):
+        if area not in LAYERS:
+            return f"{importer} imports {target}, but {area} has no layer; give it one in {Path(__file__).name}"
+    if here == there == "models":
+        return _sideways(importer, target)
+    if here == there or (here, there) in ALSO or LAYERS[there] < LAYERS[here]:
+        return ""
+    return f"{importer} (layer {LAYERS[here]}) imports {target} (layer {LAYERS[there]})"
+
+
+def _sideways(importer: str, target: str) -> str:
+    mine, theirs = importer.split(".")[2:3], target.split(".")[2:3]
+    if mine in ([], theirs) or theirs == ["base"]:
+        return ""
+    return f"{importer} imports {target}; a family knows models.base and itself"
+
+
+def bare_imports(root: Path) -> list[str]:
+    """Places that import the whole package, through which any layer could be reached unseen."""
+    return [
+        f"{module.at(node)}: imports {root.name} as a whole"
+        for module in read(root).modules.values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Import) and any(alias.name == root.name for alias in node.names)
+    ]
+
+
+def test_imports_point_down_only(chainrule: Path) -> None:
+    found = upward_imports(chainrule) + bare_imports(chainrule)
+    assert not found, "\n".join(found)
+
+
+def test_every_package_has_a_layer(chainrule: Path) -> None:
+    areas = {path.parent.name for path in chainrule.glob("*/__init__.py")} | {
+        path.stem for path in chainrule.glob("*.py") if not path.stem.startswith("__")
+    }
+    assert areas <= set(LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("importer", "line"),
+    [
+        ("core/tree.py", "import chainrule.nn.dense"),
+        ("nn/dense.py", "from chainrule.train import fit"),
+        ("nn/dense.py", "from chainrule import models"),
+        ("nn/dense.py", "from chainrule import fit"),
+        ("nn/dense.py", "from .. import train"),
+        ("nn/deep/dense.py", "from ...train.loop import run"),
+        ("nn/dense.py", "from chainrule.probability import normal"),
+        ("data/text.py", "from chainrule.derive import gradient"),
+        ("information/entropy.py", "from chainrule.kernels import rbf"),
+        ("report/page.py", "from chainrule.explain import saliency"),
+        ("train/loop.py", "from chainrule.cli import main"),
+        ("api.py", "from chainrule.cli import main"),
+        ("studio/app.py", "from chainrule.cli import main"),
+        ("nn/dense.py", "import importlib\nimportlib.import_module('chainrule.train')"),
+        ("nn/dense.py", "def late():\n    from chainrule.train import fit"),
+        ("nn/dense.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from chainrule.train import Run"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models.diffusion import ddpm"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models import build"),
+        ("models/flow/realnvp/__init__.py", "from chainrule import models"),
+        ("models/base.py", "from chainrule.models.flow import realnvp"),
+        ("novelty/thing.py", "from chainrule.core import tree"),
+    ],
+)
+def test_an_import_that_points_up_or_sideways_is_named(package: Write, importer: str, line: str) -> None:
+    others = {"train/loop.py": "", "probability/normal.py": "", "models/diffusion/ddpm.py": "", "models/base.py": ""}
+    found = upward_imports(package({**others, importer: line}))
+    assert len(found) == 1
+    assert found[0].startswith(f"chainrule/{importer}:{line.count(chr(10)) + 1}: ")
+
+
+@pytest.mark.parametrize(
+    ("importer", "line"),
+    [
+        ("nn/dense.py", "from chainrule.core import tree, errors"),
+        ("nn/dense.py", "from .normalize import Layer"),
+        ("nn/dense.py", "from chainrule import __version__"),
+        ("kernels/gp.py", "from chainrule.probability import normal"),
+        ("models/__init__.py", "from chainrule.models import base"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models import base"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models.base import Model"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models.flow.coupling import Coupling"),
+        ("report/page.py", "from chainrule.train import Run"),
+        ("cli/__init__.py", "from chainrule.studio import serve"),
+        ("__init__.py", "from chainrule.train import fit"),
+        ("__main__.py", "from chainrule.cli import main"),
+    ],
+)
+def test_an_import_that_points_down_is_accepted(package: Write, importer: str, line: str) -> None:
+    others = {"models/base.py": "", "studio/__init__.py": ""}
+    assert upward_imports(package({**others, importer: line})) == []
+
+
+def test_importing_the_package_as_a_whole_is_named(package: Write) -> None:
+    root = package({"nn/dense.py": "import math\nimport chainrule as cr"})
+    assert bare_imports(root) == ["chainrule/nn/dense.py:2: imports chainrule as a whole"]
+    assert bare_imports(package({"nn/dense.py": "import chainrule.core.tree"})) == []
+
+
+@pytest.mark.parametrize("area", ALONE)
+def test_an_area_that_stands_alone_never_loads_the_upper_layers(chainrule: Path, area: str) -> None:
+    modules = [m for m in read(chainrule).modules if m.split(".")[1:2] == [area]]
+    loaded = _loaded_by(f"import {', '.join(modules)}")
+    assert f"chainrule.{area}" in loaded
+    assert not {name for name in loaded if name.split(".")[1:2] in (["train"], ["cli"], ["studio"])}
+
+
+def test_loading_an_upper_layer_would_be_seen() -> None:
+    assert "chainrule.train.events" in _loaded_by("import chainrule.train.events")
+
+
+def _loaded_by(program: str) -> set[str]:
+    code = f"{program}\nimport sys\nprint('\\n'.join(name for name in sys.modules if name.startswith('chainrule.')))"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(child.stdout.split())
