@@ -17,13 +17,13 @@ __version__ = "0.1.0"
 
 # Areas reachable as attributes, and the handful of names that live at the top.
 _AREAS = ("core", "data", "derive", "models", "nn", "report", "train")
-_NAMES = {"fit": "chainrule.train", "Run": "chainrule.train"}
+_NAMES = {"fit": "chainrule.api", "Run": "chainrule.api"}
 
 __all__ = [*_AREAS, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
     from chainrule import core, data, derive, models, nn, report, train
-    from chainrule.train import Run, fit
+    from chainrule.api import Run, fit
 
 
 def __getattr__(name: str) -> Any:

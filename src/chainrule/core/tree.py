@@ -82,8 +82,8 @@ def names(a: Tree) -> list[str]:
 
 
 def named_leaves(a: Tree) -> list[tuple[str, Any]]:
-    """Array leaves with their dotted names, in flattening order."""
-    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(a, eqx.is_array_like))
+    """Array leaves (or the shape structs of an abstract evaluation) with their dotted names, in flattening order."""
+    leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(a, _has_shape))
     return [(".".join(_step(part) for part in path) or "value", leaf) for path, leaf in leaves]
 
 
@@ -97,6 +97,10 @@ def first_nonfinite(a: Tree) -> str | None:
         if not bool(jnp.isfinite(leaf).all()):
             return name
     return None
+
+
+def _has_shape(leaf: Any) -> bool:
+    return bool(eqx.is_array_like(leaf)) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def _inexact(a: Tree) -> Tree:

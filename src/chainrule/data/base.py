@@ -216,10 +216,7 @@ class Data:
 
     def inverse(self, x: Any) -> np.ndarray:
         """Examples in model units back in the original units; data with levels are rounded to them and clipped."""
-        raw = np.asarray(self.scaling.inverse(np.asarray(x)))
-        if self.schema.levels:
-            raw = np.clip(np.rint(raw), 0, self.schema.levels - 1)
-        return raw
+        return to_original(self.schema, self.scaling, x)
 
     def bits_per_dim(self, log_prob: Any) -> Any:
         """Log densities in model units (nats per example) as bits per dimension of the original data.
@@ -254,4 +251,10 @@ class Data:
         return replace(self, name=name)
 
 
-__all__ = ["Batch", "Data", "Kind", "Rows", "Scaling", "Schema", "Split", "Target", "Windows"]
+def to_original(schema: Schema, scaling: Scaling, x: Any) -> np.ndarray:
+    """Examples in model units back in the original units; data with levels are rounded to them and clipped."""
+    raw = np.asarray(scaling.inverse(np.asarray(x)))
+    return np.clip(np.rint(raw), 0, schema.levels - 1) if schema.levels else raw
+
+
+__all__ = ["Batch", "Data", "Kind", "Rows", "Scaling", "Schema", "Split", "Target", "Windows", "to_original"]

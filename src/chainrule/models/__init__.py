@@ -45,7 +45,9 @@ def entry(name: str) -> Entry:
     """
     folder = _folders().get(name)
     if folder is None:
-        raise ArgumentError(f"unknown model {name!r}{suggest(name, names())}", remedy="list them: chainrule models ls")
+        raise ArgumentError(
+            f"unknown model {name!r}{suggest(name, names())}", remedy="list them: chainrule models ls"
+        )
     module = importlib.import_module(f"{__name__}.{folder.parent.name}.{folder.name}")
     found: Entry = module.entry
     return found
@@ -79,7 +81,9 @@ def configure(name: str, **settings: Any) -> Config:
     try:
         return schema(**settings)
     except pydantic.ValidationError as error:
-        raise explain(error, list(schema.model_fields), f"settings of {name}: chainrule models show {name}") from None
+        raise explain(
+            error, list(schema.model_fields), f"settings of {name}: chainrule models show {name}"
+        ) from None
 
 
 def explain(error: pydantic.ValidationError, known: list[str], remedy: str) -> ArgumentError:

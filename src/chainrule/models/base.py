@@ -126,7 +126,9 @@ def parts_of(model: Model) -> Sequence[Part[Any]]:
     if isinstance(model, HasParts):
         return model.parts()
     if isinstance(model, HasState):
-        return [Part("model", lambda model: model, lambda model, batch, key: model.loss_and_state(batch, key))]
+        return [
+            Part("model", lambda model: model, lambda model, batch, key: model.loss_and_state(batch, key))
+        ]
     return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
 
 

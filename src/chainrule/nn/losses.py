@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Float, Int
 
 
-def cross_entropy(logits: Float[Array, "*batch classes"], labels: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+def cross_entropy(
+    logits: Float[Array, "*batch classes"], labels: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
     """Minus the log-probability of the labelled class, without overflow for any logits.
 
     >>> float(cross_entropy(jnp.array([[1000.0, 0.0]]), jnp.array([1]))[0])

@@ -106,7 +106,10 @@ class BatchNorm(Norm):
         moved = eqx.tree_at(
             lambda norm: (norm.mean, norm.var),
             self,
-            ((1 - w) * self.mean + w * mean.astype(self.mean.dtype), (1 - w) * self.var + w * var.astype(self.var.dtype)),
+            (
+                (1 - w) * self.mean + w * mean.astype(self.mean.dtype),
+                (1 - w) * self.var + w * var.astype(self.var.dtype),
+            ),
         )
         return self._normalise(x, mean, var), jax.lax.stop_gradient(moved)
 

@@ -1,1 +1,10 @@
-"""Placeholder."""
+"""Training: the loop, optimisers and schedules, checkpoints, metrics, the run folder."""
+
+from chainrule.train import events
+from chainrule.train.config import TrainConfig
+from chainrule.train.finder import FoundRate, find_lr
+from chainrule.train.loop import fit, resume
+from chainrule.train.metrics import Metric, score
+from chainrule.train.run import Run, runs
+
+__all__ = ["FoundRate", "Metric", "Run", "TrainConfig", "events", "find_lr", "fit", "resume", "runs", "score"]

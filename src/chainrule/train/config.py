@@ -1,6 +1,6 @@
 """Settings of a training run: one schema for Python, the command line and the run folder."""
 
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import pydantic
 from pydantic import Field
@@ -15,19 +15,27 @@ class _Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
+@final
 class Optimizer(_Settings):
     """How parameters move. `decay` acts on matrices only and apart from the gradient (as in AdamW)."""
 
-    name: str = Field("adamw", description="sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lion or muon")
+    name: str = Field(
+        "adamw", description="sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lion or muon"
+    )
     lr: float = Field(1e-3, gt=0, description="peak learning rate")
-    momentum: float = Field(0.9, ge=0, lt=1, description="momentum, nesterov: share of the old velocity that is kept")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="adam, adamw, lion: decay of the two averages")
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="momentum, nesterov: share of the old velocity that is kept"
+    )
+    betas: tuple[float, float] = Field(
+        (0.9, 0.999), description="adam, adamw, lion: decay of the two averages"
+    )
     eps: float = Field(1e-8, gt=0, description="adagrad, rmsprop, adam, adamw: added to the root")
     decay: float = Field(0.0, ge=0, description="weight decay, on matrices only")
     clip: float | None = Field(None, gt=0, description="largest global norm of the gradient")
     clip_value: float | None = Field(None, gt=0, description="largest absolute value of a gradient entry")
 
 
+@final
 class Schedule(_Settings):
     """How the learning rate moves over the run, as a factor of the peak."""
 
@@ -35,9 +43,11 @@ class Schedule(_Settings):
     warmup: int = Field(0, ge=0, description="steps of linear warm-up from zero")
     floor: float = Field(0.0, ge=0, le=1, description="cosine, linear, exponential: final factor")
     every: int = Field(1000, ge=1, description="step: steps between drops")
-    gamma: float = Field(0.1, gt=0, le=1, description="step: factor of a drop")
+    gamma: float = Field(0.1, gt=0, le=1, description="step, plateau: factor of a drop")
+    patience: int = Field(5, ge=1, description="plateau: evaluations without improvement before a drop")
 
 
+@final
 class Stopping(_Settings):
     """Early stopping on the validation loss."""
 
@@ -45,6 +55,7 @@ class Stopping(_Settings):
     min_delta: float = Field(0.0, ge=0, description="smallest fall that counts as improvement")
 
 
+@final
 class TrainConfig(_Settings):
     """Everything about a run that is neither model nor data."""
 
@@ -59,15 +70,26 @@ class TrainConfig(_Settings):
     )
     schedule: Schedule = Field(default_factory=Schedule)
     accumulate: int = Field(1, ge=1, description="micro-batches per step; gradients are averaged")
-    ema: float = Field(0.0, ge=0, lt=1, description="decay of the averaged weights used for evaluation; 0 = none")
-    precision: Literal["float32", "bfloat16"] = Field("float32", description="type of the computation; state is float32")
+    ema: float = Field(
+        0.0, ge=0, lt=1, description="decay of the averaged weights used for evaluation; 0 = none"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="type of the computation; state is float32"
+    )
     stopping: Stopping = Field(default_factory=Stopping)
     log_every: int = Field(50, ge=1, description="steps between two lines of training metrics")
     eval_every: int = Field(200, ge=1, description="steps between two evaluations on the validation split")
+    eval_examples: int = Field(
+        10_000, ge=1, description="validation examples used by one evaluation, at most"
+    )
     save_every: int = Field(200, ge=1, description="steps between two checkpoints")
     keep: int = Field(2, ge=1, description="newest checkpoints kept beside the best one")
-    rollbacks: int = Field(0, ge=0, description="times a run that diverged may go back to its last checkpoint at half the rate")
-    minutes: float | None = Field(None, gt=0, description="wall-clock limit; the run is saved and can be resumed")
+    rollbacks: int = Field(
+        0, ge=0, description="times a run that diverged may go back to its last checkpoint at half the rate"
+    )
+    minutes: float | None = Field(
+        None, gt=0, description="wall-clock limit; the run is saved and can be resumed"
+    )
 
     @classmethod
     def parse(cls, **settings: Any) -> "TrainConfig":
@@ -81,7 +103,9 @@ class TrainConfig(_Settings):
         try:
             return cls(**settings)
         except pydantic.ValidationError as error:
-            raise explain(error, list(cls.model_fields), "training settings: chainrule train --help") from None
+            raise explain(
+                error, list(cls.model_fields), "training settings: chainrule train --help"
+            ) from None
 
     def total_steps(self, steps_per_epoch: float) -> int:
         """Length of the run in steps."""

@@ -1,0 +1,103 @@
+"""The learning-rate finder: raise the rate exponentially, batch by batch, and see where the loss falls fastest.
+
+Nothing is changed: the model that goes in is not touched, and batches and noise are those of the run to come.
+"""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Lines
+from chainrule.data.base import Data
+from chainrule.models.base import Model
+from chainrule.train.config import TrainConfig
+from chainrule.train.loop import merge
+from chainrule.train.step import Stepper, initial_state
+
+_SMOOTHING = 0.98
+_BLOW_UP = 4.0
+
+
+@final
+@dataclass(frozen=True)
+class FoundRate:
+    """Loss against learning rate, and two suggestions."""
+
+    rates: np.ndarray
+    losses: np.ndarray
+    """Smoothed, with bias correction."""
+    steepest: float
+    """The rate at which the loss falls fastest per decade."""
+    safe: float
+    """A tenth of the rate of the lowest loss."""
+
+    def picture(self) -> Lines:
+        """The curve with both suggestions marked."""
+        return Lines(
+            name="learning-rate",
+            title="Learning-rate finder",
+            x_label="learning rate",
+            y_label="loss (smoothed)",
+            series={"loss": (self.rates, self.losses)},
+            log_x=True,
+            marks=((self.steepest, "steepest"), (self.safe, "minimum / 10")),
+            caption=f"The loss falls fastest at {self.steepest:.1e}; a tenth of its minimum is {self.safe:.1e}.",
+        )
+
+
+def find_lr(
+    model: Model, data: Data, *, low: float = 1e-7, high: float = 10.0, steps: int = 100, **settings: Any
+) -> FoundRate:
+    """Train on `steps` mini-batches with the rate rising from `low` to `high` (Smith, 2017, arXiv:1506.01186).
+
+    The curve ends where the smoothed loss exceeds four times its minimum, or is no longer finite.
+    """
+    if not 0 < low < high or steps < 10:
+        raise ArgumentError(
+            f"find_lr(low={low}, high={high}, steps={steps}): needs 0 < low < high and at least 10 steps"
+        )
+    entry = models.entry_of(model)
+    config = TrainConfig.parse(**merge(entry.training if entry else {}, settings))
+    peak = config.optimizer.lr
+    stepper = Stepper(
+        model,
+        config,
+        data.train,
+        lambda step: low / peak * jnp.power(high / low, step / (steps - 1)),
+        resident=True,
+        most=steps,
+    )
+    state = initial_state(model, config)
+    stepper.compile(state)
+    _, metrics, done = stepper.run(state, 0, steps)
+    losses = smooth(metrics["loss"][:done].astype(np.float64))
+    blown = np.flatnonzero(losses > _BLOW_UP * np.minimum.accumulate(losses))
+    end = int(blown[0]) + 1 if blown.size else done
+    if end < 3:
+        raise ArgumentError(
+            f"find_lr(low={low}): the loss blows up at once", remedy="start lower, e.g. low=1e-9"
+        )
+    rates, losses = (low * (high / low) ** (np.arange(done) / (steps - 1)))[:end], losses[:end]
+    lowest = int(losses.argmin())
+    slope = np.gradient(losses[: max(lowest + 1, 3)], np.log(rates[: max(lowest + 1, 3)]))
+    return FoundRate(rates, losses, float(rates[slope.argmin()]), float(rates[lowest] / 10))
+
+
+def smooth(values: np.ndarray, weight: float = _SMOOTHING) -> np.ndarray:
+    """Exponential moving average, corrected for its start from zero.
+
+    >>> smooth(np.array([2.0, 2.0, 2.0])).round(6).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    averages, average = [], 0.0
+    for t, value in enumerate(values, start=1):
+        average = weight * average + (1 - weight) * float(value)
+        averages.append(average / (1 - weight**t))
+    return np.array(averages)
+
+
+__all__ = ["FoundRate", "find_lr", "smooth"]

@@ -1,0 +1,259 @@
+"""The run folder: plain files that are the whole truth about a run.
+
+| file | holds |
+|---|---|
+| `config.yaml` | every setting, resolved; also a recipe that repeats the run |
+| `env.json` | versions, device, flags |
+| `data.json` | schema, scaling, hash, counts, skipped files with reasons |
+| `metrics.jsonl` | one object a line: `step`, `split`, named numbers |
+| `status.json` | state, process, heartbeat |
+| `checkpoints/step-*/` | tensors and manifest |
+| `log.txt` | what happened when, for people |
+"""
+
+import contextlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+import yaml
+
+from chainrule.core.errors import RunError
+from chainrule.data.base import Data
+from chainrule.train.files import disk_errors, write_atomic, write_json
+
+_HEARTBEAT_SECONDS = 2.0
+_STALE_SECONDS = 60.0
+
+
+def root(place: str | Path | None = None) -> Path:
+    """Where run folders go: the argument, `$CHAINRULE_RUNS`, or `./runs`."""
+    return Path(place or os.environ.get("CHAINRULE_RUNS") or "runs")
+
+
+def new_folder(place: Path, stem: str) -> Path:
+    """A new folder `stem-NNN` with the next free number."""
+    with disk_errors(place):
+        place.mkdir(parents=True, exist_ok=True)
+        taken = [
+            int(p.name[len(stem) + 1 :]) for p in place.glob(f"{stem}-*") if p.name[len(stem) + 1 :].isdigit()
+        ]
+        number = max(taken, default=0) + 1
+        while True:
+            with contextlib.suppress(FileExistsError):  # another process took the number in between
+                folder = place / f"{stem}-{number:03d}"
+                folder.mkdir()
+                return folder
+            number += 1
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """The resolved settings as YAML."""
+    write_atomic(folder / "config.yaml", yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings of a run folder, or of a config.yaml anywhere."""
+    file = path / "config.yaml" if path.is_dir() else path
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(
+            f"{path} is not a run folder: it has no config.yaml", remedy="list runs: chainrule runs ls"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
+    if not isinstance(found, dict) or not {"model", "data", "train"} <= found.keys():
+        raise RunError(f"{file} is not a Chainrule config: it needs the sections model, data and train")
+    return found
+
+
+def write_data(folder: Path, data: Data) -> None:
+    """What is known about the data, so that a run can be opened without them."""
+    write_json(
+        folder / "data.json",
+        {
+            "name": data.name,
+            "hash": data.hash,
+            "summary": data.describe(),
+            "source": plain(data.source),
+            "schema": data.schema.to_json(),
+            "scaling": data.scaling.to_json(),
+            "target_scaling": data.target_scaling.to_json() if data.target_scaling else None,
+            "counts": {name: len(data.split(name)) for name in ("train", "val", "test")},
+            "skipped": [list(pair) for pair in data.skipped],
+        },
+    )
+
+
+def write_environment(folder: Path) -> None:
+    """Versions, device and flags."""
+    import jax  # the only use of JAX here; reading run folders does not need it
+
+    packages = ("chainrule", "jax", "jaxlib", "equinox", "optax", "numpy")
+    write_json(
+        folder / "env.json",
+        {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "versions": {name: importlib.metadata.version(name) for name in packages},
+            "device": str(jax.devices()[0].device_kind),
+            "devices": len(jax.devices()),
+            "backend": jax.default_backend(),
+            "cores": os.cpu_count(),
+            "xla_flags": os.environ.get("XLA_FLAGS", ""),
+            "x64": bool(jax.config.read("jax_enable_x64")),
+            "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        },
+    )
+
+
+@final
+class Journalist:
+    """Appends to metrics.jsonl and log.txt and keeps status.json alive while a run is going on."""
+
+    def __init__(self, folder: Path, total: int) -> None:
+        self.folder = folder
+        self.began = time.time()
+        self._last_beat = 0.0
+        self._metrics = folder / "metrics.jsonl"
+        self.status: dict[str, Any] = {
+            "status": "running",
+            "pid": os.getpid(),
+            "pid_start": process_start(os.getpid()),
+            "host": socket.gethostname(),
+            "started": self.began,
+            "heartbeat": self.began,
+            "step": 0,
+            "total": total,
+            "seconds": 0.0,
+            "best": {},
+            "message": "",
+        }
+
+    def metrics(self, step: int, split: str, values: Mapping[str, float]) -> None:
+        """Add one line; numbers that are not finite are written as null."""
+        record = {
+            "step": step,
+            "split": split,
+            **{k: v if math.isfinite(v) else None for k, v in values.items()},
+        }
+        with disk_errors(self._metrics), self._metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, allow_nan=False) + "\n")
+
+    def sync(self) -> int:
+        """Wait until all metrics are on the disk; the length of the file."""
+        with disk_errors(self._metrics), self._metrics.open("a") as file:
+            os.fsync(file.fileno())
+            return self._metrics.stat().st_size
+
+    def cut(self, length: int) -> None:
+        """Forget metrics written after a checkpoint, so that a resumed run writes them again."""
+        if not self._metrics.exists() or self._metrics.stat().st_size < length:
+            self.log(
+                f"metrics.jsonl is shorter than the checkpoint remembers ({length} bytes): earlier lines are missing"
+            )
+            self._metrics.touch()
+            return
+        with disk_errors(self._metrics):
+            os.truncate(self._metrics, length)
+
+    def log(self, line: str) -> None:
+        """Add a line for people."""
+        path = self.folder / "log.txt"
+        with disk_errors(path), path.open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+
+    def beat(self, **changes: Any) -> None:
+        """Bring status.json up to date, at most every two seconds."""
+        self.status.update(changes)
+        if time.time() - self._last_beat >= _HEARTBEAT_SECONDS:
+            self.write(durable=False)
+
+    def write(self, *, durable: bool = True, **changes: Any) -> None:
+        """Write status.json now."""
+        self._last_beat = time.time()
+        self.status.update(changes, heartbeat=self._last_beat, seconds=self._last_beat - self.began)
+        write_json(self.folder / "status.json", self.status, durable=durable)
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """The state of a run as it is now: one whose process is gone is `interrupted`, whatever its file says."""
+    try:
+        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {
+            "status": "interrupted",
+            "step": 0,
+            "total": 0,
+            "seconds": 0.0,
+            "best": {},
+            "message": "never started",
+        }
+    except ValueError:
+        raise RunError(
+            f"{folder.name}: status.json cannot be read", remedy=f"remove it and resume: {folder}"
+        ) from None
+    if status["status"] == "running" and not _alive(status):
+        status |= {"status": "interrupted", "message": "the process ended without saying why"}
+    return dict(status)
+
+
+def process_start(pid: int) -> str:
+    """When a process started, in the kernel's own units: tells a process from a later one with the same number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return ""
+
+
+def _alive(status: Mapping[str, Any]) -> bool:
+    if status["host"] != socket.gethostname():
+        return time.time() - float(status["heartbeat"]) < _STALE_SECONDS
+    pid = int(status["pid"])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it exists and belongs to somebody else
+        return process_start(pid) == status["pid_start"]
+    # A killed child its parent has not yet waited for still has a number, but no work.
+    return process_start(pid) == status["pid_start"] and not _zombie(pid)
+
+
+def _zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return False
+
+
+def plain(values: Any) -> Any:
+    """Mappings, sequences and paths as YAML and JSON know them."""
+    if isinstance(values, Mapping):
+        return {str(k): plain(v) for k, v in values.items()}
+    if isinstance(values, list | tuple):
+        return [plain(v) for v in values]
+    return str(values) if isinstance(values, Path) else values
+
+
+__all__ = [
+    "Journalist",
+    "new_folder",
+    "plain",
+    "process_start",
+    "read_config",
+    "read_status",
+    "root",
+    "write_config",
+    "write_data",
+    "write_environment",
+]

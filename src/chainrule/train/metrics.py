@@ -1,0 +1,189 @@
+"""Numbers that judge a model, chosen by what it can do, exact over ragged last batches.
+
+Everything is computed example by example and reduced once over the whole split, never as a mean of batch means.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from chainrule.core import random
+from chainrule.core.types import Array, Key
+from chainrule.data.base import Batch, Data, Split
+from chainrule.models.base import CanPredict, HasBound, HasLogProb, Model
+
+BATCH = 512
+
+
+@final
+@dataclass(frozen=True)
+class Metric:
+    """A number with its unit and, where it is a mean over examples, its standard error."""
+
+    value: float
+    unit: str = ""
+    stderr: float | None = None
+
+    def __str__(self) -> str:
+        error = f" ± {self.stderr:.2g}" if self.stderr is not None else ""
+        return f"{self.value:.4g}{error}{' ' + self.unit if self.unit else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def score(model: Model, data: Data, split: str = "test", *, seed: int = 0) -> dict[str, Metric]:
+    """Every number the model's capabilities give on a split."""
+    model = eqx.nn.inference_mode(model)
+    part = data.split(split)
+    key = random.key(seed, "score")
+    found = {
+        "loss": Metric(
+            mean_loss(model, part, key)[0]["loss"], "nats" if data.schema.target == "class" else ""
+        )
+    }
+    if isinstance(model, CanPredict):
+        predicted = over(lambda model, batch, key: model.predict(batch.x), model, part, key)
+        if data.schema.target == "class":
+            found |= classification(predicted, np.asarray(part.y))
+        elif data.schema.target == "value":
+            found |= regression(predicted, np.asarray(part.y), data)
+    if isinstance(model, HasLogProb):
+        found |= likelihood(over(lambda model, batch, key: model.log_prob(batch.x), model, part, key), data)
+    elif isinstance(model, HasBound):
+        bound = over(lambda model, batch, key: model.elbo(batch.x, key), model, part, key)
+        found |= {f"{name}_bound": value for name, value in likelihood(bound, data).items()}
+    return found
+
+
+def mean_loss(
+    model: Model, split: Split, key: Key, *, most: int | None = None
+) -> tuple[dict[str, float], int]:
+    """Mean loss and metrics over (the first `most` examples of) a split, and how many examples that was."""
+    totals: dict[str, float] = {}
+    count = 0
+    for number, batch in enumerate(_batches(split, most)):
+        size = len(batch.x)
+        for name, value in _loss_of(model, batch, random.at(key, number)).items():
+            totals[name] = totals.get(name, 0.0) + float(value) * size
+        count += size
+    return {name: total / count for name, total in totals.items()}, count
+
+
+def over(function: Callable[[Any, Batch, Key], Array], model: Model, split: Split, key: Key) -> np.ndarray:
+    """`function(model, batch, key)` over a whole split, example by example."""
+    results = [
+        np.asarray(_call(function, model, batch, random.at(key, number)))
+        for number, batch in enumerate(_batches(split, None))
+    ]
+    return np.concatenate(results)
+
+
+@eqx.filter_jit
+def _loss_of(model: Model, batch: Batch, key: Key) -> dict[str, Array]:
+    loss, metrics = model.loss(batch, key)
+    return {"loss": loss, **metrics}
+
+
+@eqx.filter_jit
+def _call(function: Callable[[Any, Batch, Key], Array], model: Model, batch: Batch, key: Key) -> Array:
+    return function(model, batch, key)
+
+
+def _batches(split: Split, most: int | None) -> Iterator[Batch]:
+    count = min(len(split), most or len(split))
+    for first in range(0, count, BATCH):
+        yield jax.tree.map(jax.numpy.asarray, split.batch(np.arange(first, min(first + BATCH, count))))
+
+
+def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, Metric]:
+    """Accuracy, macro-averaged F1, calibration error and, for more than five classes, top-5 accuracy.
+
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.2, 0.8]])
+    >>> classification(p, np.array([0, 1, 1, 1]))["accuracy"].value
+    0.75
+    """
+    n, classes = probabilities.shape
+    accuracy = float((probabilities.argmax(axis=1) == labels).mean())
+    found = {"accuracy": Metric(accuracy, stderr=math.sqrt(accuracy * (1 - accuracy) / n))}
+    if classes > 5:
+        own = np.take_along_axis(probabilities, labels[:, None], axis=1)
+        top = float(((probabilities > own).sum(axis=1) < 5).mean())
+        found["top_5_accuracy"] = Metric(top, stderr=math.sqrt(top * (1 - top) / n))
+    matrix = confusion(probabilities.argmax(axis=1), labels, classes)
+    present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
+    f1 = 2 * np.diag(matrix)[present] / (matrix.sum(axis=0) + matrix.sum(axis=1))[present]
+    found["f1"] = Metric(float(f1.mean()))
+    found["calibration_error"] = Metric(calibration(probabilities, labels)[0])
+    return found
+
+
+def confusion(predicted: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    """Counts by (true class, predicted class).
+
+    >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    return np.bincount(labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
+
+
+def calibration(
+    probabilities: np.ndarray, labels: np.ndarray, bins: int = 15
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """Expected calibration error, and per bin of confidence: mean confidence, accuracy, count (Guo et al., 2017)."""
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    right = probabilities.argmax(axis=1) == labels
+    which = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    count = np.bincount(which, minlength=bins)
+    some = np.maximum(count, 1)
+    mean = np.bincount(which, confidence, minlength=bins) / some
+    accuracy = np.bincount(which, right, minlength=bins) / some
+    error = float((count / len(labels) * np.abs(mean - accuracy)).sum())
+    return error, mean, accuracy, count
+
+
+def regression(predicted: np.ndarray, targets: np.ndarray, data: Data) -> dict[str, Metric]:
+    """Root mean squared error and mean absolute error in the units of the data, and R²."""
+    if data.target_scaling is not None:
+        predicted, targets = (data.target_scaling.inverse(a.astype(np.float64)) for a in (predicted, targets))
+    difference = (predicted - targets).reshape(len(targets), -1)
+    squares, absolutes = np.square(difference).mean(axis=1), np.abs(difference).mean(axis=1)
+    rmse = math.sqrt(squares.mean())
+    spread = np.square(targets - targets.mean(axis=0)).mean()
+    root_n = math.sqrt(len(targets))
+    return {
+        "rmse": Metric(rmse, stderr=float(squares.std() / root_n / (2 * rmse)) if rmse else 0.0),
+        "mae": Metric(float(absolutes.mean()), stderr=float(absolutes.std() / root_n)),
+        "r2": Metric(float(1 - squares.mean() / spread) if spread else math.nan),
+    }
+
+
+def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
+    """Mean negative log-likelihood in nats per example of the original data, and in bits per dimension."""
+    log_prob = log_prob.astype(np.float64)
+    bits = data.bits_per_dim(log_prob)
+    nats = bits * data.schema.dimensions * math.log(2.0)
+    root_n = math.sqrt(len(log_prob))
+    return {
+        "nll": Metric(float(nats.mean()), "nats", float(nats.std() / root_n)),
+        "bits_per_dim": Metric(float(bits.mean()), "bits/dim", float(bits.std() / root_n)),
+    }
+
+
+__all__ = [
+    "Metric",
+    "calibration",
+    "classification",
+    "confusion",
+    "likelihood",
+    "mean_loss",
+    "over",
+    "regression",
+    "score",
+]

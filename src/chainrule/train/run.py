@@ -1,0 +1,207 @@
+"""A run: the handle on a run folder, during training and for ever after."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from chainrule import data as data_sources
+from chainrule import models
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, DataError, RunError
+from chainrule.core.types import Key
+from chainrule.data.base import Data, Scaling, Schema, to_original
+from chainrule.models.base import CanSample, Model
+from chainrule.train import checkpoints, folder, metrics
+from chainrule.train.config import TrainConfig
+from chainrule.train.metrics import Metric
+from chainrule.train.step import State, initial_state
+
+
+@final
+class Run:
+    """A finished, running or interrupted run, read from its folder.
+
+    `run.model` is the trained model (the checkpoint with the best validation loss), `run.metrics` the training
+    history, `run.score()` and `run.sample()` put the model to work.
+    """
+
+    def __init__(self, path: Path, *, model: Model | None = None, data: Data | None = None) -> None:
+        self.path = path
+        self.config = folder.read_config(path)
+        self._template = model
+        self._data = data
+
+    @classmethod
+    def open(cls, path: str | Path, model: Model | None = None, data: Data | None = None) -> "Run":
+        """The run in a folder. `model` gives the structure of a class of your own; `data` replaces the source."""
+        found = Path(path)
+        if not found.is_dir():
+            raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
+        return cls(found, model=model, data=data)
+
+    def __repr__(self) -> str:
+        status = self.status
+        return f"Run({str(self.path)!r}, {status['status']}, step {status['step']} of {status['total']})"
+
+    @property
+    def id(self) -> str:
+        """The name of the folder."""
+        return self.path.name
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The state of the run as it is now; `status` is running, done, interrupted, diverged or failed."""
+        return folder.read_status(self.path)
+
+    @property
+    def settings(self) -> TrainConfig:
+        """The training settings."""
+        return TrainConfig.parse(**self.config["train"])
+
+    # ------------------------------------------------------------------ history
+
+    @property
+    def metrics(self) -> dict[str, np.ndarray]:
+        """The history as columns: `step`, `split`, and every named number (NaN where a line does not have it)."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        records = [json.loads(line) for line in lines]
+        names = dict.fromkeys(name for record in records for name in record if name not in ("step", "split"))
+        columns: dict[str, np.ndarray] = {
+            "step": np.array([record["step"] for record in records], dtype=np.int64),
+            "split": np.array([record["split"] for record in records], dtype=np.str_),
+        }
+        for name in names:
+            values = (record.get(name) for record in records)
+            columns[name] = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+        return columns
+
+    def curve(self, name: str, split: str = "train") -> tuple[np.ndarray, np.ndarray]:
+        """Steps and values of one number on one split."""
+        columns = self.metrics
+        if name not in columns:
+            return np.array([], dtype=np.int64), np.array([])
+        chosen = (columns["split"] == split) & ~np.isnan(columns[name])
+        return columns["step"][chosen], columns[name][chosen]
+
+    # ------------------------------------------------------------------ data
+
+    @functools.cached_property
+    def _data_record(self) -> dict[str, Any]:
+        return dict(json.loads((self.path / "data.json").read_text(encoding="utf-8")))
+
+    @property
+    def schema(self) -> Schema:
+        """Shape and meaning of one example; known without the data."""
+        return Schema.from_json(self._data_record["schema"])
+
+    @property
+    def scaling(self) -> Scaling:
+        """Original units to model units; known without the data."""
+        return Scaling.from_json(self._data_record["scaling"])
+
+    @property
+    def target_scaling(self) -> Scaling | None:
+        """The same for numeric targets."""
+        stored = self._data_record["target_scaling"]
+        return Scaling.from_json(stored) if stored else None
+
+    @property
+    def data(self) -> Data:
+        """The data the run was trained on, loaded from their source and compared with the stored hash."""
+        if self._data is None:
+            source = self.config["data"]
+            if not source:
+                raise ArgumentError(
+                    f"{self.id} was trained on data built in Python",
+                    remedy="open it with Run.open(path, data=...)",
+                )
+            self._data = data_sources.load(**source)
+        if self._data.hash != self._data_record["hash"]:
+            raise DataError(
+                f"the data of {self.id} have changed since it was trained (hash {self._data.hash[:12]}, "
+                f"was {self._data_record['hash'][:12]})",
+                remedy="bring the old files back, or train a new run on the new ones",
+            )
+        return self._data
+
+    # ------------------------------------------------------------------ the model
+
+    def skeleton(self) -> Model:
+        """A model of the right structure, with arbitrary weights."""
+        if self._template is not None:
+            return self._template
+        name = self.config["model"]["name"]
+        if name is None:
+            raise ArgumentError(
+                f"{self.id} holds a model class of your own", remedy="open it with Run.open(path, model=...)"
+            )
+        return models.build(name, self.schema, **self.config["model"]["settings"])
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """Steps with a checkpoint."""
+        return checkpoints.steps(self.path / "checkpoints")
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The trained model: best validation loss where there was one, newest otherwise; in inference mode."""
+        available = self.checkpoints
+        if not available:
+            raise CheckpointError(
+                f"{self.id} has no checkpoint yet", remedy=f"go on with it: chainrule resume {self.id}"
+            )
+        best = self.status["best"].get("step")
+        return self.model_at(best if best in available else available[-1])
+
+    def model_at(self, step: int) -> Model:
+        """The model at a checkpoint (its averaged weights where the run keeps them), in inference mode."""
+        if step not in self.checkpoints:
+            raise ArgumentError(
+                f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
+            )
+        model = self.skeleton()
+        # Only shapes are needed: the stored arrays take the place of these.
+        like = jax.eval_shape(lambda: initial_state(model, self.settings))
+        state: State
+        state, _ = checkpoints.load(checkpoints.path(self.path / "checkpoints", step), like)
+        arrays = state.model if state.ema is None else state.ema
+        return eqx.nn.inference_mode(eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True)))
+
+    # ------------------------------------------------------------------ at work
+
+    def score(self, split: str = "test") -> dict[str, Metric]:
+        """Every number the model's capabilities give on a split."""
+        return metrics.score(self.model, self.data, split, seed=self.settings.seed)
+
+    def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
+        """`n` new examples in the original units of the data; `condition` is one class for all, or one for each."""
+        model = self.model
+        if not isinstance(model, CanSample):
+            raise CapabilityError(
+                f"{self.config['model']['name'] or type(model).__name__} does not generate examples",
+                remedy=f"it can be scored: chainrule score {self.id}",
+            )
+        if n < 1:
+            raise ArgumentError(f"n={n}: ask for at least one example")
+        key = random.key(self.settings.seed, "sample") if key is None else key
+        if condition is not None:
+            options["condition"] = condition
+        return to_original(self.schema, self.scaling, model.sample(key, n, **options))
+
+
+def runs(place: str | Path | None = None) -> list[Run]:
+    """Every run in a folder, oldest first."""
+    found = [path.parent for path in folder.root(place).glob("*/config.yaml")]
+    return [
+        Run(path)
+        for path in sorted(found, key=lambda path: ((path / "config.yaml").stat().st_mtime, path.name))
+    ]
+
+
+__all__ = ["Run", "runs"]

@@ -1,0 +1,43 @@
+"""Learning-rate schedules by name, as a factor of the peak and a pure function of the step.
+
+`plateau` is constant here: the loop lowers the rate itself when the validation loss stops falling.
+"""
+
+from collections.abc import Callable
+
+import optax
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.registry import Registry
+from chainrule.train.config import Schedule
+
+shapes: Registry[Callable[[Schedule, int], optax.Schedule]] = Registry("schedule")
+
+shapes.add("constant", lambda s, n: optax.constant_schedule(1.0))
+shapes.add("plateau", lambda s, n: optax.constant_schedule(1.0))
+shapes.add("cosine", lambda s, n: optax.cosine_decay_schedule(1.0, n, alpha=s.floor))
+shapes.add("linear", lambda s, n: optax.linear_schedule(1.0, s.floor, n))
+shapes.add("exponential", lambda s, n: optax.exponential_decay(1.0, n, max(s.floor, 1e-3)))
+shapes.add("step", lambda s, n: optax.exponential_decay(1.0, s.every, s.gamma, staircase=True))
+# Rise from 1/25 of the peak over the first 30 % of the steps, then fall to 1/250,000 (Smith and Topin, 2017).
+shapes.add("1cycle", lambda s, n: optax.cosine_onecycle_schedule(n, 1.0))
+
+
+def schedule(settings: Schedule, steps: int) -> optax.Schedule:
+    """The factor of the peak learning rate at each step of a run of that many steps.
+
+    >>> factor = schedule(Schedule(name="cosine", warmup=10), steps=110)
+    >>> [round(float(factor(step)), 3) for step in (0, 5, 10, 60, 110)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    if settings.warmup >= steps:
+        raise ArgumentError(
+            f"schedule.warmup={settings.warmup}: the warm-up must be shorter than the run of {steps} steps"
+        )
+    shape = shapes[settings.name](settings, steps - settings.warmup)
+    if not settings.warmup:
+        return shape
+    return optax.join_schedules([optax.linear_schedule(0.0, 1.0, settings.warmup), shape], [settings.warmup])
+
+
+__all__ = ["schedule", "shapes"]

@@ -1,0 +1,283 @@
+"""The compiled training step: several optimiser steps in one call, for any model and any number of players.
+
+`Stepper` turns a model, its settings and its data into one compiled function that runs a *given number* of steps in a
+loop on the device: the number is an argument, not a constant, so one program serves every stretch of a run and a
+resumed run repeats the same arithmetic bit for bit, however the stretches fall. Buffers are donated, batches are cut
+from data on the device, per-step metrics come back once per call. A step that meets a value that is not finite leaves
+the state as it was and ends the loop.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from chainrule.core import random, tree
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Int, Key, Scalar, Tree
+from chainrule.data.base import Batch, Split
+from chainrule.data.batches import Batches
+from chainrule.models.base import Model, Part, parts_of
+from chainrule.train.config import TrainConfig
+from chainrule.train.optimizers import check_parts, for_part, optimizer
+
+LearningRate = Callable[[Array], Any]
+"""Step to factor of the peak rate."""
+
+
+@final
+class State(eqx.Module):
+    """Everything that training changes, and all that a checkpoint has to hold."""
+
+    step: Int[Array, ""]
+    model: Tree
+    """The arrays of the model."""
+    optimizers: dict[str, Tree]
+    """The optimiser state of each part."""
+    ema: Tree
+    """Averaged arrays, or `None`."""
+    factor: Array
+    """What divergence or a plateau has multiplied the learning rate by."""
+
+
+def initial_state(model: Model, config: TrainConfig) -> State:
+    """The state before the first step."""
+    # Copies, because the state's buffers are given away to each compiled call.
+    arrays = jax.tree.map(jnp.array, eqx.filter(model, eqx.is_array))
+    optimizers = {
+        part.name: optimizer(for_part(config.optimizer, config.parts, part.name)).init(
+            eqx.filter(part.where(model), eqx.is_inexact_array)
+        )
+        for part in parts_of(model)
+    }
+    ema = jax.tree.map(jnp.array, arrays) if config.ema else None
+    return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
+
+
+@final
+class Stepper:
+    """Compiles and runs stretches of training."""
+
+    def __init__(
+        self,
+        model: Model,
+        config: TrainConfig,
+        split: Split,
+        rate: LearningRate,
+        *,
+        resident: bool,
+        most: int,
+    ) -> None:
+        self.config = config
+        self.split = split
+        self.rate = rate
+        self.most = most
+        self.parts = parts_of(model)
+        check_parts(config.parts, [part.name for part in self.parts])
+        settings = [for_part(config.optimizer, config.parts, part.name) for part in self.parts]
+        self.peaks = [s.lr for s in settings]
+        self.optimizers = [optimizer(s) for s in settings]
+        if config.batch % config.accumulate:
+            raise ArgumentError(f"accumulate={config.accumulate} does not divide batch={config.batch}")
+        self.batches = Batches(len(split), config.batch, config.seed, config.shuffle)
+        self.key = random.key(config.seed, "train")
+        self.static = eqx.filter(model, eqx.is_array, inverse=True)
+        self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
+        self._compiled: Callable[..., Any] | None = None
+
+    def compile(self, state: State) -> None:
+        """Compile the stretch for states of this shape."""
+        example = self._feed(0, 1)
+        jitted = jax.jit(self._stretch, donate_argnums=0)
+        self._compiled = jitted.lower(state, self.resident, example, np.int32(1)).compile()
+
+    def run(self, state: State, first: int, count: int) -> tuple[State, dict[str, np.ndarray], int]:
+        """Run steps `first` to `first + count - 1`; `state` is used up.
+
+        Returns the new state, one array per metric, and how many steps were done: fewer than `count` when a value was
+        not finite, in which case the state is the one before that step.
+        """
+        assert self._compiled is not None, "compile first"
+        state, metrics, done = self._compiled(state, self.resident, self._feed(first, count), np.int32(count))
+        finished = int(done)
+        return state, {name: np.asarray(values)[:finished] for name, values in metrics.items()}, finished
+
+    def batch_at(self, step: int, part: int = 0) -> Batch:
+        """The first batch a part sees in a step, on the host."""
+        index = self.batches.indices(step * self.parts[part].repeat, 1)[0]
+        return self.split.batch(index)
+
+    # ------------------------------------------------------------------ feeding
+
+    def _feed(self, first: int, count: int) -> list[Any]:
+        """For each part: example numbers (data on the device) or batches (data streamed), padded to `most` steps."""
+        feeds = []
+        for part in self.parts:
+            index = self.batches.indices(first * part.repeat, count * part.repeat)
+            index = np.resize(index, (self.most * part.repeat, self.config.batch))
+            index = index.reshape(self.most, part.repeat, self.config.batch)
+            if self.resident is not None:
+                feeds.append(index)
+            else:
+                flat = self.split.batch(index.ravel())
+                feeds.append(jax.tree.map(lambda a, shape=index.shape: a.reshape(*shape, *a.shape[1:]), flat))
+        return feeds
+
+    def _fetch(self, resident: Mapping[str, Array] | None, feed: Any, i: Array, repeat: int) -> Batch:
+        chosen = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, keepdims=False)[repeat], feed)
+        return chosen if resident is None else self.split.gather(resident, chosen)
+
+    # ------------------------------------------------------------------ the compiled loop
+
+    def _stretch(
+        self, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], count: Array
+    ) -> tuple[State, dict[str, Array], Array]:
+        one = jax.eval_shape(lambda: self._step(state, resident, feeds, jnp.zeros((), jnp.int32))[1])
+        buffers = {name: jnp.zeros((self.most,), jnp.float32) for name in one}
+
+        def unfinished(carry: tuple[State, dict[str, Array], Array, Array]) -> Array:
+            _, _, i, finite = carry
+            return (i < count) & finite
+
+        def body(
+            carry: tuple[State, dict[str, Array], Array, Array],
+        ) -> tuple[State, dict[str, Array], Array, Array]:
+            old, buffers, i, _ = carry
+            new, metrics, finite = self._step(old, resident, feeds, i)
+            new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
+            buffers = {name: b.at[i].set(metrics[name].astype(jnp.float32)) for name, b in buffers.items()}
+            return new, buffers, i + finite, finite
+
+        start = (state, buffers, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+        state, buffers, done, _ = jax.lax.while_loop(unfinished, body, start)
+        return state, buffers, done
+
+    def _step(
+        self, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], i: Array
+    ) -> tuple[State, dict[str, Array], Array]:
+        model = eqx.combine(state.model, self.static)
+        key = random.at(self.key, state.step)
+        optimizers = dict(state.optimizers)
+        metrics: dict[str, Array] = {}
+        finite = jnp.ones((), bool)
+        factor = jnp.asarray(self.rate(state.step)) * state.factor
+        for number, (part, feed) in enumerate(zip(self.parts, feeds, strict=True)):
+
+            def move(
+                carry: tuple[Tree, Tree], part: Part = part, feed: Any = feed, number: int = number
+            ) -> tuple[Tree, Tree, dict[str, Array]]:
+                arrays, optimizer_state = carry
+                seen: dict[str, Array] = {}
+                for r in range(part.repeat):
+                    batch = self._fetch(resident, feed, i, r)
+                    part_key = random.at(random.named(key, part.name), r)
+                    moved, optimizer_state, seen = self._move(
+                        eqx.combine(arrays, self.static), number, optimizer_state, batch, part_key, factor
+                    )
+                    arrays = eqx.filter(moved, eqx.is_array)
+                return arrays, optimizer_state, seen
+
+            before = (eqx.filter(model, eqx.is_array), optimizers[part.name])
+            if part.every == 1:
+                arrays, optimizers[part.name], seen = move(before)
+            else:
+                still = jax.eval_shape(move, before)[2]
+                nothing = {name: jnp.zeros(s.shape, s.dtype) for name, s in still.items()}
+                arrays, optimizers[part.name], seen = jax.lax.cond(
+                    state.step % part.every == 0,
+                    move,
+                    lambda carry, nothing=nothing: (*carry, nothing),
+                    before,
+                )
+            model = eqx.combine(arrays, self.static)
+            finite &= jnp.isfinite(seen["loss"]) & jnp.isfinite(seen["grad_norm"])
+            prefix = "" if len(self.parts) == 1 else f"{part.name}."
+            metrics |= {prefix + name: value for name, value in seen.items()}
+        if len(self.parts) > 1:
+            metrics["loss"] = sum((metrics[f"{part.name}.loss"] for part in self.parts), start=jnp.zeros(()))
+        arrays = eqx.filter(model, eqx.is_array)
+        ema = None if state.ema is None else self._average(state.ema, arrays, state.step)
+        return State(state.step + 1, arrays, optimizers, ema, state.factor), metrics, finite
+
+    def _move(
+        self, model: Model, number: int, optimizer_state: Tree, batch: Batch, key: Key, factor: Array
+    ) -> tuple[Model, Tree, dict[str, Array]]:
+        """One optimiser step of one part."""
+        part = self.parts[number]
+        loss, metrics, moved, grads = self.gradient(model, part, batch, key)
+        owned = eqx.filter(part.where(model), eqx.is_inexact_array)
+        updates, optimizer_state = self.optimizers[number].update(grads, optimizer_state, owned)
+        rate = self.peaks[number] * factor
+        updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
+        moved = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
+        seen = {"loss": loss, **metrics, "grad_norm": optax.global_norm(grads), "lr": rate}
+        return moved, optimizer_state, seen
+
+    def gradient(
+        self, model: Model, part: Part, batch: Batch, key: Key
+    ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
+        """Loss, metrics, model with moved state, and gradient of the part's arrays; averaged over micro-batches."""
+        pieces = self.config.accumulate
+        if pieces == 1:
+            return self._gradient_once(model, part, batch, key)
+        micro = jax.tree.map(lambda a: a.reshape(pieces, a.shape[0] // pieces, *a.shape[1:]), batch)
+
+        def add(carry: tuple[Tree, Tree], piece: tuple[Array, Batch]) -> tuple[tuple[Tree, Tree], Any]:
+            arrays, total = carry
+            number, batch = piece
+            loss, metrics, moved, grads = self._gradient_once(
+                eqx.combine(arrays, self.static), part, batch, random.at(key, number)
+            )
+            return (eqx.filter(moved, eqx.is_array), tree.add(total, grads)), {"loss": loss, **metrics}
+
+        zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), eqx.is_inexact_array))
+        start = (eqx.filter(model, eqx.is_array), zeros)
+        (arrays, total), seen = jax.lax.scan(add, start, (jnp.arange(pieces), micro))
+        means = {name: values.mean() for name, values in seen.items()}
+        loss = means.pop("loss")
+        return loss, means, eqx.combine(arrays, self.static), tree.scale(1 / pieces, total)
+
+    def _gradient_once(
+        self, model: Model, part: Part, batch: Batch, key: Key
+    ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
+        owned, rest = eqx.partition(part.where(model), eqx.is_inexact_array)
+
+        def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
+            whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
+            loss, metrics, moved = part.loss(self._lower(whole), self._lower(batch), key)
+            return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
+
+        (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
+        # Lowered matrices come back through `moved`; training keeps its own and takes only vector state.
+        kept = jax.tree.map(
+            lambda new, old: new if new.dtype == old.dtype else old, arrays, eqx.filter(model, eqx.is_array)
+        )
+        return loss, metrics, eqx.combine(kept, self.static), grads
+
+    def _lower(self, values: Any) -> Any:
+        """Under bfloat16, matrices and inputs in that type; vectors (biases, statistics) stay in float32."""
+        if self.config.precision == "float32":
+            return values
+        return jax.tree.map(
+            lambda a: (
+                a.astype(jnp.bfloat16)
+                if eqx.is_inexact_array(a) and a.ndim >= 2 and a.dtype == jnp.float32
+                else a
+            ),
+            values,
+        )
+
+    def _average(self, ema: Tree, arrays: Tree, step: Array) -> Tree:
+        decay = jnp.minimum(self.config.ema, (1.0 + step) / (10.0 + step))
+        return jax.tree.map(
+            lambda old, new: decay * old + (1 - decay) * new if eqx.is_inexact_array(new) else new,
+            ema,
+            arrays,
+        )
+
+
+__all__ = ["LearningRate", "State", "Stepper", "initial_state"]
