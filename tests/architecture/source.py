@@ -45,7 +45,9 @@ class Module:
             elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     found[alias.asname or alias.name] = f"{self.origin(node)}.{alias.name}"
-        found |= {node.name: f"{self.name}.{node.name}" for node in self.tree.body if isinstance(node, ast.ClassDef)}
+        found |= {
+            node.name: f"{self.name}.{node.name}" for node in self.tree.body if isinstance(node, ast.ClassDef)
+        }
         return found
 
     def origin(self, node: ast.ImportFrom) -> str:

@@ -14,7 +14,6 @@ import builtins
 from pathlib import Path
 
 import pytest
-
 from tests.architecture.conftest import Write
 from tests.architecture.source import Class, Package, has_decorator, read
 
@@ -36,10 +35,11 @@ def class_violations(root: Path) -> list[str]:
 
 def _class_objections(package: Package, one: Class) -> list[str]:
     name, open_names = one.node.name, _left_open(package, one)
-    why = []
-    for base in package.bases(one):
-        if base in package.classes and not _is_abstract(package, package.classes[base]):
-            why.append(f"{name} inherits from the concrete class {base}; wrap it instead")
+    why = [
+        f"{name} inherits from the concrete class {base}; wrap it instead"
+        for base in package.bases(one)
+        if base in package.classes and not _is_abstract(package, package.classes[base])
+    ]
     if one.decorated("final") and open_names:
         why.append(f"{name} is final but leaves {', '.join(sorted(open_names))} abstract")
     if not one.decorated("final") and not _is_abstract(package, one) and not _is_record(package, one):
@@ -58,7 +58,9 @@ def _overrides(package: Package, one: Class) -> list[str]:
                 continue
             if not (ast.get_docstring(theirs) or "").startswith("Default"):
                 where = f"{ancestor.node.name}.{name}"
-                found.append(f"{one.module.at(method)}: {one.node.name}.{name} overrides {where}, which has a body")
+                found.append(
+                    f"{one.module.at(method)}: {one.node.name}.{name} overrides {where}, which has a body"
+                )
     return found
 
 
@@ -80,11 +82,17 @@ def _left_open(package: Package, one: Class) -> set[str]:
 
 def _is_abstract(package: Package, one: Class) -> bool:
     direct = {base.rpartition(".")[2] for base in package.bases(one)}
-    return bool(_left_open(package, one)) or bool(direct & {"ABC", "Protocol"}) or _is_settings_base(package, one)
+    return (
+        bool(_left_open(package, one))
+        or bool(direct & {"ABC", "Protocol"})
+        or _is_settings_base(package, one)
+    )
 
 
 def _is_settings_base(package: Package, one: Class) -> bool:
-    fields = [name for ancestor in package.ancestry(one) for name in ancestor.annotations if name != "model_config"]
+    fields = [
+        name for ancestor in package.ancestry(one) for name in ancestor.annotations if name != "model_config"
+    ]
     return "pydantic.BaseModel" in package.foreign_bases(one) and not fields
 
 
@@ -127,15 +135,27 @@ BASE = """
     [
         (5, "from typing import final\n@final\nclass A:\n    pass\nclass B(A): ...", "concrete class"),
         (1, "class A: ...", "decorate it"),
-        (2, "from chainrule.models import base\nclass A(base.Model):\n    def loss(self): ...", "decorate it"),
-        (4, "from typing import final\nfrom chainrule.models import Model\n@final\nclass A(Model): ...", "loss"),
+        (
+            2,
+            "from chainrule.models import base\nclass A(base.Model):\n    def loss(self): ...",
+            "decorate it",
+        ),
+        (
+            4,
+            "from typing import final\nfrom chainrule.models import Model\n@final\nclass A(Model): ...",
+            "loss",
+        ),
         (
             6,
             "from typing import final\nfrom .base import HasState\n@final\nclass A(HasState):\n"
             "    def advance(self): ...\n    def loss(self): ...",
             "HasState.loss",
         ),
-        (4, "import pydantic\nclass S(pydantic.BaseModel):\n    lr: float\nclass T(S): ...", "concrete class"),
+        (
+            4,
+            "import pydantic\nclass S(pydantic.BaseModel):\n    lr: float\nclass T(S): ...",
+            "concrete class",
+        ),
         (4, "import enum\nclass E(enum.Enum):\n    A = 1\nclass F(E): ...", "concrete class"),
     ],
 )
@@ -153,7 +173,7 @@ def test_a_class_that_breaks_the_rule_is_named(package: Write, line: int, text: 
         "from typing import Protocol\nclass A(Protocol):\n    def help(self): ...",
         "from typing import NamedTuple\nclass A(NamedTuple):\n    x: int",
         "class A(ValueError): ...\nclass B(A):\n    def __init__(self): ...\nclass C(B):\n    def __init__(self): ...",
-        "from typing import final\nfrom chainrule.models import Model\n@final\nclass A(Model):\n    def loss(self): ...",
+        "from typing import final\nfrom . import Model\n@final\nclass A(Model):\n    def loss(self): ...",
         "from typing import final\nfrom .base import HasState\n@final\nclass A(HasState):\n"
         "    def advance(self): ...\n    def describe(self): ...",
         "from typing import final\nimport pydantic\nclass S(pydantic.BaseModel):\n    model_config = {}\n"

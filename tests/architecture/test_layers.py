@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.architecture.conftest import Write
 from tests.architecture.source import Module, Package, read
 
@@ -76,7 +75,9 @@ def _objection(top: str, importer: str, target: str) -> str:
     here, there = mine[1], theirs[1]
     for area in (here, there):
         if area not in LAYERS:
-            return f"{importer} imports {target}, but {area} has no layer; give it one in {Path(__file__).name}"
+            return (
+                f"{importer} imports {target}, but {area} has no layer; give it one in {Path(__file__).name}"
+            )
     if here == there == "models":
         return _sideways(importer, target)
     if here == there or (here, there) in ALSO or LAYERS[there] < LAYERS[here]:
@@ -131,7 +132,10 @@ def test_every_package_has_a_layer(chainrule: Path) -> None:
         ("studio/app.py", "from chainrule.cli import main"),
         ("nn/dense.py", "import importlib\nimportlib.import_module('chainrule.train')"),
         ("nn/dense.py", "def late():\n    from chainrule.train import fit"),
-        ("nn/dense.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from chainrule.train import Run"),
+        (
+            "nn/dense.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from chainrule.train import Run",
+        ),
         ("models/flow/realnvp/__init__.py", "from chainrule.models.diffusion import ddpm"),
         ("models/flow/realnvp/__init__.py", "from chainrule.models import build"),
         ("models/flow/realnvp/__init__.py", "from chainrule import models"),
@@ -140,7 +144,12 @@ def test_every_package_has_a_layer(chainrule: Path) -> None:
     ],
 )
 def test_an_import_that_points_up_or_sideways_is_named(package: Write, importer: str, line: str) -> None:
-    others = {"train/loop.py": "", "probability/normal.py": "", "models/diffusion/ddpm.py": "", "models/base.py": ""}
+    others = {
+        "train/loop.py": "",
+        "probability/normal.py": "",
+        "models/diffusion/ddpm.py": "",
+        "models/base.py": "",
+    }
     found = upward_imports(package({**others, importer: line}))
     assert len(found) == 1
     assert found[0].startswith(f"chainrule/{importer}:{line.count(chr(10)) + 1}: ")
