@@ -91,7 +91,7 @@ def check_choice(where: str, argument: str, value: Any, options: Iterable[str]) 
     chainrule.core.errors.ArgumentError: jacobian(mode="sideways"): mode must be "auto", "forward" or "reverse"
     """
     options = list(options)
-    if value not in options:
+    if not (isinstance(value, str) and value in options):
         shown = f'"{value}"' if isinstance(value, str) else repr(value)
         hint = suggest(value, options) if isinstance(value, str) else ""
         raise ArgumentError(f"{where}({argument}={shown}): {argument} must be {spell(options)}{hint}")

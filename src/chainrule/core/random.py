@@ -4,7 +4,10 @@ import zlib
 
 import jax
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
+
+_SEEDS = 2**32
 
 
 def key(seed: int, purpose: str = "") -> Key:
@@ -12,7 +15,11 @@ def key(seed: int, purpose: str = "") -> Key:
 
     >>> bool((jax.random.key_data(key(0, "init")) == jax.random.key_data(key(0, "noise"))).all())
     False
+
+    JAX would silently use the last 32 bits of a longer seed, so that 2**32 and 0 meant the same.
     """
+    if not 0 <= seed < _SEEDS:
+        raise ArgumentError(f"seed={seed}: a seed is between 0 and {_SEEDS - 1}")
     root = jax.random.key(seed)
     return named(root, purpose) if purpose else root
 

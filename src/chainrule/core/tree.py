@@ -10,8 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Inexact
 
 from chainrule.core.types import Array, Scalar, Tree
+
+_NUMBERS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
 def add(a: Tree, b: Tree) -> Tree:
@@ -29,8 +32,8 @@ def scale(factor: float | Array, a: Tree) -> Tree:
     return jax.tree.map(lambda leaf: factor * leaf, a)
 
 
-def dot(a: Tree, b: Tree) -> Scalar:
-    """Inner product of two trees seen as vectors.
+def dot(a: Tree, b: Tree) -> Inexact[Array, ""]:
+    """Inner product of two trees seen as vectors; complex leaves of the first are conjugated.
 
     >>> float(dot({"w": jnp.ones(3)}, {"w": 2 * jnp.ones(3)}))
     6.0
@@ -55,7 +58,7 @@ def size(a: Tree) -> int:
     >>> size({"w": jnp.ones((3, 4)), "b": jnp.ones(4)})
     16
     """
-    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(eqx.filter(a, eqx.is_array_like)))
+    return sum(int(np.size(leaf)) for _, leaf in named_leaves(a))
 
 
 def nbytes(a: Tree) -> int:
@@ -104,7 +107,12 @@ def _has_shape(leaf: Any) -> bool:
 
 
 def _inexact(a: Tree) -> Tree:
-    return eqx.filter(a, eqx.is_inexact_array_like)
+    return jax.tree.map(lambda leaf: leaf if _is_inexact(leaf) else None, a)
+
+
+def _is_inexact(leaf: Any) -> bool:
+    # Equinox has this test too, but its version fails on the tracers of jax.grad.
+    return isinstance(leaf, _NUMBERS) and jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
 
 
 def _itemsize(dtype: Any) -> int:
