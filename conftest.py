@@ -34,8 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ["MPLBACKEND"] = "agg"
-    assert config.cache is not None
-    os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir("matplotlib"))
+    kept = config.rootpath / ".pytest_cache"
+    os.environ["MPLCONFIGDIR"] = str(kept / "matplotlib")  # the list of fonts
     runpy.run_path(str(_OFFLINE / "sitecustomize.py"))
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(_OFFLINE), *filter(None, inherited)]))
