@@ -1,7 +1,7 @@
 """What holds for every test, doctest and process started by a test.
 
-- Shapes: annotations are enforced at run time (jaxtyping and beartype, switched on in `pyproject.toml` so that it
-  also covers a single file) and NumPy-style rank promotion is an error.
+- Shapes: annotations are enforced at run time (jaxtyping with `tests/typecheck.py`, switched on in `pyproject.toml`)
+  and NumPy-style rank promotion is an error.
 - No network: see `tests/offline`.
 - No traces: run folders and caches of the user are never touched. What is expensive to rebuild and safe to share
   lives in `.pytest_cache`, which survives from one test run of a checkout to the next.
@@ -15,6 +15,8 @@ from types import ModuleType
 
 import hypothesis
 import pytest
+
+import tests.typecheck  # noqa: F401  # the import hook knows it by name (pyproject.toml) and does not load it itself
 
 _OFFLINE = Path(__file__).parent / "tests" / "offline"
 

@@ -78,3 +78,21 @@ def test_a_warning_is_an_error() -> None:
 
     with pytest.raises(UserWarning, match="careful"):
         warnings.warn("careful", stacklevel=1)
+
+
+def test_a_method_that_returns_its_own_kind_is_still_checked() -> None:
+    from typing import Self, final
+
+    from tests.typecheck import enforce
+
+    @final
+    class Counter:
+        @enforce
+        def add(self, steps: int) -> tuple[int, Self]:
+            return (steps if steps else "nothing"), self  # type: ignore[return-value]
+
+    assert Counter().add(1)[0] == 1
+    with pytest.raises(Exception, match="violates type hint"):
+        Counter().add(0)
+    with pytest.raises(Exception, match="violates type hint"):
+        Counter().add("one")  # type: ignore[arg-type]
