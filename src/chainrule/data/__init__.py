@@ -1,6 +1,26 @@
-"""Data: sources, files, splits, deterministic batches."""
+"""Data: named sets and files, checked from end to end, split, scaled, and served in deterministic batches."""
 
 from chainrule.data.base import Batch, Data, Rows, Scaling, Schema, Split, Windows
 from chainrule.data.batches import Batches
+from chainrule.data.loading import check, load
+from chainrule.data.scan import Report
+from chainrule.data.showing import excerpt, preview
+from chainrule.data.sources import Known, names
 
-__all__ = ["Batch", "Batches", "Data", "Rows", "Scaling", "Schema", "Split", "Windows"]
+__all__ = [
+    "Batch",
+    "Batches",
+    "Data",
+    "Known",
+    "Report",
+    "Rows",
+    "Scaling",
+    "Schema",
+    "Split",
+    "Windows",
+    "check",
+    "excerpt",
+    "load",
+    "names",
+    "preview",
+]

@@ -65,7 +65,8 @@ class Schema:
         >>> Schema.from_json(schema.to_json()) == schema
         True
         """
-        return cls(**{k: tuple(v) if isinstance(v, list | tuple) else v for k, v in values.items()})
+        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**plain)
 
 
 @final
@@ -106,7 +107,9 @@ class Scaling:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Scaling":
         """The scaling written by `to_json`."""
-        parts = {k: np.asarray(v, dtype=np.float64) if isinstance(v, list) else float(v) for k, v in values.items()}
+        parts = {
+            k: np.asarray(v, dtype=np.float64) if isinstance(v, list) else float(v) for k, v in values.items()
+        }
         return cls(**parts)
 
     @staticmethod
@@ -243,7 +246,9 @@ class Data:
             "sequence": f"{total:,} sequences of {shape}",
         }[self.schema.kind]
         classes = f", {len(self.schema.classes)} classes" if self.schema.classes else ""
-        shares = " / ".join(f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True))
+        shares = " / ".join(
+            f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True)
+        )
         return f"{what}{classes}, {shares}"
 
     def renamed(self, name: str) -> "Data":

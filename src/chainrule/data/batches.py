@@ -71,7 +71,8 @@ def permute(place: np.ndarray, examples: int, seed: int, epoch: np.ndarray | int
     """
     half = np.uint64(max(1, math.ceil(math.log2(max(examples, 2)) / 2)))
     low = np.uint64((1 << int(half)) - 1)
-    key = _mix(np.uint64(seed % 2**64) ^ _mix(np.asarray(epoch, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)))
+    stream = np.atleast_1d(np.asarray(epoch, dtype=np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+    key = _mix(np.uint64(seed % 2**64) ^ _mix(stream))
     key = np.broadcast_to(key, place.shape).copy()
     out = place.astype(np.uint64)
     outside = np.ones(place.shape, dtype=bool)

@@ -1,0 +1,165 @@
+"""From the contents of a source to data: schema, splits, scaling, fingerprint.
+
+The scaling is fitted to the training examples alone; validation and test never leak into it. Arrays larger than memory
+are only ever touched in pieces.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from chainrule.core.errors import DataError
+from chainrule.data.base import Data, Rows, Scaling, Schema, Split, Windows
+from chainrule.data.files.npy import CHUNK_BYTES
+from chainrule.data.scan import Contents
+from chainrule.data.splits import NAMES, Places, Selected, complete, divide, sizes
+
+
+def assemble(
+    name: str,
+    contents: Contents,
+    shares: Sequence[float],
+    seed: int,
+    source: Mapping[str, Any],
+    skipped: tuple[tuple[str, str], ...],
+) -> Data:
+    """Data in three splits."""
+    schema = schema_of(contents)
+    target_scaling = None
+    if contents.kind == "text":
+        scaling = Scaling()
+        splits: list[Split] = _windows(contents, shares)
+    else:
+        places = _places(contents, shares, seed)
+        scaling = _scaling(contents, places[0])
+        if contents.target == "value" and contents.y is not None:
+            target_scaling = _standardising(*moments(contents.y, places[0]))
+        splits = [_rows(contents, part, scaling, target_scaling) for part in places]
+    train, val, test = splits
+    digest = fingerprint(schema, contents)
+    return Data(name, schema, train, val, test, scaling, target_scaling, digest, source, skipped)
+
+
+def schema_of(contents: Contents) -> Schema:
+    """The shape and meaning of one example."""
+    return Schema(
+        contents.kind,
+        (contents.window,) if contents.kind == "text" else contents.x.shape[1:],
+        contents.target,
+        contents.y.shape[1:] if contents.y is not None else (),
+        classes=contents.classes,
+        symbols=contents.symbols,
+        columns=contents.columns,
+        levels=contents.levels,
+    )
+
+
+def moments(
+    array: Shaped[np.ndarray, "rows ..."], rows: Places
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    """Mean and standard deviation over the given rows (and any axes between), one for each entry of the last axis.
+
+    >>> mean, deviation = moments(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([0, 1]))
+    >>> mean.tolist(), deviation.tolist()
+    ([2.0, 5.0], [1.0, 0.0])
+    """
+    shape = array.shape[-1:] if array.ndim > 1 else ()
+    count = len(rows) * int(np.prod(array.shape[1:-1], dtype=np.int64))
+    mean = sum(piece.reshape(-1, *shape).sum(axis=0) for piece in _pieces(array, rows)) / count
+    square = sum(((piece.reshape(-1, *shape) - mean) ** 2).sum(axis=0) for piece in _pieces(array, rows))
+    return np.asarray(mean), np.asarray(np.sqrt(square / count))
+
+
+def fingerprint(schema: Schema, contents: Contents) -> str:
+    """SHA-256 of the schema and every number, in the order of the source; the same wherever the source lies."""
+    digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode())
+    for name in ("x", "y", "parts"):
+        array = getattr(contents, name)
+        if array is None:
+            continue
+        rows = contents.rows if name == "x" else None
+        length = len(array) if rows is None else len(rows)
+        little = array.dtype.newbyteorder("<")
+        digest.update(f"{name} {little.str} {(length, *array.shape[1:])}".encode())
+        step = _step(array)
+        for start in range(0, length, step):
+            piece = array[start : start + step] if rows is None else array[rows[start : start + step]]
+            digest.update(np.ascontiguousarray(piece, little).data)
+    return digest.hexdigest()
+
+
+def _step(array: np.ndarray) -> int:
+    return max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+
+
+def _pieces(array: np.ndarray, rows: Places) -> Iterator[np.ndarray]:
+    step = _step(array)
+    return (array[rows[start : start + step]].astype(np.float64) for start in range(0, len(rows), step))
+
+
+def _places(contents: Contents, shares: Sequence[float], seed: int) -> list[Places]:
+    classes = contents.y if contents.target == "class" else None
+    if contents.parts is not None:
+        places = complete(contents.parts, shares, seed, classes)
+    else:
+        places = divide(len(contents), shares, seed, classes)
+    if classes is not None and len(np.unique(classes[places[0]])) < 2:
+        raise DataError(
+            f"{len(contents)} examples leave only one class for training",
+            remedy="give training a larger share, for example split=(0.8, 0.1, 0.1)",
+        )
+    return places
+
+
+def _scaling(contents: Contents, train: Places) -> Scaling:
+    if contents.levels:
+        return Scaling(0.0, 1 / (contents.levels - 1))
+    if contents.standardise is None:
+        return Scaling()
+    mean, deviation = moments(contents.x, train if contents.rows is None else contents.rows[train])
+    chosen = contents.standardise
+    scaling = _standardising(np.where(chosen, mean, 0.0), np.where(chosen, deviation, 1.0))
+    shape = contents.x.shape[1:]
+    return Scaling(
+        np.broadcast_to(scaling.shift, shape).copy(), np.broadcast_to(scaling.factor, shape).copy()
+    )
+
+
+def _standardising(mean: np.ndarray, deviation: np.ndarray) -> Scaling:
+    """To mean 0 and variance 1; what does not vary is only shifted."""
+    factor = 1 / np.where(deviation > 0, deviation, 1.0)
+    return Scaling(mean, factor) if mean.ndim else Scaling(float(mean), float(factor))
+
+
+def _rows(contents: Contents, places: Places, scaling: Scaling, target_scaling: Scaling | None) -> Split:
+    if isinstance(contents.x, np.memmap) and contents.y is None:
+        rows = places if contents.rows is None else contents.rows[places]
+        return Selected({"x": contents.x, "rows": rows}, scaling)
+    arrays = {"x": contents.x[places]}
+    if contents.y is not None:
+        arrays["y"] = contents.y[places]
+    return Rows(arrays, scaling, target_scaling)
+
+
+def _windows(contents: Contents, shares: Sequence[float]) -> list[Split]:
+    lengths = sizes(len(contents), shares)
+    short = [
+        f"{name} ({length:,})"
+        for name, length in zip(NAMES, lengths, strict=True)
+        if length < contents.window
+    ]
+    if short:
+        fitting = min(lengths)
+        raise DataError(
+            f"the text is too short: {', '.join(short)} would have fewer characters than window={contents.window}",
+            remedy=f"use data.window={fitting} or less" if fitting >= 2 else "give a longer text",
+        )
+    pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
+    return [Windows({"symbols": piece}, contents.window) for piece in pieces]
+
+
+__all__ = ["assemble", "fingerprint", "moments", "schema_of"]

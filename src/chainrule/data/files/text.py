@@ -1,0 +1,105 @@
+"""Text files: every character is a symbol, an example is a window of consecutive symbols.
+
+The vocabulary is the set of characters of the whole text, so that every part of it can be encoded.
+"""
+
+import codecs
+import io
+
+import numpy as np
+
+from chainrule.data import bounded
+from chainrule.data.options import MAX_BYTES, MAX_RATIO, Option, whole
+from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
+
+# The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
+_FOREIGN = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+_CODE_POINTS = 0x110000
+
+
+def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
+    """Text with its line ends as they are, the problem of each bad line by its number from 1, and notes.
+
+    Bytes that are not UTF-8 are replaced, so that lines can be counted; whoever asks leaves their lines out.
+
+    >>> text, bad, notes = decode(b"one\\ntw\\xff\\nthree", "numbers.txt")
+    >>> bad[2].where, bad[2].reason
+    ('numbers.txt line 2', 'invalid UTF-8: byte 6')
+    """
+    if not data:
+        raise Refused("empty", where, "empty file")
+    for name, marks in _FOREIGN.items():
+        if data.startswith(marks):
+            remedy = f"convert it: iconv -f {name} -t UTF-8 {where}"
+            raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", remedy)
+    if b"\0" in data:
+        raise Refused("not text", where, f"a binary file (first zero byte: byte {data.index(0)})")
+    marked = data.startswith(codecs.BOM_UTF8)
+    notes = [Problem("byte order mark", where, "left out", "note")] if marked else []
+    bad = {}
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode(errors="replace")
+        offset = 0
+        for number, line in enumerate(data.splitlines(keepends=True), start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                bad[number] = Problem(
+                    "invalid UTF-8", f"{where} line {number}", f"byte {offset + error.start}"
+                )
+            offset += len(line)
+    return text[marked:], bad, notes
+
+
+def lines(text: str) -> io.StringIO:
+    """The lines of a text with their ends: a new line, a carriage return, or both."""
+    return io.StringIO(text, newline="")
+
+
+def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Symbol numbers in the smallest type that holds them, and the symbols in the order of their code points.
+
+    >>> numbers, symbols = encode("abba")
+    >>> numbers.tolist(), symbols
+    ([0, 1, 1, 0], ('a', 'b'))
+    """
+    codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
+    place = np.zeros(_CODE_POINTS, np.uint32)
+    place[codes] = 1
+    used = np.flatnonzero(place)
+    place[used] = np.arange(len(used), dtype=np.uint32)
+    return place.astype(np.min_scalar_type(max(len(used) - 1, 0)))[codes], tuple(chr(code) for code in used)
+
+
+def _scan(request: Request) -> Scan:
+    where = request.path.name
+    data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
+    text, bad, notes = decode(data, where)
+    if bad:
+        text = "".join(line for number, line in enumerate(lines(text), start=1) if number not in bad)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    total = text.count("\n") + (not text.endswith("\n")) + len(bad) if text else len(bad)
+    if not text:
+        raise Refused("empty", where, "no text is left" if bad else "empty file")
+    numbers, symbols = encode(text)
+    contents = Contents("text", numbers, symbols=symbols, window=request.options["window"])
+    return Scan(total, total - len(bad), (*bad.values(), *notes), contents)
+
+
+reader = Reader(
+    "text",
+    "lines",
+    {
+        "window": Option(128, whole(2), "symbols in an example"),
+        "max_bytes": MAX_BYTES,
+        "max_ratio": MAX_RATIO,
+    },
+    _scan,
+)
+
+__all__ = ["decode", "encode", "lines", "reader"]

@@ -1,0 +1,132 @@
+"""`load` and `check`: one scan of the source, then either data ready for training or a report.
+
+Nothing is left out or converted silently: with `bad="error"` a single bad item stops the call and says so, with
+`bad="skip"` bad items are left out and listed in `Data.skipped`.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chainrule.core.errors import DataError, check_choice
+from chainrule.data import sources
+from chainrule.data.assembly import assemble, moments
+from chainrule.data.base import Data
+from chainrule.data.scan import Contents, Problem, Report, Scan, group
+from chainrule.data.splits import check_shares
+
+
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    split: Sequence[float] | None = None,
+    bad: str = "error",
+    **options: Any,
+) -> Data:
+    """Data from a name (see `names`), a file or a folder, divided into training, validation and test.
+
+    `split` gives the three shares: 80, 10 and 10 % unless said otherwise, 90, 5 and 5 % for text. Classes keep their
+    proportions in every split; text is cut into three consecutive pieces; an official test set stays the test set.
+    Each split gets at least one example. `seed` decides who goes where, and what generated data look like.
+
+    `bad` says what to do about files or rows that cannot be used: "error" or "skip". Further options belong to the
+    source, for example `window` for text, `size` for folders of images, `target` for tables.
+
+    >>> data = load("digits")
+    >>> data.describe()
+    '1,797 images of 8×8×1, 10 classes, train 80 % / val 10 % / test 10 %'
+    >>> load(**data.source).hash == data.hash
+    True
+    """
+    check_choice("load", "bad", bad, ["error", "skip"])
+    shares = None if split is None else check_shares(split)
+    source = sources.find(name_or_path)
+    resolved = source.resolve(options)
+    scan = _examine(source, resolved, seed)
+    contents = _accept(scan, source, bad)
+    if shares is None:
+        shares = (0.9, 0.05, 0.05) if contents.kind == "text" else (0.8, 0.1, 0.1)
+    call = {"name_or_path": source.given, "seed": seed, "split": list(shares), "bad": bad}
+    for name, option in source.options.items():
+        if not option.guard or resolved[name] != option.default:
+            call[name] = resolved[name]
+    skipped = tuple((problem.where, problem.reason) for problem in scan.problems if problem.effect == "skip")
+    return assemble(source.name, contents, shares, seed, call, skipped)
+
+
+def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> Report:
+    """Everything that is wrong with a source, found by the scan that `load` makes.
+
+    >>> check("digits").lines()
+    ['digits: 1,797 of 1,797 examples can be used']
+    """
+    source = sources.find(name_or_path)
+    scan = _examine(source, source.resolve(options), seed)
+    return Report(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems))
+
+
+def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> Scan:
+    """The scan of a source, with what can be said about contents of any format added to it."""
+    scan = source.scan(options, seed)
+    if scan.contents is None:
+        return scan
+    contents = scan.contents
+    if source.classes and len(source.classes) == len(contents.classes):
+        contents = replace(contents, classes=source.classes)
+    found = [*_one_class(contents, source), *_narrow(contents, source.name)]
+    stopped = any(problem.effect == "stop" for problem in found)
+    return Scan(scan.total, scan.usable, (*scan.problems, *found), None if stopped else contents)
+
+
+def _one_class(contents: Contents, source: sources.Source) -> list[Problem]:
+    if contents.target != "class" or contents.y is None:
+        return []
+    train = contents.y if contents.parts is None else contents.y[contents.parts == 0]
+    if len(np.unique(train)) > 1:
+        return []
+    detail = f"every training example is of class {contents.classes[int(train[0])]!r}"
+    remedy = "to do without classes: data.target=none" if "target" in source.options else ""
+    return [Problem("one class only", source.name, detail, "stop", remedy)]
+
+
+def _narrow(contents: Contents, where: str) -> list[Problem]:
+    """Notes on features that do not vary, or vary by little more than single precision can tell apart."""
+    if contents.standardise is None:
+        return []
+    rows = np.arange(len(contents.x)) if contents.rows is None else contents.rows
+    mean, deviation = moments(contents.x, rows)
+    with np.errstate(over="ignore"):
+        resolution = np.spacing(np.abs(mean).astype(np.float32)).astype(np.float64)
+    notes = []
+    for place in np.flatnonzero(contents.standardise):
+        name = contents.columns[place] if contents.columns else f"feature {place}"
+        if deviation[place] == 0:
+            notes.append(Problem("constant feature", where, name, "note"))
+        elif deviation[place] < 1e3 * resolution[place]:
+            detail = f"{name}: subtract {mean[place]:.6g} from it to keep its digits"
+            notes.append(Problem("narrow feature", where, detail, "note"))
+    return notes
+
+
+def _accept(scan: Scan, source: sources.Source, bad: str) -> Contents:
+    """The contents, unless a problem stands in the way."""
+    stops = [problem for problem in scan.problems if problem.effect == "stop"]
+    if stops:
+        raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy=stops[0].remedy)
+    faults = [problem for problem in scan.problems if problem.effect == "skip"]
+    if faults and bad == "error":
+        first = f"first: {faults[0].where} ({faults[0].reason})"
+        raise DataError(
+            f"{len(faults):,} of {scan.total:,} {source.reader.unit} cannot be read; {first}",
+            remedy=f"training would use {scan.usable:,}.   accept: data.bad=skip   "
+            f"list: chainrule data check {source.given}",
+        )
+    assert scan.contents is not None, "a scan without contents names the problem that stopped it"
+    return scan.contents
+
+
+__all__ = ["check", "load"]

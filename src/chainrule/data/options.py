@@ -1,0 +1,146 @@
+"""Options of a data source: which exist, what values they take, what they default to.
+
+They are plain values, so that the call that loaded some data can be written to a file and repeated.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from chainrule.core.errors import ArgumentError, spell, suggest
+
+
+@final
+@dataclass(frozen=True)
+class Option:
+    """One option of a source."""
+
+    default: Any
+    parse: Callable[[Any], Any]
+    """The value in its plain form, or a `ValueError` that says what it must be."""
+    help: str
+    guard: bool = False
+    """A limit against hostile files: it decides whether data are read, never what they are."""
+
+
+def resolve(label: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option with its value, given or default.
+
+    >>> resolve("text", {"window": Option(128, whole(2), "symbols in an example")}, {"windwo": 64})
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: unknown option 'windwo' of text data (did you mean 'window'?)
+           options: window, and for all data: seed, split, bad
+    """
+    for name in given:
+        if name not in known:
+            own = f"{', '.join(known)}, and for all data: " if known else ""
+            raise ArgumentError(
+                f"unknown option {name!r} of {label} data{suggest(name, [*known, 'seed', 'split', 'bad'])}",
+                remedy=f"options: {own}seed, split, bad",
+            )
+    values = {name: option.default for name, option in known.items()}
+    for name, value in given.items():
+        try:
+            values[name] = known[name].parse(value)
+        except ValueError as error:
+            raise ArgumentError(f"{name}={value!r}: {name} must be {error}") from None
+    return values
+
+
+def whole(low: int, high: int | None = None) -> Callable[[Any], int]:
+    """A whole number in a range."""
+    span = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+
+    def parse(value: Any) -> int:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or value < low
+            or (high is not None and value > high)
+        ):
+            raise ValueError(span)
+        return value
+
+    return parse
+
+
+def number(low: float) -> Callable[[Any], float]:
+    """A finite number with a lower end."""
+
+    def parse(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value < float("inf"):
+            raise ValueError(f"a number of at least {low:g}")
+        return float(value)
+
+    return parse
+
+
+def choice(*names: str) -> Callable[[Any], str]:
+    """One of some words."""
+
+    def parse(value: Any) -> str:
+        if value not in names:
+            raise ValueError(spell(names))
+        return str(value)
+
+    return parse
+
+
+def optional(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`None`, or what another parser takes."""
+    return lambda value: None if value is None else parse(value)
+
+
+def flag(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def size(value: Any) -> list[int]:
+    """Height and width; one number is both."""
+    pair = list(value) if isinstance(value, list | tuple) else [value, value]
+    if len(pair) != 2 or any(
+        isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= 8192 for n in pair
+    ):
+        raise ValueError("a whole number from 1 to 8192, or two of them: height, width")
+    return pair
+
+
+def column(value: Any) -> str | int:
+    """The name of a column or its place, counted from 0 or, backwards, from -1; "none" for no column."""
+    if isinstance(value, bool) or not isinstance(value, str | int | None):
+        raise ValueError('the name of a column, its number, or "none"')
+    return "none" if value is None else value
+
+
+def columns(value: Any) -> list[str | int]:
+    """Names or places of columns."""
+    many: Collection[Any] = value if isinstance(value, list | tuple) else [value]
+    return [column(one) for one in many]
+
+
+def guard(default: int, help: str, high: int | None = None) -> Option:
+    """A limit against hostile files."""
+    return Option(default, whole(1, high), help, guard=True)
+
+
+MAX_BYTES = guard(2**32, "largest size in memory, in bytes")
+MAX_RATIO = guard(200, "largest ratio of unpacked to packed size")
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_RATIO",
+    "Option",
+    "choice",
+    "column",
+    "columns",
+    "flag",
+    "guard",
+    "number",
+    "optional",
+    "resolve",
+    "size",
+    "whole",
+]

@@ -1,0 +1,111 @@
+"""A few examples of some data as pictures, for people who would rather look than read."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter, Table
+from chainrule.data.base import Batch, Data, Kind
+
+_IMAGES = 30
+_POINTS = 2000
+_ROWS = 10
+_SYMBOLS = 40
+_SEQUENCES = 4
+
+
+def preview(data: Data) -> list[Picture]:
+    """Pictures of the training data in their original units.
+
+    >>> import chainrule.data
+    >>> preview(chainrule.data.load("moons"))[0].title
+    'moons: 2,000 of 3,200 training points'
+    """
+    return [_PICTURES[data.schema.kind](data)]
+
+
+def excerpt(data: Data, characters: int = 400) -> str:
+    """The first characters of a text.
+
+    >>> import chainrule.data
+    >>> print(excerpt(chainrule.data.load("shakespeare"), 44))
+    FIRST WITCH.
+    When shall we three meet again?
+    """
+    if data.schema.kind != "text":
+        raise ArgumentError(f"{data.name} is {data.schema.kind} data; only text has an excerpt")
+    return "".join(data.schema.symbols[i] for i in data.train.arrays["symbols"][:characters])
+
+
+def _some(data: Data, count: int) -> Batch:
+    """Training examples spread evenly over the classes, in original units."""
+    total = len(data.train)
+    order = np.arange(total)
+    if data.schema.target == "class":
+        order = np.argsort(data.train.arrays["y"], kind="stable")
+    x, y = data.train.batch(order[np.linspace(0, total - 1, min(count, total)).astype(int)])
+    if data.target_scaling is not None:
+        y = data.target_scaling.inverse(y)
+    return Batch(data.inverse(x), y)
+
+
+def _title(data: Data, shown: int, what: str) -> str:
+    return f"{data.name}: {shown:,} of {len(data.train):,} training {what}"
+
+
+def _images(data: Data) -> Picture:
+    x, y = _some(data, _IMAGES)
+    labels = [data.schema.classes[i] for i in y] if data.schema.target == "class" else ()
+    return Images("data-images", _title(data, len(x), "images"), x / max(1, data.schema.levels - 1), labels)
+
+
+def _points(data: Data) -> Picture:
+    x, y = _some(data, _POINTS)
+    if data.schema.target == "class":
+        groups = {name: x[y == i, :2] for i, name in enumerate(data.schema.classes)}
+    else:
+        groups = {"points": x[:, :2]}
+    labels = (*data.schema.columns, "first coordinate", "second coordinate")
+    return Scatter("data-points", _title(data, len(x), "points"), labels[0], labels[1], groups)
+
+
+def _table(data: Data) -> Picture:
+    x, y = _some(data, _ROWS)
+    rows: list[list[str | float | int]] = [[float(f"{value:.6g}") for value in row] for row in x]
+    names = list(data.schema.columns)
+    if data.schema.target == "class":
+        rows = [[*row, data.schema.classes[i]] for row, i in zip(rows, y, strict=True)]
+        names.append("class")
+    elif data.schema.target == "value" and y.ndim == 1:
+        rows = [[*row, float(f"{value:.6g}")] for row, value in zip(rows, y, strict=True)]
+        names.append("value")
+    return Table("data-table", _title(data, len(x), "rows"), names, rows)
+
+
+def _symbols(data: Data) -> Picture:
+    counts = np.bincount(data.train.arrays["symbols"], minlength=len(data.schema.symbols))
+    order = np.argsort(-counts, kind="stable")[:_SYMBOLS]
+    names = [repr(data.schema.symbols[i])[1:-1].replace(" ", "␣") for i in order]
+    title = f"{data.name}: how often each symbol comes in training"
+    return Bars("data-symbols", title, "symbol", "share", names, {"share": counts[order] / counts.sum()})
+
+
+def _sequences(data: Data) -> Picture:
+    x, _ = _some(data, _SEQUENCES)
+    steps = np.arange(x.shape[1])
+    series = {
+        f"{i}, feature {j}": (steps, x[i, :, j]) for i in range(len(x)) for j in range(min(3, x.shape[2]))
+    }
+    return Lines("data-sequences", _title(data, len(x), "sequences"), "step", "value", series)
+
+
+_PICTURES: Mapping[Kind, Callable[[Data], Picture]] = {
+    "image": _images,
+    "points": _points,
+    "table": _table,
+    "text": _symbols,
+    "sequence": _sequences,
+}
+
+__all__ = ["excerpt", "preview"]
