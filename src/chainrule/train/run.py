@@ -148,16 +148,21 @@ class Run:
         """Steps with a checkpoint."""
         return checkpoints.steps(self.path / "checkpoints")
 
-    @functools.cached_property
-    def model(self) -> Model:
-        """The trained model: best validation loss where there was one, newest otherwise; in inference mode."""
+    @property
+    def step(self) -> int:
+        """The step of the checkpoint `model` comes from: best validation loss where there was one, newest otherwise."""
         available = self.checkpoints
         if not available:
             raise CheckpointError(
                 f"{self.id} has no checkpoint yet", remedy=f"go on with it: chainrule resume {self.id}"
             )
         best = self.status["best"].get("step")
-        return self.model_at(best if best in available else available[-1])
+        return best if best in available else available[-1]
+
+    @functools.cached_property
+    def model(self) -> Model:
+        """The trained model, in inference mode."""
+        return self.model_at(self.step)
 
     def model_at(self, step: int) -> Model:
         """The model at a checkpoint (its averaged weights where the run keeps them), in inference mode."""
