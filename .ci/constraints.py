@@ -32,7 +32,8 @@ def resolve(interpreter: str) -> tuple[str, dict[str, str]]:
         subprocess.run([*pip, "install", "--upgrade", "pip"], check=True)
         report = Path(folder) / "report.json"
         subprocess.run(
-            [*pip, "install", "--dry-run", "--ignore-installed", "--report", str(report), f"{ROOT}[test]"], check=True
+            [*pip, "install", "--dry-run", "--ignore-installed", "--report", str(report), f"{ROOT}[test]"],
+            check=True,
         )
         found = json.loads(report.read_text(encoding="utf-8"))
     environment = found["environment"]["python_version"]

@@ -14,6 +14,7 @@ import builtins
 from pathlib import Path
 
 import pytest
+
 from tests.architecture.conftest import Write
 from tests.architecture.source import Class, Package, has_decorator, read
 

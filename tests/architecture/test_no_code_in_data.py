@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.architecture.conftest import Write
 from tests.architecture.source import Module, read
 

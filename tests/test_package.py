@@ -1,0 +1,120 @@
+"""The package as others get it: quick to import, complete as a wheel, honest about what it needs."""
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chainrule
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "chainrule"
+HEAVY = {"jax", "jaxlib", "numpy", "scipy", "numba", "equinox", "optax", "matplotlib", "pydantic", "PIL"}
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, Any] = tomllib.load(file)["project"]
+    return found
+
+
+def loaded_by(program: str, *words: str) -> set[str]:
+    """Every module a Python process has loaded by the time it ends."""
+    report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr))"
+    command = [sys.executable, "-c", f"{report}\n{program}", *words]
+    child = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(child.stderr.rpartition("loaded:")[2].split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    loaded = loaded_by("import chainrule")
+    assert "chainrule" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_a_heavy_import_would_be_seen() -> None:
+    assert {"numpy", "chainrule.core.pictures"} <= loaded_by("import chainrule; chainrule.core.pictures")
+
+
+def test_names_offered_at_the_top_exist() -> None:
+    for name in chainrule.__all__:
+        assert getattr(chainrule, name) is not None
+    with pytest.raises(AttributeError, match="module 'chainrule' has no attribute 'modles'"):
+        chainrule.modles  # noqa: B018
+
+
+def test_the_version_is_the_one_of_the_project(project: dict[str, Any]) -> None:
+    assert chainrule.__version__ == project["version"]
+
+
+def test_optional_parts_are_the_promised_ones(project: dict[str, Any]) -> None:
+    promised = {"text", "studio", "compress", "games", "rl", "ode", "cuda12", "cuda13", "multihost", "test"}
+    assert set(project["optional-dependencies"]) == promised
+
+
+def test_only_the_cuda_extras_ask_for_cuda(project: dict[str, Any]) -> None:
+    extras = project["optional-dependencies"]
+    asking = {
+        name for name, needs in extras.items() if any("cuda" in need or "nvidia" in need for need in needs)
+    }
+    assert asking == {"cuda12", "cuda13"}
+    assert not any("cuda" in need or "[" in need for need in project["dependencies"])
+
+
+def test_pinned_versions_cover_every_requirement(project: dict[str, Any]) -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {line.split("==")[0] for line in lines if not line.startswith("#")}
+    needs = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    assert {need.split(">=")[0].lower() for need in needs} <= pinned
+    assert not {name for name in pinned if name.startswith("nvidia") or "cuda" in name}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    pytest.importorskip("hatchling", reason="the test extra installs hatchling, which builds the wheel")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        str(folder),
+        str(ROOT),
+    ]
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *build], check=True)
+    (found,) = folder.glob("*.whl")
+    return zipfile.Path(found)
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_no_tests(wheel: zipfile.Path) -> None:
+    held = {
+        name for name in wheel.root.namelist() if name.startswith("chainrule/") and not name.endswith("/")
+    }
+    files = (path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    wanted = {
+        f"chainrule/{path.relative_to(SOURCE).as_posix()}"
+        for path in files
+        if not path.name.startswith("test_")
+    }
+    assert held == wanted
+    assert {"chainrule/py.typed", "chainrule/data/embedded/digits.npz"} <= held
+    assert "chainrule/models/supervised/mlp/card.md" in held
+
+
+def test_the_wheel_installs_the_command_and_names_its_licence(wheel: zipfile.Path) -> None:
+    names = wheel.root.namelist()
+    (entry_points,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
+    assert "chainrule = chainrule.cli:main" in wheel.root.read(entry_points).decode()
+    assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_the_wheel_holds_nothing_but_the_package(wheel: zipfile.Path) -> None:
+    tops = {name.split("/")[0] for name in wheel.root.namelist()}
+    assert tops == {"chainrule", f"chainrule-{chainrule.__version__}.dist-info"}
