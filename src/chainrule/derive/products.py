@@ -1,0 +1,87 @@
+"""First-order products: how a change of the input spreads (forward) and which inputs an output depends on (reverse).
+
+For a chain `s_k = f_k(s_{k-1})` with Jacobians `J_k`, forward mode carries a tangent along, `t_k = J_k t_{k-1}`, and
+reverse mode carries an adjoint back, `r_{k-1} = r_k J_k`, after a forward pass that keeps what the `J_k` need. Both are
+exact and cost a small multiple of one evaluation. These functions check their input and then call JAX.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from chainrule.core.types import Tree
+from chainrule.derive import validate
+
+
+def gradient(
+    f: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False, value: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """The gradient of a scalar function, by one reverse pass.
+
+    With `value=True` the call returns `(f(x), gradient)`; with `has_aux=True` the function returns `(number, extra)`
+    and the extra comes back beside the gradient.
+
+    >>> gradient(lambda x: x + x**2)(3.0)
+    Array(7., dtype=float32, weak_type=True)
+    """
+
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        x = validate.point("gradient", validate.argument("gradient", args, argnums), holomorphic=holomorphic)
+        place = argnums % len(args)
+        args = (*args[:place], x, *args[place + 1 :])
+
+        def checked(*inner: Any) -> Any:
+            y = f(*inner, **kwargs)
+            validate.scalar_output("gradient", y[0] if has_aux else y)
+            return y
+
+        both = jax.value_and_grad(checked, place, has_aux=has_aux, holomorphic=holomorphic)(*args)
+        if value:
+            return both
+        (_, aux), grad = both if has_aux else ((None, None), both[1])
+        return (grad, aux) if has_aux else grad
+
+    return evaluate
+
+
+def jvp(f: Callable[[Any], Any], x: Tree, v: Tree, *, has_aux: bool = False) -> Any:
+    """`(f(x), J v)`: the value and its change along `v`, by one forward pass.
+
+    >>> jvp(lambda x: x**2, 3.0, 1.0)[1]
+    Array(6., dtype=float32, weak_type=True)
+    """
+    x = validate.point("jvp", x)
+    v = validate.direction("jvp", "v", v, x)
+    return jax.jvp(f, (x,), (v,), has_aux=has_aux)
+
+
+def vjp(f: Callable[[Any], Any], x: Tree, *, has_aux: bool = False) -> Any:
+    """`(f(x), pullback)`, where `pullback(u)` is `uᵀ J`: one forward pass now, one reverse pass per call.
+
+    >>> y, pullback = vjp(lambda x: x**2, 3.0)
+    >>> pullback(1.0)
+    Array(6., dtype=float32, weak_type=True)
+    """
+    x = validate.point("vjp", x)
+    y, back, *aux = jax.vjp(f, x, has_aux=has_aux)
+
+    def pullback(u: Tree) -> Tree:
+        return back(validate.direction("vjp", "u", u, y, "f(x)"))[0]
+
+    return (y, pullback, *aux)
+
+
+def linearize(f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Callable[[Tree], Tree]]:
+    """`(f(x), push)`, where `push(v)` is `J v`: the function is evaluated once, each direction costs only its own part.
+
+    >>> y, push = linearize(lambda x: x**2, 3.0)
+    >>> float(push(1.0)), float(push(2.0))
+    (6.0, 12.0)
+    """
+    x = validate.point("linearize", x)
+    y, push = jax.linearize(f, x)
+    return y, lambda v: push(validate.direction("linearize", "v", v, x))
+
+
+__all__ = ["gradient", "jvp", "linearize", "vjp"]

@@ -1,0 +1,71 @@
+"""What a derivative did and why: the mode, the strategy, the chunk, the costs it compared."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, final
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """How a Jacobian or Hessian was, or will be, computed."""
+
+    what: str
+    inputs: int
+    outputs: int
+    mode: str
+    """Mode or strategy."""
+    chunk: int
+    """Directions per batch."""
+    products: int
+    """Products (or second-order runs) in all."""
+    reason: str
+    flops: dict[str, float] = field(default_factory=dict)
+    """Predicted operations in all, for each mode or strategy that was considered."""
+    output_bytes: int = 0
+    peak_bytes: int | None = None
+    """Predicted scratch memory at this chunk, from the compiler's own analysis."""
+    budget_bytes: int | None = None
+    compiled: bool = True
+    notes: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time by phase: plan, first call (with compilation), latest call."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.what} of {self.inputs:,} inputs and {self.outputs:,} outputs",
+            f"  mode      {self.mode}: {self.reason}",
+            f"  products  {self.products:,} in batches of {self.chunk:,}",
+        ]
+        if self.flops:
+            costs = ", ".join(f"{name} {value:.3g}" for name, value in self.flops.items())
+            lines.append(f"  flops     {costs}")
+        memory = f"result {bytes_text(self.output_bytes)}"
+        if self.peak_bytes is not None:
+            memory += f", scratch {bytes_text(self.peak_bytes)}"
+        if self.budget_bytes is not None:
+            memory += f", budget {bytes_text(self.budget_bytes)}"
+        lines.append(f"  memory    {memory}")
+        if self.seconds:
+            lines.append("  seconds   " + ", ".join(f"{name} {value:.3g}" for name, value in self.seconds.items()))
+        lines += [f"  note      {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def bytes_text(number: float) -> str:
+    """Bytes for people.
+
+    >>> bytes_text(128_000_000), bytes_text(512)
+    ('122 MiB', '512 B')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024 or unit == "GiB":
+            return f"{number:.3g} {unit}" if number < 1000 or unit == "GiB" else f"{number:.0f} {unit}"
+        number /= 1024
+    raise AssertionError("unreachable")
+
+
+__all__ = ["Report", "bytes_text"]
