@@ -1,1 +1,118 @@
-"""Placeholder."""
+"""The command line: one file per verb, all registered here.
+
+Importing this package costs Typer and nothing else: a verb imports what it needs when it runs, so `chainrule --help`
+does not wait for JAX. Errors leave through `main` alone, which turns them into a message and an exit code.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from chainrule.cli import data, doctor, models, resume, runs, sample, score, train
+from chainrule.cli.defaults import EXAMPLES
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,  # rich costs more time than all of Typer, and help needs no colours
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+# A verb is registered by adding its command, or its group of commands, here.
+app.command("train", add_help_option=False)(train.train)
+app.command("resume")(resume.resume)
+app.command("sample")(sample.sample)
+app.command("score")(score.score)
+app.add_typer(runs.app, name="runs")
+app.add_typer(models.app, name="models")
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)
+
+
+@app.callback(
+    invoke_without_command=True, epilog="Every verb takes --trace: show where in the code an error arose."
+)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Train, sample, score and take apart models on your own data."""
+    if version:
+        from chainrule import __version__
+
+        print(f"chainrule {__version__}")
+    elif context.invoked_subcommand is None:
+        print(EXAMPLES, end="")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run one command and exit: 0 ok, 1 a bug of ours, 2 usage, 3 data, 4 diverged, 5 disk, 130 interrupted."""
+    given = list(sys.argv[1:] if words is None else words)
+    trace = "--trace" in given
+    command = typer.main.get_command(app)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows a question mark
+    quiet_environment()
+    try:
+        code = command.main(
+            [w for w in given if w != "--trace"], prog_name="chainrule", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except Exception as error:
+        sys.exit(_report(error, trace=trace, machine="--json" in given))
+    sys.exit(code)
+
+
+def quiet_environment() -> None:
+    """Settings that JAX reads from the environment when it is imported: no log noise, compiled programs kept."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if not os.environ.get("CHAINRULE_NO_CACHE"):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", doctor.cache_folder())
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def _report(error: Exception, *, trace: bool, machine: bool) -> int:
+    """Tell people and machines about an error; the exit code."""
+    from chainrule.cli import output
+    from chainrule.core.errors import ChainruleError
+
+    if isinstance(error, BrokenPipeError):
+        # The reader left (`chainrule models ls | head -1`); Python would complain again when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if isinstance(error, ChainruleError):
+        message, code = str(error), error.exit_code
+    elif isinstance(error, typer.TyperException):
+        message, code = _usage(error), 2
+    else:
+        message, code = f"{type(error).__name__}: {error}", 1
+        message = message.splitlines()[0] + (
+            "" if trace else "\nrun again with --trace to see where it arose"
+        )
+    if trace:
+        import traceback
+
+        traceback.print_exception(error)
+    output.complain(message)
+    if machine:
+        output.emit({"error": "\n".join(line.strip() for line in message.splitlines()), "exit_code": code})
+    return code
+
+
+def _usage(error: typer.TyperException) -> str:
+    """Typer's complaint in our words; a setting written as an option is the usual slip."""
+    message = error.format_message().rstrip(".")
+    if message.startswith("No such option: --"):
+        option = message.removeprefix("No such option: --").split(" ")[0]
+        message += f"\nsettings are words without dashes: {option.replace('-', '_')}=..."
+    elif "Did you mean" not in message:
+        message += "\nchainrule --help lists the verbs, chainrule VERB --help explains one"
+    return message[0].lower() + message[1:]
+
+
+__all__ = ["app", "main", "quiet_environment"]

@@ -1,0 +1,143 @@
+"""`chainrule data`: the data sets at hand, what is in them, and what is wrong with them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chainrule.cli.options import Json, Settings, group
+
+if TYPE_CHECKING:
+    from chainrule.data.base import Data
+
+app = group("Data: what is there, what is in it, what is wrong with it.")
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", show_default=False, help="Name of a data set, or path of a file or folder."
+    ),
+]
+
+
+@app.command("ls")
+def ls(json: Json = False) -> None:
+    """List the data sets that have a name."""
+    from chainrule.cli.output import emit, table
+    from chainrule.cli.settings import write
+    from chainrule.data import names
+
+    if json:
+        rows = [
+            {"name": k.name, "summary": k.summary, "where": k.where, "options": k.options} for k in names()
+        ]
+        emit(rows)
+        return
+    shown = [[k.name, k.summary, k.where or "not on this machine", write(k.options)] for k in names()]
+    table(["data", "what it is", "where", "options"], shown)
+
+
+@app.command("show")
+def show(source: Source, settings: Settings = None, json: Json = False) -> None:
+    """Show what some data hold. Settings: options of the data (window=64), and out=DIR for a picture."""
+    from chainrule.cli.output import emit, say, size
+    from chainrule.cli.pictures import save
+    from chainrule.cli.settings import write
+    from chainrule.data import load, preview
+
+    name, options = _words(source, settings)
+    out = options.pop("out", None)
+    data = load(name, **options)
+    facts = {"data": data.name, "hash": data.hash}
+    picture = None if out is None else save(preview(data)[0], Path(str(out)).expanduser(), data.name, facts)
+    counts = {part: len(data.split(part)) for part in ("train", "val", "test")}
+    if json:
+        schema = data.schema.to_json()
+        shown = {
+            "name": data.name,
+            "hash": data.hash,
+            "schema": schema,
+            "counts": counts,
+            "source": data.source,
+        }
+        emit({**shown, "skipped": data.skipped, "picture": picture})
+        return
+    say("data", f"{data.name}   {data.describe()}")
+    say("holds", _schema(data))
+    held = sum(data.split(part).nbytes for part in counts)
+    say(
+        "counts",
+        "  ".join(f"{part} {count:,}" for part, count in counts.items()) + f"   {size(held)} in memory",
+    )
+    if data.skipped:
+        say("skipped", f"{len(data.skipped):,}; first: {data.skipped[0][0]} ({data.skipped[0][1]})")
+    say("hash", data.hash)
+    say("options", "  ".join(f"data.{k}={write(v)}" for k, v in data.source.items() if k != "name_or_path"))
+    _print_examples(data)
+    if picture is not None:
+        say("picture", str(picture))
+
+
+@app.command("check")
+def check(source: Source, settings: Settings = None, json: Json = False) -> None:
+    """Look for everything that is wrong with some data; exit code 3 if they cannot be used as they are."""
+    from chainrule.cli.output import emit
+    from chainrule.data import check as examine
+
+    name, options = _words(source, settings)
+    report = examine(name, **options)
+    if json:
+        emit(report.to_json())
+    else:
+        print("\n".join(report.lines()))
+    if not report.ok:
+        raise typer.Exit(3)
+
+
+def _words(source: str, settings: list[str] | None) -> tuple[str, dict[str, Any]]:
+    """The data and their options; `data.window=64`, as `train` writes it, means the same as `window=64`."""
+    from chainrule.cli.settings import guess
+    from chainrule.cli.words import parse, take
+
+    words = parse([source, *(settings or [])])
+    (name,) = take(words, "DATA")
+    return name, {key.removeprefix("data."): guess(text) for key, text in words.settings.items()}
+
+
+def _schema(data: "Data") -> str:
+    schema = data.schema
+    shape = "×".join(str(n) for n in schema.shape)
+    levels = f" with {schema.levels} levels" if schema.levels else ""
+    names = {
+        "classes": schema.classes,
+        "columns": schema.columns,
+        "symbols": [repr(symbol)[1:-1] for symbol in schema.symbols],
+    }
+    lists = [
+        f"{len(values)} {what}: {', '.join(values[:12])}{', ...' if len(values) > 12 else ''}"
+        for what, values in names.items()
+        if values
+    ]
+    value = f"numeric target of shape {schema.target_shape}" if schema.target == "value" else ""
+    return "   ".join(filter(None, [f"{schema.kind} of {shape}{levels}", *lists, value]))
+
+
+def _print_examples(data: "Data") -> None:
+    """The beginning of a text, the first rows of a table; other data are better drawn."""
+    from chainrule.cli.output import say, table
+    from chainrule.cli.settings import write
+    from chainrule.core.pictures import Table
+    from chainrule.data import excerpt, preview
+
+    if data.schema.kind == "text":
+        print(f"\n{excerpt(data)}")
+    elif data.schema.kind == "table":
+        for picture in preview(data):
+            if isinstance(picture, Table):
+                print()
+                table(list(picture.columns), [[write(cell) for cell in row] for row in picture.rows])
+    else:
+        say("look", f"chainrule data show {data.source['name_or_path']} out=DIR")
+
+
+__all__ = ["app"]

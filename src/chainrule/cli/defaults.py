@@ -1,0 +1,23 @@
+"""What the command line assumes when nothing is said, in one place."""
+
+MODEL = "mlp"
+"""The model that `chainrule train` trains when none is named."""
+
+SAMPLES = 64
+"""How many examples `chainrule sample` draws."""
+
+LOG_SECONDS = 5.0
+"""Seconds between two progress lines where the output is not a terminal."""
+
+EXAMPLES = """\
+Train, sample, score and take apart models on your own data. Try:
+
+  chainrule train                                      the default model on the digits that come with Chainrule
+  chainrule train mlp data=table.csv epochs=20         a model of your own table
+  chainrule models ls                                  what there is
+
+All verbs: chainrule --help
+"""
+"""What `chainrule` alone prints."""
+
+__all__ = ["EXAMPLES", "LOG_SECONDS", "MODEL", "SAMPLES"]

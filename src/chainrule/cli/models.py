@@ -1,0 +1,130 @@
+"""`chainrule models`: what can be trained, what it can do, and every setting it has."""
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chainrule.cli.options import Json, group
+
+if TYPE_CHECKING:
+    from chainrule.cli.settings import Setting
+    from chainrule.models.base import Entry, Model
+
+app = group("Models: what can be trained, and with which settings.")
+
+
+@app.command("ls")
+def ls(json: Json = False) -> None:
+    """List every model."""
+    from chainrule import models
+    from chainrule.cli.output import emit, table
+
+    rows: list[dict[str, Any]] = []
+    for name in models.names():
+        found = models.entry(name)
+        rows.append(
+            {
+                "name": name,
+                "family": models.family(name),
+                "summary": found.summary,
+                "can": abilities(model_class(found)),
+                "data": list(found.kinds),
+                "targets": list(found.targets),
+            }
+        )
+    if json:
+        emit(rows)
+    else:
+        table(
+            ["model", "family", "can", "what it is"],
+            [[r["name"], r["family"], ", ".join(r["can"]), r["summary"]] for r in rows],
+        )
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="Name of a model.")],
+    json: Json = False,
+) -> None:
+    """Show the card of a model and every setting with default, range and meaning."""
+    from chainrule import models
+    from chainrule.cli import settings
+    from chainrule.cli.output import emit, paint
+    from chainrule.cli.words import flatten
+
+    found = models.entry(name)
+    known = settings.of(found.config)
+    training = flatten(found.training)
+    if json:
+        rows = [
+            {"name": s.name, "default": s.default, "allowed": s.allowed, "description": s.description}
+            for s in known.values()
+        ]
+        card = models.card(name)
+        emit(
+            {
+                "name": name,
+                "family": models.family(name),
+                "summary": found.summary,
+                "settings": rows,
+                "training": training,
+                "card": card,
+            }
+        )
+        return
+    _print_card(models.card(name))
+    print(f"\n{paint('Settings', 'bold')} of {name}, written key=value after `chainrule train {name}`\n")
+    settings_table(known)
+    if training:
+        print(
+            f"\n{paint('Training', 'bold')} settings it brings along (all of them: chainrule train --help)\n"
+        )
+        print("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
+
+
+def settings_table(known: "dict[str, Setting]") -> None:
+    """Settings with default, range and meaning."""
+    from chainrule.cli.output import table
+
+    rows = [[s.name, s.default, s.allowed, s.description] for s in known.values()]
+    table(["setting", "default", "allowed", "meaning"], rows)
+
+
+def model_class(found: "Entry") -> "type[Model]":
+    """The class of the models an entry builds, known without building one."""
+    from chainrule.models.base import Model
+
+    made = found.build if isinstance(found.build, type) else inspect.signature(found.build).return_annotation
+    if not (isinstance(made, type) and issubclass(made, Model)):
+        raise TypeError(f"the build function of {found.name} must name the class it returns")
+    return made
+
+
+def abilities(kind: "type[Model]") -> list[str]:
+    """What models of a class can do beyond being trained, in words."""
+    from chainrule.models import base
+
+    words = {
+        base.CanPredict: "predict",
+        base.CanSample: "sample",
+        base.HasLogProb: "likelihood",
+        base.HasBound: "bound",
+        base.CanEncode: "encode",
+        base.CanDecode: "decode",
+    }
+    return [word for capability, word in words.items() if issubclass(kind, capability)]
+
+
+def _print_card(text: str) -> None:
+    if not sys.stdout.isatty():
+        print(text.rstrip())
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))
+
+
+__all__ = ["abilities", "app", "model_class", "settings_table"]

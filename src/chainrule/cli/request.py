@@ -1,0 +1,165 @@
+"""From the words after `chainrule train` to what is to be trained: model, data, settings, place.
+
+Every word belongs to exactly one of four: the model's settings, the training settings, the data's options (`data.`),
+and the words of the command itself. A recipe (`config=FILE`, the config.yaml of an earlier run) comes first and the
+words after it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from chainrule import models
+from chainrule.cli import defaults, settings
+from chainrule.cli.folders import place
+from chainrule.cli.words import Words, nest, take
+from chainrule.core.errors import ArgumentError
+from chainrule.data.sources import find
+from chainrule.models.base import Entry
+from chainrule.train import TrainConfig
+from chainrule.train.folder import read_config
+from chainrule.train.loop import merge
+
+OWN = {
+    "model": "name of the model, another way to write it first",
+    "data": "name of a data set, or path of a file or folder",
+    "config": "config.yaml of an earlier run to repeat; other words override it",
+    "run": "name of the run",
+    "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """Everything needed to train, checked as far as it can be without the data."""
+
+    entry: Entry
+    model: Mapping[str, Any]
+    data: Mapping[str, Any]
+    """Arguments of `data.load`."""
+    train: Mapping[str, Any]
+    """Training settings that were given, typed; the rest is left to `fit`."""
+    place: Path
+    """The folder of the runs."""
+    run: str | None
+    """Name of the run, if it was given one."""
+
+    @property
+    def resolved(self) -> TrainConfig:
+        """All training settings: given ones over those that suit the model over the general defaults."""
+        return TrainConfig.parse(**merge(self.entry.training, self.train))
+
+
+def request(words: Words) -> Request:
+    """What the words of `chainrule train` ask for."""
+    own = {name: value for name, value in words.settings.items() if name in OWN}
+    recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
+    entry = models.entry(_model_name(words, own, recipe))
+    if own.get("data"):
+        source = {"name_or_path": own["data"]}
+    elif "config" in own:
+        source = _stored(recipe["data"], own["config"])
+    else:
+        source = {"name_or_path": entry.data}
+    options = ["seed", "split", "bad", *find(source["name_or_path"]).options]
+    model, data, train = sort(words.settings, entry, options)
+    given = merge(recipe["train"], nest(train))
+    return Request(
+        entry=entry,
+        model=models.configure(
+            entry.name, **merge(recipe["model"].get("settings") or {}, nest(model))
+        ).model_dump(),
+        data={**source, **data},
+        train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
+        place=place(own.get("runs")),
+        run=_run_name(own.get("run")),
+    )
+
+
+def sort(
+    given: Mapping[str, str], entry: Entry, options: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The settings of the model, of the data and of training, values read by the type each setting has."""
+    of_model, of_train = settings.of(entry.config), settings.of(TrainConfig)
+    of_data = {f"data.{option}": option for option in options}
+    model, data, train = {}, {}, {}
+    for name, text in given.items():
+        if found := settings.find(name, of_model):
+            model[name] = settings.read(text, found.annotation)
+        elif found := settings.find(name, of_train):
+            train[name] = settings.read(text, found.annotation)
+        elif name in of_data:
+            data[of_data[name]] = settings.guess(text)
+        elif name not in OWN:
+            known = [*OWN, *of_model, *of_train, *of_data]
+            raise settings.unknown(name, known, f"all settings: chainrule train {entry.name} --help")
+    return model, data, train
+
+
+def training(given: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, Any]:
+    """Training settings alone, typed and nested, for a run whose model and data are decided."""
+    known = settings.of(TrainConfig)
+    values = {}
+    for name, text in given.items():
+        found = settings.find(name, known)
+        if found is None:
+            raise settings.unknown(
+                name,
+                [*known, *also],
+                "a resumed run keeps its model and data; training settings: chainrule train --help",
+            )
+        values[name] = settings.read(text, found.annotation)
+    return TrainConfig.parse(**nest(values)).model_dump(exclude_unset=True)
+
+
+def _recipe(config: str) -> dict[str, Any]:
+    path = Path(config).expanduser()
+    if not path.exists():
+        raise ArgumentError(f"config={config}: there is no such file")
+    found = read_config(path)
+    for section in ("model", "data", "train"):
+        if not isinstance(found[section], dict):
+            raise ArgumentError(f"config={config}: the section {section} does not hold settings")
+    return found
+
+
+def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any]) -> str:
+    named = [*words.names, *([own["model"]] if "model" in own else [])]
+    stored = recipe["model"].get("name")
+    if "config" in own and stored is None:
+        raise ArgumentError(
+            f"{own['config']} holds a model class of your own", remedy="train it again from Python"
+        )
+    if len(named) > 1:
+        take(Words(tuple(named), {}), "MODEL")
+    if not named:
+        return str(stored or defaults.MODEL)
+    name = named[0]
+    if name not in models.names() and Path(name).exists():
+        raise ArgumentError(
+            f"{name!r} is not a model but a file or folder",
+            remedy=f"to train on it: chainrule train data={name}",
+        )
+    if stored and stored != name:
+        raise ArgumentError(
+            f"{own['config']} is a recipe for {stored}, not for {name}",
+            remedy=f"leave {name!r} out, or leave config= out",
+        )
+    return name
+
+
+def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
+    if not source:
+        raise ArgumentError(f"the data of {config} were built in Python", remedy="name others with data=")
+    return dict(source)
+
+
+def _run_name(name: str | None) -> str | None:
+    if name is not None and (not name or Path(name).name != name or name == ".."):
+        raise ArgumentError(f"run={name}: give a plain name", remedy="runs=DIR says where run folders go")
+    return name
+
+
+__all__ = ["OWN", "Request", "request", "sort", "training"]

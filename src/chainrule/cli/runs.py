@@ -1,0 +1,226 @@
+"""`chainrule runs`: list, show, compare and remove run folders."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chainrule.cli.options import Json, RunName, Settings, group
+
+if TYPE_CHECKING:
+    from chainrule.train import Run
+
+app = group("Runs: list, show, compare and remove run folders.")
+
+
+@app.command("ls")
+def ls(settings: Settings = None, json: Json = False) -> None:
+    """List all runs, oldest first.
+
+    They are looked for in runs=DIR, $CHAINRULE_RUNS or ./runs.
+    """
+    from chainrule.cli.output import complain, emit, table
+    from chainrule.core.errors import ChainruleError
+
+    rows = []
+    place = _place(settings)
+    for path in sorted(
+        place.glob("*/config.yaml"), key=lambda file: (file.stat().st_mtime, file.parent.name)
+    ):
+        try:
+            rows.append(_row(path.parent))
+        except ChainruleError as error:  # one damaged folder must not hide the others
+            complain(str(error))
+    if json:
+        emit(rows)
+    elif rows:
+        shown = [[r["id"], r["model"] or "(your own)", r["data"], r["status"], str(r["step"])] for r in rows]
+        table(["run", "model", "data", "status", "step"], shown)
+    else:
+        print(f"no runs in {place}   begin with: chainrule train")
+
+
+@app.command("show")
+def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
+    """Show the state, settings and last numbers of a run."""
+    from chainrule.cli.output import duration, emit, number, say
+    from chainrule.cli.settings import write
+    from chainrule.cli.words import flatten
+
+    run = _open(name, _place(settings))
+    status, last = run.status, last_numbers(run)
+    if json:
+        emit({"id": run.id, "path": run.path, "config": run.config, "status": status, "last": last})
+        return
+    say("run", str(run.path))
+    say(
+        "status",
+        f"{status['status']} at step {status['step']} of {status['total']}, {duration(status['seconds'])}",
+    )
+    if status["message"]:
+        say("", status["message"])
+    if status["best"]:
+        say("best", f"val loss {number(status['best']['loss'])} at step {status['best']['step']}")
+    for split, values in last.items():
+        say(f"{split}", "  ".join(f"{key} {number(value)}" for key, value in values.items()))
+    sections = {
+        "model": run.config["model"]["settings"],
+        "data": run.config["data"],
+        "train": run.config["train"],
+    }
+    for section, values in sections.items():
+        head = f"{run.config['model']['name'] or '(your own)'}  " if section == "model" else ""
+        say(
+            section, head + "  ".join(f"{key}={write(value)}" for key, value in flatten(values or {}).items())
+        )
+    report = run.path / "report.html"
+    if report.exists():
+        say("report", str(report))
+
+
+@app.command("diff")
+def diff(
+    first: RunName,
+    second: Annotated[
+        str, typer.Argument(metavar="RUN", show_default=False, help="The run to compare it with.")
+    ],
+    settings: Settings = None,
+    json: Json = False,
+) -> None:
+    """Show the settings and final numbers in which two runs differ."""
+    from chainrule.cli.output import emit, number, table
+    from chainrule.cli.settings import write
+
+    place = _place(settings)
+    a, b = _open(first, place), _open(second, place)
+    changed = _differences(_settings_of(a), _settings_of(b))
+    numbers = _differences(_final(a), _final(b))
+    if json:
+        emit({"runs": [a.id, b.id], "settings": changed, "numbers": numbers})
+        return
+    rows = [[key, *("-" if v is None else write(v) for v in pair)] for key, pair in changed.items()]
+    rows += [[key, *("-" if v is None else number(v) for v in pair)] for key, pair in numbers.items()]
+    if rows:
+        table(["", a.id, b.id], rows)
+    else:
+        print(f"{a.id} and {b.id} have the same settings and the same numbers")
+
+
+@app.command("rm")
+def rm(
+    name: RunName,
+    settings: Settings = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove a run folder with everything in it."""
+    import shutil
+
+    from chainrule.cli.output import emit, say, size
+    from chainrule.core.errors import ArgumentError, RunError
+    from chainrule.train.files import disk_errors, sole_writer
+    from chainrule.train.folder import read_status
+
+    path = _open(name, _place(settings)).path
+    if path.is_symlink():
+        raise RunError(
+            f"{path} is a link to another folder",
+            remedy="remove the link itself, or name the folder it leads to",
+        )
+    if not (path / "status.json").is_file():
+        raise RunError(
+            f"{path} is not a run folder: it has no status.json",
+            remedy=f"look at it, then remove it yourself: {path}",
+        )
+    if read_status(path)["status"] == "running":
+        raise RunError(f"{path.name} is running", remedy="stop it with Ctrl-C first, or wait for it")
+    held = sum(file.lstat().st_size for file in path.rglob("*"))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ArgumentError(f"removing {path.name} needs a yes", remedy="add --yes")
+        typer.confirm(f"Remove {path} ({size(held)})?", abort=True)
+    with sole_writer(path), disk_errors(path):
+        shutil.rmtree(path)  # removes links, never what they lead to
+    if json:
+        emit({"removed": path.name, "path": path})
+    else:
+        say("removed", f"{path}   {size(held)}")
+
+
+def last_numbers(run: "Run") -> dict[str, dict[str, float]]:
+    """The last line of metrics of each split."""
+    columns = run.metrics
+    found: dict[str, dict[str, float]] = {}
+    for split in dict.fromkeys(columns["split"].tolist()):
+        row = int((columns["split"] == split).nonzero()[0][-1])
+        values = {name: float(column[row]) for name, column in columns.items() if name != "split"}
+        found[split] = {
+            name: value for name, value in values.items() if value == value
+        }  # NaN: not in this line
+    return found
+
+
+def _place(words: list[str] | None) -> Path:
+    """The folder of runs; `runs=` is the only setting these commands have."""
+    from chainrule.cli.folders import place
+    from chainrule.cli.settings import unknown
+    from chainrule.cli.words import parse
+    from chainrule.core.errors import ArgumentError
+
+    given = parse(words or [])
+    if given.names:
+        raise ArgumentError(
+            f"unexpected word {given.names[0]!r}",
+            remedy="settings are written key=value, for example runs=DIR",
+        )
+    for name in given.settings:
+        if name != "runs":
+            raise unknown(name, ["runs"], "this command knows one setting: runs=DIR, the folder of the runs")
+    return place(given.settings.get("runs"))
+
+
+def _open(name: str, place: Path) -> "Run":
+    from chainrule.cli.folders import find
+    from chainrule.train import Run
+
+    return Run.open(find(name, place))
+
+
+def _row(path: Path) -> dict[str, Any]:
+    import json
+
+    from chainrule.train.folder import read_config, read_status
+
+    config, status = read_config(path), read_status(path)
+    described = path / "data.json"
+    data = json.loads(described.read_text(encoding="utf-8"))["name"] if described.exists() else ""
+    return {
+        "id": path.name,
+        "model": config["model"]["name"],
+        "data": data,
+        "status": status["status"],
+        "step": status["step"],
+    }
+
+
+def _settings_of(run: "Run") -> dict[str, Any]:
+    from chainrule.cli.words import flatten
+
+    model = {"model": run.config["model"]["name"], **flatten(run.config["model"]["settings"] or {})}
+    return {**model, **flatten({"data": run.config["data"] or {}}), **flatten(run.config["train"])}
+
+
+def _final(run: "Run") -> dict[str, float]:
+    status = run.status
+    best = {f"best.{key}": float(value) for key, value in status["best"].items()}
+    last = {f"{split}.{key}": v for split, values in last_numbers(run).items() for key, v in values.items()}
+    return {"step": float(status["step"]), **best, **last}
+
+
+def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[Any]]:
+    keys = dict.fromkeys([*a, *b])
+    return {key: [a.get(key), b.get(key)] for key in keys if a.get(key) != b.get(key)}
+
+
+__all__ = ["app", "last_numbers"]

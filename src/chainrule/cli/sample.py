@@ -1,0 +1,156 @@
+"""`chainrule sample`: new examples from a trained model, as numbers in the data's own units and as a picture."""
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chainrule.cli.defaults import SAMPLES
+from chainrule.cli.options import Json, RunName, Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from chainrule.core.pictures import Picture
+    from chainrule.data.base import Schema
+    from chainrule.train import Run
+
+_ROWS = 10
+_OWN = ("n", "class", "seed", "out", "runs")
+
+
+def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
+    """Draw new examples from a trained model.
+
+    Settings: n=64, class=3 (or class=cat,dog in turn), seed=0, out=DIR, and the model's own, such as prompt= or steps=.
+    """
+    from chainrule.cli.folders import find, place
+    from chainrule.cli.output import emit, say
+    from chainrule.cli.words import parse, take
+    from chainrule.core import random
+    from chainrule.train import Run
+
+    words = parse([name, *(settings or [])])
+    (wanted,) = take(words, "RUN")
+    given = dict(words.settings)
+    run = Run.open(find(wanted, place(given.pop("runs", None))))
+    n = _whole("n", given.pop("n", str(SAMPLES)), low=1)
+    seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
+    out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
+    labels = _labels(given.pop("class", None), run.schema, n)
+    options = _options(run, given, conditional=labels is not None)
+    drawn = run.sample(n, key=random.key(seed, "sample"), condition=labels, **options)
+    facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
+    files = _write(out, drawn, labels, run.schema, facts)
+    if json:
+        emit({"run": run.id, "n": n, "seed": seed, **files})
+        return
+    if run.schema.kind == "text":
+        print(files["samples"].read_text(encoding="utf-8"))
+    for what, file in files.items():
+        say(what, str(file))
+
+
+def _whole(name: str, text: str, *, low: int) -> int:
+    from chainrule.core.errors import ArgumentError
+
+    if not text.isdecimal() or int(text) < low:
+        raise ArgumentError(f"{name}={text}: {name} must be a whole number of at least {low}")
+    return int(text)
+
+
+def _labels(text: str | None, schema: "Schema", n: int) -> "np.ndarray | None":
+    """Class numbers, one for each example: one class for all, or several in turn (`class=3`, `class=cat,dog`)."""
+    import numpy as np
+
+    from chainrule.core.errors import ArgumentError, suggest
+
+    if text is None:
+        return None
+    numbers = {name: i for i, name in enumerate(schema.classes)}
+    numbers = {**{str(i): i for i in numbers.values()}, **numbers}
+    chosen = [word.strip() for word in text.split(",")]
+    for word in chosen:
+        if word not in numbers:
+            known = (
+                f"classes: {', '.join(schema.classes[:20])}"
+                if schema.classes
+                else "these data have no classes"
+            )
+            raise ArgumentError(f"class={text}: unknown class {word!r}{suggest(word, numbers)}", remedy=known)
+    return np.resize(np.array([numbers[word] for word in chosen], dtype=np.int32), n)
+
+
+def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[str, Any]:
+    """The model's own options, by the signature of its `sample`."""
+    from chainrule.cli.settings import guess, unknown
+    from chainrule.core.errors import CapabilityError
+    from chainrule.models.base import CanSample
+
+    if not isinstance(run.model, CanSample):
+        return {}  # run.sample says what is wrong
+    parameters = inspect.signature(run.model.sample).parameters
+    own = {
+        k: p for k, p in parameters.items() if k not in ("key", "n", "condition") and p.kind != p.VAR_KEYWORD
+    }
+    takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
+    if conditional and not takes_any and "condition" not in parameters:
+        raise CapabilityError(f"{run.id} draws from all classes together", remedy="leave class= out")
+    for name in given:
+        if name not in own and not takes_any:
+            raise unknown(name, [*_OWN, *own], f"options of {run.id}: {', '.join([*_OWN, *own])}")
+    text_only = [name for name, p in own.items() if p.annotation in (str, str | None)]
+    return {name: text if name in text_only else guess(text) for name, text in given.items()}
+
+
+def _write(
+    out: Path, drawn: "np.ndarray", labels: "np.ndarray | None", schema: "Schema", facts: dict[str, Any]
+) -> dict[str, Path]:
+    """The files of the samples by what they are: `samples`, and `picture` where there is something to see."""
+    import numpy as np
+
+    from chainrule.cli.pictures import save
+    from chainrule.train.files import disk_errors
+
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        if schema.kind == "text":
+            file = out / "samples.txt"
+            file.write_text(f"\n{'-' * 20}\n".join(_texts(drawn, schema)) + "\n", encoding="utf-8")
+            return {"samples": file}
+        file = out / "samples.npz"
+        arrays = {"samples": drawn} if labels is None else {"samples": drawn, "labels": labels}
+        np.savez(file, allow_pickle=False, **arrays)
+    return {
+        "samples": file,
+        "picture": save(_picture(drawn, labels, schema, facts["run"]), out, "samples", facts),
+    }
+
+
+def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
+    return ["".join(schema.symbols[int(i)] for i in row) for row in drawn]
+
+
+def _picture(drawn: "np.ndarray", labels: "np.ndarray | None", schema: "Schema", run: str) -> "Picture":
+    """Images as a sheet, points in the plane, rows of a table, curves of sequences."""
+    import numpy as np
+
+    from chainrule.core.pictures import Images, Lines, Scatter, Table
+
+    title = f"Samples of {run}"
+    names = [schema.classes[i] for i in labels] if labels is not None else []
+    if schema.kind == "image":
+        scaled = drawn / (schema.levels - 1) if schema.levels else drawn
+        return Images("samples", title, np.clip(scaled, 0, 1), labels=names)
+    if schema.kind == "table":
+        rows = [[float(f"{value:.6g}") for value in row] for row in drawn[:_ROWS]]
+        return Table("samples", title, schema.columns, rows)
+    if schema.kind == "sequence":
+        curves = {f"sample {i}": (np.arange(len(x)), x[:, 0]) for i, x in enumerate(drawn[:4])}
+        return Lines("samples", title, "step", "value", curves)
+    groups = {name: drawn[[n == name for n in names], :2] for name in dict.fromkeys(names)}
+    return Scatter(
+        "samples", title, "first coordinate", "second coordinate", groups or {"samples": drawn[:, :2]}
+    )
+
+
+__all__ = ["sample"]

@@ -1,0 +1,168 @@
+"""`chainrule train`: a model, data and settings become a run folder."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chainrule.cli import defaults
+from chainrule.cli.options import Json, Quiet, Settings
+
+if TYPE_CHECKING:
+    from chainrule.cli.request import Request
+    from chainrule.data.base import Data
+    from chainrule.models.base import Model
+    from chainrule.train import Run
+
+
+def train(
+    context: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL", show_default=False, help=f"Name of a model; {defaults.MODEL} if not given."
+        ),
+    ] = None,
+    settings: Settings = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    find_lr: Annotated[
+        bool, typer.Option("--find-lr", help="Try learning rates on a few batches instead.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and show it, train nothing.")
+    ] = False,
+    help: Annotated[
+        bool, typer.Option("--help", "-h", help="Show this message, with every setting.")
+    ] = False,
+) -> None:
+    """Train a model on data and write a run folder."""
+    if help:
+        _help(context, model)
+        return
+    from chainrule import data as sources
+    from chainrule import models
+    from chainrule.cli.request import request
+    from chainrule.cli.words import parse
+
+    asked = request(parse([model, *(settings or [])]))
+    data = sources.load(**asked.data)
+    built = models.build(asked.entry.name, data, seed=asked.resolved.seed, **asked.model)
+    if find_lr:
+        _find_lr(asked, built, data, json=json)
+    elif dry_run:
+        _show(asked, built, data, json=json)
+    else:
+        _train(asked, built, data, json=json, quiet=quiet)
+
+
+def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet: bool) -> None:
+    import contextlib
+
+    from chainrule.cli.progress import Unit, voice
+    from chainrule.train import fit
+    from chainrule.train.folder import new_folder
+
+    stem = f"{data.name}-{asked.entry.name}"
+    path = asked.place / asked.run if asked.run else new_folder(asked.place, stem)
+    tell = voice(Unit.of(data.schema), machine=json, quiet=quiet)
+    try:
+        run = fit(model, data, run=path, listener=tell, **asked.train)
+    finally:
+        tell.close()
+        with contextlib.suppress(OSError):  # a folder that stayed empty would only be in the way
+            path.rmdir()
+    conclude(run, model, json=json, quiet=quiet)
+
+
+def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
+    """Write the report of a run that ended, say what can be done next, and leave with 130 if it was interrupted."""
+    from chainrule import report
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import emit, say
+    from chainrule.models.base import CanSample
+
+    status = run.status
+    if status["status"] == "done":
+        page = report.write(run)
+        if json:
+            emit({"event": "report", "path": page})
+        elif not quiet:
+            say("report", str(page))
+            verbs = ["sample", "score"] if isinstance(model, CanSample) else ["score"]
+            say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
+    if json:
+        last = {"run": run.id, "path": run.path.resolve(), "status": status["status"]}
+        emit({**last, "step": status["step"], "best": status["best"]})
+    elif quiet:
+        print(run.path)
+    if status["status"] == "interrupted":
+        raise typer.Exit(130)
+
+
+def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+    from chainrule.cli.output import emit, say
+    from chainrule.cli.pictures import save
+    from chainrule.train import find_lr
+
+    found = find_lr(model, data, **asked.train)
+    name = f"{data.name}-{asked.entry.name}"
+    facts = {"model": asked.entry.name, "data": data.name, "settings": dict(asked.train)}
+    picture = save(found.picture(), asked.place, f"{name}-learning-rate", facts)
+    if json:
+        emit({"steepest": found.steepest, "safe": found.safe, "picture": picture})
+        return
+    say("steepest", f"optimizer.lr={found.steepest:.1e}   the loss falls fastest here")
+    say("safe", f"optimizer.lr={found.safe:.1e}   a tenth of the rate of the lowest loss")
+    say("picture", str(picture))
+
+
+def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+    """What would be trained, with every setting resolved."""
+    import equinox as eqx
+
+    from chainrule.cli.output import emit, say
+    from chainrule.cli.settings import write
+    from chainrule.cli.words import flatten
+    from chainrule.core import tree
+    from chainrule.train.loop import count
+
+    parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
+    train = asked.resolved
+    steps = train.total_steps(len(data.train) / train.batch)
+    sections = {"model": asked.model, "data": dict(data.source), "train": train.model_dump()}
+    if json:
+        emit({"model": asked.entry.name, "parameters": parameters, "steps": steps, "settings": sections})
+        return
+    say("data", f"{data.name}   {data.describe()}")
+    say("model", f"{asked.entry.name}   {count(parameters)} parameters")
+    say("train", f"{steps} steps of {train.batch} examples")
+    source = {"data" if k == "name_or_path" else f"data.{k}": v for k, v in data.source.items()}
+    for values in (asked.model, source, train.model_dump()):
+        print()
+        for name, value in flatten(values).items():
+            print(f"{name}={write(value)}")
+
+
+def _help(context: typer.Context, name: str | None) -> None:
+    """Help with every setting of training and, when a model is named, of that model."""
+    from chainrule import models
+    from chainrule.cli import settings
+    from chainrule.cli.models import settings_table
+    from chainrule.cli.output import paint, table
+    from chainrule.cli.request import OWN
+    from chainrule.train import TrainConfig
+
+    print(context.get_help())
+    print(f"\n{paint('Words of the command', 'bold')}\n")
+    table(["word", "meaning"], [[f"{word}=", meaning] for word, meaning in OWN.items()])
+    print(f"\n{paint('Training settings', 'bold')}\n")
+    settings_table(settings.of(TrainConfig))
+    chosen = name if name and "=" not in name else None
+    if chosen:
+        print(f"\n{paint(f'Settings of {chosen}', 'bold')}\n")
+        settings_table(settings.of(models.entry(chosen).config))
+    else:
+        print("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
+
+
+__all__ = ["conclude", "train"]
