@@ -1,0 +1,112 @@
+"""Activation functions: closed-form values, kinks, and gains that keep the mean square steady through depth."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+
+from chainrule import nn
+from chainrule.core.errors import ArgumentError
+from chainrule.nn import Linear, activation, activations
+
+GELU_MINIMUM = -0.751791524693564
+X = np.unique([*np.linspace(-6, 6, 241).round(9), GELU_MINIMUM, -1e4, 1e4])
+CLOSED_FORMS = {
+    "identity": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "leaky-relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "tanh": np.tanh,
+    "sigmoid": scipy.special.expit,
+    "gelu": lambda x: x / 2 * (1 + scipy.special.erf(x / math.sqrt(2))),
+    "silu": lambda x: x * scipy.special.expit(x),
+    "softplus": lambda x: np.logaddexp(0, x),
+}
+
+
+def test_every_activation_has_a_closed_form_here() -> None:
+    assert set(activations) == set(CLOSED_FORMS)
+
+
+@pytest.fixture(scope="module")
+def computed() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Values and derivatives of every activation on X, compiled together."""
+
+    def both(x: jax.Array) -> dict[str, tuple[jax.Array, jax.Array]]:
+        return {name: jax.jvp(f.function, (x,), (jnp.ones_like(x),)) for name, f in functions.items()}
+
+    functions = {name: activation(name) for name in activations}
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, jax.jit(both)(jnp.asarray(X)))
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_values_agree_with_the_closed_form_in_double_precision(name: str, computed: dict) -> None:
+    values, _ = computed[name]
+    assert values.dtype == np.float64
+    np.testing.assert_allclose(values, CLOSED_FORMS[name](X), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_derivatives_agree_with_central_differences(name: str, computed: dict) -> None:
+    smooth, h, f = np.abs(X) > 0.01, 1e-5, CLOSED_FORMS[name]
+    expected = (f(X[smooth] + h) - f(X[smooth] - h)) / (2 * h)
+    np.testing.assert_allclose(computed[name][1][smooth], expected, rtol=1e-6, atol=1e-9)
+
+
+def test_known_values(computed: dict) -> None:
+    at = {x: int(np.abs(X - x).argmin()) for x in (-1.0, GELU_MINIMUM, 0.0, 1.0)}
+    values, derivatives = computed["gelu"]
+    assert values[at[1.0]] == pytest.approx(0.8413447460685429)
+    assert values[at[GELU_MINIMUM]] == pytest.approx(-0.169971, abs=1e-6)
+    assert derivatives[at[GELU_MINIMUM]] == pytest.approx(0, abs=1e-9)
+    assert computed["elu"][0][at[-1.0]] == pytest.approx(-0.6321205588285577)
+
+
+def test_the_derivative_of_relu_at_its_kink_is_zero(computed: dict) -> None:
+    assert computed["relu"][1][np.flatnonzero(X == 0)].tolist() == [0.0]
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_the_type_of_the_input_is_kept(name: str, dtype: jnp.dtype) -> None:
+    assert jax.eval_shape(activation(name), jnp.ones((2, 3), dtype)).dtype == dtype
+
+
+def test_gains_are_those_of_the_literature() -> None:
+    gains = {name: activation(name).gain for name in activations}
+    assert gains["identity"] == gains["sigmoid"] == 1
+    assert gains["tanh"] == pytest.approx(5 / 3)
+    assert gains["relu"] == pytest.approx(math.sqrt(2))
+    assert gains["leaky-relu"] == pytest.approx(math.sqrt(2 / (1 + 0.01**2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "gain", "initializer", "low", "high"),
+    [
+        ("relu", math.sqrt(2), "he", 0.5, 2.0),
+        ("relu", 1.0, "xavier", 2**-21, 2**-19),
+        ("tanh", 5 / 3, "xavier", 0.35, 0.5),
+        ("tanh", 1.0, "xavier", 0.02, 0.04),
+    ],
+)
+def test_twenty_layers_keep_or_lose_the_signal_as_the_gain_predicts(
+    name: str, gain: float, initializer: str, low: float, high: float
+) -> None:
+    def layer(h: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
+        return activation(name)(Linear(512, 512, key=key, initializer=initializer, gain=gain)(h)), None
+
+    @jax.jit
+    def mean_square(key: jax.Array) -> jax.Array:
+        h, _ = jax.lax.scan(layer, jax.random.normal(key, (256, 512)), jax.random.split(key, 20))
+        return jnp.square(h).mean()
+
+    assert low < float(mean_square(jax.random.key(0))) < high
+
+
+def test_a_misspelt_activation_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ArgumentError, match=r"unknown activation 'rleu' \(did you mean 'relu'\?\)"):
+        nn.activation("rleu")
