@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["MPLBACKEND"] = "agg"
     kept = config.rootpath / ".pytest_cache"
     os.environ["MPLCONFIGDIR"] = str(kept / "matplotlib")  # the list of fonts
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(kept / "jax")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     runpy.run_path(str(_OFFLINE / "sitecustomize.py"))
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(_OFFLINE), *filter(None, inherited)]))
