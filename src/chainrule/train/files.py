@@ -1,4 +1,8 @@
-"""Writing files so that a reader sees the old contents or the new, never a mixture, and a full disk is told plainly."""
+"""Writing files so that a reader sees the old contents or the new, never a mixture, and a full disk is told plainly.
+
+Reading is careful too: a run folder may come from a stranger, so what is read from it must be a plain file of a
+sensible size that really lies there.
+"""
 
 import contextlib
 import errno
@@ -6,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +21,10 @@ _DISK_ERRORS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the disk is read-only",
+    errno.EFBIG: "the file is larger than this disk allows",
+    errno.EIO: "the disk reports an error",
+    errno.EACCES: "no permission to write",
+    errno.EPERM: "no permission to write",
 }
 
 
@@ -25,10 +34,9 @@ def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _DISK_ERRORS or error.errno == errno.EACCES:
-            reason = _DISK_ERRORS.get(error.errno or 0, "no permission to write")
+        if error.errno in _DISK_ERRORS:
             raise DiskError(
-                f"cannot write {path}: {reason}",
+                f"cannot write {path}: {_DISK_ERRORS[error.errno]}",
                 remedy="free some space or choose another place with runs=DIR; what was saved before is intact",
             ) from error
         raise
@@ -58,6 +66,33 @@ def write_json(path: Path, values: Any, *, durable: bool = True) -> None:
     write_atomic(path, json.dumps(values, indent=1, allow_nan=False) + "\n", durable=durable)
 
 
+def read_own(path: Path, most: int = 64 << 20) -> bytes:
+    """The contents of a plain file of at most that many bytes; a link, pipe or device raises `OSError` at once."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+        return file.read()
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link (not what it points to) or a whole folder; what cannot be removed stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that a killed `write_atomic` left in a folder."""
+    for torn in folder.glob(".*.tmp"):
+        remove(torn)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames and removals inside a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
@@ -65,6 +100,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """A folder and those it lies in, each durable as an entry of its parent."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    with disk_errors(folder):
+        for place in reversed(missing):
+            place.mkdir(exist_ok=True)
+            sync_folder(place.parent)
 
 
 def free_bytes(folder: Path) -> int:
@@ -77,7 +121,9 @@ def free_bytes(folder: Path) -> int:
 @contextlib.contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
     """Hold the run folder for one process; a second one is refused. The lock goes with the process, even if killed."""
-    with disk_errors(folder), (folder / ".lock").open("a") as file:
+    with disk_errors(folder):
+        file = (folder / ".lock").open("a")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -88,4 +134,15 @@ def sole_writer(folder: Path) -> Iterator[None]:
         yield
 
 
-__all__ = ["disk_errors", "free_bytes", "sole_writer", "sync_folder", "write_atomic", "write_json"]
+__all__ = [
+    "disk_errors",
+    "free_bytes",
+    "make_folder",
+    "read_own",
+    "remove",
+    "sole_writer",
+    "sweep",
+    "sync_folder",
+    "write_atomic",
+    "write_json",
+]

@@ -27,11 +27,16 @@ from typing import Any, final
 import yaml
 
 from chainrule.core.errors import RunError
-from chainrule.data.base import Data
-from chainrule.train.files import disk_errors, write_atomic, write_json
+from chainrule.data.base import Data, Scaling, Schema
+from chainrule.train.files import disk_errors, make_folder, read_own, sync_folder, write_atomic, write_json
 
 _HEARTBEAT_SECONDS = 2.0
 _STALE_SECONDS = 60.0
+_SECTIONS = ("model", "data", "train")
+_OWN = (
+    *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
+    *("checkpoints", ".lock"),
+)
 
 
 def root(place: str | Path | None = None) -> Path:
@@ -42,15 +47,15 @@ def root(place: str | Path | None = None) -> Path:
 def new_folder(place: Path, stem: str) -> Path:
     """A new folder `stem-NNN` with the next free number."""
     with disk_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
-        taken = [
-            int(p.name[len(stem) + 1 :]) for p in place.glob(f"{stem}-*") if p.name[len(stem) + 1 :].isdigit()
-        ]
+        make_folder(place)
+        endings = [found.name.removeprefix(f"{stem}-") for found in place.iterdir()]
+        taken = [int(ending) for ending in endings if ending.isdecimal()]
         number = max(taken, default=0) + 1
         while True:
             with contextlib.suppress(FileExistsError):  # another process took the number in between
                 folder = place / f"{stem}-{number:03d}"
                 folder.mkdir()
+                sync_folder(place)
                 return folder
             number += 1
 
@@ -60,20 +65,44 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     write_atomic(folder / "config.yaml", yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True))
 
 
+def refuse_links(folder: Path) -> None:
+    """Raise when a file of the run is a link: writing to it would change something outside the folder."""
+    for name in _OWN:
+        if (folder / name).is_symlink():
+            raise RunError(
+                f"{folder / name} is a link: a run is read and written only where it really lies",
+                remedy="put the file itself in its place; to use another disk, choose it with runs=DIR",
+            )
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The settings of a run folder, or of a config.yaml anywhere."""
-    file = path / "config.yaml" if path.is_dir() else path
+    file = path / "config.yaml" if path.is_dir() else path.resolve()
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = read_own(file).decode()
+        # An alias can stand for a whole section, and aliases of aliases for more than memory holds.
+        aliases = any(
+            isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)
+        )
+        found = None if aliases else yaml.safe_load(text)
     except FileNotFoundError:
         raise RunError(
             f"{path} is not a run folder: it has no config.yaml", remedy="list runs: chainrule runs ls"
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
-    if not isinstance(found, dict) or not {"model", "data", "train"} <= found.keys():
-        raise RunError(f"{file} is not a Chainrule config: it needs the sections model, data and train")
+    if aliases:
+        raise RunError(f"{file} uses YAML aliases (*name)", remedy="write the values out")
+    if not isinstance(found, dict) or not all(_is_section(found.get(name)) for name in _SECTIONS):
+        raise RunError(f"{file} is not a Chainrule config: it needs the sections {', '.join(_SECTIONS)}")
+    model = found["model"] = {"name": None, "settings": {}, **found["model"]}
+    if not isinstance(model["name"], str | None) or not _is_section(model["settings"]):
+        raise RunError(f"{file}: the section model needs a name and settings")
     return found
+
+
+def _is_section(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
 
 
 def write_data(folder: Path, data: Data) -> None:
@@ -92,6 +121,25 @@ def write_data(folder: Path, data: Data) -> None:
             "skipped": [list(pair) for pair in data.skipped],
         },
     )
+
+
+def read_data(folder: Path) -> dict[str, Any]:
+    """What `write_data` wrote, with schema and scalings brought back."""
+    try:
+        found = json.loads(read_own(folder / "data.json"))
+        stored = found["target_scaling"]
+        return {
+            **found,
+            "hash": str(found["hash"]),
+            "schema": Schema.from_json(found["schema"]),
+            "scaling": Scaling.from_json(found["scaling"]),
+            "target_scaling": Scaling.from_json(stored) if stored else None,
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RunError(
+            f"{folder.name}: data.json cannot be read ({type(error).__name__})",
+            remedy="it is written when a run starts: train the run again with chainrule train config=...",
+        ) from error
 
 
 def write_environment(folder: Path) -> None:
@@ -162,7 +210,7 @@ class Journalist:
                 f"metrics.jsonl is shorter than the checkpoint remembers ({length} bytes): earlier lines are missing"
             )
             self._metrics.touch()
-            return
+            length = self._metrics.read_bytes().rfind(b"\n") + 1  # a torn line must not meet the next one
         with disk_errors(self._metrics):
             os.truncate(self._metrics, length)
 
@@ -187,24 +235,57 @@ class Journalist:
 
 def read_status(folder: Path) -> dict[str, Any]:
     """The state of a run as it is now: one whose process is gone is `interrupted`, whatever its file says."""
+    never = {
+        "status": "interrupted",
+        "step": 0,
+        "total": 0,
+        "seconds": 0.0,
+        "best": {},
+        "message": "never started",
+    }
     try:
-        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+        status = json.loads(read_own(folder / "status.json"))
+        if any(not isinstance(status[name], type(value)) for name, value in never.items()):
+            raise ValueError("a field has the wrong type")
+        if status["status"] == "running" and not _alive(status):
+            status |= {"status": "interrupted", "message": "the process ended without saying why"}
     except FileNotFoundError:
-        return {
-            "status": "interrupted",
-            "step": 0,
-            "total": 0,
-            "seconds": 0.0,
-            "best": {},
-            "message": "never started",
-        }
-    except ValueError:
+        return never
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise RunError(
             f"{folder.name}: status.json cannot be read", remedy=f"remove it and resume: {folder}"
         ) from None
-    if status["status"] == "running" and not _alive(status):
-        status |= {"status": "interrupted", "message": "the process ended without saying why"}
     return dict(status)
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; one that is just being written, or was cut short by a kill, is left out."""
+    file = folder / "metrics.jsonl"
+    try:
+        contents = read_own(file, most=sys.maxsize)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunError(f"{file} cannot be read: {error.strerror}") from None
+    *lines, _unfinished = contents.split(b"\n")
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            kinds = {
+                "step": int,
+                "split": str,
+                **dict.fromkeys(record.keys() - {"step", "split"}, float | int | None),
+            }
+            if any(not isinstance(record[name], kind) for name, kind in kinds.items()):
+                raise ValueError("a field has the wrong type")
+        except (ValueError, KeyError, AttributeError, RecursionError):
+            raise RunError(
+                f"{folder.name}: line {number} of metrics.jsonl cannot be read",
+                remedy="remove the line; the checkpoints are not affected",
+            ) from None
+        records.append(record)
+    return records
 
 
 def process_start(pid: int) -> str:
@@ -219,6 +300,8 @@ def _alive(status: Mapping[str, Any]) -> bool:
     if status["host"] != socket.gethostname():
         return time.time() - float(status["heartbeat"]) < _STALE_SECONDS
     pid = int(status["pid"])
+    if pid < 1:  # to the kernel these are not one process but many
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -251,7 +334,10 @@ __all__ = [
     "plain",
     "process_start",
     "read_config",
+    "read_data",
+    "read_metrics",
     "read_status",
+    "refuse_links",
     "root",
     "write_config",
     "write_data",

@@ -1,7 +1,6 @@
 """A run: the handle on a run folder, during training and for ever after."""
 
 import functools
-import json
 from pathlib import Path
 from typing import Any, final
 
@@ -30,11 +29,18 @@ class Run:
     history, `run.score()` and `run.sample()` put the model to work.
     """
 
-    def __init__(self, path: Path, *, model: Model | None = None, data: Data | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        model: Model | None = None,
+        data: Data | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> None:
         self.path = path
-        self.config = folder.read_config(path)
         self._template = model
         self._data = data
+        self._config = config
 
     @classmethod
     def open(cls, path: str | Path, model: Model | None = None, data: Data | None = None) -> "Run":
@@ -42,7 +48,9 @@ class Run:
         found = Path(path)
         if not found.is_dir():
             raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
-        return cls(found, model=model, data=data)
+        run = cls(found, model=model, data=data)
+        _ = run.config  # a folder that is no run is refused here, not at first use
+        return run
 
     def __repr__(self) -> str:
         status = self.status
@@ -52,6 +60,14 @@ class Run:
     def id(self) -> str:
         """The name of the folder."""
         return self.path.name
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every setting, resolved: the sections model, data and train of config.yaml."""
+        if self._config is None:
+            folder.refuse_links(self.path)
+            self._config = folder.read_config(self.path)
+        return self._config
 
     @property
     def status(self) -> dict[str, Any]:
@@ -68,9 +84,7 @@ class Run:
     @property
     def metrics(self) -> dict[str, np.ndarray]:
         """The history as columns: `step`, `split`, and every named number (NaN where a line does not have it)."""
-        file = self.path / "metrics.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        records = [json.loads(line) for line in lines]
+        records = folder.read_metrics(self.path)
         names = dict.fromkeys(name for record in records for name in record if name not in ("step", "split"))
         columns: dict[str, np.ndarray] = {
             "step": np.array([record["step"] for record in records], dtype=np.int64),
@@ -93,23 +107,25 @@ class Run:
 
     @functools.cached_property
     def _data_record(self) -> dict[str, Any]:
-        return dict(json.loads((self.path / "data.json").read_text(encoding="utf-8")))
+        return folder.read_data(self.path)
 
     @property
     def schema(self) -> Schema:
         """Shape and meaning of one example; known without the data."""
-        return Schema.from_json(self._data_record["schema"])
+        found: Schema = self._data_record["schema"]
+        return found
 
     @property
     def scaling(self) -> Scaling:
         """Original units to model units; known without the data."""
-        return Scaling.from_json(self._data_record["scaling"])
+        found: Scaling = self._data_record["scaling"]
+        return found
 
     @property
     def target_scaling(self) -> Scaling | None:
         """The same for numeric targets."""
-        stored = self._data_record["target_scaling"]
-        return Scaling.from_json(stored) if stored else None
+        found: Scaling | None = self._data_record["target_scaling"]
+        return found
 
     @property
     def data(self) -> Data:
@@ -156,8 +172,11 @@ class Run:
             raise CheckpointError(
                 f"{self.id} has no checkpoint yet", remedy=f"go on with it: chainrule resume {self.id}"
             )
-        best = self.status["best"].get("step")
-        return best if best in available else available[-1]
+        # Not from status.json, which a kill can leave one checkpoint behind.
+        newest = checkpoints.read_manifest(checkpoints.path(self.path / "checkpoints", available[-1]))
+        best = newest["journal"].get("best", {})
+        step = best.get("step") if isinstance(best, dict) else None
+        return step if step in available else available[-1]
 
     @functools.cached_property
     def model(self) -> Model:

@@ -14,7 +14,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from chainrule.core import random, tree
 from chainrule.core.errors import ArgumentError
@@ -214,7 +213,7 @@ class Stepper:
         rate = self.peaks[number] * factor
         updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
         moved = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
-        seen = {"loss": loss, **metrics, "grad_norm": optax.global_norm(grads), "lr": rate}
+        seen = {"loss": loss, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
         return moved, optimizer_state, seen
 
     def gradient(

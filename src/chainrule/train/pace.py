@@ -1,0 +1,63 @@
+"""When a stretch of training ends: the clock that keeps calls short, and the signals that ask for a stop."""
+
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self, final
+
+_SECONDS_PER_CALL = 0.2
+
+
+@final
+class Clock:
+    """Speed of the run, and how many steps a call may take so that a signal is heard soon."""
+
+    def __init__(self) -> None:
+        self.last = time.perf_counter()
+        self.rate = 0.0
+
+    def ran(self, steps: int) -> None:
+        """Take note that a call of that many steps has just ended."""
+        now = time.perf_counter()
+        current = steps / max(now - self.last, 1e-9)
+        self.rate = current if self.rate == 0.0 else 0.7 * self.rate + 0.3 * current
+        self.last = now
+
+    def steps_per_call(self, most: int) -> int:
+        """How many steps the next call should take."""
+        return max(1, min(most, int(self.rate * _SECONDS_PER_CALL)))
+
+
+@final
+class Signals:
+    """The first SIGINT or SIGTERM is remembered, so that the run can be saved; the second stops at once.
+
+    Only the main thread can hear signals; anywhere else this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.heard = ""
+        """Name of the first signal, if there was one."""
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {n: signal.signal(n, self._hear) for n in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            # A handler that was not installed from Python is shown as None and cannot be put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self.heard:
+            raise KeyboardInterrupt
+        self.heard = signal.Signals(number).name
+
+
+__all__ = ["Clock", "Signals"]

@@ -1,0 +1,335 @@
+"""One stretch of training, from wherever a run stands to its end, a signal, or an error.
+
+The order of writes carries the promises. Metrics are on the disk before the checkpoint that counts them; a checkpoint
+is complete before it is announced; whatever came after the last checkpoint is cut off and done again on resume, with
+the same numbers, because batches, noise and learning rates are pure functions of the step. A state that holds a value
+that is not finite is never saved.
+"""
+
+import contextlib
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from chainrule.core import random, tree
+from chainrule.core.errors import CheckpointError, DiskError, DivergedError
+from chainrule.models.base import Model
+from chainrule.train import checkpoints, events, folder
+from chainrule.train.config import TrainConfig
+from chainrule.train.diagnose import first_bad_value, not_finite
+from chainrule.train.files import free_bytes, make_folder, sweep
+from chainrule.train.metrics import mean_loss
+from chainrule.train.pace import Clock, Signals
+from chainrule.train.run import Run
+from chainrule.train.schedules import schedule
+from chainrule.train.step import State, Stepper, initial_state
+
+MOST_STEPS_PER_CALL = 256
+_RESIDENT_BYTES = 4 << 30
+
+
+@final
+class Stretch:
+    """Trains a run from where it stands; the caller holds the run folder."""
+
+    def __init__(self, run: Run, total: int, listener: events.Listener) -> None:
+        self.run = run
+        self.path = run.path
+        self.config = run.settings
+        self.total = total
+        self.tell = listener
+        self.data = run.data
+        self.model = run.skeleton()
+        self.store = run.path / "checkpoints"
+        self.notes = folder.Journalist(run.path, total)
+        self.saved: int | None = None
+        self.signals = Signals()
+        self.finished = ""
+        """Why there is nothing left to do before the last step."""
+        self.late = ""
+        """Why the run stops here although it could go on."""
+        self.journal: dict[str, Any] = {
+            "best": {},
+            "stale": 0,
+            "pending": {},
+            "pending_steps": 0,
+            "rollbacks": 0,
+            "metrics_bytes": 0,
+        }
+        split = self.data.train
+        resident = split.nbytes <= _RESIDENT_BYTES
+        # Streamed data are copied into every call: keep those calls small.
+        most = MOST_STEPS_PER_CALL if resident else 8
+        self.stepper = Stepper(
+            self.model,
+            self.config,
+            split,
+            schedule(self.config.schedule, total),
+            resident=resident,
+            most=most,
+        )
+
+    def start(self) -> Run:
+        """Train; always leaves an honest status behind."""
+        state, step = self._restore()
+        if step < self.total and not self.finished:
+            check_space(self.path, self.model, self.config, have=len(checkpoints.steps(self.store)))
+        if folder.plain(self.run.config) != folder.read_config(self.path):
+            folder.write_config(self.path, self.run.config)  # only now: these settings fit the checkpoint
+        began = time.perf_counter()
+        status, message = "failed", ""
+        try:
+            with self.signals:
+                self.notes.write(step=step, best=self.journal["best"])
+                self.tell(self._started(step))
+                if step < self.total and not self.finished:
+                    state, step = self._train(state, step)
+            status, message = self._outcome(step)
+        except DivergedError as error:
+            status, message = "diverged", str(error)
+            raise
+        except KeyboardInterrupt:
+            status, message = "interrupted", "stopped at once by a second signal"
+            raise
+        except BaseException as error:
+            message = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            # With a full disk even this may fail; the error on its way out is the one that matters then.
+            with contextlib.suppress(DiskError):
+                self.notes.write(status=status, message=message, best=self.journal["best"])
+            with contextlib.suppress(DiskError):
+                self.notes.log(f"{status} at step {self.notes.status['step']}: {message}")
+        seconds = time.perf_counter() - began
+        self.tell(
+            events.Finished(self.run.id, str(self.path), status, step, self.journal["best"], seconds, message)
+        )
+        return Run.open(self.path, model=self.run._template, data=self.data)
+
+    def _outcome(self, step: int) -> tuple[str, str]:
+        if self.finished or step >= self.total:
+            return "done", self.finished or "all steps done"
+        return "interrupted", f"interrupted {self.late or f'by {self.signals.heard}'}"
+
+    # ------------------------------------------------------------------ before
+
+    def _restore(self) -> tuple[State, int]:
+        """The state to go on from: the newest checkpoint that is whole, or the beginning."""
+        sweep(self.path)
+        checkpoints.sweep(self.store)
+        state = initial_state(self.model, self.config)
+        self.tolerated = not_finite(state)
+        checkpoints.table(state)  # refuses what could not be saved, before it is trained
+        available = checkpoints.steps(self.store)
+        for step in reversed(available):
+            try:
+                state, journal = checkpoints.load(checkpoints.path(self.store, step), state)
+            except checkpoints.DamagedError as error:
+                self.notes.log(f"left out: {error.message}")
+                continue
+            self._take_up(journal)
+            self.saved = step
+            checkpoints.prune(self.store, {s for s in available if s <= step})
+            self.notes.cut(self.journal["metrics_bytes"])
+            self.notes.log(f"resumed at step {step}")
+            return state, step
+        if available:
+            raise CheckpointError(
+                f"every checkpoint of {self.run.id} is damaged",
+                remedy=f"train it again: chainrule train config={self.path / 'config.yaml'}",
+            )
+        (self.path / "metrics.jsonl").unlink(missing_ok=True)
+        make_folder(self.store)
+        self.notes.log(f"started: {self.data.describe()}")
+        return state, 0
+
+    def _take_up(self, journal: dict[str, Any]) -> None:
+        """Go on with the small values of a checkpoint."""
+        for name, value in self.journal.items():
+            if not isinstance(journal.get(name, value), type(value)):
+                raise CheckpointError(
+                    f"the checkpoint of {self.run.id} was not written by a training run: {name} is not usable",
+                    remedy=f"train it again: chainrule train config={self.path / 'config.yaml'}",
+                )
+        self.journal |= journal
+        self._check_patience()
+
+    def _started(self, step: int) -> events.Started:
+        device = jax.devices()[0]
+        cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
+        parameters = tree.size(eqx.filter(self.model, eqx.is_inexact_array))
+        name = self.run.config["model"]["name"] or type(self.model).__name__
+        return events.Started(
+            run=self.run.id,
+            path=str(self.path),
+            data=f"{self.data.name}   {self.data.describe()}",
+            model=f"{name}   {count(parameters)} parameters",
+            device=f"{device.platform}{cores}",
+            seed=self.config.seed,
+            step=step,
+            total=self.total,
+        )
+
+    # ------------------------------------------------------------------ the loop
+
+    def _train(self, state: State, step: int) -> tuple[State, int]:
+        began = time.perf_counter()
+        self.stepper.compile(state)
+        self.tell(events.Compiled(time.perf_counter() - began))
+        clock = Clock()
+        limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
+        while step < self.total and not (self.signals.heard or self.finished or self.late):
+            wanted = min(self._stretch_from(step), clock.steps_per_call(self.stepper.most))
+            state, metrics, done = self.stepper.run(state, step, wanted)
+            clock.ran(done)
+            self._log(step, metrics, done)
+            step += done
+            if done < wanted or (self._at_mark(step) and not_finite(state) - self.tolerated):
+                state, step = self._diverged(state, step)
+                continue
+            state = self._at_boundaries(state, step)
+            self._progress(step, metrics, clock)
+            if time.monotonic() > limit:
+                self.late = f"because the limit of {self.config.minutes:g} minutes is reached"
+        if self.saved != step:
+            if not_finite(state) - self.tolerated:
+                return self._diverged(state, step)
+            self._save(state, step)
+        return state, step
+
+    def _stretch_from(self, step: int) -> int:
+        """Steps to the next evaluation, checkpoint or the end."""
+        marks = (self.config.eval_every, self.config.save_every)
+        return min(self.total - step, *(mark - step % mark for mark in marks))
+
+    def _at_mark(self, step: int) -> bool:
+        """Whether an evaluation or a checkpoint may be due."""
+        return step == self.total or step % self.config.eval_every == 0 or step % self.config.save_every == 0
+
+    def _log(self, step: int, metrics: dict[str, np.ndarray], done: int) -> None:
+        """Mean of each metric over every `log_every` steps, at whole multiples of it and at the end."""
+        pending, every = self.journal["pending"], self.config.log_every
+        for i in range(done):
+            for name, values in metrics.items():
+                pending[name] = pending.get(name, 0.0) + float(values[i])
+            self.journal["pending_steps"] += 1
+            now = step + i + 1
+            if now % every == 0 or now == self.total:
+                means = {name: total / self.journal["pending_steps"] for name, total in pending.items()}
+                means |= {name: float(metrics[name][i]) for name in metrics if name.split(".")[-1] == "lr"}
+                pending.clear()
+                self.journal["pending_steps"] = 0
+                self.notes.metrics(now, "train", means)
+                self.tell(events.Logged(now, "train", means))
+
+    def _at_boundaries(self, state: State, step: int) -> State:
+        improved = False
+        if step % self.config.eval_every == 0 or step == self.total:
+            improved = self._evaluate(state, step)
+            plateau = self.config.schedule
+            stale = self.journal["stale"]
+            if plateau.name == "plateau" and stale and stale % plateau.patience == 0:
+                state = eqx.tree_at(lambda s: s.factor, state, state.factor * plateau.gamma)
+        if improved or step % self.config.save_every == 0 or step == self.total:
+            self._save(state, step)
+        return state
+
+    def _evaluate(self, state: State, step: int) -> bool:
+        """Loss on the validation split; true when it is the best so far."""
+        if not len(self.data.val):
+            return False
+        arrays = state.model if state.ema is None else state.ema
+        model = eqx.nn.inference_mode(eqx.combine(arrays, self.stepper.static))
+        key = random.key(self.config.seed, "evaluate")
+        values, _ = mean_loss(model, self.data.val, key, most=self.config.eval_examples)
+        self.notes.metrics(step, "val", values)
+        self.tell(events.Logged(step, "val", values))
+        best = self.journal["best"]
+        if math.isfinite(values["loss"]) and (
+            not best or values["loss"] < best["loss"] - self.config.stopping.min_delta
+        ):
+            self.journal["best"] = {"loss": values["loss"], "step": step}
+            self.journal["stale"] = 0
+            return True
+        self.journal["stale"] += 1
+        self._check_patience()
+        return False
+
+    def _check_patience(self) -> None:
+        patience = self.config.stopping.patience
+        if patience and self.journal["stale"] >= patience:
+            self.finished = f"no improvement for {patience} evaluations"
+
+    def _save(self, state: State, step: int) -> None:
+        self.journal["metrics_bytes"] = self.notes.sync()
+        checkpoints.save(self.store, state, step, self.journal)
+        self.saved = step
+        kept = sorted(checkpoints.steps(self.store))[-self.config.keep :]
+        checkpoints.prune(self.store, {*kept, self.journal["best"].get("step", step)})
+        self.notes.write(step=step, best=self.journal["best"])
+        self.tell(events.Saved(step))
+
+    def _progress(self, step: int, metrics: dict[str, np.ndarray], clock: Clock) -> None:
+        latest = {name: float(values[-1]) for name, values in metrics.items()}
+        self.notes.beat(step=step)
+        self.tell(
+            events.Progress(
+                step,
+                self.total,
+                latest,
+                clock.rate * self.config.batch,
+                (self.total - step) / max(clock.rate, 1e-9),
+                self.saved,
+            )
+        )
+
+    def _diverged(self, state: State, step: int) -> tuple[State, int]:
+        """A value was not finite: go back if that was asked for, otherwise say which one it was and stop."""
+        what = first_bad_value(self.stepper, state, step, self.tolerated)
+        halved = self.config.optimizer.lr * float(state.factor) / 2
+        if self.journal["rollbacks"] < self.config.rollbacks and self.saved is not None:
+            used = self.journal["rollbacks"] + 1
+            self.notes.log(f"step {step}: {what}; back to step {self.saved} at learning rate {halved:g}")
+            factor = state.factor / 2
+            state, journal = checkpoints.load(checkpoints.path(self.store, self.saved), state)
+            self.journal = {**self.journal, **journal, "rollbacks": used}
+            self.notes.cut(journal["metrics_bytes"])
+            return eqx.tree_at(lambda s: s.factor, state, factor), self.saved
+        saved = f"last good checkpoint: step {self.saved}.   " if self.saved is not None else ""
+        raise DivergedError(
+            f"{what} at step {step}",
+            remedy=f"{saved}retry: chainrule resume {self.run.id} optimizer.lr={halved:.2g}",
+        )
+
+
+def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) -> None:
+    """Refuse to start a run whose checkpoints will not fit on the disk; `have` of them are there already."""
+    one = tree.nbytes(jax.eval_shape(lambda: initial_state(model, config)))
+    needed = max(config.keep + 2 - have, 1) * one + (16 << 20)
+    free = free_bytes(path)
+    if free < needed:
+        raise DiskError(
+            f"{path} has {free / 1e6:,.0f} MB free; the checkpoints of this run need about {needed / 1e6:,.0f} MB",
+            remedy="free some space or choose another place with runs=DIR",
+        )
+
+
+def count(number: int) -> str:
+    """A number of parameters for people.
+
+    >>> count(669_706), count(1_240_000_000)
+    ('0.67 M', '1.24 G')
+    """
+    for unit, size in (("G", 1e9), ("M", 1e5), ("k", 1e3)):
+        if number >= size:
+            return f"{number / (1e6 if unit == 'M' else size):.3g} {unit}"
+    return str(number)
+
+
+__all__ = ["Stretch", "check_space", "count"]
