@@ -41,6 +41,13 @@ def test_a_heavy_import_would_be_seen() -> None:
     assert {"numpy", "chainrule.core.pictures"} <= loaded_by("import chainrule; chainrule.core.pictures")
 
 
+@pytest.mark.parametrize("words", [["--help"], [], ["--version"]], ids=" ".join)
+def test_asking_the_command_line_for_help_loads_nothing_heavy(words: list[str]) -> None:
+    loaded = loaded_by("from chainrule.cli import main; main()", *words)
+    assert "typer" in loaded
+    assert loaded.isdisjoint({"jax", "jaxlib", "numpy", "matplotlib"})
+
+
 def test_names_offered_at_the_top_exist() -> None:
     for name in chainrule.__all__:
         assert getattr(chainrule, name) is not None

@@ -1,7 +1,7 @@
 """Data never become code: nothing in the package unpickles, evaluates or imports what a file or a user names.
 
-The gate follows imports and aliases through the syntax tree. Three package files import by name on purpose; the names
-come from the package's own tree or table, never from outside.
+The gate follows imports and aliases through the syntax tree. A package may load its own parts on first use: its
+`__init__.py` may import a name that starts with the package's own name.
 """
 
 import ast
@@ -33,11 +33,8 @@ CALLS = {
     "yaml.unsafe_load_all": "builds Python objects",
 }
 NUMPY_LOADERS = {"numpy.load", "jax.numpy.load", "numpy.lib.npyio.load"}
-IMPORTS_BY_NAME = {
-    "chainrule": "areas are loaded on first use, from a table in the file",
-    "chainrule.core": "modules that need JAX are loaded on first use, from a table in the file",
-    "chainrule.models": "a model's folder is its registration; names come from the package's own tree",
-}
+# Imports by name that do not start with the package's own, and why they are harmless.
+IMPORTS_BY_NAME = {"chainrule": "the few functions at the top, from a table in the file"}
 
 
 def openings(root: Path) -> list[str]:
@@ -70,7 +67,7 @@ def _objections(module: Module, node: ast.AST) -> Iterator[str]:
 def _call_objections(module: Module, node: ast.Call) -> Iterator[str]:
     name = module.dotted(node.func)
     options = {keyword.arg: keyword.value for keyword in node.keywords}
-    if name in CALLS and not (name == "importlib.import_module" and module.name in IMPORTS_BY_NAME):
+    if name in CALLS and not (name == "importlib.import_module" and _loads_own_part(module, node)):
         yield f"{name} {CALLS[name]}"
     pickles = options.get("allow_pickle")
     if name in NUMPY_LOADERS and pickles is None:
@@ -81,6 +78,18 @@ def _call_objections(module: Module, node: ast.Call) -> Iterator[str]:
         loader = options.get("Loader", node.args[1] if len(node.args) > 1 else None)
         if loader is None or not _is_safe(module, loader):
             yield f"{name} without a safe loader"
+
+
+def _loads_own_part(module: Module, node: ast.Call) -> bool:
+    """Whether an `__init__.py` imports `f"{__name__}.<anything>"`, or is one of the listed exceptions."""
+    if module.path.name != "__init__.py" or len(node.args) != 1:
+        return False
+    if module.name in IMPORTS_BY_NAME:
+        return True
+    prefix = ast.unparse(node.args[0])
+    return any(
+        prefix.startswith(f"{quote}{own}.") for quote in ("f'", 'f"') for own in ("{__name__}", module.name)
+    )
 
 
 def _is_safe(module: Module, loader: ast.expr) -> bool:
@@ -124,6 +133,7 @@ def test_every_exception_to_the_rule_is_used(chainrule: Path) -> None:
         "__import__('os')",
         "import importlib\nimportlib.import_module('os')",
         "from importlib import import_module as load\nload('os')",
+        "import importlib\nimportlib.import_module(f'{__name__}.part')",
         "from importlib.util import spec_from_file_location\nspec_from_file_location('a', 'b')",
         "import numpy as np\nnp.load('a.npy')",
         "from numpy import load\nload('a.npy')",
@@ -158,3 +168,11 @@ def test_an_opening_is_named(package: Write, text: str) -> None:
 )
 def test_harmless_code_is_accepted(package: Write, text: str) -> None:
     assert openings(package({"data/own.py": text})) == []
+
+
+def test_a_package_may_load_its_own_parts_only(package: Write) -> None:
+    inside = "import importlib\nname = 'a'\nimportlib.import_module(f'{__name__}.{name}')"
+    assert openings(package({"derive/__init__.py": inside})) == []
+    outside = "import importlib\nname = 'a'\nimportlib.import_module(f'{name}.b')"
+    found = openings(package({"derive/__init__.py": outside}))
+    assert found == ["chainrule/derive/__init__.py:3: importlib.import_module imports by name"]

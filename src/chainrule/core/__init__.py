@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return importlib.import_module(f"chainrule.core.{name}")
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'chainrule.core' has no attribute {name!r}")
 
 
