@@ -1,7 +1,9 @@
 """From the contents of a source to data: schema, splits, scaling, fingerprint.
 
-The scaling is fitted to the training examples alone; validation and test never leak into it. Arrays larger than memory
-are only ever touched in pieces.
+The scaling is fitted to the training examples alone; validation and test never leak into it. Images stay bytes and are
+scaled batch by batch. Numbers that are standardised are kept standardised: done once in double precision, this keeps
+the digits of, say, a year or a time stamp, which a subtraction in single precision would lose. Arrays larger than
+memory are only ever touched in pieces.
 """
 
 import hashlib
@@ -140,9 +142,13 @@ def _rows(contents: Contents, places: Places, scaling: Scaling, target_scaling: 
         rows = places if contents.rows is None else contents.rows[places]
         return Selected({"x": contents.x, "rows": rows}, scaling)
     arrays = {"x": contents.x[places]}
+    if contents.standardise is not None:
+        arrays["x"] = scaling.apply(arrays["x"].astype(np.float64)).astype(np.float32)
     if contents.y is not None:
         arrays["y"] = contents.y[places]
-    return Rows(arrays, scaling, target_scaling)
+    if target_scaling is not None:
+        arrays["y"] = target_scaling.apply(arrays["y"].astype(np.float64)).astype(np.float32)
+    return Rows(arrays, scaling if contents.standardise is None else Scaling())
 
 
 def _windows(contents: Contents, shares: Sequence[float]) -> list[Split]:

@@ -1,8 +1,8 @@
 """What data are once they are loaded: a schema, three splits, and the way back to the original units.
 
-Arrays are kept raw (bytes of an image file, symbol numbers of a text) in memory or in a memory map; `Split.gather`
-turns a set of example numbers into a scaled `Batch`, with NumPy on the host or inside a compiled step, so small data
-can live on the device in their compact form.
+Arrays are kept compact (bytes of an image file, symbol numbers of a text, standardised numbers of a table) in memory or
+in a memory map; `Split.gather` turns a set of example numbers into a scaled `Batch`, with NumPy on the host or inside a
+compiled step, so small data can live on the device in their compact form.
 """
 
 import abc

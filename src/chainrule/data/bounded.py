@@ -21,12 +21,11 @@ def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> bytes:
     """The bytes of a file, unpacked if it is compressed with gzip."""
     try:
         packed = path.stat().st_size
+        _check(where, packed, max_bytes)
         with path.open("rb") as file:
-            if file.read(2) != _GZIP:
-                file.seek(0)
-                data = file.read(max_bytes + 1)
-                _check(where, len(data), max_bytes)
-                return data
+            start = file.read(len(_GZIP))
+            if start != _GZIP:
+                return start + file.read()
         bound = min(max_bytes, max(_FREE, packed * max_ratio))
         with gzip.open(path) as unpacked:
             data = unpacked.read(bound + 1)

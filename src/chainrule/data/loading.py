@@ -5,6 +5,7 @@ Nothing is left out or converted silently: with `bad="error"` a single bad item 
 """
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -77,7 +78,7 @@ def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> S
     contents = scan.contents
     if source.classes and len(source.classes) == len(contents.classes):
         contents = replace(contents, classes=source.classes)
-    found = [*_one_class(contents, source), *_narrow(contents, source.name)]
+    found = [*_one_class(contents, source), *_constant(contents, source.name)]
     stopped = any(problem.effect == "stop" for problem in found)
     return Scan(scan.total, scan.usable, (*scan.problems, *found), None if stopped else contents)
 
@@ -93,38 +94,31 @@ def _one_class(contents: Contents, source: sources.Source) -> list[Problem]:
     return [Problem("one class only", source.name, detail, "stop", remedy)]
 
 
-def _narrow(contents: Contents, where: str) -> list[Problem]:
-    """Notes on features that do not vary, or vary by little more than single precision can tell apart."""
+def _constant(contents: Contents, where: str) -> list[Problem]:
     if contents.standardise is None:
         return []
     rows = np.arange(len(contents.x)) if contents.rows is None else contents.rows
-    mean, deviation = moments(contents.x, rows)
-    with np.errstate(over="ignore"):
-        resolution = np.spacing(np.abs(mean).astype(np.float32)).astype(np.float64)
-    notes = []
-    for place in np.flatnonzero(contents.standardise):
-        name = contents.columns[place] if contents.columns else f"feature {place}"
-        if deviation[place] == 0:
-            notes.append(Problem("constant feature", where, name, "note"))
-        elif deviation[place] < 1e3 * resolution[place]:
-            detail = f"{name}: subtract {mean[place]:.6g} from it to keep its digits"
-            notes.append(Problem("narrow feature", where, detail, "note"))
-    return notes
+    _, deviation = moments(contents.x, rows)
+    places = np.flatnonzero(contents.standardise & (deviation == 0))
+    names = contents.columns or tuple(f"feature {place}" for place in range(len(deviation)))
+    return [Problem("constant feature", where, names[place], "note") for place in places]
 
 
 def _accept(scan: Scan, source: sources.Source, bad: str) -> Contents:
     """The contents, unless a problem stands in the way."""
     stops = [problem for problem in scan.problems if problem.effect == "stop"]
-    if stops:
-        raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy=stops[0].remedy)
     faults = [problem for problem in scan.problems if problem.effect == "skip"]
-    if faults and bad == "error":
+    summary = ""
+    if faults:
         first = f"first: {faults[0].where} ({faults[0].reason})"
-        raise DataError(
-            f"{len(faults):,} of {scan.total:,} {source.reader.unit} cannot be read; {first}",
-            remedy=f"training would use {scan.usable:,}.   accept: data.bad=skip   "
-            f"list: chainrule data check {source.given}",
-        )
+        summary = f"{len(faults):,} of {scan.total:,} {source.reader.unit} cannot be read; {first}"
+    if stops:
+        remedy = [stops[0].remedy, f"also: {summary}"] if faults else [stops[0].remedy]
+        raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy="\n".join(filter(None, remedy)))
+    if faults and bad == "error":
+        command = f"chainrule data check {shlex.quote(source.typed)}"
+        accept = f"training would use {scan.usable:,}.   accept: data.bad=skip   list: {command}"
+        raise DataError(summary, remedy=accept)
     assert scan.contents is not None, "a scan without contents names the problem that stopped it"
     return scan.contents
 

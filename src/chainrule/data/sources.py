@@ -29,6 +29,8 @@ class Source:
     name: str
     given: str
     """The name, or the absolute path."""
+    typed: str
+    """The name or path as it was given."""
     reader: Reader
     path: Path
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -97,11 +99,18 @@ def _embedded() -> dict[str, tuple[str, Source]]:
     return {
         "digits": (
             "handwritten digits, 8×8 with 17 levels, 1,797",
-            Source("digits", "digits", arrays.reader, _EMBEDDED / "digits.npz", digits),
+            Source("digits", "digits", "digits", arrays.reader, _EMBEDDED / "digits.npz", digits),
         ),
         "shakespeare": (
             "Macbeth and Julius Caesar, speeches only, 204 KB",
-            Source("shakespeare", "shakespeare", text.reader, _EMBEDDED / "shakespeare.txt", shakespeare),
+            Source(
+                "shakespeare",
+                "shakespeare",
+                "shakespeare",
+                text.reader,
+                _EMBEDDED / "shakespeare.txt",
+                shakespeare,
+            ),
         ),
     }
 
@@ -132,19 +141,19 @@ def find(name_or_path: str | os.PathLike[str]) -> Source:
     """
     given = os.fspath(name_or_path)
     if given in TOYS:
-        return Source(given, given, TOYS[given].reader, Path(given))
+        return Source(given, given, given, TOYS[given].reader, Path(given))
     if given in _embedded():
         return _embedded()[given][1]
     if given in _DOWNLOADED:
         folder = _folder(given)
         if folder is None:
             raise _absent(given)
-        return Source(given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
+        return Source(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
     path = Path(given).expanduser()
     if not path.exists():
         raise _unknown(given, path)
     path = path.resolve()
-    return Source(path.stem if path.is_file() else path.name, str(path), recognise(path), path)
+    return Source(path.stem if path.is_file() else path.name, str(path), given, recognise(path), path)
 
 
 def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:

@@ -45,14 +45,15 @@ def sizes(examples: int, shares: Sequence[float]) -> list[int]:
     >>> sizes(1797, (0.8, 0.1, 0.1)), sizes(4, (0.8, 0.1, 0.1))
     ([1437, 180, 180], [2, 1, 1])
     """
-    others = [max(1, round(examples * share)) for share in shares[1:]]
-    first = examples - sum(others)
-    if first < 1:
+    if examples < len(shares):
         raise DataError(
             f"{examples} example{'s' * (examples != 1)} cannot be divided into {len(shares)} parts",
             remedy="each of train, val and test needs at least one",
         )
-    return [first, *others]
+    others = [max(1, round(examples * share)) for share in shares[1:]]
+    while sum(others) >= examples:
+        others[others.index(max(others))] -= 1
+    return [examples - sum(others), *others]
 
 
 def divide(examples: int, shares: Sequence[float], seed: int, classes: Places | None = None) -> list[Places]:
@@ -110,7 +111,7 @@ class Selected(Split):
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Rows by number."""
-        return Batch(self.scaling.apply(arrays["x"][arrays["rows"][index]].astype(np.float32)))
+        return Batch(self.scaling.apply(arrays["x"][arrays["rows"][index]]).astype(np.float32))
 
 
 __all__ = ["NAMES", "Places", "Selected", "check_shares", "complete", "divide", "sizes"]

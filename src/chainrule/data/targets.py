@@ -66,7 +66,7 @@ def of_numbers(values: Shaped[np.ndarray, "examples ..."], where: str, target_as
         return Targets(
             "class", np.searchsorted(distinct, values).astype(np.int32), tuple(_name(v) for v in distinct)
         )
-    return Targets("value", values.astype(np.float32))
+    return Targets("value", values.astype(np.float64))
 
 
 def _name(value: Any) -> str:

@@ -143,7 +143,7 @@ def _scan(request: Request) -> Scan:
             try:
                 if labelled and place.name is None:
                     raise Unusable("no class", "outside every class folder")
-                array, notes = decode(file, options["size"], options["max_pixels"])
+                array, notes = decode(file, options["size"], options["max_pixels"], options["max_bytes"])
             except Unusable as bad:
                 problems.append(Problem(bad.kind, request.shown(file), bad.detail))
                 continue

@@ -50,12 +50,12 @@ class Unusable(Exception):
 
 
 def decode(
-    path: Path, size: list[int] | None, max_pixels: int
+    path: Path, size: list[int] | None, max_pixels: int, max_bytes: int
 ) -> tuple[UInt8[np.ndarray, "height width channels"], Notes]:
     """The pixels of a file, scaled and cropped at the centre to `size` if given, and what was noticed on the way."""
     from PIL import Image, ImageOps
 
-    data, found = _content(path)
+    data, found = _content(path, max_bytes)
     promised = FORMATS.get(path.suffix.lower(), "another format")
     notes: Notes = [("wrong extension", f"the content is {found}")] if found != promised else []
     try:
@@ -84,9 +84,11 @@ def decode(
     return array[..., None] if array.ndim == 2 else array, notes
 
 
-def _content(path: Path) -> tuple[bytes, str]:
+def _content(path: Path, max_bytes: int) -> tuple[bytes, str]:
     """The bytes of a file and the format they are in, if it is one that is read."""
     try:
+        if path.stat().st_size > max_bytes:
+            raise Unusable("too large", f"more than max_bytes={max_bytes:,} bytes")
         data = path.read_bytes()
     except OSError as error:
         raise Unusable("unreadable", error.strerror or str(error)) from None

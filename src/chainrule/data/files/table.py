@@ -189,7 +189,7 @@ def _contents(
     table: Mapping[int, _Column], good: list[int], target: int | None, options: Mapping[str, Any], where: str
 ) -> Contents:
     if not good:
-        raise Refused("no rows", where, "no row can be used", f"list: chainrule data check {where}")
+        raise Refused("no rows", where, "no row can be used")
     features: list[np.ndarray] = []
     names: list[str] = []
     scaled: list[bool] = []
@@ -217,7 +217,7 @@ def _contents(
     found = None if target is None else _targets(table[target], good, options["target_as"], where)
     return Contents(
         kind,
-        np.stack(features, axis=1).astype(np.float32),
+        np.stack(features, axis=1),
         None if found is None else found.y,
         "none" if found is None else found.target,
         classes=() if found is None else found.classes,

@@ -85,7 +85,7 @@ def _scan(request: Request) -> Scan:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     total = text.count("\n") + (not text.endswith("\n")) + len(bad) if text else len(bad)
     if not text:
-        raise Refused("empty", where, "no text is left" if bad else "empty file")
+        return Scan(total, 0, (*bad.values(), Problem("empty", where, "no text is left", "stop")))
     numbers, symbols = encode(text)
     contents = Contents("text", numbers, symbols=symbols, window=request.options["window"])
     return Scan(total, total - len(bad), (*bad.values(), *notes), contents)

@@ -1,0 +1,210 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from chainrule.core.errors import ArgumentError, DataError
+from chainrule.data import check, load
+from tests.data import corpus
+
+
+def kinds(folder: Path, **options: object) -> dict[tuple[str, str], tuple[int, str]]:
+    return {(g.kind, g.effect): (g.count, g.first) for g in check(folder, **options).problems}
+
+
+def test_every_pixel_of_a_folder_of_png_images_comes_back(tmp_path: Path) -> None:
+    data = load(corpus.pets(tmp_path / "pets"))
+    assert data.schema.shape == (6, 5, 3)
+    assert data.schema.levels == 256
+    assert data.schema.classes == ("cats", "dogs")
+    expected = {np.asarray(corpus.picture(100 * j + i)).tobytes(): j for j in range(2) for i in range(10)}
+    found = {}
+    for split in (data.train, data.val, data.test):
+        for raw, y in zip(data.inverse(split.x), split.y, strict=True):
+            found[raw.astype(np.uint8).tobytes()] = y
+    assert found == expected
+
+
+def test_grey_images_keep_one_channel(tmp_path: Path) -> None:
+    assert load(corpus.pets(tmp_path / "pets", mode="L")).schema.shape == (6, 5, 1)
+
+
+def test_one_image_in_colour_makes_all_of_them_rgb(tmp_path: Path) -> None:
+    folder = corpus.pets(tmp_path / "pets", mode="L")
+    corpus.write(folder / "cats" / "00.png", corpus.packed(corpus.picture()))
+    data = load(folder)
+    assert data.schema.shape == (6, 5, 3)
+    channels = np.concatenate([s.arrays["x"] for s in (data.train, data.val, data.test)])
+    assert np.sum(np.any(channels != channels[..., :1], axis=(1, 2, 3))) == 1
+
+
+def test_a_folder_without_subfolders_has_no_classes(tmp_path: Path) -> None:
+    for i in range(10):
+        corpus.write(tmp_path / "all" / f"{i}.jpg", corpus.packed(corpus.picture(i), "JPEG"))
+    data = load(tmp_path / "all")
+    assert data.schema.target == "none"
+    assert data.train.y is None
+
+
+def test_an_image_outside_every_class_folder_is_named(tmp_path: Path) -> None:
+    folder = corpus.pets(tmp_path / "pets")
+    corpus.write(folder / "stray.png", corpus.packed(corpus.picture()))
+    with pytest.raises(DataError, match=r"1 of 21 images cannot be read; first: pets/stray.png \(no class"):
+        load(folder)
+    assert len(load(folder, bad="skip").skipped) == 1
+    assert load(folder, target="none").schema.target == "none"
+
+
+def test_folders_called_train_and_test_divide_the_images(tmp_path: Path) -> None:
+    corpus.pets(tmp_path / "pets" / "train")
+    corpus.pets(tmp_path / "pets" / "test", per_class=3)
+    data = load(tmp_path / "pets")
+    assert data.schema.classes == ("cats", "dogs")
+    assert [len(s) for s in (data.train, data.val, data.test)] == [18, 2, 6]
+
+
+def test_images_of_different_sizes_are_refused_with_the_sizes_and_the_remedy(tmp_path: Path) -> None:
+    folder = corpus.pets(tmp_path / "pets")
+    corpus.write(folder / "cats" / "big.png", corpus.packed(corpus.picture(size=(9, 8))))
+    with pytest.raises(DataError, match=r"6×5 \(20\), 9×8 \(1\)\n.*data.size=5"):
+        load(folder)
+    assert load(folder, size=4).schema.shape == (4, 4, 3)
+    assert load(folder, size=(3, 4)).schema.shape == (3, 4, 3)
+    assert kinds(folder) == {("mixed sizes", "stop"): (1, "pets")}
+    assert check(folder, size=4).ok
+
+
+def test_scaling_to_a_size_crops_at_the_centre_and_does_not_distort(tmp_path: Path) -> None:
+    wide = np.zeros((4, 12), np.uint8)
+    wide[:, 4:8] = 255
+    for i in range(4):
+        corpus.write(tmp_path / "wide" / f"{i}.png", corpus.packed(Image.fromarray(wide)))
+    data = load(tmp_path / "wide", size=4)
+    assert np.all(data.train.arrays["x"] == 255)
+
+
+def test_images_on_disk_are_never_changed_by_where_they_lie(tmp_path: Path) -> None:
+    here, there = load(corpus.pets(tmp_path / "a")), load(corpus.pets(tmp_path / "b" / "c"))
+    assert here.hash == there.hash
+    assert here.name == "a"
+    file = tmp_path / "a" / "cats" / "03.png"
+    pixels = np.asarray(Image.open(file)).copy()
+    pixels[0, 0, 0] ^= 1
+    corpus.write(file, corpus.packed(Image.fromarray(pixels)))
+    assert load(tmp_path / "a").hash != here.hash
+
+
+@pytest.fixture(name="broken")
+def _broken(tmp_path: Path) -> Path:
+    """Twenty sound images and one of every kind of trouble."""
+    folder = corpus.pets(tmp_path / "pets")
+    png, jpeg = corpus.packed(corpus.picture()), corpus.packed(corpus.picture(), "JPEG")
+    cats, dogs = folder / "cats", folder / "dogs"
+    corpus.write(cats / "a-truncated.png", png[:-30])
+    corpus.write(cats / "b-truncated.jpg", jpeg[: len(jpeg) // 2])
+    corpus.write(dogs / "c-empty.jpg", b"")
+    corpus.write(dogs / "d-jpeg.png", jpeg)
+    corpus.write(dogs / "e-gif.png", corpus.packed(corpus.picture(), "GIF"))
+    corpus.write(dogs / "f-cmyk.jpg", corpus.packed(corpus.picture(mode="CMYK"), "JPEG"))
+    corpus.write(dogs / "g-16bit.png", corpus.sixteen_bit())
+    corpus.write(dogs / "h-words.jpg", b"this is not a picture at all")
+    corpus.write(dogs / "i-flipped.png", png[:60] + bytes([png[60] ^ 0xFF]) + png[61:])
+    corpus.write(dogs / "j-other.gif", corpus.packed(corpus.picture(), "GIF"))
+    corpus.write(dogs / "k-clear.png", corpus.packed(corpus.picture(mode="RGBA")))
+    corpus.write(dogs / "readme.txt", b"about these pictures")
+    corpus.write(dogs / ".hidden.png", b"")
+    (dogs / "l-gone.png").symlink_to(tmp_path / "nowhere.png")
+    return folder
+
+
+def test_check_counts_every_kind_of_broken_image_and_names_the_first(broken: Path) -> None:
+    assert kinds(broken) == {
+        ("truncated", "skip"): (2, "pets/cats/a-truncated.png"),
+        ("empty", "skip"): (1, "pets/dogs/c-empty.jpg"),
+        ("wrong extension", "skip"): (1, "pets/dogs/e-gif.png"),
+        ("CMYK", "skip"): (1, "pets/dogs/f-cmyk.jpg"),
+        ("16-bit", "skip"): (1, "pets/dogs/g-16bit.png"),
+        ("not an image", "skip"): (1, "pets/dogs/h-words.jpg"),
+        ("damaged", "skip"): (1, "pets/dogs/i-flipped.png"),
+        ("format not read", "skip"): (1, "pets/dogs/j-other.gif"),
+        ("unreadable", "skip"): (1, "pets/dogs/l-gone.png"),
+        ("wrong extension", "note"): (1, "pets/dogs/d-jpeg.png"),
+        ("transparent", "note"): (1, "pets/dogs/k-clear.png"),
+        ("not an image file", "note"): (1, "pets/dogs/readme.txt"),
+    }
+    report = check(broken)
+    assert (report.total, report.usable, report.ok) == (32, 22, False)
+
+
+def test_load_refuses_what_check_finds_and_skip_leaves_it_out(broken: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load(broken)
+    assert caught.value.message == (
+        "10 of 32 images cannot be read; first: pets/cats/a-truncated.png (truncated)"
+    )
+    assert caught.value.remedy == (
+        f"training would use 22.   accept: data.bad=skip   list: chainrule data check {broken}"
+    )
+    data = load(broken, bad="skip")
+    assert sum(len(s) for s in (data.train, data.val, data.test)) == 22
+    assert len(data.skipped) == 10
+    assert data.skipped[0] == ("pets/cats/a-truncated.png", "truncated")
+    assert load(**data.source).hash == data.hash
+
+
+def test_a_report_is_plain_values_and_readable_lines(broken: Path) -> None:
+    report = check(broken)
+    plain = report.to_json()
+    assert plain["ok"] is False
+    assert sum(len(group["items"]) for group in plain["problems"]) == 13
+    assert report.lines()[0] == "pets: 22 of 32 images can be used"
+    assert "  pets/cats/b-truncated.jpg" in report.lines()
+    assert "  and 1 more" in report.lines(limit=1)
+
+
+def test_a_transparent_image_is_put_on_white(tmp_path: Path) -> None:
+    clear = Image.new("RGBA", (3, 3), (10, 20, 30, 0))
+    for i in range(4):
+        corpus.write(tmp_path / "clear" / f"{i}.png", corpus.packed(clear))
+    assert np.all(load(tmp_path / "clear").train.arrays["x"] == 255)
+
+
+def test_an_image_is_turned_the_way_its_metadata_say(tmp_path: Path) -> None:
+    image = corpus.picture(size=(6, 5))
+    exif = image.getexif()
+    exif[0x0112] = 6
+    for i in range(4):
+        (tmp_path / "turned").mkdir(exist_ok=True)
+        image.save(tmp_path / "turned" / f"{i}.png", exif=exif)
+    assert kinds(tmp_path / "turned") == {("rotated", "note"): (4, "turned/0.png")}
+    data = load(tmp_path / "turned")
+    assert np.array_equal(data.train.arrays["x"][0], np.rot90(np.asarray(image), -1))
+
+
+def test_one_class_only_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    for i in range(5):
+        corpus.write(tmp_path / "pets" / "cats" / f"{i}.png", corpus.packed(corpus.picture(i)))
+    assert kinds(tmp_path / "pets") == {("one class only", "stop"): (1, "pets")}
+    with pytest.raises(DataError, match=r"every training example is of class 'cats'\n.*data.target=none"):
+        load(tmp_path / "pets")
+    assert len(load(tmp_path / "pets", target="none").train) == 3
+
+
+def test_a_folder_of_nothing_but_broken_images_says_so(tmp_path: Path) -> None:
+    corpus.write(tmp_path / "pets" / "a.png", b"")
+    with pytest.raises(
+        DataError, match=r"no image can be read\n.*1 of 1 images cannot be read; first: pets/a.png"
+    ):
+        load(tmp_path / "pets", bad="skip")
+
+
+def test_folders_that_link_to_each_other_are_entered_once(tmp_path: Path) -> None:
+    folder = corpus.pets(tmp_path / "pets")
+    (folder / "cats" / "loop").symlink_to(folder)
+    assert check(folder).total == 20
+
+
+def test_a_size_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="size=0: size must be a whole number from 1 to 8192"):
+        load(corpus.pets(tmp_path / "pets"), size=0)
