@@ -163,8 +163,8 @@ def _kind(option: Any) -> str:
         return "text"
     origin = get_origin(option) or option
     if origin in _SEQUENCES:
-        kinds = [o for o in get_args(option) if o is not Ellipsis]
-        return ",".join(_kind(o) for o in kinds) + (
+        members = [_options(o) for o in get_args(option) if o is not Ellipsis]
+        return ",".join(" or ".join(map(_kind, options)) for options in members) + (
             ",..." if Ellipsis in get_args(option) or origin is not tuple else ""
         )
     return "group" if origin is dict else getattr(option, "__name__", str(option))

@@ -81,18 +81,55 @@ def configure(name: str, **settings: Any) -> Config:
     try:
         return schema(**settings)
     except pydantic.ValidationError as error:
-        raise explain(
-            error, list(schema.model_fields), f"settings of {name}: chainrule models show {name}"
-        ) from None
+        raise explain(error, schema, f"settings of {name}: chainrule models show {name}") from None
 
 
-def explain(error: pydantic.ValidationError, known: list[str], remedy: str) -> ArgumentError:
-    """A validation error in one plain sentence, with the closest known setting for a misspelt one."""
+def explain(
+    error: pydantic.ValidationError, schema: type[pydantic.BaseModel], remedy: str, *, prefix: str = ""
+) -> ArgumentError:
+    """A validation error in one plain sentence, with the closest setting or choice for a misspelt one.
+
+    `prefix` is what stands before the names of these settings where the user writes them.
+    """
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
+    where = prefix + ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return ArgumentError(f"unknown setting {where!r}{suggest(where, known)}", remedy=remedy)
-    return ArgumentError(f"{where}={first['input']!r}: {_sentence(first['msg'])}", remedy=remedy)
+        hint = _closest(where, [prefix + name for name in setting_names(schema)])
+        return ArgumentError(f"unknown setting {where!r}{hint}", remedy=remedy)
+    hint = ""
+    if first["type"] == "literal_error":
+        hint = suggest(str(first["input"]), [part.strip("'") for part in _words(first["ctx"]["expected"])])
+    return ArgumentError(f"{where}={first['input']!r}: {_sentence(first['msg'])}{hint}", remedy=remedy)
+
+
+def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:
+    """Every setting of a schema; those of a nested schema with a dot.
+
+    >>> setting_names(entry("mlp").config)[:2]
+    ['depth', 'width']
+    """
+    found = []
+    for name, field in schema.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, pydantic.BaseModel):
+            found += [f"{name}.{below}" for below in setting_names(kind)]
+        else:
+            found.append(name)
+    return found
+
+
+def _closest(name: str, known: list[str]) -> str:
+    group, _, leaf = name.rpartition(".")
+    if name in known:  # written flat, as on the command line
+        return f" (in Python: {group}={{{leaf!r}: ...}})"
+    # A right name in the wrong place (lr for optimizer.lr) is likelier than a misspelt one.
+    same = [one for one in known if one.rpartition(".")[2] == leaf]
+    return f" (did you mean {' or '.join(map(repr, same))}?)" if same else suggest(name, known)
+
+
+def _words(listing: str) -> list[str]:
+    """The members of pydantic's "'a', 'b' or 'c'"."""
+    return [word for part in listing.split(", ") for word in part.split(" or ")]
 
 
 def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Model:
@@ -130,4 +167,16 @@ def _sentence(message: str) -> str:
     return message[0].lower() + message[1:]
 
 
-__all__ = ["base", "build", "card", "configure", "entry", "entry_of", "explain", "family", "fits", "names"]
+__all__ = [
+    "base",
+    "build",
+    "card",
+    "configure",
+    "entry",
+    "entry_of",
+    "explain",
+    "family",
+    "fits",
+    "names",
+    "setting_names",
+]

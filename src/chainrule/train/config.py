@@ -1,12 +1,14 @@
 """Settings of a training run: one schema for Python, the command line and the run folder."""
 
-from typing import Any, Literal, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 import pydantic
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.models import explain
+
+_Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 
 class _Settings(pydantic.BaseModel):
@@ -19,17 +21,20 @@ class _Settings(pydantic.BaseModel):
 class Optimizer(_Settings):
     """How parameters move. `decay` acts on matrices only and apart from the gradient (as in AdamW)."""
 
-    name: str = Field(
-        "adamw", description="sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lion or muon"
+    name: Literal["sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lion", "muon"] = (
+        Field("adamw", description="method; muon moves matrices, and the rest by Adam with Nesterov momentum")
     )
     lr: float = Field(1e-3, gt=0, description="peak learning rate")
     momentum: float = Field(
-        0.9, ge=0, lt=1, description="momentum, nesterov: share of the old velocity that is kept"
+        0.9,
+        ge=0,
+        lt=1,
+        description="momentum, nesterov: share of the old velocity that is kept; rmsprop: of the old average",
     )
-    betas: tuple[float, float] = Field(
-        (0.9, 0.999), description="adam, adamw, lion: decay of the two averages"
+    betas: tuple[_Share, _Share] = Field(
+        (0.9, 0.999), description="adam, adamw, lion, muon: decay of the two averages"
     )
-    eps: float = Field(1e-8, gt=0, description="adagrad, rmsprop, adam, adamw: added to the root")
+    eps: float = Field(1e-8, gt=0, description="adagrad, rmsprop, adam, adamw, muon: added to the root")
     decay: float = Field(0.0, ge=0, description="weight decay, on matrices only")
     clip: float | None = Field(None, gt=0, description="largest global norm of the gradient")
     clip_value: float | None = Field(None, gt=0, description="largest absolute value of a gradient entry")
@@ -39,9 +44,13 @@ class Optimizer(_Settings):
 class Schedule(_Settings):
     """How the learning rate moves over the run, as a factor of the peak."""
 
-    name: str = Field("cosine", description="constant, cosine, 1cycle, step, exponential, linear or plateau")
+    name: Literal["constant", "cosine", "1cycle", "step", "exponential", "linear", "plateau"] = Field(
+        "cosine", description="shape of the curve"
+    )
     warmup: int = Field(0, ge=0, description="steps of linear warm-up from zero")
-    floor: float = Field(0.0, ge=0, le=1, description="cosine, linear, exponential: final factor")
+    floor: float = Field(
+        0.0, ge=0, le=1, description="cosine, linear, exponential: final factor (exponential: 0 means 0.001)"
+    )
     every: int = Field(1000, ge=1, description="step: steps between drops")
     gamma: float = Field(0.1, gt=0, le=1, description="step, plateau: factor of a drop")
     patience: int = Field(5, ge=1, description="plateau: evaluations without improvement before a drop")
@@ -69,7 +78,11 @@ class TrainConfig(_Settings):
         default_factory=dict, description="optimiser settings of single parts, e.g. parts.critic.lr=1e-4"
     )
     schedule: Schedule = Field(default_factory=Schedule)
-    accumulate: int = Field(1, ge=1, description="micro-batches per step; gradients are averaged")
+    accumulate: int = Field(
+        1,
+        ge=1,
+        description="micro-batches per step; gradients are averaged, batch statistics are those of each micro-batch",
+    )
     ema: float = Field(
         0.0, ge=0, lt=1, description="decay of the averaged weights used for evaluation; 0 = none"
     )
@@ -103,9 +116,7 @@ class TrainConfig(_Settings):
         try:
             return cls(**settings)
         except pydantic.ValidationError as error:
-            raise explain(
-                error, list(cls.model_fields), "training settings: chainrule train --help"
-            ) from None
+            raise explain(error, cls, "training settings: chainrule train --help") from None
 
     def total_steps(self, steps_per_epoch: float) -> int:
         """Length of the run in steps."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+import pydantic
 from optax.contrib import muon as optax_muon
 
 from chainrule.core.errors import ArgumentError
@@ -29,9 +30,12 @@ directions.add("rmsprop", lambda s: optax.scale_by_rms(s.momentum, s.eps, eps_in
 directions.add("adam", lambda s: optax.scale_by_adam(*s.betas, s.eps))
 directions.add("adamw", lambda s: optax.scale_by_adam(*s.betas, s.eps))
 directions.add("lion", lambda s: optax.scale_by_lion(*s.betas))
-# Muon moves matrices by orthogonalised momentum and everything else by Adam.
+# Muon moves matrices by orthogonalised momentum and everything else by Adam with Nesterov momentum.
 directions.add(
-    "muon", lambda s: optax.chain(optax_muon(1.0, adam_b1=s.betas[0], adam_b2=s.betas[1]), optax.scale(-1.0))
+    "muon",
+    lambda s: optax.chain(
+        optax_muon(1.0, eps=s.eps, adam_b1=s.betas[0], adam_b2=s.betas[1]), optax.scale(-1.0)
+    ),
 )
 
 
@@ -58,8 +62,9 @@ def for_part(settings: Optimizer, overrides: Mapping[str, Mapping[str, Any]], pa
     """The optimiser settings of one part: the general ones with that part's own on top."""
     try:
         return Optimizer(**{**settings.model_dump(), **overrides.get(part, {})})
-    except ValueError as error:
-        raise explain(error, list(Optimizer.model_fields), f"settings of parts.{part}") from None  # type: ignore[arg-type]
+    except pydantic.ValidationError as error:
+        remedy = "optimiser settings: chainrule train --help"
+        raise explain(error, Optimizer, remedy, prefix=f"parts.{part}.") from None
 
 
 def check_parts(overrides: Mapping[str, Any], parts: list[str]) -> None:

@@ -17,7 +17,7 @@ shapes.add("constant", lambda s, n: optax.constant_schedule(1.0))
 shapes.add("plateau", lambda s, n: optax.constant_schedule(1.0))
 shapes.add("cosine", lambda s, n: optax.cosine_decay_schedule(1.0, n, alpha=s.floor))
 shapes.add("linear", lambda s, n: optax.linear_schedule(1.0, s.floor, n))
-shapes.add("exponential", lambda s, n: optax.exponential_decay(1.0, n, max(s.floor, 1e-3)))
+shapes.add("exponential", lambda s, n: optax.exponential_decay(1.0, n, s.floor or 1e-3))
 shapes.add("step", lambda s, n: optax.exponential_decay(1.0, s.every, s.gamma, staircase=True))
 # Rise from 1/25 of the peak over the first 30 % of the steps, then fall to 1/250,000 (Smith and Topin, 2017).
 shapes.add("1cycle", lambda s, n: optax.cosine_onecycle_schedule(n, 1.0))
