@@ -27,7 +27,8 @@ def loaded_by(program: str, *words: str) -> set[str]:
     """Every module a Python process has loaded by the time it ends."""
     report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr))"
     command = [sys.executable, "-c", f"{report}\n{program}", *words]
-    child = subprocess.run(command, capture_output=True, text=True, check=True)
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
     return set(child.stderr.rpartition("loaded:")[2].split())
 
 
@@ -53,6 +54,58 @@ def test_names_offered_at_the_top_exist() -> None:
         assert getattr(chainrule, name) is not None
     with pytest.raises(AttributeError, match="module 'chainrule' has no attribute 'modles'"):
         chainrule.modles  # noqa: B018
+
+
+HIDDEN_NAMES = """
+import importlib, sys
+for part in sys.argv[2:]:
+    importlib.import_module(part)
+for package in [module for name, module in list(sys.modules.items()) if name.split(".")[0] == sys.argv[1]]:
+    lazy = vars(package).get("__getattr__")
+    for name in getattr(package, "__all__", []) if lazy else []:
+        found = getattr(package, name)
+        try:
+            meant = lazy(name)
+        except AttributeError:
+            continue
+        if found is not meant:
+            print(f"{package.__name__}.{name} is {found}")
+"""
+
+
+def hidden_names(folder: Path) -> str:
+    """Names a package loads on first use that a module of the same name has taken, once every module is loaded."""
+    paths = [path for path in sorted(folder.rglob("*.py")) if not path.name.startswith(("test_", "__main__"))]
+    names = [path.relative_to(folder.parent).with_suffix("").as_posix().replace("/", ".") for path in paths]
+    modules = [name.removesuffix(".__init__") for name in names]
+    child = subprocess.run(
+        [sys.executable, "-c", HIDDEN_NAMES, folder.name, *modules],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder.parent,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+def test_a_name_means_the_same_whatever_was_loaded_before() -> None:
+    assert hidden_names(SOURCE) == ""
+
+
+def test_a_module_that_hides_a_name_is_seen(tmp_path: Path) -> None:
+    package = tmp_path / "hiding"
+    package.mkdir()
+    (package / "hessian.py").write_text("def hessian(): ...\n", encoding="utf-8")
+    (package / "__init__.py").write_text(
+        "import importlib\n__all__ = ['hessian']\n"
+        "def __getattr__(name):\n"
+        "    if name == 'hessian':\n"
+        "        return importlib.import_module('hiding.hessian').hessian\n"
+        "    raise AttributeError(name)\n",
+        encoding="utf-8",
+    )
+    assert "hiding.hessian is <module" in hidden_names(package)
 
 
 def test_the_version_is_the_one_of_the_project(project: dict[str, Any]) -> None:
