@@ -1,1 +1,46 @@
-"""Placeholder."""
+"""Derivatives of any function: products, dense Jacobians and Hessians, dual numbers, graphs, memory, higher order.
+
+Names are loaded the first time they are used.
+"""
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "products": ("gradient", "jvp", "linearize", "vjp"),
+    "jacobian": ("jacobian", "jacobian_blocks"),
+    "hessian": ("STRATEGIES", "hessian", "hvp", "lagrangian_hessian", "mixed", "quadratic"),
+    "compare": ("Comparison", "compare_hessian"),
+    "dual": ("Dual", "HyperDual", "derivative", "hyperdual", "lift"),
+    "check": ("CheckReport", "DerivativeError", "check"),
+    "budget": ("MemoryBudgetError",),
+    "report": ("Report",),
+    "taylor": ("biharmonic", "laplacian", "mixed_partial", "taylor"),
+    "per_sample": ("clipped_sum", "per_sample_gradient", "per_sample_norms"),
+    "curvature": ("fisher_product", "gauss_newton_product"),
+    "estimate": (
+        "Estimate",
+        "diagonal",
+        "divergence",
+        "lanczos",
+        "log_determinant",
+        "spectral_density",
+        "top_eigenpairs",
+        "trace",
+    ),
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        found = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+        globals()[name] = found  # a submodule of the same name must not hide it
+        return found
+    raise AttributeError(f"module 'chainrule.derive' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -69,7 +69,7 @@ def check(
             )
         checker = _Checker(flat, tolerance, step, seeds)
         checker.first_order()
-        checker.second_order()
+        checker.remainders(checker.second_order())
         return CheckReport(checker.deviations, checker.slopes, checker.skipped, tolerance)
 
 
@@ -86,36 +86,49 @@ class _Checker:
         self.deviations: dict[str, float] = {}
         self.slopes: dict[str, float] = {}
         self.skipped: dict[str, str] = {}
+        self.jacobian = np.zeros((flat.m, flat.n))
 
     def first_order(self) -> None:
         found = {}
         for mode, size in (("forward", self.flat.n), ("reverse", self.flat.m)):
             try:
-                found[mode] = np.asarray(jax.jit(lambda mode=mode, size=size: matrix(self.flat, mode, max(size, 1)))())
-            except (TypeError, ValueError, NotImplementedError) as error:  # how JAX says that a rule is missing
+                found[mode] = np.asarray(
+                    jax.jit(lambda mode=mode, size=size: matrix(self.flat, mode, max(size, 1)))()
+                )
+            except (
+                TypeError,
+                ValueError,
+                NotImplementedError,
+            ) as error:  # how JAX says that a rule is missing
                 self.skipped[f"{mode} mode"] = str(error).split(". ")[0].splitlines()[0]
         if not found:
             raise DerivativeError("check: the function has neither a forward nor a reverse derivative")
         if len(found) == 2:
             self._compare("forward against reverse", found["forward"], found["reverse"])
         jacobian = next(iter(found.values()))
-        self._compare(f"{next(iter(found))} against central differences", jacobian, self._differences(self.vector))
+        self._compare(
+            f"{next(iter(found))} against central differences", jacobian, self._differences(self.vector)
+        )
         self._duality(jacobian)
-        self._remainders(jacobian)
+        self.jacobian = jacobian
 
-    def second_order(self) -> None:
+    def second_order(self) -> np.ndarray | None:
         if self.flat.n > _MOST_HESSIAN_INPUTS or self.flat.n * self.flat.n * self.flat.m > _MOST_ENTRIES:
             self.skipped["second order"] = f"{self.flat.n} inputs"
-            return
+            return None
         found: dict[str, np.ndarray] = {}
         for strategy in STRATEGIES:
             run = jax.jit(lambda strategy=strategy: tensor(self.flat, strategy, max(self.flat.n**2, 1)))
             try:
                 found[strategy] = np.asarray(run())
-            except (TypeError, ValueError, NotImplementedError) as error:  # how JAX says that a rule is missing
+            except (
+                TypeError,
+                ValueError,
+                NotImplementedError,
+            ) as error:  # how JAX says that a rule is missing
                 self.skipped[strategy] = str(error).split(". ")[0].splitlines()[0]
         if not found:
-            return
+            return None
         first, *others = found
         for other in others:
             self._compare(f"{first} against {other}", found[first], found[other])
@@ -123,10 +136,13 @@ class _Checker:
         size = self.flat.n if mode == "forward" else self.flat.m
 
         def slopes(z: Any) -> Any:
-            return matrix(Flat(self.flat.vector, z, self.flat.inputs, self.flat.outputs), mode, max(size, 1)).ravel()
+            return matrix(
+                Flat(self.flat.vector, z, self.flat.inputs, self.flat.outputs), mode, max(size, 1)
+            ).ravel()
 
         differences = self._differences(jax.jit(slopes)).reshape(self.flat.m, self.flat.n, self.flat.n)
         self._compare(f"{first} against differences of the gradient", found[first], differences)
+        return found[first]
 
     def _differences(self, function: Callable[[Any], Any]) -> np.ndarray:
         """Fourth-order central differences in every coordinate."""
@@ -134,7 +150,9 @@ class _Checker:
         columns = []
         for i in range(self.flat.n):
             h = self.step * max(1.0, abs(float(x[i])))
-            near, far = (np.asarray(function(x.at[i].add(k * h)) - function(x.at[i].add(-k * h))) for k in (1, 2))
+            near, far = (
+                np.asarray(function(x.at[i].add(k * h)) - function(x.at[i].add(-k * h))) for k in (1, 2)
+            )
             columns.append((8 * near - far) / (12 * h))
         return np.stack(columns, axis=-1) if columns else np.zeros((self.flat.m, 0))
 
@@ -151,16 +169,24 @@ class _Checker:
             worst = max(worst, abs(forward - reverse) / scale)
         self._note("u·(Jv) against (Jᵀu)·v", worst, "")
 
-    def _remainders(self, jacobian: np.ndarray) -> None:
-        """Order at which |f(x + hv) - f(x) - h J v| vanishes, by halving h; only where the remainder is measurable."""
-        rng = np.random.default_rng(0)
-        v = rng.standard_normal(self.flat.n)
-        value, move = np.asarray(self.vector(self.flat.x)), jacobian @ v
+    def remainders(self, hessian: np.ndarray | None) -> None:
+        """Order at which the Taylor remainder along a random direction vanishes, where that can be measured."""
+        v = np.random.default_rng(0).standard_normal(self.flat.n)
+        value, slope = np.asarray(self.vector(self.flat.x)), self.jacobian @ v
+        terms: dict[str, tuple[Any, Any]] = {
+            "without the gradient": (0.0, 0.0),
+            "with the gradient": (slope, 0.0),
+        }
+        if hessian is not None:
+            terms["with the Hessian"] = (slope, hessian @ v @ v)
         sizes = [2.0**-k for k in range(4, 9)]
         ahead = [np.asarray(self.vector(self.flat.x + h * v)) for h in sizes]
-        for name, terms in (("without the gradient", 0.0), ("with the gradient", 1.0)):
-            left = [np.linalg.norm(y - value - terms * h * move) for y, h in zip(ahead, sizes, strict=True)]
-            if min(left, default=0.0) > 1e-11 * max(np.linalg.norm(value), 1.0):
+        for name, (one, two) in terms.items():
+            left = [
+                np.linalg.norm(y - value - h * one - 0.5 * h * h * two)
+                for y, h in zip(ahead, sizes, strict=True)
+            ]
+            if min(left, default=0.0) > 1e-11 * max(float(np.linalg.norm(value)), 1.0):
                 self.slopes[name] = float(np.polyfit(np.log(sizes), np.log(left), 1)[0])
 
     def _compare(self, what: str, a: np.ndarray, b: np.ndarray) -> None:
@@ -172,7 +198,10 @@ class _Checker:
         error = np.where(np.isnan(a) & np.isnan(b), 0.0, np.where(np.isnan(error), np.inf, error))
         place = np.unravel_index(int(error.argmax()), error.shape)
         left, right = what.split(" against ")
-        names = [self._label(self.flat.outputs, place[0]), *(self._label(self.flat.inputs, i) for i in place[1:])]
+        names = [
+            self._label(self.flat.outputs, place[0]),
+            *(self._label(self.flat.inputs, i) for i in place[1:]),
+        ]
         where = f"entry {' / '.join(names)}: {left} {a[place]:.12g}, {right} {b[place]:.12g}"
         self._note(what, float(error.max()), where)
 
@@ -181,7 +210,7 @@ class _Checker:
         if not deviation <= self.tolerance:
             raise DerivativeError(
                 f"check: {what} differs by {deviation:.2e} (tolerance {self.tolerance:g})",
-                remedy=f"{where}\na kink at the point, a wrong custom rule, or a difference step (step=) that does not fit",
+                remedy=f"{where}\na kink at the point, a wrong custom rule, or a difference step= that does not fit",
             )
 
     @staticmethod

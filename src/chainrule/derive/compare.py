@@ -55,25 +55,40 @@ class Comparison:
             f"Hessian of {self.inputs} inputs; one gradient: {self.gradient_flops:.3g} flops, "
             f"{bytes_text(self.gradient_scratch_bytes)} scratch"
         )
-        cells = [["strategy", "one run", "runs", "flops/run", "x gradient", "ms/run", "ms total", "live", "scratch", "deviation"]]
-        for r in self.rows:
-            cells.append(
-                [
-                    r.strategy,
-                    r.gives,
-                    f"{r.runs}",
-                    f"{r.flops_per_run:.3g}",
-                    f"{r.flops_vs_gradient:.2f}",
-                    f"{1e3 * r.seconds_per_run:.3g}",
-                    f"{1e3 * r.seconds:.3g}",
-                    bytes_text(r.liveness_bytes),
-                    bytes_text(r.scratch_bytes),
-                    f"{r.deviation:.1e}",
-                ]
-            )
+        cells = [
+            [
+                "strategy",
+                "one run",
+                "runs",
+                "flops/run",
+                "x gradient",
+                "ms/run",
+                "ms total",
+                "live",
+                "scratch",
+                "deviation",
+            ]
+        ]
+        cells += [
+            [
+                r.strategy,
+                r.gives,
+                f"{r.runs}",
+                f"{r.flops_per_run:.3g}",
+                f"{r.flops_vs_gradient:.2f}",
+                f"{1e3 * r.seconds_per_run:.3g}",
+                f"{1e3 * r.seconds:.3g}",
+                bytes_text(r.liveness_bytes),
+                bytes_text(r.scratch_bytes),
+                f"{r.deviation:.1e}",
+            ]
+            for r in self.rows
+        ]
         widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
         lines = [
-            "  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+            "  ".join(
+                c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            )
             for row in cells
         ]
         return "\n".join([head, *lines])
@@ -81,7 +96,12 @@ class Comparison:
     def picture(self) -> Table:
         """The table as a picture record."""
         columns = [name.replace("_", " ") for name in StrategyCost.__dataclass_fields__]
-        return Table("hessian-strategies", "Hessian strategies, measured", columns, [tuple(asdict(r).values()) for r in self.rows])
+        return Table(
+            "hessian-strategies",
+            "Hessian strategies, measured",
+            columns,
+            [tuple(asdict(r).values()) for r in self.rows],
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -91,7 +111,8 @@ class Comparison:
 def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Comparison:
     """Run all four strategies on a scalar function at a point and measure them.
 
-    >>> table = compare_hessian(lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2, jnp.array([-1.2, 1.0]), repeats=1)
+    >>> rosenbrock = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    >>> table = compare_hessian(rosenbrock, jnp.array([-1.2, 1.0]), repeats=1)
     >>> [row.runs for row in table.rows]
     [3, 2, 2, 2]
     """
@@ -109,7 +130,11 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
         run = _one_run(flat, scalar, strategy)
         flops, scratch = budget.compiled_cost(run, flat.x)
         count = runs(strategy, flat.n, 1)
-        whole = jax.jit(lambda z, s=strategy, c=count: tensor(Flat(flat.vector, z, flat.inputs, flat.outputs), s, max(c, 1)))
+        whole = jax.jit(
+            lambda z, s=strategy, c=count: tensor(
+                Flat(flat.vector, z, flat.inputs, flat.outputs), s, max(c, 1)
+            )
+        )
         rows.append(
             StrategyCost(
                 strategy,

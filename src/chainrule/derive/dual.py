@@ -123,7 +123,9 @@ class Dual:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         rule = _UFUNCS.get(ufunc)
         if method != "__call__" or options or rule is None:
-            raise TypeError(f"dual numbers do not know np.{ufunc.__name__}; use derive.lift with its JAX version")
+            raise TypeError(
+                f"dual numbers do not know np.{ufunc.__name__}; use derive.lift with its JAX version"
+            )
         return rule(*inputs)
 
 
@@ -165,7 +167,9 @@ def hyperdual(f: Callable[[Any], Any], x: Any, v: Any, w: Any) -> HyperDual:
     zero = v * 0.0
     y = f(Dual(Dual(x, v, one), Dual(w, zero, one), two))
     primal, tangent = _primal(y, two), _tangent(y, two)
-    return HyperDual(_primal(primal, one), _tangent(primal, one), _primal(tangent, one), _tangent(tangent, one))
+    return HyperDual(
+        _primal(primal, one), _tangent(primal, one), _primal(tangent, one), _tangent(tangent, one)
+    )
 
 
 def lift(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -185,7 +189,10 @@ def lift(f: Callable[..., Any]) -> Callable[..., Any]:
         def push(*both: Any) -> Any:
             """The derivative of `f`, itself a JAX function of points and directions, so that it can be lifted again."""
             points = [jnp.asarray(p, jnp.result_type(p, float)) for p in both[: len(args)]]
-            moves = [jnp.broadcast_to(jnp.asarray(t, p.dtype), p.shape) for t, p in zip(both[len(args) :], points, strict=True)]
+            moves = [
+                jnp.broadcast_to(jnp.asarray(t, p.dtype), p.shape)
+                for t, p in zip(both[len(args) :], points, strict=True)
+            ]
             return jax.jvp(f, points, moves)[1]
 
         return Dual(lift(f)(*primals), lift(push)(*primals, *tangents), tag)
@@ -250,6 +257,9 @@ def _refuse_zero(x: Any) -> None:
         )
 
 
+Elementary = Callable[[Any], Any]
+
+
 def _elementary(name: str, f: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function of numbers, arrays and duals; `slope` is written with such functions, so that it nests."""
 
@@ -271,20 +281,20 @@ def _python(x: Any) -> Any:
     return float(x) if isinstance(x, np.floating) else x
 
 
-exp = _elementary("exp", _plain(np.exp, jnp.exp), lambda a: exp(a))
-log = _elementary("log", _plain(np.log, jnp.log), lambda a: 1.0 / a)
-sin = _elementary("sin", _plain(np.sin, jnp.sin), lambda a: cos(a))
-cos = _elementary("cos", _plain(np.cos, jnp.cos), lambda a: -sin(a))
-tan = _elementary("tan", _plain(np.tan, jnp.tan), lambda a: 1.0 + tan(a) ** 2)
-sinh = _elementary("sinh", _plain(np.sinh, jnp.sinh), lambda a: cosh(a))
-cosh = _elementary("cosh", _plain(np.cosh, jnp.cosh), lambda a: sinh(a))
-tanh = _elementary("tanh", _plain(np.tanh, jnp.tanh), lambda a: 1.0 - tanh(a) ** 2)
-arctan = _elementary("arctan", _plain(np.arctan, jnp.arctan), lambda a: 1.0 / (1.0 + a * a))
-arcsin = _elementary("arcsin", _plain(np.arcsin, jnp.arcsin), lambda a: 1.0 / sqrt(1.0 - a * a))
-arccos = _elementary("arccos", _plain(np.arccos, jnp.arccos), lambda a: -1.0 / sqrt(1.0 - a * a))
-sqrt = _elementary("sqrt", _plain(np.sqrt, jnp.sqrt), lambda a: 0.5 / sqrt(a))
-square = _elementary("square", lambda a: a * a, lambda a: 2.0 * a)
-absolute = _elementary("absolute", abs, lambda a: np.sign(value(a)))
+exp: Elementary = _elementary("exp", _plain(np.exp, jnp.exp), lambda a: exp(a))
+log: Elementary = _elementary("log", _plain(np.log, jnp.log), lambda a: 1.0 / a)
+sin: Elementary = _elementary("sin", _plain(np.sin, jnp.sin), lambda a: cos(a))
+cos: Elementary = _elementary("cos", _plain(np.cos, jnp.cos), lambda a: -sin(a))
+tan: Elementary = _elementary("tan", _plain(np.tan, jnp.tan), lambda a: 1.0 + tan(a) ** 2)
+sinh: Elementary = _elementary("sinh", _plain(np.sinh, jnp.sinh), lambda a: cosh(a))
+cosh: Elementary = _elementary("cosh", _plain(np.cosh, jnp.cosh), lambda a: sinh(a))
+tanh: Elementary = _elementary("tanh", _plain(np.tanh, jnp.tanh), lambda a: 1.0 - tanh(a) ** 2)
+arctan: Elementary = _elementary("arctan", _plain(np.arctan, jnp.arctan), lambda a: 1.0 / (1.0 + a * a))
+arcsin: Elementary = _elementary("arcsin", _plain(np.arcsin, jnp.arcsin), lambda a: 1.0 / sqrt(1.0 - a * a))
+arccos: Elementary = _elementary("arccos", _plain(np.arccos, jnp.arccos), lambda a: -1.0 / sqrt(1.0 - a * a))
+sqrt: Elementary = _elementary("sqrt", _plain(np.sqrt, jnp.sqrt), lambda a: 0.5 / sqrt(a))
+square: Elementary = _elementary("square", lambda a: a * a, lambda a: 2.0 * a)
+absolute: Elementary = _elementary("absolute", abs, lambda a: np.sign(value(a)))
 
 _UFUNCS: dict[Any, Callable[..., Any]] = {
     np.exp: exp,

@@ -17,7 +17,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
+from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive import budget, validate
@@ -89,7 +91,7 @@ def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], 
         v = validate.direction("hvp", "v", v, x)
         restore = _restore(x)
         flat = flatten(_scalar("hvp", f), x)
-        along = jax.flatten_util.ravel_pytree(v)[0]
+        along = ravel_pytree(v)[0]
         if strategy == FOF:
             units = lambda w: second(flat.vector, flat.x, along, w)[0]  # noqa: E731
             return restore(basis_map(units, flat.n, flat.x.dtype, flat.n))
@@ -101,7 +103,8 @@ def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], 
 def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
     """The bilinear form `wᵀ H v` of a scalar function, by one forward-over-forward run.
 
-    >>> float(quadratic(lambda x: x[0] ** 2 * x[1])(jnp.array([3.0, 5.0]), jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0])))
+    >>> e = jnp.eye(2)
+    >>> float(quadratic(lambda x: x[0] ** 2 * x[1])(jnp.array([3.0, 5.0]), e[0], e[1]))
     6.0
     """
 
@@ -126,8 +129,7 @@ def lagrangian_hessian(f: Callable[[Any], Any]) -> Callable[[Tree, Tree], Tree]:
     def evaluate(x: Tree, y: Tree) -> Tree:
         x = validate.point("lagrangian_hessian", x)
         y = validate.direction("lagrangian_hessian", "y", y, jax.eval_shape(f, x), "f(x)")
-        products = lambda x: sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (y, f(x))), strict=True))  # noqa: E731
-        return hessian(products, FOR)(x)
+        return hessian(lambda x: tree.dot(y, f(x)), FOR)(x)
 
     return evaluate
 
@@ -142,7 +144,9 @@ def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> Callable[...
     def evaluate(*args: Any) -> Tree:
         for number in (first, other):
             validate.point("mixed", validate.argument("mixed", args, number), name=f"argument {number}")
-        return jax.jacfwd(jax.grad(f, first), other)(*(jnp.asarray(a) if isinstance(a, float) else a for a in args))
+        return jax.jacfwd(jax.grad(f, first), other)(
+            *(jnp.asarray(a) if isinstance(a, float) else a for a in args)
+        )
 
     return evaluate
 
@@ -214,7 +218,9 @@ def _plan_by_shape(flat: Flat, strategy: str, chunk: int | None, out: int) -> Re
     chosen = strategy if strategy != "auto" else FOF if flat.n <= 2 else FOR
     why = "asked for" if strategy != "auto" else f"{flat.n} inputs"
     count = runs(chosen, flat.n, flat.m)
-    return Report("hessian", flat.n, flat.m, chosen, min(chunk or count, count) or 1, count, why, output_bytes=out)
+    return Report(
+        "hessian", flat.n, flat.m, chosen, min(chunk or count, count) or 1, count, why, output_bytes=out
+    )
 
 
 def _plan_by_cost(flat: Flat, strategy: str, chunk: int | None, out: int, room: int) -> Report:
@@ -282,7 +288,7 @@ def _scalar(where: str, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _restore(x: Tree) -> Callable[[Array], Tree]:
-    restore: Callable[[Array], Tree] = jax.flatten_util.ravel_pytree(x)[1]
+    restore: Callable[[Array], Tree] = ravel_pytree(x)[1]
     return restore
 
 

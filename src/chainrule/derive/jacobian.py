@@ -95,7 +95,9 @@ def jacobian_blocks(f: Callable[[Any], Any], x: Tree, rows: int = 1024) -> Itera
 
     @functools.partial(jax.jit, static_argnums=1)
     def block(first: Array, count: int) -> Array:
-        return jax.vmap(lambda i: pull((jnp.arange(flat.m) == i).astype(y.dtype))[0])(first + jnp.arange(count))
+        return jax.vmap(lambda i: pull((jnp.arange(flat.m) == i).astype(y.dtype))[0])(
+            first + jnp.arange(count)
+        )
 
     for first in range(0, flat.m, rows):
         stop = min(first + rows, flat.m)
@@ -105,7 +107,9 @@ def jacobian_blocks(f: Callable[[Any], Any], x: Tree, rows: int = 1024) -> Itera
 def check_chunk(where: str, chunk: int | None) -> None:
     """Raise unless the chunk is missing or a positive whole number."""
     if chunk is not None and (not isinstance(chunk, int) or chunk < 1):
-        raise ArgumentError(f"{where}(chunk={chunk!r}): chunk must be a positive whole number, or None to choose one")
+        raise ArgumentError(
+            f"{where}(chunk={chunk!r}): chunk must be a positive whole number, or None to choose one"
+        )
 
 
 def _plan_by_shape(flat: Flat, mode: str, chunk: int | None, out: int) -> Report:
@@ -113,7 +117,9 @@ def _plan_by_shape(flat: Flat, mode: str, chunk: int | None, out: int) -> Report
     chosen = mode if mode != "auto" else "forward" if flat.n <= flat.m else "reverse"
     why = "asked for" if mode != "auto" else f"{flat.n} inputs, {flat.m} outputs"
     count = flat.n if chosen == "forward" else flat.m
-    return Report("jacobian", flat.n, flat.m, chosen, min(chunk or count, count) or 1, count, why, output_bytes=out)
+    return Report(
+        "jacobian", flat.n, flat.m, chosen, min(chunk or count, count) or 1, count, why, output_bytes=out
+    )
 
 
 def _plan_by_cost(
@@ -137,7 +143,7 @@ def _plan_by_cost(
     else:
         chosen, why = _choose(flat, costs, flops, room)
     scratch = costs[chosen].scratch(chunks[chosen])
-    notes = ()
+    notes: tuple[str, ...] = ()
     if scratch > room:
         notes = (
             f"scratch of about {bytes_text(scratch)} exceeds the budget; derive.checkpoint trades memory for time",

@@ -1,4 +1,4 @@
-"""A derivative that plans once per input shape and then runs one compiled program: the engine of Jacobian and Hessian."""
+"""A derivative that plans once per input shape and then runs one compiled program; Jacobian and Hessian use it."""
 
 import time
 import warnings
@@ -113,7 +113,9 @@ class Prepared:
             half = report.chunk // 2
             note = f"out of memory at chunk {report.chunk}: continued at {half}"
             warnings.warn(f"{self.name}: {note}", RuntimeWarning, stacklevel=3)
-            return self.run(report.mode, half, *args), replace(report, chunk=half, notes=(*report.notes, note))
+            return self.run(report.mode, half, *args), replace(
+                report, chunk=half, notes=(*report.notes, note)
+            )
 
 
 def _shapes(y: Tree) -> Tree:

@@ -15,7 +15,12 @@ from chainrule.derive import validate
 
 
 def gradient(
-    f: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False, value: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: int = 0,
+    *,
+    has_aux: bool = False,
+    value: bool = False,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The gradient of a scalar function, by one reverse pass.
 
@@ -64,7 +69,7 @@ def vjp(f: Callable[[Any], Any], x: Tree, *, has_aux: bool = False) -> Any:
     Array(6., dtype=float32, weak_type=True)
     """
     x = validate.point("vjp", x)
-    y, back, *aux = jax.vjp(f, x, has_aux=has_aux)
+    y, back, *aux = jax.vjp(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # JAX types the two cases apart
 
     def pullback(u: Tree) -> Tree:
         return back(validate.direction("vjp", "u", u, y, "f(x)"))[0]

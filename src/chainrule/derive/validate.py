@@ -16,7 +16,7 @@ def point(where: str, x: Tree, *, holomorphic: bool = False, name: str = "x") ->
 
     >>> point("gradient", {"count": 3})
     Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: gradient: x['count'] has type int32 and shape (); derivatives need floating numbers
+    chainrule.core.errors.ArgumentError: gradient: x['count'] has type int32 and shape (); derivatives need floats
            cast it (jnp.asarray(value, float)) or choose other inputs with argnums
     """
 
@@ -36,7 +36,7 @@ def point(where: str, x: Tree, *, holomorphic: bool = False, name: str = "x") ->
                 )
         elif not jnp.issubdtype(array.dtype, jnp.floating):
             raise ArgumentError(
-                f"{where}: {label} has type {array.dtype} and shape {array.shape}; derivatives need floating numbers",
+                f"{where}: {label} has type {array.dtype} and shape {array.shape}; derivatives need floats",
                 remedy="cast it (jnp.asarray(value, float)) or choose other inputs with argnums",
             )
         return array
@@ -47,7 +47,7 @@ def point(where: str, x: Tree, *, holomorphic: bool = False, name: str = "x") ->
 def direction(where: str, name: str, v: Tree, like: Tree, like_name: str = "x") -> Tree:
     """A tangent or cotangent: the same structure and shapes as `like`, in its types."""
     found, wanted = jax.tree.structure(v), jax.tree.structure(like)
-    if found != wanted:
+    if not found == wanted:  # noqa: SIM201 (tree structures define equality only)
         raise ArgumentError(f"{where}: {name} has structure {found}, {like_name} has {wanted}")
 
     def check(path: Any, leaf: Any, other: Any) -> Any:
@@ -88,7 +88,9 @@ def scalar_output(where: str, y: Any) -> None:
         )
     dtype = jnp.result_type(leaves[0])
     if not jnp.issubdtype(dtype, jnp.inexact):
-        raise ArgumentError(f"{where}: the function returns type {dtype}; its derivative is zero or undefined")
+        raise ArgumentError(
+            f"{where}: the function returns type {dtype}; its derivative is zero or undefined"
+        )
 
 
 __all__ = ["argument", "direction", "fix", "point", "scalar_output"]
