@@ -1,8 +1,8 @@
 """Curvature of a loss on top of a network: Gauss-Newton and Fisher products, never as a matrix.
 
 For outputs `z = f(params)` and a loss `l(z)`, `G v = Jᵀ (∇²l) J v` needs one forward product, one product with the
-small output Hessian and one reverse product. For the log-likelihood of an exponential family in its natural parameters it is
-the Fisher information.
+small output Hessian and one reverse product. For the log-likelihood of an exponential family in its natural parameters
+it is the Fisher information.
 """
 
 from collections.abc import Callable
