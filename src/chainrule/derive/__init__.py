@@ -8,14 +8,14 @@ from typing import Any
 
 _HOMES = {
     "products": ("gradient", "jvp", "linearize", "vjp"),
-    "jacobian": ("jacobian", "jacobian_blocks"),
-    "hessian": ("STRATEGIES", "hessian", "hvp", "lagrangian_hessian", "mixed", "quadratic"),
+    "jacobians": ("jacobian", "jacobian_blocks"),
+    "hessians": ("STRATEGIES", "hessian", "hvp", "lagrangian_hessian", "mixed", "quadratic"),
     "compare": ("Comparison", "compare_hessian"),
     "dual": ("Dual", "HyperDual", "derivative", "hyperdual", "lift"),
-    "check": ("CheckReport", "DerivativeError", "check"),
+    "checks": ("CheckReport", "DerivativeError", "check"),
     "budget": ("MemoryBudgetError",),
     "report": ("Report",),
-    "taylor": ("biharmonic", "laplacian", "mixed_partial", "taylor"),
+    "taylor_mode": ("biharmonic", "laplacian", "mixed_partial", "taylor"),
     "per_sample": ("clipped_sum", "per_sample_gradient", "per_sample_norms"),
     "curvature": ("fisher_product", "gauss_newton_product"),
     "estimate": (
@@ -36,9 +36,7 @@ __all__ = sorted(_NAMES)
 
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
-        found = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-        globals()[name] = found  # a submodule of the same name must not hide it
-        return found
+        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chainrule.derive' has no attribute {name!r}")
 
 

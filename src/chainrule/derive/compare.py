@@ -13,7 +13,7 @@ from chainrule.core.pictures import Table
 from chainrule.core.types import Array, Tree
 from chainrule.derive import budget, validate
 from chainrule.derive.flat import Flat, flatten
-from chainrule.derive.hessian import FOF, RUNS, STRATEGIES, runs, second, tensor
+from chainrule.derive.hessians import FOF, RUNS, STRATEGIES, runs, second, tensor
 from chainrule.derive.report import bytes_text
 
 

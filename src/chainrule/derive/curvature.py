@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key, Tree
 from chainrule.derive import validate
-from chainrule.derive.hessian import hvp
+from chainrule.derive.hessians import hvp
 
 LIKELIHOODS = ("categorical", "gaussian", "bernoulli")
 KINDS = ("exact", "empirical", "sampled")

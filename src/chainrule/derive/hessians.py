@@ -26,7 +26,7 @@ from chainrule.derive import budget, validate
 from chainrule.derive.batched import basis_map, index_map
 from chainrule.derive.budget import Cost
 from chainrule.derive.flat import Flat, flatten
-from chainrule.derive.jacobian import check_chunk
+from chainrule.derive.jacobians import check_chunk
 from chainrule.derive.prepared import Prepared
 from chainrule.derive.report import Report
 

@@ -17,8 +17,8 @@ from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive import validate
 from chainrule.derive.flat import Flat, flatten
-from chainrule.derive.hessian import STRATEGIES, tensor
-from chainrule.derive.jacobian import matrix
+from chainrule.derive.hessians import STRATEGIES, tensor
+from chainrule.derive.jacobians import matrix
 
 _STEP = 1e-3
 _MOST_ENTRIES = 1_000_000

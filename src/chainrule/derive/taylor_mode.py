@@ -22,7 +22,7 @@ from chainrule.core.types import Array, Tree
 from chainrule.derive import validate
 from chainrule.derive.batched import basis_map
 from chainrule.derive.flat import flatten
-from chainrule.derive.hessian import second
+from chainrule.derive.hessians import second
 
 
 @final
