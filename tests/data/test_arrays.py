@@ -143,6 +143,9 @@ def test_a_large_array_stays_on_disk_and_gives_the_same_batches(
     for a, b in zip((small.train, small.val, small.test), (large.train, large.val, large.test), strict=True):
         assert len(a) == len(b)
         assert np.allclose(a.x, b.x, atol=1e-6)
+    holes = RNG.random((20, 3, 3))
+    holes[4] = np.inf
+    assert len(load(saved(tmp_path / "holes.npy", holes), bad="skip").skipped) == 1
     images = saved(tmp_path / "images.npy", RNG.integers(0, 256, (40, 4, 3), dtype=np.uint8))
     assert isinstance(load(images).train.arrays["x"], np.memmap)
 

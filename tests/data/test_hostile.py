@@ -52,7 +52,7 @@ def attempt(name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", SOUND)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     changes=st.lists(
         st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=8

@@ -94,8 +94,9 @@ def test_toys_without_noise_lie_on_their_curves() -> None:
         ({"sead": 1}, r"unknown option 'sead' of toy data \(did you mean 'seed'\?\)"),
         ({"noise": -1}, "noise=-1: noise must be a number of at least 0"),
         ({"noise": float("nan")}, "noise=nan: noise must be a number"),
-        ({"n": 2.5}, "n=2.5: n must be a whole number of at least 10"),
+        ({"n": 2.5}, "n=2.5: n must be a whole number from 10 to 100000000"),
         ({"n": True}, "n=True: n must be a whole number"),
+        ({"seed": -1}, "seed=-1: seed must be a whole number of at least 0"),
         ({"bad": "ignore"}, 'bad must be "error" or "skip"'),
     ],
 )

@@ -81,3 +81,6 @@ def test_a_training_split_of_one_class_is_refused() -> None:
 
 def test_shares_from_a_file_are_as_good_as_shares_from_code() -> None:
     assert check_shares([0.5, 0.25, 0.25]) == (0.5, 0.25, 0.25)
+    for wrong in (0.8, "0.8,0.1,0.1", [0.8, 0.1, "0.1"], [0.8, 0.1, 0.1, "x"]):
+        with pytest.raises(ArgumentError, match="three positive numbers"):
+            check_shares(wrong)

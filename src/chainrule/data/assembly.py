@@ -8,7 +8,7 @@ memory are only ever touched in pieces.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 
 from chainrule.core.errors import DataError
 from chainrule.data.base import Data, Rows, Scaling, Schema, Split, Windows
-from chainrule.data.files.npy import CHUNK_BYTES
+from chainrule.data.files.npy import chunks
 from chainrule.data.scan import Contents
 from chainrule.data.splits import NAMES, Places, Selected, complete, divide, sizes
 
@@ -71,8 +71,12 @@ def moments(
     """
     shape = array.shape[-1:] if array.ndim > 1 else ()
     count = len(rows) * int(np.prod(array.shape[1:-1], dtype=np.int64))
-    mean = sum(piece.reshape(-1, *shape).sum(axis=0) for piece in _pieces(array, rows)) / count
-    square = sum(((piece.reshape(-1, *shape) - mean) ** 2).sum(axis=0) for piece in _pieces(array, rows))
+    total, square = np.zeros(shape), np.zeros(shape)
+    for piece in chunks(array, rows):
+        total += piece.astype(np.float64).reshape(-1, *shape).sum(axis=0)
+    mean = total / count
+    for piece in chunks(array, rows):
+        square += ((piece.astype(np.float64).reshape(-1, *shape) - mean) ** 2).sum(axis=0)
     return np.asarray(mean), np.asarray(np.sqrt(square / count))
 
 
@@ -87,20 +91,9 @@ def fingerprint(schema: Schema, contents: Contents) -> str:
         length = len(array) if rows is None else len(rows)
         little = array.dtype.newbyteorder("<")
         digest.update(f"{name} {little.str} {(length, *array.shape[1:])}".encode())
-        step = _step(array)
-        for start in range(0, length, step):
-            piece = array[start : start + step] if rows is None else array[rows[start : start + step]]
+        for piece in chunks(array, rows):
             digest.update(np.ascontiguousarray(piece, little).data)
     return digest.hexdigest()
-
-
-def _step(array: np.ndarray) -> int:
-    return max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
-
-
-def _pieces(array: np.ndarray, rows: Places) -> Iterator[np.ndarray]:
-    step = _step(array)
-    return (array[rows[start : start + step]].astype(np.float64) for start in range(0, len(rows), step))
 
 
 def _places(contents: Contents, shares: Sequence[float], seed: int) -> list[Places]:

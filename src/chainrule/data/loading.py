@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.errors import DataError, check_choice
+from chainrule.core.errors import ArgumentError, DataError, check_choice
 from chainrule.data import sources
 from chainrule.data.assembly import assemble, moments
 from chainrule.data.base import Data
@@ -44,6 +44,7 @@ def load(
     True
     """
     check_choice("load", "bad", bad, ["error", "skip"])
+    _check_seed(seed)
     shares = None if split is None else check_shares(split)
     source = sources.find(name_or_path)
     resolved = source.resolve(options)
@@ -65,9 +66,15 @@ def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any
     >>> check("digits").lines()
     ['digits: 1,797 of 1,797 examples can be used']
     """
+    _check_seed(seed)
     source = sources.find(name_or_path)
     scan = _examine(source, source.resolve(options), seed)
     return Report(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems))
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(f"seed={seed!r}: seed must be a whole number of at least 0")
 
 
 def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> Scan:

@@ -22,7 +22,7 @@ _EPOCH = 2**62
 Places = Int[np.ndarray, " _"]
 
 
-def check_shares(split: Sequence[float]) -> tuple[float, float, float]:
+def check_shares(split: object) -> tuple[float, float, float]:
     """The three shares, if they can be used.
 
     >>> check_shares((0.8, 0.2))
@@ -30,13 +30,14 @@ def check_shares(split: Sequence[float]) -> tuple[float, float, float]:
     chainrule.core.errors.ArgumentError: split=(0.8, 0.2): split must be three positive numbers that add up to 1
            for example split=(0.8, 0.1, 0.1)
     """
-    if len(split) != 3 or not all(share > 0 for share in split) or abs(sum(split) - 1) > 1e-6:
+    shares = list(split) if isinstance(split, list | tuple) else []
+    fit = len(shares) == 3 and all(isinstance(share, int | float) and share > 0 for share in shares)
+    if not fit or abs(sum(shares) - 1) > 1e-6:
         raise ArgumentError(
-            f"split={tuple(split)}: split must be three positive numbers that add up to 1",
+            f"split={split!r}: split must be three positive numbers that add up to 1",
             remedy="for example split=(0.8, 0.1, 0.1)",
         )
-    train, val, test = (float(share) for share in split)
-    return train, val, test
+    return float(shares[0]), float(shares[1]), float(shares[2])
 
 
 def sizes(examples: int, shares: Sequence[float]) -> list[int]:

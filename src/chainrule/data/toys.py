@@ -34,7 +34,7 @@ class Toy:
     @property
     def reader(self) -> Reader:
         """The law as a source of data."""
-        options = {"n": Option(self.n, whole(10), "number of points")}
+        options = {"n": Option(self.n, whole(10, 10**8), "number of points")}
         if self.noise is not None:
             options["noise"] = Option(self.noise, number(0), "standard deviation of the noise")
         return Reader("toy", "points", options, self._scan)

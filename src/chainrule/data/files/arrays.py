@@ -140,7 +140,7 @@ def _contents(request: Request, pieces: list[_Piece], kept: list[np.ndarray], la
     if x.dtype.kind == "U":
         raise Refused("not numbers", where, "the examples are words")
     kind, x = _shaped(x, options["kind"], where)
-    x, levels = _image(x, options["levels"], where) if kind == "image" else (x, 0)
+    x, levels = _image(x, rows, options["levels"], where) if kind == "image" else (x, 0)
     ys = [piece.y[good] for piece, good in zip(pieces, kept, strict=True) if piece.y is not None]
     found = _targets(np.concatenate(ys), options["target_as"], labels, where) if ys else None
     codes = [np.full(len(good), _PARTS.index(p.part)) for p, good in zip(pieces, kept, strict=True) if p.part]
@@ -180,20 +180,25 @@ def _shaped(x: np.ndarray, kind: Kind | None, where: str) -> tuple[Kind, np.ndar
     return kind, x if x.ndim == max(_AXES[kind]) else x[..., None]
 
 
-def _image(x: np.ndarray, levels: int | None, where: str) -> tuple[np.ndarray, int]:
+def _image(x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> tuple[np.ndarray, int]:
     """Images and the number of their levels; 0 for numbers between 0 and 1."""
     if levels is None and x.dtype in (np.bool_, np.uint8, np.uint16):
         levels = 2 if x.dtype == np.bool_ else 2 ** (8 * x.dtype.itemsize)
-    low = min(float(piece.min()) for piece in npy.chunks(x))
-    high = max(float(piece.max()) for piece in npy.chunks(x))
+    low = min(float(piece.min()) for piece in npy.chunks(x, rows))
+    high = max(float(piece.max()) for piece in npy.chunks(x, rows))
     span = f"values from {low:g} to {high:g}"
     if levels is None:
         if x.dtype.kind != "f" or low < 0 or high > 1:
-            remedy = f"whole numbers: data.levels={max(2, int(high) + 1)}; others: bring them to [0, 1]"
+            counted = (
+                f"whole numbers: data.levels={max(2, int(high) + 1)}; others: "
+                if 0 <= low <= high < 2**16
+                else ""
+            )
+            remedy = f"{counted}bring them to [0, 1]"
             raise Refused("unknown levels", where, f"images hold {span} of type {x.dtype}", remedy)
         return x if isinstance(x, np.memmap) else x.astype(np.float32, copy=False), 0
     whole_numbers = x.dtype.kind != "f" or all(
-        bool((piece == np.rint(piece)).all()) for piece in npy.chunks(x)
+        bool((piece == np.rint(piece)).all()) for piece in npy.chunks(x, rows)
     )
     if low < 0 or high >= levels or not whole_numbers:
         what = span if whole_numbers else f"{span}, not all whole"

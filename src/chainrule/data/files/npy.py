@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Int, Shaped
 
 from chainrule.data import bounded
 from chainrule.data.scan import Refused
@@ -52,14 +52,18 @@ def parse(data: bytes, where: str) -> Shaped[np.ndarray, "..."]:
     return array.astype(header.dtype.newbyteorder("="), order="C", copy=False)
 
 
-def chunks(array: Shaped[np.ndarray, "rows ..."]) -> Iterator[Shaped[np.ndarray, "some ..."]]:
-    """An array in pieces along its first axis, so that a memory map is never in memory as a whole.
+def chunks(
+    array: Shaped[np.ndarray, "rows ..."], rows: Int[np.ndarray, " chosen"] | None = None
+) -> Iterator[np.ndarray]:
+    """All or some rows of an array in pieces, so that a memory map is never in memory as a whole.
 
     >>> [len(piece) for piece in chunks(np.zeros((3, CHUNK_BYTES // 16)))]
     [2, 1]
     """
-    rows = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
-    return (array[start : start + rows] for start in range(0, len(array), rows))
+    step = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
+    for start in range(0, len(array) if rows is None else len(rows), step):
+        part = slice(start, start + step)
+        yield array[part] if rows is None else array[rows[part]]
 
 
 def _header(data: bytes, where: str) -> _Header:
