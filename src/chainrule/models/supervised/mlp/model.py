@@ -23,6 +23,9 @@ class MLPConfig(Config):
     activation: Literal[
         "relu", "leaky-relu", "elu", "tanh", "sigmoid", "gelu", "silu", "softplus", "identity"
     ] = Field("relu", description="nonlinearity after every hidden layer")
+    final_activation: Literal["identity", "relu"] = Field(
+        "identity", description="after the last layer; anything but identity throws away part of the logits"
+    )
     normalization: Literal["none", "batch", "layer"] = Field("none", description="before every nonlinearity")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of hidden units dropped while training")
     initializer: Literal["he", "xavier", "lecun", "orthogonal", "torch"] = Field(
@@ -56,7 +59,7 @@ class Block(eqx.Module):
 
 @final
 class MLP(HasState, CanPredict):
-    """Hidden blocks and a last affine map, without a nonlinearity after it.
+    """Hidden blocks and a last affine map, by default without a nonlinearity after it.
 
     Class targets are trained by cross-entropy, numeric targets by mean squared error. Inputs of any shape are
     flattened.
@@ -83,7 +86,8 @@ class MLP(HasState, CanPredict):
         for i, block in enumerate(self.blocks):
             h, after = block(h, jax.random.fold_in(key, i))
             moved.append(after)
-        return self.head(h), eqx.tree_at(lambda model: model.blocks, self, tuple(moved))
+        out = activation(self.config.final_activation)(self.head(h))
+        return out, eqx.tree_at(lambda model: model.blocks, self, tuple(moved))
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """Mean cross-entropy with accuracy, or mean squared error."""
