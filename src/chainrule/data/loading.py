@@ -52,7 +52,7 @@ def load(
     contents = _accept(scan, source, bad)
     if shares is None:
         shares = (0.9, 0.05, 0.05) if contents.kind == "text" else (0.8, 0.1, 0.1)
-    call = {"name_or_path": source.given, "seed": seed, "split": list(shares), "bad": bad}
+    call = {"name_or_path": source.address, "seed": seed, "split": list(shares), "bad": bad}
     for name, option in source.options.items():
         if not option.guard or resolved[name] != option.default:
             call[name] = resolved[name]

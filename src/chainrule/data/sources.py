@@ -27,7 +27,7 @@ class Source:
     """Something that can be read."""
 
     name: str
-    given: str
+    address: str
     """The name, or the absolute path."""
     typed: str
     """The name or path as it was given."""
