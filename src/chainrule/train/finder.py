@@ -54,7 +54,8 @@ def find_lr(
 ) -> FoundRate:
     """Train on `steps` mini-batches with the rate rising from `low` to `high` (Smith, 2017, arXiv:1506.01186).
 
-    The curve ends where the smoothed loss exceeds four times its minimum, or is no longer finite.
+    The curve ends where the smoothed loss exceeds four times its minimum (for one below zero: where it has risen by
+    three times its size or three times what it had fallen), or is no longer finite.
     """
     if not 0 < low < high or steps < 10:
         raise ArgumentError(
@@ -75,7 +76,7 @@ def find_lr(
     stepper.compile(state)
     _, metrics, done = stepper.run(state, 0, steps)
     losses = smooth(metrics["loss"][:done].astype(np.float64))
-    blown = np.flatnonzero(losses > _BLOW_UP * np.minimum.accumulate(losses))
+    blown = np.flatnonzero(losses > blow_up(losses))
     end = int(blown[0]) + 1 if blown.size else done
     if end < 3:
         raise ArgumentError(
@@ -85,6 +86,18 @@ def find_lr(
     lowest = int(losses.argmin())
     slope = np.gradient(losses[: max(lowest + 1, 3)], np.log(rates[: max(lowest + 1, 3)]))
     return FoundRate(rates, losses, float(rates[slope.argmin()]), float(rates[lowest] / 10))
+
+
+def blow_up(losses: np.ndarray) -> np.ndarray:
+    """The loss above which the curve ends, at every step.
+
+    >>> blow_up(np.array([8.0, 2.0, 3.0])).tolist(), blow_up(np.array([-1.0, -3.0])).tolist()
+    ([32.0, 8.0, 8.0], [2.0, 6.0])
+    """
+    lowest = np.minimum.accumulate(losses)
+    fallen = losses[0] - lowest
+    below_zero = lowest + (_BLOW_UP - 1) * np.maximum(np.abs(lowest), fallen)
+    return np.where(lowest > 0, _BLOW_UP * lowest, below_zero)
 
 
 def smooth(values: np.ndarray, weight: float = _SMOOTHING) -> np.ndarray:
@@ -100,4 +113,4 @@ def smooth(values: np.ndarray, weight: float = _SMOOTHING) -> np.ndarray:
     return np.array(averages)
 
 
-__all__ = ["FoundRate", "find_lr", "smooth"]
+__all__ = ["FoundRate", "blow_up", "find_lr", "smooth"]

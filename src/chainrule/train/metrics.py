@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from chainrule.core import random
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
 from chainrule.data.base import Batch, Data, Split
 from chainrule.models.base import CanPredict, HasBound, HasLogProb, Model
@@ -42,12 +43,14 @@ def score(model: Model, data: Data, split: str = "test", *, seed: int = 0) -> di
     """Every number the model's capabilities give on a split."""
     model = eqx.nn.inference_mode(model)
     part = data.split(split)
-    key = random.key(seed, "score")
-    found = {
-        "loss": Metric(
-            mean_loss(model, part, key)[0]["loss"], "nats" if data.schema.target == "class" else ""
+    if not len(part):
+        raise ArgumentError(
+            f"the {split} split of {data.name} has no examples",
+            remedy="score another split, or load the data with another data.split",
         )
-    }
+    key = random.key(seed, "score")
+    labels = isinstance(model, CanPredict) and data.schema.target == "class"
+    found = {"loss": Metric(mean_loss(model, part, key)[0]["loss"], "nats" if labels else "")}
     if isinstance(model, CanPredict):
         predicted = over(lambda model, batch, key: model.predict(batch.x), model, part, key)
         if data.schema.target == "class":
@@ -114,7 +117,11 @@ def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, M
     found = {"accuracy": Metric(accuracy, stderr=math.sqrt(accuracy * (1 - accuracy) / n))}
     if classes > 5:
         own = np.take_along_axis(probabilities, labels[:, None], axis=1)
-        top = float(((probabilities > own).sum(axis=1) < 5).mean())
+        # Of equal probabilities the lower class comes first, as in argmax: having no opinion is not being right.
+        ahead = (probabilities > own) | (
+            (probabilities == own) & (np.arange(classes)[None, :] < labels[:, None])
+        )
+        top = float((ahead.sum(axis=1) < 5).mean())
         found["top_5_accuracy"] = Metric(top, stderr=math.sqrt(top * (1 - top) / n))
     matrix = confusion(probabilities.argmax(axis=1), labels, classes)
     present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
@@ -130,7 +137,8 @@ def confusion(predicted: np.ndarray, labels: np.ndarray, classes: int) -> np.nda
     >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
-    return np.bincount(labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
+    cell = labels.astype(np.int64) * classes + predicted  # small integer types would wrap around
+    return np.bincount(cell, minlength=classes**2).reshape(classes, classes)
 
 
 def calibration(

@@ -1,0 +1,239 @@
+"""Scores against scikit-learn and SciPy, exact over ragged last batches."""
+
+import math
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+import sklearn.metrics
+
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Key, Scalar
+from chainrule.data import Batch, Data, Scaling
+from chainrule.models.base import CanPredict, HasBound, HasLogProb, Metrics, Model
+from chainrule.train.metrics import (
+    BATCH,
+    Metric,
+    calibration,
+    classification,
+    confusion,
+    likelihood,
+    mean_loss,
+    regression,
+    score,
+)
+from tests.train.toys import rows
+
+N = BATCH + 188  # a full batch and a ragged one
+
+
+@final
+class Table(CanPredict):
+    """Predicts what a table says about the number of the example."""
+
+    table: Array
+
+    def predict(self, x: Array) -> Array:
+        return self.table[x[:, 0].astype(int)]
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        return batch.x.mean(), {"largest": batch.x.max()}
+
+
+@final
+class Gaussian(HasLogProb, HasBound):
+    """The standard normal distribution in model units, and a bound one nat below."""
+
+    def log_prob(self, x: Array) -> Array:
+        return -(jnp.square(x) + math.log(2 * math.pi)).sum(axis=1) / 2
+
+    def elbo(self, x: Array, key: Key) -> Array:
+        return self.log_prob(x) - 1
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        return -self.log_prob(batch.x).mean(), {}
+
+
+@final
+class Bound(HasBound):
+    """Only a bound, noisy by its key."""
+
+    def elbo(self, x: Array, key: Key) -> Array:
+        return jax.random.normal(key, (x.shape[0],)) - 5
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        return -self.elbo(batch.x, key).mean(), {}
+
+
+def guesses(classes: int, n: int = N, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities that are right more often than not, and labels."""
+    noise = np.random.default_rng(seed)
+    labels = noise.integers(0, classes, n)
+    logits = noise.normal(size=(n, classes)) + 1.5 * np.eye(classes)[labels]
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), labels
+
+
+def numbered(y: np.ndarray, **options: object) -> Data:
+    """Examples that are their own numbers, all in the test split."""
+    return rows(np.arange(len(y), dtype=np.float32)[:, None], y, sizes=(0, len(y)), **options)
+
+
+def test_scores_of_a_classifier_agree_with_scikit_learn_over_ragged_batches() -> None:
+    p, labels = guesses(8)
+    data = numbered(labels.astype(np.int32), target="class", classes=tuple("abcdefgh"))
+    found = score(Table(jnp.asarray(p)), data)
+    predicted = p.argmax(axis=1)
+    accuracy = sklearn.metrics.accuracy_score(labels, predicted)
+    assert found["accuracy"].value == pytest.approx(accuracy)
+    assert found["accuracy"].stderr == pytest.approx(math.sqrt(accuracy * (1 - accuracy) / N))
+    assert found["f1"].value == pytest.approx(sklearn.metrics.f1_score(labels, predicted, average="macro"))
+    top = sklearn.metrics.top_k_accuracy_score(labels, p, k=5)
+    assert found["top_5_accuracy"].value == pytest.approx(top)
+    assert found["loss"].value == pytest.approx((N - 1) / 2)
+
+
+def test_f1_leaves_out_classes_that_neither_occur_nor_are_predicted() -> None:
+    p, labels = guesses(3)
+    wide = np.concatenate([p, np.zeros((N, 4))], axis=1)
+    ours = classification(wide, labels)["f1"].value
+    assert ours == pytest.approx(sklearn.metrics.f1_score(labels, p.argmax(axis=1), average="macro"))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.int64])
+def test_confusion_agrees_with_scikit_learn_for_any_type_of_label(dtype: type) -> None:
+    p, labels = guesses(40)
+    predicted = p.argmax(axis=1)
+    ours = confusion(predicted.astype(dtype), labels.astype(dtype), 40)
+    np.testing.assert_array_equal(ours, sklearn.metrics.confusion_matrix(labels, predicted))
+
+
+def test_a_predictor_without_an_opinion_is_not_among_the_five_best() -> None:
+    labels = np.arange(100) % 10
+    found = classification(np.full((100, 10), 0.1), labels)
+    assert found["accuracy"].value == pytest.approx(0.1)
+    assert found["top_5_accuracy"].value == pytest.approx(0.5)
+
+
+def test_calibration_error_is_the_gap_between_confidence_and_accuracy_by_bins() -> None:
+    p, labels = guesses(4)
+    error, mean, accuracy, count = calibration(p, labels, bins=10)
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == labels
+    expected = 0.0
+    for k in range(10):
+        inside = (confidence > k / 10) & (confidence <= (k + 1) / 10)
+        assert count[k] == inside.sum()
+        if inside.any():
+            assert mean[k] == pytest.approx(confidence[inside].mean())
+            assert accuracy[k] == pytest.approx(right[inside].mean())
+            expected += inside.mean() * abs(confidence[inside].mean() - right[inside].mean())
+    assert error == pytest.approx(expected)
+
+
+def test_a_calibrated_coin_has_no_calibration_error_and_a_confident_liar_has_all_of_it() -> None:
+    labels = np.array([0, 0, 0, 1] * 25)
+    assert calibration(np.tile([0.75, 0.25], (100, 1)), labels)[0] == pytest.approx(0)
+    assert calibration(np.tile([0.0, 1.0], (100, 1)), np.zeros(100, int))[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_scores_of_a_regression_are_in_the_units_of_the_data(shape: tuple[int, ...]) -> None:
+    noise = np.random.default_rng(0)
+    raw = 50 + 10 * noise.normal(size=(N, *shape))
+    guess = raw + noise.normal(size=(N, *shape))
+    scaling = Scaling(50.0, 0.1)
+    data = numbered(raw.astype(np.float32), target="value", target_scaling=scaling, target_shape=shape)
+    found = score(Table(jnp.asarray(scaling.apply(guess))), data)
+    flat = [a.reshape(N, -1) for a in (raw, guess)]
+    assert found["rmse"].value == pytest.approx(
+        sklearn.metrics.root_mean_squared_error(raw.ravel(), guess.ravel()), rel=1e-4
+    )
+    assert found["mae"].value == pytest.approx(sklearn.metrics.mean_absolute_error(*flat), rel=1e-4)
+    # One number for several outputs weights each by its variance.
+    r2 = 1 - np.square(flat[1] - flat[0]).mean() / np.square(flat[0] - flat[0].mean(axis=0)).mean()
+    assert found["r2"].value == pytest.approx(r2, rel=1e-5)
+    if not shape:
+        assert found["r2"].value == pytest.approx(sklearn.metrics.r2_score(raw, guess), rel=1e-5)
+
+
+def test_the_standard_error_of_the_rmse_is_that_of_repeated_experiments() -> None:
+    noise = np.random.default_rng(0)
+    data = numbered(np.zeros(N, np.float32), target="value")
+    errors = [regression(noise.normal(size=N), np.zeros(N), data)["rmse"] for _ in range(300)]
+    spread = np.std([error.value for error in errors])
+    assert np.mean([error.stderr for error in errors]) == pytest.approx(spread, rel=0.15)
+
+
+def test_a_constant_target_has_no_r_squared() -> None:
+    data = numbered(np.zeros(4, np.float32), target="value")
+    assert math.isnan(regression(np.ones(4), np.zeros(4), data)["r2"].value)
+
+
+@pytest.mark.parametrize("factor", [0.5, np.array([0.5, 4.0, 1.0])])
+def test_bits_per_dimension_are_those_of_the_density_in_the_original_units(factor: object) -> None:
+    raw = 7 + 2 * np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32)
+    scaling = Scaling(7.0, factor)
+    data = rows(raw, sizes=(0, N), scaling=scaling)
+    # Standard normal in model units: mean 7 and standard deviation 1 / factor in the original ones.
+    log_density = scipy.stats.norm(7, 1 / np.broadcast_to(factor, 3)).logpdf(raw).sum(axis=1)
+    found = score(Gaussian(), data)
+    assert found["nll"].value == pytest.approx(-log_density.mean(), rel=1e-5)
+    assert found["nll"].unit == "nats"
+    assert found["nll"].stderr == pytest.approx(log_density.std() / math.sqrt(N), rel=1e-4)
+    assert found["bits_per_dim"].value == pytest.approx(-log_density.mean() / (3 * math.log(2)), rel=1e-5)
+
+
+def test_bits_per_dimension_of_dequantised_uniform_bytes_are_eight() -> None:
+    raw = np.random.default_rng(0).integers(0, 256, size=(50, 4)).astype(np.uint8)
+    data = rows(raw, sizes=(0, 50), scaling=Scaling(0.0, 1 / 256), levels=256)
+    assert likelihood(np.zeros(50), data)["bits_per_dim"].value == pytest.approx(8)
+
+
+def test_a_model_with_only_a_bound_is_scored_by_it_under_another_name() -> None:
+    data = rows(np.zeros((N, 2), np.float32), sizes=(0, N))
+    found = score(Bound(), data)
+    assert found["nll_bound"].value == pytest.approx(5, abs=0.2)
+    assert "nll" not in found
+    assert "nll_bound" not in score(Gaussian(), data)
+    assert score(Bound(), data) == found  # noise comes from the seed
+    assert score(Bound(), data, seed=1) != found
+
+
+def test_means_weight_examples_and_not_batches() -> None:
+    data = numbered(np.zeros(N, np.float32), target="value")
+    values, count = mean_loss(Table(jnp.zeros(N)), data.test, random.key(0))
+    assert count == N
+    assert values["loss"] == pytest.approx((N - 1) / 2, rel=1e-6)
+    values, count = mean_loss(Table(jnp.zeros(N)), data.test, random.key(0), most=100)
+    assert count == 100
+    assert values["loss"] == pytest.approx(99 / 2, rel=1e-6)
+
+
+def test_an_empty_split_cannot_be_scored() -> None:
+    data = rows(np.zeros((8, 2), np.float32))
+    with pytest.raises(ArgumentError, match=r"the test split of toy has no examples"):
+        score(Gaussian(), data)
+
+
+@final
+class Dreamer(Model):
+    """Neither predicts nor knows a density."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        return jnp.square(batch.x).mean(), {}
+
+
+def test_only_a_loss_that_is_a_likelihood_of_labels_is_in_nats() -> None:
+    p, labels = guesses(3, n=40)
+    data = numbered(labels.astype(np.int32), target="class", classes=tuple("abc"))
+    assert score(Table(jnp.asarray(p)), data)["loss"].unit == "nats"
+    assert score(Dreamer(), data)["loss"].unit == ""
+
+
+def test_a_metric_reads_like_a_measurement() -> None:
+    assert str(Metric(0.97123, stderr=0.00412)) == "0.9712 ± 0.0041"
+    assert str(Metric(2.5, "bits/dim")) == "2.5 bits/dim"
+    assert Metric(1.0, "nats", 0.5).to_json() == {"value": 1.0, "unit": "nats", "stderr": 0.5}

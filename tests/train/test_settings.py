@@ -1,0 +1,111 @@
+"""Training settings: one sentence for every mistake, with the right name where there is one."""
+
+import math
+
+import pydantic
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError
+from chainrule.train.config import Optimizer, TrainConfig
+from chainrule.train.loop import merge
+from chainrule.train.optimizers import check_parts, for_part
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epoch": 3}, "unknown setting 'epoch' (did you mean 'epochs'?)"),
+        ({"lr": 0.1}, "unknown setting 'lr' (did you mean 'optimizer.lr'?)"),
+        (
+            {"patience": 3},
+            "unknown setting 'patience' (did you mean 'schedule.patience' or 'stopping.patience'?)",
+        ),
+        ({"optimizer": {"beta": 1}}, "unknown setting 'optimizer.beta' (did you mean 'optimizer.betas'?)"),
+        ({"optimizer.lr": 1}, "unknown setting 'optimizer.lr' (in Python: optimizer={'lr': ...})"),
+        ({"zzzz": 1}, "unknown setting 'zzzz'"),
+        ({"steps": 0}, "steps=0: input should be greater than or equal to 1"),
+        ({"steps": "many"}, "steps='many': input should be a valid integer"),
+        ({"batch": 2.5}, "batch=2.5: input should be a valid integer"),
+        ({"ema": 1.0}, "ema=1.0: input should be less than 1"),
+        (
+            {"precision": "float61"},
+            "precision='float61': input should be 'float32' or 'bfloat16' (did you mean",
+        ),
+        ({"optimizer": {"betas": (0.9, 1.0)}}, "optimizer.betas.1=1.0: input should be less than 1"),
+        ({"schedule": {"name": "cosin"}}, "(did you mean 'cosine'?)"),
+        ({"schedule": {"floor": 2.0}}, "schedule.floor=2.0: input should be less than or equal to 1"),
+        ({"optimizer": {"lr": math.nan}}, "optimizer.lr=nan"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(settings: dict, sentence: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        TrainConfig.parse(**settings)
+    assert sentence in raised.value.message
+    assert "\n" not in raised.value.message
+    assert raised.value.remedy
+
+
+def test_a_mistake_in_the_settings_of_a_model_is_told_the_same_way() -> None:
+    with pytest.raises(ArgumentError, match=r"unknown setting 'widht' \(did you mean 'width'\?\)"):
+        models.configure("mlp", widht=3)
+    with pytest.raises(
+        ArgumentError, match=r"activation='rleu': input should be .* \(did you mean 'relu'\?\)"
+    ):
+        models.configure("mlp", activation="rleu")
+
+
+def test_settings_survive_the_way_through_plain_values() -> None:
+    config = TrainConfig.parse(epochs=1.5, optimizer={"betas": (0.8, 0.9)}, parts={"critic": {"lr": 1e-4}})
+    assert TrainConfig.parse(**config.model_dump()) == config
+    assert TrainConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_every_setting_says_what_it_is() -> None:
+    def check(schema: type[pydantic.BaseModel]) -> None:
+        for name, field in schema.model_fields.items():
+            kind = field.annotation
+            if isinstance(kind, type) and issubclass(kind, pydantic.BaseModel):
+                check(kind)
+            else:
+                assert field.description, name
+
+    check(TrainConfig)
+
+
+def test_steps_and_epochs_give_the_length_of_the_run() -> None:
+    assert TrainConfig.parse(steps=7).total_steps(steps_per_epoch=10) == 7
+    assert TrainConfig.parse(epochs=2.5).total_steps(steps_per_epoch=10) == 25
+    assert TrainConfig.parse(epochs=0.001).total_steps(steps_per_epoch=10) == 1
+    assert TrainConfig.parse().total_steps(steps_per_epoch=10) == 1000
+
+
+def test_steps_and_epochs_together_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"steps=5 and epochs=2.0: give one of the two"):
+        TrainConfig.parse(steps=5, epochs=2).total_steps(10)
+
+
+def test_given_steps_replace_default_epochs_and_the_other_way_round() -> None:
+    assert merge({"epochs": 3}, {"steps": 5}) == {"steps": 5}
+    assert merge({"steps": 3}, {"epochs": 5}) == {"epochs": 5}
+    assert merge({"steps": 3}, {"batch": 5}) == {"steps": 3, "batch": 5}
+    assert merge({"optimizer": {"name": "sgd", "lr": 1}}, {"optimizer": {"lr": 2}}) == {
+        "optimizer": {"name": "sgd", "lr": 2}
+    }
+
+
+def test_a_part_has_the_general_settings_with_its_own_on_top() -> None:
+    general = Optimizer(name="adam", lr=1e-3, clip=1.0)
+    own = for_part(general, {"critic": {"lr": 1e-4}}, "critic")
+    assert (own.name, own.lr, own.clip) == ("adam", 1e-4, 1.0)
+    assert for_part(general, {"critic": {"lr": 1e-4}}, "maker") == general
+
+
+def test_mistakes_in_the_settings_of_a_part_are_refused() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"unknown setting 'parts.critic.lrr' \(did you mean 'parts.critic.lr'"
+    ):
+        for_part(Optimizer(), {"critic": {"lrr": 1}}, "critic")
+    with pytest.raises(ArgumentError, match=r"parts.citric: this model has no such part") as raised:
+        check_parts({"citric": {}}, ["critic", "maker"])
+    assert "critic, maker" in raised.value.remedy
