@@ -11,6 +11,10 @@ from chainrule.models import explain
 _Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 
+_STEPS = 2000
+_EPOCHS = 5
+
+
 class _Settings(pydantic.BaseModel):
     """Common behaviour: frozen, no unknown names, defaults checked like given values."""
 
@@ -68,7 +72,7 @@ class Stopping(_Settings):
 class TrainConfig(_Settings):
     """Everything about a run that is neither model nor data."""
 
-    steps: int | None = Field(None, ge=1, description="number of steps; or give epochs")
+    steps: int | None = Field(None, ge=1, description="number of steps; default: 2,000 or five epochs, whichever is longer")
     epochs: float | None = Field(None, gt=0, description="passes over the training data; or give steps")
     batch: int = Field(64, ge=1, description="examples per step")
     shuffle: bool = Field(True, description="a fresh order of the examples in every epoch")
@@ -124,7 +128,7 @@ class TrainConfig(_Settings):
             raise ArgumentError(f"steps={self.steps} and epochs={self.epochs}: give one of the two")
         if self.epochs is not None:
             return max(1, round(self.epochs * steps_per_epoch))
-        return self.steps or 1000
+        return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
 
 
 __all__ = ["Optimizer", "Schedule", "Stopping", "TrainConfig"]

@@ -14,7 +14,7 @@ entry = Entry(
     toy={"width": 16, "depth": 3},
     toy_data="moons",
     citation="Rumelhart, Hinton and Williams, Learning representations by back-propagating errors, Nature 323, 1986",
-    training={"steps": 2000, "batch": 64, "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01}},
+    training={"batch": 64, "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.01}},
 )
 
 __all__ = ["MLP", "MLPConfig", "entry"]
