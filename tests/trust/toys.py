@@ -70,14 +70,14 @@ class TwoPlayers(HasParts):
 
 @final
 class Spoilt(HasState):
-    """A line fit whose loss or gradient goes wrong at one step: `how` is "loss", "gradient", "norm" or "update"."""
+    """A line fit that goes wrong: in its loss, its gradient or the norm of that at one move, or when it runs away."""
 
     weight: jax.Array
     moves: jax.Array
     at: int = eqx.field(static=True)
     how: str = eqx.field(static=True)
 
-    def __init__(self, at: int, how: str) -> None:
+    def __init__(self, how: str, at: int = 6) -> None:
         self.weight = jnp.array([1.0, -1.0])
         self.moves = jnp.zeros((), jnp.int32)
         self.at = at
@@ -90,7 +90,7 @@ class Spoilt(HasState):
             "loss": lambda: jnp.where(now, jnp.nan, 0.0),
             "gradient": lambda: jnp.sqrt(jnp.where(now, 0.0, 1.0) * jnp.square(self.weight).sum()),
             "norm": lambda: jnp.where(now, 1e25, 0.0) * self.weight.sum(),
-            "never": lambda: jnp.zeros(()),
+            "runaway": lambda: jnp.where(loss > 10, jnp.nan, 0.0),
         }[self.how]()
         return loss, {}, eqx.tree_at(lambda m: m.moves, self, self.moves + 1)
 

@@ -1,0 +1,74 @@
+"""A run that was killed and gone on with ends as if nothing had happened, bit for bit, and repeats no work."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chainrule.data.batches import Batches
+from chainrule.train import events, stretch
+from tests.trust.resuming import CASES, Case, start
+from tests.trust.toys import go_on, train
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, str]) -> Path:
+    """Every case, killed at all its instants."""
+    place = tmp_path_factory.mktemp("killed")
+    command = [sys.executable, "-m", "tests.trust.resuming", str(place)]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=os.environ | compiled, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def fingerprint(run: Path) -> dict[str, str]:
+    """SHA-256 of everything a run has computed."""
+    files = [run / "metrics.jsonl", *sorted(run.glob("checkpoints/*/*"))]
+    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(
+    name: str, killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case: Case = CASES[name]
+    if not case.resident:
+        monkeypatch.setattr(stretch, "_RESIDENT_BYTES", -1)
+    start(case, tmp_path / "uninterrupted")
+    start(case, killed / name)
+    expected = fingerprint(tmp_path / "uninterrupted")
+    assert len(expected) >= 3
+    assert fingerprint(killed / name) == expected
+
+
+def test_runs_that_differ_in_one_batch_have_different_fingerprints(tmp_path: Path) -> None:
+    train(tmp_path / "one")
+    train(tmp_path / "other", shuffle=False)
+    assert fingerprint(tmp_path / "one") != fingerprint(tmp_path / "other")
+
+
+def test_resuming_computes_no_batch_before_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tmp_path / "toy", steps=8, schedule={"name": "constant"})
+    asked: list[tuple[int, int]] = []
+    original = Batches.indices
+
+    def watched(self: Batches, first: int, count: int) -> object:
+        asked.append((first, count))
+        return original(self, first, count)
+
+    monkeypatch.setattr(Batches, "indices", watched)
+    compiled: list[int] = []
+    go_on(
+        tmp_path / "toy",
+        steps=12,
+        listener=lambda event: compiled.append(len(asked)) if isinstance(event, events.Compiled) else None,
+    )
+    assert asked[: compiled[0]] == [(0, 1)]  # one batch, to know the shapes
+    assert [first + i for first, count in asked[compiled[0] :] for i in range(count)] == [8, 9, 10, 11]
