@@ -91,6 +91,9 @@ class Scatter:
     extent: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 1.0)
     """Left, right, bottom, top."""
     arrows: tuple[np.ndarray, np.ndarray] | None = None
+    """Start points and steps."""
+    diagonal: bool = False
+    """Draw the line y = x, for predictions against true values."""
     caption: str = ""
 
 

@@ -1,1 +1,7 @@
-"""Placeholder."""
+"""Pictures, and the report of a run as one self-contained page."""
+
+from chainrule.report.drawing import draw, draw_png
+from chainrule.report.gallery import pictures
+from chainrule.report.writing import write
+
+__all__ = ["draw", "draw_png", "pictures", "write"]

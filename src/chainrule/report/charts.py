@@ -1,0 +1,319 @@
+"""Curves, bars and points, drawn with Matplotlib's object interface.
+
+Series carry their names where they end instead of in a legend, so the eye does not travel; the vertical axis is
+named above it, where it can be read without turning the head.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from chainrule.core.pictures import Bars, Lines, Scatter
+from chainrule.report import style, ticks
+from chainrule.report.style import DASHES, LIGHT, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
+from chainrule.report.text import plain
+
+_MANY_SERIES = 40
+_MANY_POINTS = 4000
+_FEW_POINTS = 24
+_LABEL = 28
+"""Longest series name in characters."""
+_VEILS = 10
+_VEIL = 0.075
+
+
+def lines(picture: Lines, title: bool) -> Figure:
+    """Curves over one axis."""
+    labelled = 1 < len(picture.series) <= _MANY_SERIES
+    height = max(style.HEIGHT, 15.0 * len(picture.series) + 90) if labelled else style.HEIGHT
+    figure = style.figure(WIDTH, height)
+    axes = figure.add_subplot()
+    _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
+    ends: list[tuple[float, float, str, str]] = []
+    for index, (label, columns) in enumerate(picture.series.items()):
+        x, y, *band = (
+            _finite(c, log) for c, log in zip(columns, (picture.log_x, *[picture.log_y] * 3), strict=False)
+        )
+        tone, dash = color(index), DASHES[index // len(style.SERIES) % len(DASHES)]
+        there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        few = 0 < len(there) <= _FEW_POINTS
+        axes.plot(x, y, color=tone, linestyle=dash, marker="o" if few else None, markersize=4, label="_")
+        if band:
+            axes.fill_between(x, band[0], band[1], color=tone, alpha=0.16, linewidth=0)
+        if len(there):
+            ends.append((float(x[there[-1]]), float(y[there[-1]]), plain(label, _LABEL), tone))
+    if not ends:
+        _nothing(axes)
+    _scales(axes, picture, whole=all(_counts(columns[0]) for columns in picture.series.values()))
+    if picture.diagonal:
+        _diagonal(axes)
+    _marks(axes, picture.marks)
+    if labelled:
+        _direct_labels(figure, axes, ends)
+    return figure
+
+
+def bars(picture: Bars, title: bool) -> Figure:
+    """Groups of bars: upright where the names fit below them or are numbers, lying where they are long."""
+    names = [plain(p, 24) for p in picture.positions]
+    slot = (WIDTH - 60) / max(len(names), 1)
+    widest = max((len(n) for n in names), default=0) * SMALL_SIZE * 0.62
+    lying = widest > slot - 4 and not all(_is_number(n) for n in names)
+    height = max(style.HEIGHT, min(20.0 * len(names) + 70, 900)) if lying else style.HEIGHT
+    figure = style.figure(WIDTH, height)
+    axes = figure.add_subplot()
+    across, up = (picture.y_label, picture.x_label) if lying else (picture.x_label, picture.y_label)
+    _name(figure, axes, picture.title if title else "", across, up)
+    where = np.arange(len(names), dtype=float)
+    thickness = 0.86 / max(len(picture.series), 1)
+    for index, values in enumerate(picture.series.values()):
+        offset = (index - (len(picture.series) - 1) / 2) * thickness
+        draw = axes.barh if lying else axes.bar
+        draw(
+            where + offset, np.asarray(values, dtype=float), thickness * 0.94, color=color(index), linewidth=0
+        )
+    if not names:
+        _nothing(axes)
+    every = max(1, math.ceil(16 * len(names) / height)) if lying else max(1, math.ceil((widest + 8) / slot))
+    along, value = (axes.yaxis, axes.xaxis) if lying else (axes.xaxis, axes.yaxis)
+    first = names.index("0") % every if "0" in names else 0
+    along.set_ticks(where[first::every], names[first::every])
+    along.set_tick_params(length=0)
+    ticks.linear(value, whole=all(_counts(v) for v in picture.series.values()))
+    value.grid(True)
+    if lying:
+        axes.invert_yaxis()
+        axes.spines["bottom"].set_visible(False)
+    else:
+        axes.spines["left"].set_visible(False)
+    axes.margins(x=0.02) if not lying else axes.margins(y=0.01)
+    if len(picture.series) > 1:
+        _legend(axes, list(picture.series), ["s"])
+    return figure
+
+
+def scatter(picture: Scatter, title: bool) -> Figure:
+    """Points by group, over a field and with arrows where there are any."""
+    figure = style.figure(WIDTH, 0.86 * WIDTH)
+    axes = figure.add_subplot()
+    _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
+    if picture.field is not None:
+        _field(axes, np.asarray(picture.field, dtype=float), picture.extent)
+    groups = {name: np.asarray(p, dtype=float).reshape(-1, 2) for name, p in picture.groups.items()}
+    count = sum(len(p) for p in groups.values())
+    size = float(np.clip(6000 / max(count, 1), 6, 26))
+    for index, points in enumerate(groups.values()):
+        axes.scatter(
+            points[:, 0],
+            points[:, 1],
+            s=size,
+            color=color(index),
+            marker=MARKERS[index // len(style.SERIES) % len(MARKERS)],
+            edgecolors=LIGHT["paper"],
+            linewidths=0.5,
+            alpha=0.9 if count < 500 else 0.7,
+            rasterized=count > _MANY_POINTS,  # thousands of vector shapes make a file no browser likes
+        )
+    if picture.arrows is not None:
+        _arrows(axes, *(np.asarray(a, dtype=float).reshape(-1, 2) for a in picture.arrows))
+    if not count and picture.field is None and picture.arrows is None:
+        _nothing(axes)
+    ticks.linear(axes.xaxis)
+    ticks.linear(axes.yaxis)
+    axes.tick_params(length=3)
+    if picture.field is not None:
+        axes.set_xlim(*picture.extent[:2])
+        axes.set_ylim(*picture.extent[2:])
+    else:
+        axes.grid(True)
+    if picture.diagonal:
+        _diagonal(axes)
+    if len(groups) > 1:
+        _legend(
+            axes, list(groups), [MARKERS[i // len(style.SERIES) % len(MARKERS)] for i in range(len(groups))]
+        )
+    return figure
+
+
+def _name(figure: Figure, axes: Axes, title: str, x_label: str, y_label: str) -> None:
+    if title:
+        style.head(figure, title)
+    axes.set_xlabel(plain(x_label, 60))
+    axes.set_title(plain(y_label, 60), loc="left", fontsize=TEXT_SIZE, color=LIGHT["soft"], pad=8)
+
+
+def _finite(values: np.ndarray, log: bool) -> np.ndarray:
+    """Values that can be drawn; infinities, and what a logarithm cannot show, leave gaps."""
+    array = np.array(values, dtype=float)
+    array[~np.isfinite(array) | (array <= 0 if log else False)] = np.nan
+    return array
+
+
+def _scales(axes: Axes, picture: Lines, whole: bool) -> None:
+    axes.grid(True, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.margins(x=0.015, y=0.06)
+    for axis, log, setter in (
+        (axes.xaxis, picture.log_x, axes.set_xscale),
+        (axes.yaxis, picture.log_y, axes.set_yscale),
+    ):
+        if log:
+            setter("log")
+            ticks.logarithmic(axis, *axis.get_view_interval())
+        else:
+            ticks.linear(axis, whole=whole and axis is axes.xaxis)
+    left, right = axes.get_xlim()
+    if whole and not picture.log_x and 0 < left < 0.2 * right:
+        axes.set_xlim(left=0)  # steps are counted from the start
+
+
+def _diagonal(axes: Axes) -> None:
+    bounds = [*axes.get_xlim(), *axes.get_ylim()]
+    low, high = (0.0, 1.0) if min(bounds) > -0.2 and max(bounds) < 1.2 else (min(bounds), max(bounds))
+    axes.plot([low, high], [low, high], color=LIGHT["axis"], linestyle=(0, (4, 3)), linewidth=1, zorder=1.5)
+    room = 0.025 * (high - low)
+    axes.set_xlim(low - room, high + room)
+    axes.set_ylim(low - room, high + room)
+
+
+def _marks(axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
+    left, right = axes.get_xlim()
+    for row, (x, label) in enumerate(marks):
+        axes.axvline(x, color=LIGHT["soft"], linewidth=1, linestyle=(0, (2, 2)), zorder=1.6)
+        late = x > (left + right) / 2
+        axes.annotate(
+            plain(label, 40),
+            (x, 1 - 0.07 * row),
+            (-5 if late else 5, -2),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            va="top",
+            fontsize=SMALL_SIZE,
+            color=LIGHT["soft"],
+        )
+    axes.set_xlim(left, right)
+
+
+def _direct_labels(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Names at the right end of the curves, moved apart where they would overlap."""
+    figure.draw_without_rendering()  # settles the height of the axes, which the distances below need
+    low, high = axes.transAxes.transform([(0, 0), (0, 1)])[:, 1]
+    wanted = axes.transData.transform([(x, y) for x, y, _, _ in ends])[:, 1] if ends else np.empty(0)
+    places = (spread(wanted, 14.5, low, high) - low) / (high - low)
+    for (_, _, label, tone), place in zip(ends, places, strict=True):
+        axes.annotate(
+            label,
+            (1.0, place),
+            (6, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            va="center",
+            fontsize=TEXT_SIZE,
+            color=tone,
+            annotation_clip=False,
+        )
+
+
+def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
+    """Positions as close as possible (least squares) to the wanted ones, in their order, at least `gap` apart.
+
+    Neighbours that would overlap form a block around their mean; blocks that touch merge (pool adjacent violators).
+
+    >>> spread(np.array([0.0, 1.0, 50.0]), gap=10, low=-100, high=100).tolist()
+    [-4.5, 5.5, 50.0]
+    """
+    order = np.argsort(wanted, kind="stable")
+    blocks: list[tuple[float, int]] = []
+    for rank, value in enumerate(wanted[order]):
+        mean, count = float(value) - gap * rank, 1
+        while blocks and blocks[-1][0] > mean:
+            other, others = blocks.pop()
+            mean, count = (mean * count + other * others) / (count + others), count + others
+        blocks.append((mean, count))
+    shifted = np.array([mean for mean, count in blocks for _ in range(count)])
+    top = high - gap * max(len(wanted) - 1, 0)
+    places = np.empty_like(wanted, dtype=float)
+    places[order] = np.clip(shifted, low, max(low, top)) + gap * np.arange(len(wanted))
+    return places
+
+
+def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:
+    """Names above the axes, on the right."""
+    handles = [
+        axes.plot([], [], linestyle="", marker=markers[i % len(markers)], markersize=7, color=color(i))[0]
+        for i in range(len(names))
+    ]
+    shown = [plain(n, 20) for n in names]
+    room = WIDTH - 80 - 7.5 * len(axes.get_title("left"))
+    axes.legend(
+        handles,
+        shown,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=max(1, min(len(names), int(room / (7.5 * max(len(n) for n in shown) + 26)))),
+        frameon=False,
+        fontsize=SMALL_SIZE,
+        labelcolor=LIGHT["ink"],
+        handletextpad=0.1,
+        columnspacing=0.9,
+        borderaxespad=0.15,
+        borderpad=0.1,
+    )
+
+
+def _field(axes: Axes, values: np.ndarray, extent: tuple[float, float, float, float]) -> None:
+    """A field as veils of one neutral tone, laid over each other where it is high, so that points of any colour
+    stand out on it."""
+    low, high = (
+        (float(np.nanmin(values)), float(np.nanmax(values))) if np.isfinite(values).any() else (0.0, 0.0)
+    )
+    if high <= low or min(values.shape) < 2:
+        return
+    x, y = np.linspace(*extent[:2], values.shape[1]), np.linspace(*extent[2:], values.shape[0])
+    for level in low + (high - low) * (np.arange(_VEILS) + 0.5) / _VEILS:
+        axes.contourf(x, y, values, levels=[level, high + 1], colors=[LIGHT["field"]], alpha=_VEIL, zorder=0)
+    middle = [(low + high) / 2]
+    axes.contour(x, y, values, levels=middle, colors=LIGHT["soft"], linewidths=1, zorder=0.5)
+
+
+def _arrows(axes: Axes, start: np.ndarray, step: np.ndarray) -> None:
+    axes.quiver(
+        *start.T,
+        *step.T,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.0035,
+        headwidth=4,
+        color=LIGHT["soft"],
+        zorder=3,
+    )
+    axes.update_datalim(np.concatenate([start, start + step]))
+    axes.autoscale_view()
+
+
+def _nothing(axes: Axes) -> None:
+    axes.text(
+        0.5, 0.5, "nothing to show", transform=axes.transAxes, ha="center", va="center", color=LIGHT["soft"]
+    )
+
+
+def _counts(values: np.ndarray) -> bool:
+    array = np.asarray(values, dtype=float)
+    finite = array[np.isfinite(array)]
+    return bool(len(finite)) and bool(np.all(finite == np.rint(finite)))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace("−", "-").replace(",", ""))
+    except ValueError:
+        return False
+    return True
+
+
+__all__ = ["bars", "lines", "scatter", "spread"]

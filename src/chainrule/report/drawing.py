@@ -1,0 +1,102 @@
+"""From a picture's record to a file, SVG or PNG."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Scatter, Table
+from chainrule.report import charts, grids, sheets, svg
+from chainrule.report.style import matplotlib_settings
+from chainrule.train.files import make_folder, write_atomic
+
+
+def draw(
+    picture: Picture,
+    path: str | Path | None = None,
+    *,
+    theme: str = "light",
+    title: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+) -> str:
+    """A picture as SVG text, also written to `path` if one is given. The same picture gives the same bytes.
+
+    `theme="light"` has plain colours on white. `theme="auto"` names its colours with the CSS variables of
+    `report.style`, for a page that shows it in light and dark; pages that print the title themselves leave it out
+    with `title=False`.
+
+    >>> import numpy as np
+    >>> loss = Lines("loss", "Loss", "step", "nats", {"train": (np.arange(3), np.array([3.0, 2.0, 1.5]))})
+    >>> draw(loss).startswith("<svg xmlns=")
+    True
+    """
+    check_choice("draw", "theme", theme, ["light", "auto"])
+    with matplotlib_settings():
+        text = svg.finish(_tree(picture, title), picture, theme=theme, metadata=metadata)
+    if path is not None:
+        _write(Path(path), text)
+    return text
+
+
+def draw_png(
+    picture: Picture,
+    path: str | Path | None = None,
+    *,
+    title: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+) -> bytes:
+    """A picture as PNG at twice its size, also written to `path` if one is given.
+
+    `metadata` (run, step, seed, settings) goes into text chunks, which any image reader shows.
+
+    >>> import numpy as np
+    >>> draw_png(Images("noise", "Noise", np.zeros((4, 2, 2, 1))), metadata={"seed": 0})[:4]
+    b'\\x89PNG'
+    """
+    chunks = sheets.text_chunks(metadata or {})
+    out = io.BytesIO()
+    if isinstance(picture, Images):
+        sheets.sheet_png(picture, title).save(out, "PNG", pnginfo=chunks, optimize=True)
+    else:
+        with matplotlib_settings():
+            _figure(picture, title).savefig(out, format="png", dpi=144, pil_kwargs={"pnginfo": chunks})
+    if path is not None:
+        _write(Path(path), out.getvalue())
+    return out.getvalue()
+
+
+def _write(path: Path, contents: bytes | str) -> None:
+    make_folder(path.parent)
+    write_atomic(path, contents, durable=False)
+
+
+def _figure(picture: Lines | Bars | Scatter | Heatmap | Table, title: bool) -> Figure:
+    match picture:
+        case Lines():
+            return charts.lines(picture, title)
+        case Bars():
+            return charts.bars(picture, title)
+        case Scatter():
+            return charts.scatter(picture, title)
+        case Heatmap():
+            return grids.heatmap(picture, title)
+        case Table():
+            return grids.table(picture, title)
+        case _:
+            raise ArgumentError(
+                f"draw(picture={type(picture).__name__}): not a record of chainrule.core.pictures"
+            )
+
+
+def _tree(picture: Picture, title: bool) -> svg.Element:
+    if isinstance(picture, Images):
+        return sheets.sheet_svg(picture, title)
+    out = io.StringIO()
+    _figure(picture, title).savefig(out, format="svg", dpi=144, metadata={"Date": None, "Creator": None})
+    return svg.from_matplotlib(out.getvalue())
+
+
+__all__ = ["draw", "draw_png"]

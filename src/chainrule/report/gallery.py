@@ -1,0 +1,205 @@
+"""Which pictures a run has: its learning curves, then one set for each thing its model can do.
+
+Only capabilities are asked for, never names of models. A set that cannot be made (the data are gone, there is no
+checkpoint yet) says why instead of being left out in silence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core import random
+from chainrule.core.errors import ChainruleError
+from chainrule.core.pictures import Lines, Picture
+from chainrule.core.types import Array
+from chainrule.models.base import CanPredict, CanSample, HasPictures
+from chainrule.report import predictions
+from chainrule.report.samples import COUNTS, classes_to_show, sample_picture
+from chainrule.report.text import number
+from chainrule.train import Run
+
+_MOST_EXAMPLES = 5000
+_MOST_POINTS = 1000
+"""Points of a curve; more are averaged."""
+_BATCH = 500
+_LOG_RATIO = 30.0
+"""Positive curves that span more than this are drawn on a logarithmic axis."""
+_SPLITS = {"train": "training", "val": "validation"}
+_WORDS = {
+    "lr": ("Learning rate", ""),
+    "grad_norm": ("Gradient norm", ""),
+    "accuracy": ("Accuracy", "share correct"),
+}
+
+
+@final
+@dataclass(frozen=True)
+class Group:
+    """Pictures that belong together, or the reason why there are none."""
+
+    title: str
+    pictures: Sequence[Picture]
+    problem: str = ""
+
+
+def pictures(run: Run) -> list[Picture]:
+    """Every picture of a run, learning curves first."""
+    return [picture for group in groups(run) for picture in group.pictures]
+
+
+def groups(run: Run) -> list[Group]:
+    """The same by what they show."""
+    found = [Group("Learning", learning_curves(run))]
+    try:
+        model = run.model
+    except ChainruleError as error:
+        return [*found, Group("The model", (), problem=str(error))]
+    for title, capability, make in _CAPABILITIES:
+        if isinstance(model, capability):
+            try:
+                found.append(Group(title, make(run)))
+            except ChainruleError as error:
+                found.append(Group(title, (), problem=str(error)))
+    return [group for group in found if group.pictures or group.problem]
+
+
+def judged_split(run: Run) -> str:
+    """The split a model is judged on: test where there is one, validation otherwise."""
+    return next((name for name in ("test", "val") if len(run.data.split(name))), "train")
+
+
+# ---------------------------------------------------------------------- learning
+
+
+def learning_curves(run: Run) -> list[Picture]:
+    """Loss first, then every other number that was logged, the optimiser's own last."""
+    columns = run.metrics
+    names = [name for name in columns if name not in ("step", "split")]
+    last = ["lr", "grad_norm"]
+    order = ["loss", *(name for name in names if name not in ("loss", *last)), *last]
+    return [_curve(run, columns, name) for name in order if name in names]
+
+
+def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
+    title, unit = _WORDS.get(name, (name.replace("_", " ").capitalize(), ""))
+    series, words = {}, []
+    for split, label in _SPLITS.items():
+        chosen = (columns["split"] == split) & np.isfinite(columns[name])
+        if chosen.any():
+            step, value, mean_of = _thin(columns["step"][chosen], columns[name][chosen])
+            series[label] = (step, value)
+            words += [f"Every {label} point is the mean of {mean_of}."] if mean_of > 1 else []
+    values = np.concatenate([y for _, y in series.values()]) if series else np.empty(0)
+    marks: list[tuple[float, str]] = []
+    best = run.status["best"]
+    if name == "loss":
+        unit = "nats per example" if run.schema.target == "class" else ""
+        if best:
+            marks = [(best["step"], f"best {number(best['loss'], 3)} at {best['step']:,}")]
+            words.append("The mark is the lowest validation loss.")
+    wide = len(values) > 0 and values.min() > 0 and values.max() > _LOG_RATIO * values.min() and name != "lr"
+    return Lines(
+        f"curve-{name}", title, "step", unit, series, log_y=wide, marks=marks, caption=" ".join(words)
+    )
+
+
+def _thin(step: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """A curve of at most `_MOST_POINTS` points, each the mean of as many of the given ones as it says."""
+    size = -(-len(step) // _MOST_POINTS)
+    edges = np.arange(0, len(step), size)
+    count = np.diff([*edges, len(step)])
+    ends = np.minimum(edges + size, len(step)) - 1
+    return step[ends], np.add.reduceat(value, edges) / count, size
+
+
+# ---------------------------------------------------------------------- predictions
+
+
+def prediction_pictures(run: Run) -> list[Picture]:
+    """Predictions on the test split against the truth."""
+    model, data, schema = run.model, run.data, run.schema
+    assert isinstance(model, CanPredict)
+    part = data.split(judged_split(run))
+    chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), _MOST_EXAMPLES)).astype(int))
+    x, y = part.batch(chosen)
+    answer = _predict(model, x)
+    inputs = data.inverse(x)
+    found: list[Picture | None] = []
+    if schema.kind == "points" and schema.shape == (2,) and schema.target != "none":
+
+        def over(points: np.ndarray) -> np.ndarray:
+            return _predict(model, np.asarray(data.scaling.apply(points.astype(np.float32))))
+
+        found.append(predictions.decision_surface(over, inputs, np.asarray(y), schema))
+    if schema.target == "class":
+        probabilities, labels = answer.astype(np.float64), np.asarray(y).astype(int)
+        found += [
+            predictions.confusion_matrix(probabilities, labels, schema.classes),
+            predictions.reliability(probabilities, labels),
+            predictions.confidently_wrong(probabilities, labels, inputs, schema, chosen),
+        ]
+    elif schema.target == "value":
+        back = data.target_scaling.inverse if data.target_scaling else np.asarray
+        truth, said = (np.asarray(back(np.asarray(a, dtype=np.float64))) for a in (y, answer))
+        found += [predictions.predicted_against_true(said, truth), predictions.residuals(said, truth)]
+    return [picture for picture in found if picture is not None]
+
+
+def _predict(model: CanPredict, x: np.ndarray) -> np.ndarray:
+    """Predictions in equal batches (the last one filled up), so that one compiled call serves all."""
+    size = min(_BATCH, len(x))
+    full = np.resize(np.arange(len(x)), -(-len(x) // size) * size)
+    parts = [np.asarray(_call(model, jnp.asarray(x[rows]))) for rows in full.reshape(-1, size)]
+    return np.concatenate(parts)[: len(x)]
+
+
+@eqx.filter_jit
+def _call(model: CanPredict, x: Array) -> Array:
+    return model.predict(x)
+
+
+# ---------------------------------------------------------------------- samples, and what the model shows of itself
+
+
+def sample_pictures(run: Run) -> list[Picture]:
+    """New examples, class by class where the model takes a class."""
+    model, schema = run.model, run.schema
+    assert isinstance(model, CanSample)
+    n = COUNTS[schema.kind]
+    labels = classes_to_show(model, schema, n)
+    drawn = run.sample(n if labels is None else len(labels), condition=labels)
+    real = None
+    if schema.kind == "points":
+        part = run.data.split(judged_split(run))
+        real = run.data.inverse(part.batch(np.arange(min(len(part), len(drawn)))).x)
+    caption = f"Drawn from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
+    return [sample_picture(schema, np.asarray(drawn), labels, real=real, caption=caption)]
+
+
+def own_pictures(run: Run) -> list[Picture]:
+    """The pictures a model offers of its own inside."""
+    model = run.model
+    assert isinstance(model, HasPictures)
+    return list(model.pictures(run.data, random.key(run.settings.seed, "pictures")))
+
+
+_CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
+    ("Samples", CanSample, sample_pictures),
+    ("Predictions", CanPredict, prediction_pictures),
+    ("Inside the model", HasPictures, own_pictures),
+)
+
+__all__ = [
+    "Group",
+    "groups",
+    "judged_split",
+    "learning_curves",
+    "own_pictures",
+    "pictures",
+    "prediction_pictures",
+    "sample_pictures",
+]

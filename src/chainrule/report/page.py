@@ -1,0 +1,177 @@
+"""The pieces of the report's page: HTML from plain values, every one of them escaped.
+
+The page carries everything it shows and asks for nothing: no scripts, no fonts, no images from elsewhere, and a
+content security policy that would stop them if a name ever managed to smuggle one in.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from chainrule.core.pictures import Picture, Table
+from chainrule.report.drawing import draw
+from chainrule.report.style import DARK, LIGHT, variables
+from chainrule.report.text import number, plain, printable
+
+_STYLE = Path(__file__).with_name("page.css")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_ORDINARY = 560
+"""Pictures wider than this take a row of their own."""
+
+
+def document(title: str, parts: Iterable[str]) -> str:
+    """A whole page."""
+    colors = (
+        f":root{{{variables(LIGHT)}}}\n"
+        f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(DARK)}}}}}\n"
+    )
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
+            f"<title>{say(title)}</title>",
+            f"<style>\n{colors}{_STYLE.read_text(encoding='utf-8')}</style>",
+            "</head>",
+            "<body>",
+            *parts,
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def say(text: object) -> str:
+    """Text on one line, safe inside an element or an attribute.
+
+    >>> say("<script>")
+    '&lt;script&gt;'
+    """
+    return escape(plain(text))
+
+
+def section(title: str, *parts: str) -> str:
+    """A headed part of the page."""
+    return "\n".join(["<section>", f"<h2>{say(title)}</h2>", *parts, "</section>"])
+
+
+def notice(*lines: str) -> str:
+    """What the reader must know first."""
+    return "\n".join(
+        ['<aside class="notice">', *(f"<p>{say(line)}</p>" for line in lines if line), "</aside>"]
+    )
+
+
+def gallery(pictures: Sequence[Picture]) -> str:
+    """Pictures side by side where there is room."""
+    return "\n".join(['<div class="pictures">', *(figure(picture) for picture in pictures), "</div>"])
+
+
+def figure(picture: Picture) -> str:
+    """A picture under its title and over its caption; tables as tables."""
+    if isinstance(picture, Table):
+        body, wide = grid(picture.columns, picture.rows), len(picture.columns) > 4
+    else:
+        drawing = draw(picture, theme="auto", title=False)
+        width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
+        # Enlarged a little where there is room, never so much that it shouts.
+        body = f'<div style="max-width: {1.15 * width:.0f}px; margin: 0 auto">{drawing}</div>'
+        wide = width > _ORDINARY
+    caption = f"<figcaption>{escape(printable(picture.caption))}</figcaption>" if picture.caption else ""
+    return (
+        f"<figure{' class=wide' if wide else ''}>\n<h3>{say(picture.title)}</h3>\n{body}\n{caption}</figure>"
+    )
+
+
+def grid(columns: Sequence[str], rows: Sequence[Sequence[str | float | int]]) -> str:
+    """A table with a head; numbers on the right."""
+    numeric = [bool(rows) and not any(isinstance(row[i], str) for row in rows) for i in range(len(columns))]
+    kinds = [' class="number"' if n else "" for n in numeric]
+    head = "".join(f'<th scope="col"{kind}>{say(c)}</th>' for kind, c in zip(kinds, columns, strict=True))
+    lines = [
+        "<tr>" + "".join(f"<td{kind}>{_cell(c)}</td>" for kind, c in zip(kinds, row, strict=True)) + "</tr>"
+        for row in rows
+    ]
+    return "\n".join(
+        [
+            f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>',
+            *lines,
+            "</tbody></table></div>",
+        ]
+    )
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    """Names and values, nested names joined by dots as the command line writes them."""
+    lines = [
+        f'<tr><th scope="row">{say(name)}</th><td>{_value(value)}</td></tr>' for name, value in flat(values)
+    ]
+    return "\n".join(["<table><tbody>", *lines, "</tbody></table>"])
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    """Nested settings as a list.
+
+    >>> list(flat({"optimizer": {"lr": 0.1}, "seed": 0}))
+    [('optimizer.lr', 0.1), ('seed', 0)]
+    """
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def fold(title: str, body: str, *, long: bool = False) -> str:
+    """Something that can be opened."""
+    return f"<details{' class=long' if long else ''}>\n<summary>{say(title)}</summary>\n{body}\n</details>"
+
+
+def numbers(values: Mapping[str, tuple[str, str]]) -> str:
+    """Large numbers: name to (value, the small print after it)."""
+    cards = [
+        f"<div><dt>{say(name)}</dt><dd>{say(value)} <small>{say(rest)}</small></dd></div>"
+        for name, (value, rest) in values.items()
+    ]
+    return "\n".join(['<dl class="numbers">', *cards, "</dl>"])
+
+
+def commands(lines: Mapping[str, str]) -> str:
+    """What to type, by purpose."""
+    items = [
+        f"<dt>{say(why)}</dt><dd><pre><code>{escape(printable(what))}</code></pre></dd>"
+        for why, what in lines.items()
+    ]
+    return "\n".join(['<dl class="commands">', *items, "</dl>"])
+
+
+def _cell(value: str | float | int) -> str:
+    return escape(printable(value)) if isinstance(value, str) else number(value)
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return escape(printable(text))
+
+
+__all__ = [
+    "commands",
+    "document",
+    "figure",
+    "flat",
+    "fold",
+    "gallery",
+    "grid",
+    "notice",
+    "numbers",
+    "pairs",
+    "say",
+    "section",
+]

@@ -1,0 +1,256 @@
+"""Pictures of predictions: what a model gets right, what it gets wrong, and whether its confidence can be trusted.
+
+Each function takes plain arrays and gives one record of `core.pictures`. Inputs and values are in the original units
+of the data; class targets are positions in `schema.classes`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
+from chainrule.data.base import Schema
+from chainrule.report.text import number, plain
+from chainrule.train.metrics import calibration, confusion
+
+Probabilities = Float[np.ndarray, "examples classes"]
+Labels = Int[np.ndarray, " examples"]
+Values = Float[np.ndarray, "examples ..."]
+
+_MOST_NUMBERS = 20
+_WORST_IMAGES = 20
+_WORST_ROWS = 12
+_MOST_FEATURES = 6
+_MOST_GROUPS = 7
+_MOST_POINTS = 1500
+_BINS = 24
+_GRID = 90
+_SHORT = 10
+
+
+def confusion_matrix(probabilities: Probabilities, targets: Labels, classes: Sequence[str]) -> Heatmap:
+    """How often each class was taken for each other.
+
+    >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    >>> confusion_matrix(p, np.array([0, 1, 1]), ["cat", "dog"]).values.tolist()
+    [[1, 0], [1, 1]]
+    """
+    counts = confusion(probabilities.argmax(axis=1), targets, len(classes))
+    wrong = int(counts.sum() - np.trace(counts))
+    caption = f"{wrong:,} of {len(targets):,} examples wrong ({100 * wrong / max(len(targets), 1):.1f} %)."
+    off = counts - np.diag(np.diag(counts))
+    if wrong:
+        true, taken = divmod(int(off.argmax()), len(classes))
+        pair = f"“{plain(classes[true], 30)}” was taken for “{plain(classes[taken], 30)}”"
+        caption += f" Most often {pair} ({off.max():,})."
+    return Heatmap(
+        "confusion-matrix",
+        "Confusion matrix",
+        "predicted",
+        "true",
+        counts,
+        rows=list(classes),
+        columns=list(classes),
+        numbers=len(classes) <= _MOST_NUMBERS,
+        caption=caption,
+    )
+
+
+def confidently_wrong(
+    probabilities: Probabilities,
+    targets: Labels,
+    inputs: np.ndarray,
+    schema: Schema,
+    examples: Labels | None = None,
+) -> Images | Table | None:
+    """The mistakes the model was surest of, each as "true→predicted confidence"; nothing when there is no mistake.
+
+    `examples` are the numbers of the examples in their split, where they are not simply counted through.
+    """
+    predicted, confidence = probabilities.argmax(axis=1), probabilities.max(axis=1)
+    wrong = np.flatnonzero(predicted != targets)
+    if not len(wrong):
+        return None
+    order = wrong[np.argsort(-confidence[wrong], kind="stable")]
+    name, title = "confidently-wrong", "Most confidently wrong"
+    caption = "True class → predicted class and the probability the model gave it."
+    if schema.kind == "image" and schema.shape[-1] in (1, 3):
+        worst = order[:_WORST_IMAGES]
+        names = [plain(c, 18) for c in schema.classes]
+        pairs = [f"{names[targets[i]]}→{names[predicted[i]]}" for i in worst]
+        gap = " " if all(len(pair) <= _SHORT for pair in pairs) else "\n"
+        labels = [f"{pair}{gap}{confidence[i]:.2f}" for pair, i in zip(pairs, worst, strict=True)]
+        return Images(name, title, unit_images(inputs[worst], schema), labels, caption=caption)
+    worst = order[:_WORST_ROWS]
+    shown = _MOST_FEATURES if schema.kind in ("table", "points") else 0
+    features = inputs.reshape(len(inputs), -1)[:, :shown]
+    heads = [*schema.columns, *(f"x{i + 1}" for i in range(len(schema.columns), features.shape[1]))]
+    numbers = np.arange(len(targets)) if examples is None else examples
+    rows = [
+        [
+            int(numbers[i]),
+            schema.classes[targets[i]],
+            schema.classes[predicted[i]],
+            float(confidence[i]),
+            *map(float, features[i]),
+        ]
+        for i in worst
+    ]
+    columns = ["example", "true", "predicted", "confidence", *heads[: features.shape[1]]]
+    return Table(name, title, columns, rows, caption=caption)
+
+
+def reliability(probabilities: Probabilities, targets: Labels) -> Lines:
+    """Accuracy against confidence, with 95 % intervals (Wilson): on the diagonal, a confidence means what it says."""
+    error, confidence, accuracy, count = calibration(probabilities, targets)
+    some = count > 0
+    mean, share, n = confidence[some], accuracy[some], count[some]
+    low, high = wilson(share, n)
+    excess = float((n * (mean - share)).sum() / n.sum())
+    leaning = (
+        "about as sure as it should be"
+        if abs(excess) < 0.005
+        else "too sure"
+        if excess > 0
+        else "not sure enough"
+    )
+    return Lines(
+        "reliability",
+        "Reliability",
+        "confidence",
+        "share correct",
+        {"model": (mean, share, low, high)},
+        diagonal=True,
+        caption=f"Expected calibration error {number(error, 3)}; on average the model is {leaning}. "
+        "Examples are grouped by the probability of the predicted class; the band is a 95 % interval.",
+    )
+
+
+def wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The 95 % score interval of a proportion (Wilson, 1927).
+
+    >>> [round(float(end), 3) for end in wilson(np.array(0.5), np.array(10))]
+    [0.237, 0.763]
+    """
+    z = 1.959964
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return middle - half, middle + half
+
+
+def decision_surface(
+    predict: Callable[[np.ndarray], np.ndarray],
+    inputs: Float[np.ndarray, "examples 2"],
+    targets: np.ndarray,
+    schema: Schema,
+) -> Scatter:
+    """Points in the plane over what the model says everywhere around them.
+
+    `predict` maps points in original units to class probabilities or values.
+    """
+    low, high = inputs.min(axis=0), inputs.max(axis=0)
+    margin = 0.08 * np.maximum(high - low, 1e-9)
+    (left, bottom), (right, top) = low - margin, high + margin
+    grid = np.stack(np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)), axis=-1)
+    answer = np.asarray(predict(grid.reshape(-1, 2).astype(inputs.dtype)))
+    some = _some(len(inputs), _MOST_POINTS)
+    if schema.target == "class":
+        groups = {name: inputs[some][targets[some] == i] for i, name in enumerate(schema.classes)}
+        binary = len(schema.classes) == 2
+        field = answer[:, 1] if binary else answer.max(axis=1)
+        what = (
+            f"the probability of “{plain(schema.classes[1], 30)}”"
+            if binary
+            else "the probability of the likeliest class"
+        )
+        title = "Decision surface"
+    else:
+        groups, field = {"examples": inputs[some]}, answer.reshape(len(answer), -1)[:, 0]
+        title, what = "Predicted surface", "the prediction"
+    names = [*schema.columns, "x1", "x2"] if len(schema.columns) >= 2 else ["x1", "x2"]
+    line = (
+        "; the line is where it is one half" if schema.target == "class" and len(schema.classes) == 2 else ""
+    )
+    caption = f"The stronger the shade, the higher {what}{line}."
+    return Scatter(
+        "surface",
+        title,
+        names[0],
+        names[1],
+        groups,
+        field.reshape(_GRID, _GRID),
+        (left, right, bottom, top),
+        caption=caption,
+    )
+
+
+def predicted_against_true(predicted: Values, targets: Values) -> Scatter:
+    """Every prediction over its true value, by output where there are few."""
+    p, t = (np.asarray(a, dtype=float).reshape(len(targets), -1) for a in (predicted, targets))
+    squares = np.square(p - t).mean()
+    spread = np.square(t - t.mean(axis=0)).mean()
+    r2 = f"R² {number(1 - squares / spread, 3)}, " if spread > 0 else ""
+    caption = f"{r2}root mean squared error {number(math.sqrt(squares), 3)} in the units of the data."
+    if p.shape[1] > _MOST_GROUPS:
+        p, t = p.reshape(-1, 1), t.reshape(-1, 1)
+    names = ["predictions"] if p.shape[1] == 1 else [f"output {i + 1}" for i in range(p.shape[1])]
+    some = _some(len(t), _MOST_POINTS // len(names))
+    if len(some) < len(t):
+        caption += f" Every {len(t) / len(some):.0f}th point is shown."
+    groups = {name: np.stack([t[some, i], p[some, i]], axis=-1) for i, name in enumerate(names)}
+    return Scatter(
+        "predicted-true",
+        "Predicted against true",
+        "true",
+        "predicted",
+        groups,
+        diagonal=True,
+        caption=caption,
+    )
+
+
+def residuals(predicted: Values, targets: Values) -> Bars:
+    """How far predictions lie from the truth, as a histogram with round edges around zero."""
+    differences = (np.asarray(predicted, dtype=float) - targets).ravel()
+    differences = differences[np.isfinite(differences)]
+    reach = float(np.abs(differences).max(initial=0.0)) or 1.0
+    rough = 2 * reach / _BINS
+    unit = 10.0 ** math.floor(math.log10(rough))
+    width = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough)
+    place = np.rint(differences / width).astype(int)
+    span = np.arange(place.min(initial=0), place.max(initial=0) + 1)
+    counts = np.bincount(place - span[0], minlength=len(span))
+    names = ["0" if k == 0 else number(k * width, 3) for k in span]
+    mean = f"Mean {number(differences.mean(), 3)}, " if len(differences) else ""
+    caption = f"{mean}each bar is {number(width)} wide and centred on its label."
+    return Bars(
+        "residuals", "Residuals", "predicted − true", "examples", names, {"examples": counts}, caption=caption
+    )
+
+
+def unit_images(inputs: np.ndarray, schema: Schema) -> np.ndarray:
+    """Images in original units as numbers in [0, 1]: by their levels, or stretched between their extremes."""
+    images = np.asarray(inputs, dtype=float)
+    if schema.levels:
+        return np.clip(images / max(schema.levels - 1, 1), 0, 1)
+    low, high = images.min(initial=0.0), images.max(initial=1.0)
+    return (images - low) / (high - low)
+
+
+def _some(count: int, most: int) -> np.ndarray:
+    """Evenly spaced numbers below `count`, few enough to draw."""
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).astype(int))
+
+
+__all__ = [
+    "confidently_wrong",
+    "confusion_matrix",
+    "decision_surface",
+    "predicted_against_true",
+    "reliability",
+    "residuals",
+    "unit_images",
+    "wilson",
+]

@@ -1,0 +1,175 @@
+"""Sheets of small images with crisp pixels: as SVG with the labels as text, and as PNG with the labels as pixels.
+
+Both come from one layout. A pixel of the data becomes a square of whole pixels, never an interpolated blur.
+"""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Images
+from chainrule.report import svg
+from chainrule.report.style import LIGHT, SMALL_SIZE, TITLE_SIZE
+from chainrule.report.text import plain
+
+_TILE = 48
+"""Small images are enlarged to about this many CSS pixels."""
+_WIDEST = 928
+_NARROWEST = 160
+_MARGIN = 12
+_LABEL_WIDTH = 150
+_LINE = 13
+_FONT = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+
+
+@final
+@dataclass(frozen=True)
+class _Layout:
+    """Where the tiles of a sheet lie, in CSS pixels."""
+
+    scale: int
+    columns: int
+    rows: int
+    tile: tuple[int, int]
+    """Width and height of an enlarged image."""
+    cell: tuple[int, int]
+    """The same with its label and the gap to the next."""
+    labels: tuple[tuple[str, ...], ...]
+    """The lines of every label."""
+    top: int
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the sheet."""
+        width, height = self.cell
+        return max(self.columns * width + 2 * _MARGIN, _NARROWEST), self.top + self.rows * height + _MARGIN
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Left upper corner of a tile."""
+        row, column = divmod(index, self.columns)
+        left = _MARGIN + column * self.cell[0] + (self.cell[0] - self.tile[0]) // 2
+        return left, self.top + row * self.cell[1]
+
+
+def _layout(picture: Images, title: bool) -> _Layout:
+    count, height, width, _ = picture.images.shape
+    scale = max(1, round(_TILE / max(width, height, 1)))
+    tile = (width * scale, height * scale)
+    font = ImageFont.truetype(_FONT, SMALL_SIZE)
+    texts = [[plain(line) for line in label.split("\n")] for label in picture.labels[:count]]
+    widest = max((font.getlength(line) + 10 for lines in texts for line in lines), default=0)
+    cell_width = max(tile[0] + 6, min(widest, _LABEL_WIDTH))
+    labels = tuple(tuple(_cut(line, cell_width - 6, font) for line in lines) for lines in texts)
+    columns = max(1, min(picture.columns, max(count, 1), int(_WIDEST // cell_width)))
+    below = _LINE * max((len(lines) for lines in labels), default=0) + (9 if labels else 6)
+    cell = (math.ceil(cell_width), tile[1] + below)
+    return _Layout(
+        scale, columns, math.ceil(count / columns), tile, cell, labels, top=36 if title else _MARGIN
+    )
+
+
+def check(picture: Images) -> np.ndarray:
+    """The images as RGB or grey bytes, shape (count, height, width, 1 or 3)."""
+    images = np.asarray(picture.images, dtype=float)
+    if images.ndim != 4 or images.shape[-1] not in (1, 3):
+        raise ArgumentError(
+            f"Images(images=…): shape {images.shape} must be (count, height, width, 1 or 3)",
+            remedy="choose one or three channels to show",
+        )
+    return np.rint(255 * np.nan_to_num(np.clip(images, 0, 1))).astype(np.uint8)
+
+
+def sheet_svg(picture: Images, title: bool) -> svg.Element:
+    """The sheet as a drawing: embedded images, labels and title as text."""
+    pixels = check(picture)
+    layout = _layout(picture, title)
+    width, height = layout.size
+    if title:
+        width = max(width, math.ceil(len(picture.title) * TITLE_SIZE * 0.62) + 2 * _MARGIN)
+    root = svg.canvas(width, height)
+    if title:
+        svg.write_text(root, _MARGIN, 22, picture.title, size=TITLE_SIZE, bold=True)
+    # Every image is embedded with its own few pixels; the reader enlarges it without smoothing.
+    for index, image in enumerate(pixels):
+        left, top = layout.place(index)
+        place = {"x": left, "y": top, "width": layout.tile[0], "height": layout.tile[1]}
+        attributes = {name: str(value) for name, value in place.items()}
+        attributes["style"] = "image-rendering: crisp-edges; image-rendering: pixelated"
+        attributes["preserveAspectRatio"] = "none"
+        attributes["xlink:href"] = "data:image/png;base64," + base64.b64encode(_png(image)).decode()
+        ElementTree.SubElement(root, "image", attributes)
+    for index, lines in enumerate(layout.labels):
+        left, top = layout.place(index)
+        x, y = left + layout.tile[0] / 2, top + layout.tile[1]
+        for below, line in enumerate(lines, start=1):
+            svg.write_text(root, x, y + _LINE * below, line, size=SMALL_SIZE, role="soft", anchor="middle")
+    return root
+
+
+def sheet_png(picture: Images, title: bool) -> Image.Image:
+    """The sheet as pixels, at twice the size of the drawing."""
+    pixels = check(picture)
+    layout = _layout(picture, title)
+    sheet = Image.new("RGB", (2 * layout.size[0], 2 * layout.size[1]), LIGHT["paper"])
+    pen = ImageDraw.Draw(sheet)
+    if title:
+        heading = plain(picture.title)
+        pen.text(
+            (2 * _MARGIN, 18), heading, fill=LIGHT["ink"], font=ImageFont.truetype(_FONT, 2 * TITLE_SIZE)
+        )
+    font = ImageFont.truetype(_FONT, 2 * SMALL_SIZE)
+    for index, image in enumerate(pixels):
+        left, top = layout.place(index)
+        size = (2 * layout.tile[0], 2 * layout.tile[1])
+        sheet.paste(_image(image).resize(size, Image.Resampling.NEAREST), (2 * left, 2 * top))
+        for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):
+            middle = (2 * left + layout.tile[0], 2 * (top + layout.tile[1] + _LINE * below))
+            pen.text(middle, line, fill=LIGHT["soft"], font=font, anchor="ms")
+    return sheet
+
+
+def text_chunks(metadata: Mapping[str, Any]) -> PngImagePlugin.PngInfo:
+    """Named values for a PNG file: text as it is, everything else as JSON."""
+    info = PngImagePlugin.PngInfo()
+    for key, value in metadata.items():
+        if not 0 < len(key) < 80 or not key.isascii():
+            raise ArgumentError(f"metadata key {key!r}: a PNG keyword has 1 to 79 ASCII characters")
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        if text.isascii():
+            info.add_text(key, text)
+        else:
+            info.add_itxt(key, text)
+    return info
+
+
+def _image(pixels: np.ndarray) -> Image.Image:
+    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    _image(pixels).save(out, "PNG", optimize=True)
+    return out.getvalue()
+
+
+def _cut(text: str, room: float, font: ImageFont.FreeTypeFont) -> str:
+    if font.getlength(text) <= room:
+        return text
+    kept = text
+    while kept and font.getlength(kept + "…") > room:
+        kept = kept[:-1]
+    return kept + "…"
+
+
+__all__ = ["check", "sheet_png", "sheet_svg", "text_chunks"]

@@ -1,0 +1,167 @@
+"""One look for every picture: the palette, the sizes, and the settings given to Matplotlib.
+
+Each colour has a role and two values, one for white and one for dark paper. Pictures are drawn in the light values;
+when a picture is embedded in a page, every light value gives way to a CSS variable named after its role
+(`svg.finish`), so the page decides. Roles therefore never share a light value. The seven series colours stay apart
+under the three kinds of dichromacy (the tests simulate them), and further series repeat them with another dash or
+marker.
+"""
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from chainrule.report.text import plain
+
+LIGHT = {
+    "paper": "#ffffff",
+    "ink": "#1b232d",
+    "soft": "#5c6773",
+    "axis": "#a9b2bc",
+    "grid": "#e7eaee",
+    "field": "#7d8a99",
+    "1": "#1e6db9",
+    "2": "#c2540a",
+    "3": "#33a68f",
+    "4": "#5f2c7c",
+    "5": "#b5900c",
+    "6": "#a483ea",
+    "7": "#742400",
+}
+DARK = {
+    "paper": "#161b21",
+    "ink": "#e8ecf1",
+    "soft": "#a3adb9",
+    "axis": "#5a6571",
+    "grid": "#2a323b",
+    "field": "#8f9cab",
+    "1": "#59affc",
+    "2": "#e8823f",
+    "3": "#72e9c0",
+    "4": "#a379bb",
+    "5": "#f5d056",
+    "6": "#cdcbfe",
+    "7": "#b5654a",
+}
+SERIES = [LIGHT[role] for role in "1234567"]
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+WIDTH = 480.0
+"""Width of an ordinary picture in CSS pixels: two fit side by side in the report, one fills a phone."""
+HEIGHT = 290.0
+FONT_STACK = (
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
+)
+TITLE_SIZE = 14.0
+TEXT_SIZE = 12.0
+SMALL_SIZE = 11.0
+
+# Sizes and widths are in points, which in Matplotlib's SVG are the same as CSS pixels.
+_SETTINGS: Any = {  # Matplotlib spells out the type of every key; it checks them at run time too
+    "svg.fonttype": "none",
+    "svg.hashsalt": "chainrule",
+    "text.parse_math": False,  # names are shown as they are, even with dollar signs in them
+    "font.family": [
+        "DejaVu Sans"
+    ],  # for measuring only, it comes with Matplotlib; `svg.finish` names better ones
+    "font.size": TEXT_SIZE,
+    "text.color": LIGHT["ink"],
+    "figure.facecolor": LIGHT["paper"],
+    "figure.constrained_layout.h_pad": 6 / 72,
+    "figure.constrained_layout.w_pad": 8 / 72,
+    "axes.facecolor": "none",
+    "axes.edgecolor": LIGHT["axis"],
+    "axes.linewidth": 0.8,
+    "axes.labelcolor": LIGHT["soft"],
+    "axes.labelsize": TEXT_SIZE,
+    "axes.labelpad": 5.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "grid.color": LIGHT["grid"],
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.7,
+    "lines.solid_capstyle": "round",
+    "xtick.color": LIGHT["axis"],
+    "ytick.color": LIGHT["axis"],
+    "xtick.labelcolor": LIGHT["soft"],
+    "ytick.labelcolor": LIGHT["soft"],
+    "xtick.labelsize": SMALL_SIZE,
+    "ytick.labelsize": SMALL_SIZE,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 0.0,
+    "xtick.major.width": 0.8,
+    "xtick.major.pad": 4.0,
+    "ytick.major.pad": 4.0,
+}
+_ONE_AT_A_TIME = threading.RLock()
+
+
+@contextmanager
+def matplotlib_settings() -> Iterator[None]:
+    """Matplotlib in the project's style; settings of the process are put back on the way out.
+
+    Matplotlib's settings and Python's warning filters belong to the whole process, hence the lock.
+    """
+    with _ONE_AT_A_TIME, mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        # Text stays text in the file, so a script the measuring font lacks is shown by the reader's own fonts.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def figure(width: float = WIDTH, height: float = HEIGHT, *, fixed: bool = False) -> Figure:
+    """An empty figure of this size in CSS pixels; `fixed` where the drawing itself says where everything goes."""
+    return Figure(figsize=(width / 72, height / 72), dpi=72, layout=None if fixed else "constrained")
+
+
+def head(drawing: Figure, title: str) -> None:
+    """The title of a figure, in its left upper corner."""
+    left = 8 / (72 * drawing.get_figwidth())
+    drawing.suptitle(plain(title, 70), x=left, ha="left", fontsize=TITLE_SIZE, fontweight="bold")
+
+
+def color(index: int) -> str:
+    """The colour of a series by its position.
+
+    >>> color(0) == color(7)
+    True
+    """
+    return SERIES[index % len(SERIES)]
+
+
+def variables(values: dict[str, str]) -> str:
+    """CSS declarations of the roles, for a style sheet.
+
+    >>> variables({"ink": "#000001"})
+    '--cr-ink:#000001'
+    """
+    return ";".join(f"--cr-{role}:{value}" for role, value in values.items())
+
+
+__all__ = [
+    "DARK",
+    "DASHES",
+    "FONT_STACK",
+    "HEIGHT",
+    "LIGHT",
+    "MARKERS",
+    "SERIES",
+    "SMALL_SIZE",
+    "TEXT_SIZE",
+    "TITLE_SIZE",
+    "WIDTH",
+    "color",
+    "figure",
+    "head",
+    "matplotlib_settings",
+    "variables",
+]

@@ -1,0 +1,248 @@
+"""The report of a run: one self-contained page and its pictures, written from the run folder.
+
+Everything it says comes from the plain files of the run; where a part cannot be made (no checkpoint, data that have
+moved), the page says why in that place. A run that was interrupted or diverged has a report like any other.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+
+import chainrule
+from chainrule import models
+from chainrule.core import tree
+from chainrule.core.errors import ChainruleError, RunError
+from chainrule.core.pictures import Picture
+from chainrule.models.base import CanSample, Model
+from chainrule.report import page
+from chainrule.report.drawing import draw
+from chainrule.report.gallery import Group, groups, judged_split
+from chainrule.report.text import duration, measured, number
+from chainrule.train import Metric, Run
+from chainrule.train.files import make_folder, read_own, write_atomic
+from chainrule.train.folder import read_data, root
+
+_MOST_SKIPPED = 200
+_NAMES = {
+    "f1": "F1, mean over classes",
+    "nll": "negative log-likelihood",
+    "nll_bound": "negative log-likelihood, at most",
+    "bits_per_dim": "bits per dimension",
+    "bits_per_dim_bound": "bits per dimension, at most",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "r2": "R²",
+    "top_5_accuracy": "top-5 accuracy",
+}
+
+
+def write(run: Run) -> Path:
+    """Write `plots/*.svg` and `report.html` into the folder of a run; the path of the page."""
+    found = groups(run)
+    plots = run.path / "plots"
+    if plots.is_symlink():
+        raise RunError(
+            f"{plots} is a link: a run is written only where it really lies", remedy="remove the link"
+        )
+    make_folder(plots)
+    about = _about(run)
+    for name, picture in _files([picture for group in found for picture in group.pictures]).items():
+        draw(picture, plots / f"{name}.svg", metadata=about)
+    path = run.path / "report.html"
+    write_atomic(path, _page(run, found))
+    return path
+
+
+def _files(pictures: Sequence[Picture]) -> dict[str, Picture]:
+    """Pictures by a file name of their own; a model may call them what it likes."""
+    named: dict[str, Picture] = {}
+    for picture in pictures:
+        stem = re.sub(r"[^a-z0-9]+", "-", picture.name.lower()).strip("-") or "picture"
+        count = sum(other == stem or re.fullmatch(rf"{stem}-\d+", other) is not None for other in named)
+        named[f"{stem}-{count + 1}" if count else stem] = picture
+    return named
+
+
+def _about(run: Run) -> dict[str, Any]:
+    step = run.step if run.checkpoints else run.status["step"]
+    return {"run": run.id, "step": step, "seed": run.settings.seed, "settings": run.config}
+
+
+def _page(run: Run, found: Sequence[Group]) -> str:
+    record = read_data(run.path)
+    model = _model(run)
+    header = [
+        "<header>",
+        f"<h1>{page.say(run.id)}</h1>",
+        _lead(run, model, record),
+        *_state(run),
+        "</header>",
+    ]
+    pictures = [_group(group) for group in found]
+    main = [
+        "<main>",
+        _scores(run),
+        *pictures,
+        _settings(run, record),
+        _again(run, model),
+        _data(record),
+        "</main>",
+    ]
+    footer = (
+        f"<footer><p>Written by Chainrule {page.say(chainrule.__version__)} from the files beside this page: "
+        "<code>config.yaml</code>, <code>env.json</code>, <code>data.json</code>, <code>metrics.jsonl</code>, "
+        "<code>checkpoints/</code>. The pictures are in <code>plots/</code>.</p></footer>"
+    )
+    return page.document(f"{run.id} · Chainrule", [*header, *main, footer])
+
+
+def _model(run: Run) -> Model | None:
+    """The structure of the model; nothing for a class of the user's own that was not handed in."""
+    try:
+        return run.skeleton()
+    except ChainruleError:
+        return None
+
+
+# ---------------------------------------------------------------------- the top
+
+
+def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
+    status, environment = run.status, _environment(run)
+    name = run.config["model"]["name"] or (type(model).__name__ if model is not None else "A model")
+    size = "" if model is None else f" with {tree.size(eqx.filter(model, eqx.is_inexact_array)):,} parameters"
+    device = str(environment.get("device", "an unknown device"))
+    if environment.get("backend") == "cpu":
+        device += f", {environment.get('cores')} cores"
+    sentence = (
+        f"<strong>{page.say(name)}</strong>{size}, trained on <strong>{page.say(record['name'])}</strong> "
+        f"({page.say(record['summary'])}) for {status['step']:,} steps in {duration(status['seconds'])} "
+        f"on {page.say(device)}."
+    )
+    best = status["best"]
+    if best:
+        sentence += f" Best validation loss {number(best['loss'])} at step {best['step']:,}."
+    return f'<p class="lead">{sentence}</p>'
+
+
+def _state(run: Run) -> list[str]:
+    status = run.status
+    state, message = status["status"], str(status["message"])
+    if state == "done":
+        return []
+    where = f"at step {status['step']:,} of {status['total']:,}"
+    headline = {
+        "running": f"Still running, {where}.",
+        "interrupted": f"This run was interrupted {where}; it is not finished.",
+        "diverged": f"This run diverged {where}: the loss or a weight stopped being a finite number.",
+    }.get(state, f"This run failed {where}.")
+    saved = (
+        f"The page describes the checkpoint of step {run.step:,}."
+        if run.checkpoints
+        else "No checkpoint was saved."
+    )
+    return [page.notice(headline, message, saved)]
+
+
+def _scores(run: Run) -> str:
+    try:
+        split = judged_split(run)
+        scores, count = run.score(split), len(run.data.split(split))
+    except ChainruleError as error:
+        return page.section("Scores", page.notice("There are no scores.", str(error)))
+    names = {"test": "test", "val": "validation", "train": "training"}
+    return page.section(
+        f"On {count:,} {names[split]} examples",
+        page.numbers(
+            {_NAMES.get(name, name.replace("_", " ")): _score(metric) for name, metric in scores.items()}
+        ),
+    )
+
+
+def _score(metric: Metric) -> tuple[str, str]:
+    value, _, error = measured(metric.value, metric.stderr).partition(" ± ")
+    return value, " ".join(filter(None, [f"± {error}" if error else "", metric.unit]))
+
+
+def _group(group: Group) -> str:
+    body = (
+        page.notice("There are no pictures here.", group.problem)
+        if group.problem
+        else page.gallery(group.pictures)
+    )
+    return page.section(group.title, body)
+
+
+# ---------------------------------------------------------------------- the small print
+
+
+def _settings(run: Run, record: Mapping[str, Any]) -> str:
+    config = run.config
+    name = config["model"]["name"]
+    about = ""
+    if name in models.names():
+        entry = models.entry(name)
+        about = f"<p>{page.say(entry.summary)}</p>\n<p><cite>{page.say(entry.citation)}</cite></p>\n"
+    return page.section(
+        "Settings",
+        page.fold("Model", about + page.pairs({"name": name, **config["model"]["settings"]})),
+        page.fold("Training", page.pairs(config["train"]), long=True),
+        page.fold("Data", page.pairs({**config["data"], "examples": record["counts"]})),
+        page.fold("Environment", page.pairs(_environment(run)), long=True),
+    )
+
+
+def _environment(run: Run) -> dict[str, Any]:
+    try:
+        found = json.loads(read_own(run.path / "env.json"))
+    except (OSError, ValueError):
+        return {"env.json": "cannot be read"}
+    return found if isinstance(found, dict) else {"env.json": "is not a table"}
+
+
+def _again(run: Run, model: Model | None) -> str:
+    """What to type to repeat the run, go on with it and use it."""
+    name = shlex.quote(run.id if run.path.parent.resolve() == root().resolve() else str(run.path))
+    own, built = run.config["model"]["name"] is None, not run.config["data"]
+    more = [f"{what}={what}" for what, needed in (("model", own), ("data", built)) if needed]
+    opened = f"run = cr.Run.open({', '.join([repr(str(run.path)), *more])})"
+    python = {"Use it in Python": f'import chainrule as cr\n\n{opened}\nrun.score("test")'}
+    if more:
+        return page.section("Again", page.commands(python))
+    state, total = run.status["status"], run.status["total"]
+    change = {
+        "done": f" steps={2 * total}",
+        "diverged": f" optimizer.lr={run.settings.optimizer.lr / 2:g}",
+    }.get(state, "")
+    lines = {
+        "Repeat the run": f"chainrule train config={shlex.quote(str(run.path / 'config.yaml'))}",
+        "Go on with it": f"chainrule resume {name}{change}",
+        "Score it": f"chainrule score {name}",
+    }
+    if isinstance(model, CanSample):
+        lines["Draw samples"] = f"chainrule sample {name} n=64"
+    return page.section("Again", page.commands({**lines, **python}))
+
+
+def _data(record: Mapping[str, Any]) -> str:
+    skipped = [[str(part) for part in pair] for pair in record["skipped"]]
+    facts = f"<p>SHA-256 <code>{page.say(record['hash'])}</code></p>"
+    if not skipped:
+        return page.section("Data", facts, "<p>Nothing was left out.</p>")
+    some = page.grid(["left out", "why"], skipped[:_MOST_SKIPPED])
+    rest = (
+        f"<p>The first {_MOST_SKIPPED} are shown; all are in <code>data.json</code>.</p>"
+        if len(skipped) > _MOST_SKIPPED
+        else ""
+    )
+    return page.section(
+        "Data", facts, page.fold(f"{len(skipped):,} files or rows were left out", some + rest, long=True)
+    )
+
+
+__all__ = ["write"]
