@@ -97,6 +97,9 @@ class Averager(HasState):
         moved = eqx.tree_at(lambda model: model.average, self, 0.99 * self.average + 0.01 * center)
         return jnp.square(batch.x @ self.w - 1).mean(), {}, moved
 
+    def state(self) -> Sequence[Array]:
+        return (self.average,)
+
 
 @final
 class Game(HasParts):

@@ -94,6 +94,9 @@ class Spoilt(HasState):
         }[self.how]()
         return loss, {}, eqx.tree_at(lambda m: m.moves, self, self.moves + 1)
 
+    def state(self) -> Sequence[jax.Array]:
+        return (self.moves,)
+
 
 def train(path: Path, model: Model | None = None, data: Data | None = None, **settings: Any) -> Run:
     """A toy run in that folder."""

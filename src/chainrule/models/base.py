@@ -84,6 +84,14 @@ class HasState(Model):
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The loss, its metrics, and the same model with its state moved on by this batch."""
 
+    @abc.abstractmethod
+    def state(self) -> Sequence[Array]:
+        """The arrays that are moved by rule.
+
+        Training takes no gradient for them, does not decay them and keeps them in single precision. An array that is
+        not named here is a parameter.
+        """
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """The loss alone."""
         loss, metrics, _ = self.loss_and_state(batch, key)
@@ -111,6 +119,8 @@ class Part(Generic[M]):
     """Moves per step, each on a fresh batch."""
     every: int = 1
     """Moves only in steps divisible by this."""
+    state: Callable[[M], Sequence[Array]] = lambda model: ()
+    """Arrays of the model that the loss of this part moves by rule; see `HasState.state`."""
 
 
 class HasParts(Model):
@@ -127,7 +137,12 @@ def parts_of(model: Model) -> Sequence[Part[Any]]:
         return model.parts()
     if isinstance(model, HasState):
         return [
-            Part("model", lambda model: model, lambda model, batch, key: model.loss_and_state(batch, key))
+            Part(
+                "model",
+                lambda model: model,
+                lambda model, batch, key: model.loss_and_state(batch, key),
+                state=lambda model: model.state(),
+            )
         ]
     return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
 

@@ -6,6 +6,7 @@ running statistics moved on; only batch normalisation has any.
 """
 
 import abc
+from collections.abc import Sequence
 from typing import Self, final
 
 import equinox as eqx
@@ -28,6 +29,10 @@ class Norm(eqx.Module):
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         """The normalised input as in training, and the normaliser with its statistics moved on."""
 
+    @abc.abstractmethod
+    def state(self) -> Sequence[Array]:
+        """The running statistics."""
+
 
 @final
 class NoNorm(Norm):
@@ -41,6 +46,9 @@ class NoNorm(Norm):
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return x, self
+
+    def state(self) -> Sequence[Array]:
+        return ()
 
 
 @final
@@ -64,6 +72,9 @@ class LayerNorm(Norm):
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
+
+    def state(self) -> Sequence[Array]:
+        return ()
 
 
 @final
@@ -112,6 +123,9 @@ class BatchNorm(Norm):
             ),
         )
         return self._normalise(x, mean, var), jax.lax.stop_gradient(moved)
+
+    def state(self) -> Sequence[Array]:
+        return (self.mean, self.var)
 
     def _normalise(self, x: Array, mean: Array, var: Array) -> Array:
         wide = _wide(x)

@@ -47,14 +47,23 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     """The state before the first step."""
     # Copies, because the state's buffers are given away to each compiled call.
     arrays = jax.tree.map(jnp.array, eqx.filter(model, eqx.is_array))
+    model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
+    parts = parts_of(model)
+    is_parameter = parameters(model, parts)
     optimizers = {
         part.name: optimizer(for_part(config.optimizer, config.parts, part.name)).init(
-            eqx.filter(part.where(model), eqx.is_inexact_array)
+            eqx.filter(part.where(model), is_parameter)
         )
-        for part in parts_of(model)
+        for part in parts
     }
     ema = jax.tree.map(jnp.array, arrays) if config.ema else None
     return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
+
+
+def parameters(model: Model, parts: Sequence[Part]) -> Callable[[Any], bool]:
+    """Says of each array of this very model whether gradients move it: floating ones that no rule moves."""
+    state = {id(array) for part in parts for array in part.state(model)}
+    return lambda leaf: bool(eqx.is_inexact_array(leaf)) and id(leaf) not in state
 
 
 @final
@@ -208,7 +217,7 @@ class Stepper:
         """One optimiser step of one part."""
         part = self.parts[number]
         loss, metrics, moved, grads = self.gradient(model, part, batch, key)
-        owned = eqx.filter(part.where(model), eqx.is_inexact_array)
+        owned = eqx.filter(part.where(model), parameters(model, self.parts))
         updates, optimizer_state = self.optimizers[number].update(grads, optimizer_state, owned)
         rate = self.peaks[number] * factor
         updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
@@ -233,7 +242,7 @@ class Stepper:
             )
             return (eqx.filter(moved, eqx.is_array), tree.add(total, grads)), {"loss": loss, **metrics}
 
-        zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), eqx.is_inexact_array))
+        zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), parameters(model, self.parts)))
         start = (eqx.filter(model, eqx.is_array), zeros)
         (arrays, total), seen = jax.lax.scan(add, start, (jnp.arange(pieces), micro))
         means = {name: values.mean() for name, values in seen.items()}
@@ -243,30 +252,29 @@ class Stepper:
     def _gradient_once(
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
-        owned, rest = eqx.partition(part.where(model), eqx.is_inexact_array)
+        owned, rest = eqx.partition(part.where(model), parameters(model, self.parts))
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
-            loss, metrics, moved = part.loss(self._lower(whole), self._lower(batch), key)
+            lowered = self._lower(whole, parameters(whole, self.parts))
+            # Targets keep their digits: they only meet the outputs, in a loss that is computed in float32.
+            inputs = batch._replace(x=self._lower(batch.x, eqx.is_inexact_array))
+            loss, metrics, moved = part.loss(lowered, inputs, key)
             return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
 
         (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
-        # Lowered matrices come back through `moved`; training keeps its own and takes only vector state.
+        # Lowered parameters come back through `moved`; training keeps its own.
         kept = jax.tree.map(
             lambda new, old: new if new.dtype == old.dtype else old, arrays, eqx.filter(model, eqx.is_array)
         )
         return loss, metrics, eqx.combine(kept, self.static), grads
 
-    def _lower(self, values: Any) -> Any:
-        """Under bfloat16, matrices and inputs in that type; vectors (biases, statistics) stay in float32."""
+    def _lower(self, values: Any, chosen: Callable[[Any], bool]) -> Any:
+        """Under bfloat16, the chosen matrices in that type; vectors (biases, scales) stay in float32."""
         if self.config.precision == "float32":
             return values
         return jax.tree.map(
-            lambda a: (
-                a.astype(jnp.bfloat16)
-                if eqx.is_inexact_array(a) and a.ndim >= 2 and a.dtype == jnp.float32
-                else a
-            ),
+            lambda a: a.astype(jnp.bfloat16) if chosen(a) and a.ndim >= 2 and a.dtype == jnp.float32 else a,
             values,
         )
 

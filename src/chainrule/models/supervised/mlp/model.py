@@ -1,6 +1,7 @@
 """The multi-layer perceptron: affine maps with a nonlinearity between them."""
 
 import math
+from collections.abc import Sequence
 from typing import Literal, Self, final
 
 import equinox as eqx
@@ -96,6 +97,10 @@ class MLP(HasState, CanPredict):
             metrics = {"accuracy": (out.argmax(axis=-1) == batch.y).mean()}
             return losses.cross_entropy(out, batch.y).mean(), metrics, moved
         return losses.squared_error(out.reshape(batch.y.shape), batch.y).mean(), {}, moved
+
+    def state(self) -> Sequence[Array]:
+        """The running statistics of batch normalisation."""
+        return [array for block in self.blocks for array in block.norm.state()]
 
     def predict(self, x: Array) -> Array:
         """Class probabilities, or values in model units."""
