@@ -1,0 +1,105 @@
+"""A small kit for hand-written SVG: one palette for light and dark pages, text that is always escaped.
+
+Pictures carry their own background, so they stay readable wherever they are put, and no script.
+"""
+
+from html import escape
+from typing import final
+
+# Light and dark side by side; hues follow the colour-blind safe palette of Okabe and Ito.
+_INK = {
+    "page": ("#ffffff", "#14181f"),
+    "ink": ("#1b2330", "#e8ecf2"),
+    "muted": ("#66707f", "#98a2b1"),
+    "line": ("#9aa4b2", "#5d6878"),
+    "soft": ("#dfe4ea", "#333c49"),
+    "box": ("#f7f9fb", "#1d232d"),
+    "input": ("#e9f3ec", "#1d2f26"),
+    "folded": ("#efeaf7", "#2a2438"),
+    "tangent": ("#0067a5", "#6cb8ee"),
+    "adjoint": ("#c04a00", "#ff9d5c"),
+    "primal": ("#8a94a3", "#788394"),
+    "residual": ("#009e73", "#3fc79f"),
+    "mark": ("#b3261e", "#ff8a80"),
+}
+
+
+@final
+class Canvas:
+    """Shapes and text, collected in order and written out once."""
+
+    def __init__(self, width: float, height: float, label: str) -> None:
+        self.width, self.height, self.label = width, height, label
+        self._parts: list[str] = []
+
+    def rect(self, x: float, y: float, width: float, height: float, style: str, *, round: float = 0) -> None:
+        """A rectangle."""
+        self._parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round:g}" class="{style}"/>'
+        )
+
+    def path(self, data: str, style: str, *, arrow: bool = False) -> None:
+        """A path, with an arrow head at its end if wanted."""
+        head = ' marker-end="url(#head)"' if arrow else ""
+        self._parts.append(f'<path d="{data}" class="{style}"{head}/>')
+
+    def text(
+        self, x: float, y: float, words: str, style: str, *, size: float = 12, anchor: str = "start"
+    ) -> None:
+        """A line of text; the anchor is start, middle or end."""
+        self._parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" font-size="{size:g}" text-anchor="{anchor}">'
+            f"{escape(words)}</text>"
+        )
+
+    def open(self, tooltip: str) -> None:
+        """Start a group that explains itself when pointed at."""
+        self._parts.append(f"<g><title>{escape(tooltip)}</title>")
+
+    def close(self) -> None:
+        """End the group."""
+        self._parts.append("</g>")
+
+    def render(self) -> str:
+        """The whole document."""
+        width, height = f"{self.width:.0f}", f"{self.height:.0f}"
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}" role="img" aria-label="{escape(self.label)}">'
+        )
+        marker = (
+            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+            'orient="auto-start-reverse"><path d="M0,0.8 L7.5,4 L0,7.2 z" class="f-line"/></marker></defs>'
+        )
+        page = f'<rect width="{width}" height="{height}" class="f-page"/>'
+        return "\n".join([head, f"<style>{_style()}</style>", marker, page, *self._parts, "</svg>\n"])
+
+
+def shorten(words: str, width: float, size: float) -> str:
+    """Text cut to fit a width in a monospaced font of a size.
+
+    >>> shorten("a rather long formula", 60, 10)
+    'a rather…'
+    """
+    fits = max(int(width / (0.602 * size)), 1)
+    return words if len(words) <= fits else words[: fits - 1].rstrip() + "…"
+
+
+def _style() -> str:
+    def rules(which: int) -> str:
+        found = []
+        for name, colours in _INK.items():
+            found.append(f".f-{name}{{fill:{colours[which]}}}.s-{name}{{stroke:{colours[which]}}}")
+        found.append(f".halo{{stroke:{_INK['page'][which]}}}")
+        return "".join(found)
+
+    fonts = (
+        "text{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}"
+        ".mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
+        ".bold{font-weight:600}.none{fill:none}.thin{stroke-width:1}.thick{stroke-width:1.6}"
+        ".dashed{stroke-dasharray:4 3}.halo{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}"
+    )
+    return f"{fonts}{rules(0)}@media (prefers-color-scheme:dark){{{rules(1)}}}"
+
+
+__all__ = ["Canvas", "shorten"]
