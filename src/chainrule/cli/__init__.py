@@ -33,38 +33,43 @@ app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)
 
 
-@app.callback(
-    invoke_without_command=True, epilog="Every verb takes --trace: show where in the code an error arose."
-)
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
-    """Train, sample, score and take apart models on your own data."""
-    if version:
+def _version(wanted: bool) -> bool:
+    if wanted:
         from chainrule import __version__
 
         print(f"chainrule {__version__}")
-    elif context.invoked_subcommand is None:
-        print(EXAMPLES, end="")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback(epilog="Every verb takes --trace: show where in the code an error arose.")
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Train, sample, score and take apart models on your own data."""
+    del version
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 ok, 1 a bug of ours, 2 usage, 3 data, 4 diverged, 5 disk, 130 interrupted."""
-    given = list(sys.argv[1:] if words is None else words)
-    trace = "--trace" in given
-    command = typer.main.get_command(app)
+    everything = list(sys.argv[1:] if words is None else words)
+    given = [word for word in everything if word != "--trace"]
+    if not given:
+        print(EXAMPLES, end="")
+        sys.exit(0)
+    if given in [[group.name] for group in app.registered_groups]:
+        given.append("--help")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows a question mark
     quiet_environment()
     try:
-        code = command.main(
-            [w for w in given if w != "--trace"], prog_name="chainrule", standalone_mode=False
-        )
+        code = typer.main.get_command(app).main(given, prog_name="chainrule", standalone_mode=False)
         sys.stdout.flush()
     except Exception as error:
-        sys.exit(_report(error, trace=trace, machine="--json" in given))
+        sys.exit(_report(error, trace="--trace" in everything, machine="--json" in given))
     sys.exit(code)
 
 
@@ -85,6 +90,8 @@ def _report(error: Exception, *, trace: bool, machine: bool) -> int:
         # The reader left (`chainrule models ls | head -1`); Python would complain again when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    if isinstance(error, typer.Abort):  # Ctrl-C or the end of the input instead of an answer
+        return 130
     if isinstance(error, ChainruleError):
         message, code = str(error), error.exit_code
     elif isinstance(error, typer.TyperException):

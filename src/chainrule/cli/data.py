@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chainrule.cli.options import Json, Settings, group
+from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
     from chainrule.data.base import Data
 
-app = group("Data: what is there, what is in it, what is wrong with it.")
+app = typer.Typer(help="Data: what is there, what is in it, what is wrong with it.")
 
 Source = Annotated[
     str,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chainrule.cli.options import Json, group
+from chainrule.cli.options import Json
 
 if TYPE_CHECKING:
     from chainrule.cli.settings import Setting
     from chainrule.models.base import Entry, Model
 
-app = group("Models: what can be trained, and with which settings.")
+app = typer.Typer(help="Models: what can be trained, and with which settings.")
 
 
 @app.command("ls")

@@ -1,8 +1,13 @@
-"""What several verbs share: the words and flags they take, and groups of commands."""
+"""The words and flags that several verbs share."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from typer import Context
+else:
+    Context = typer.Context.__base__  # Typer hands out its base class, which has no public name
 
 Settings = Annotated[
     list[str] | None,
@@ -21,17 +26,4 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print the folder of the run at the end and nothing else.")
 ]
 
-
-def group(summary: str) -> typer.Typer:
-    """A verb with commands of its own; alone it lists them."""
-    made = typer.Typer(help=summary)
-
-    @made.callback(invoke_without_command=True)
-    def alone(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            print(context.get_help())
-
-    return made
-
-
-__all__ = ["Json", "Quiet", "RunName", "Settings", "group"]
+__all__ = ["Context", "Json", "Quiet", "RunName", "Settings"]

@@ -9,10 +9,24 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, runtime_checkable
 
 _LABEL = 9
 _ERROR_LINES = 6
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What is needed of a place to write to."""
+
+    def write(self, text: str, /) -> int:
+        """Write some text."""
+
+    def flush(self) -> None:
+        """Show what was written."""
+
+    def isatty(self) -> bool:
+        """Whether a person looks at it through a terminal."""
 
 
 def say(label: str, text: str) -> None:
@@ -53,13 +67,13 @@ def complain(message: str) -> None:
     print("\n".join(lines[:_ERROR_LINES]), file=sys.stderr, flush=True)
 
 
-def paint(text: str, style: str, stream: TextIO | None = None) -> str:
-    """Text in bold, faint or red where the stream is a terminal that wants colour (https://no-color.org)."""
-    codes = {"bold": "1", "faint": "2", "red": "1;31"}
+def paint(text: str, style: str, stream: Stream | None = None) -> str:
+    """Text in bold or red where the stream is a terminal that wants colour (https://no-color.org)."""
+    codes = {"bold": "1", "red": "1;31"}
     return f"\033[{codes[style]}m{text}\033[0m" if colourful(stream or sys.stdout) else text
 
 
-def colourful(stream: TextIO) -> bool:
+def colourful(stream: Stream) -> bool:
     """Whether colours are welcome on this stream."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -136,6 +150,7 @@ def size(count: float) -> str:
 
 
 __all__ = [
+    "Stream",
     "colourful",
     "complain",
     "duration",

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple, TextIO, final
+from typing import NamedTuple, final
 
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
-from chainrule.cli.output import duration, emit, number, say, scientific
+from chainrule.cli.output import Stream, duration, emit, number, say, scientific
 from chainrule.data.base import Schema
 from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
 
@@ -129,7 +129,7 @@ class Plain(Voice):
 class Live(Voice):
     """One line that is drawn over and over, fitted to the width of the terminal."""
 
-    def __init__(self, unit: Unit, stream: TextIO | None = None) -> None:
+    def __init__(self, unit: Unit, stream: Stream | None = None) -> None:
         self._pieces, self._stream, self._open = Pieces(unit), stream or sys.stdout, False
 
     def __call__(self, event: Event) -> None:

@@ -69,7 +69,7 @@ def request(words: Words) -> Request:
     return Request(
         entry=entry,
         model=models.configure(
-            entry.name, **merge(recipe["model"].get("settings") or {}, nest(model))
+            entry.name, **merge(recipe["model"].get("settings", {}), nest(model))
         ).model_dump(),
         data={**source, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
@@ -118,11 +118,7 @@ def _recipe(config: str) -> dict[str, Any]:
     path = Path(config).expanduser()
     if not path.exists():
         raise ArgumentError(f"config={config}: there is no such file")
-    found = read_config(path)
-    for section in ("model", "data", "train"):
-        if not isinstance(found[section], dict):
-            raise ArgumentError(f"config={config}: the section {section} does not hold settings")
-    return found
+    return read_config(path)
 
 
 def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any]) -> str:
@@ -151,7 +147,7 @@ def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any])
 
 
 def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
-    if not source:
+    if "name_or_path" not in source:
         raise ArgumentError(f"the data of {config} were built in Python", remedy="name others with data=")
     return dict(source)
 

@@ -1,17 +1,18 @@
 """`chainrule runs`: list, show, compare and remove run folders."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chainrule.cli.options import Json, RunName, Settings, group
+from chainrule.cli.options import Json, RunName, Settings
 
 if TYPE_CHECKING:
     from chainrule.train import Run
 
-app = group("Runs: list, show, compare and remove run folders.")
+app = typer.Typer(help="Runs: list, show, compare and remove run folders.")
 
 
 @app.command("ls")
@@ -45,8 +46,7 @@ def ls(settings: Settings = None, json: Json = False) -> None:
 def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Show the state, settings and last numbers of a run."""
     from chainrule.cli.output import duration, emit, number, say
-    from chainrule.cli.settings import write
-    from chainrule.cli.words import flatten
+    from chainrule.cli.words import of_data
 
     run = _open(name, _place(settings))
     status, last = run.status, last_numbers(run)
@@ -64,16 +64,10 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
         say("best", f"val loss {number(status['best']['loss'])} at step {status['best']['step']}")
     for split, values in last.items():
         say(f"{split}", "  ".join(f"{key} {number(value)}" for key, value in values.items()))
-    sections = {
-        "model": run.config["model"]["settings"],
-        "data": run.config["data"],
-        "train": run.config["train"],
-    }
-    for section, values in sections.items():
-        head = f"{run.config['model']['name'] or '(your own)'}  " if section == "model" else ""
-        say(
-            section, head + "  ".join(f"{key}={write(value)}" for key, value in flatten(values or {}).items())
-        )
+    config = run.config
+    say("model", f"{config['model']['name'] or '(your own)'}  {_as_words(config['model']['settings'])}")
+    say("data", _as_words(of_data(config["data"])))
+    say("train", _as_words(config["train"]))
     report = run.path / "report.html"
     if report.exists():
         say("report", str(report))
@@ -137,9 +131,10 @@ def rm(
         raise RunError(f"{path.name} is running", remedy="stop it with Ctrl-C first, or wait for it")
     held = sum(file.lstat().st_size for file in path.rglob("*"))
     if not yes:
-        if not sys.stdin.isatty():
+        if not _a_person_is_there():
             raise ArgumentError(f"removing {path.name} needs a yes", remedy="add --yes")
-        typer.confirm(f"Remove {path} ({size(held)})?", abort=True)
+        if not typer.confirm(f"Remove {path} ({size(held)})?"):
+            return
     with sole_writer(path), disk_errors(path):
         shutil.rmtree(path)  # removes links, never what they lead to
     if json:
@@ -159,6 +154,10 @@ def last_numbers(run: "Run") -> dict[str, dict[str, float]]:
             name: value for name, value in values.items() if value == value
         }  # NaN: not in this line
     return found
+
+
+def _a_person_is_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _place(words: list[str] | None) -> Path:
@@ -188,27 +187,31 @@ def _open(name: str, place: Path) -> "Run":
 
 
 def _row(path: Path) -> dict[str, Any]:
-    import json
+    from chainrule.train.folder import read_config, read_data, read_status
 
-    from chainrule.train.folder import read_config, read_status
-
-    config, status = read_config(path), read_status(path)
-    described = path / "data.json"
-    data = json.loads(described.read_text(encoding="utf-8"))["name"] if described.exists() else ""
+    config, data, status = read_config(path), read_data(path), read_status(path)
     return {
         "id": path.name,
         "model": config["model"]["name"],
-        "data": data,
+        "data": data["name"],
         "status": status["status"],
         "step": status["step"],
     }
 
 
-def _settings_of(run: "Run") -> dict[str, Any]:
+def _as_words(settings: Mapping[str, Any]) -> str:
+    from chainrule.cli.settings import write
     from chainrule.cli.words import flatten
 
-    model = {"model": run.config["model"]["name"], **flatten(run.config["model"]["settings"] or {})}
-    return {**model, **flatten({"data": run.config["data"] or {}}), **flatten(run.config["train"])}
+    return "  ".join(f"{name}={write(value)}" for name, value in flatten(settings).items())
+
+
+def _settings_of(run: "Run") -> dict[str, Any]:
+    from chainrule.cli.words import flatten, of_data
+
+    model = run.config["model"]
+    data, train = of_data(run.config["data"]), run.config["train"]
+    return {"model": model["name"], **flatten(model["settings"]), **data, **flatten(train)}
 
 
 def _final(run: "Run") -> dict[str, float]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chainrule.cli import defaults
-from chainrule.cli.options import Json, Quiet, Settings
+from chainrule.cli.options import Context, Json, Quiet, Settings
 
 if TYPE_CHECKING:
     from chainrule.cli.request import Request
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    context: typer.Context,
+    context: Context,
     model: Annotated[
         str | None,
         typer.Argument(
@@ -56,21 +56,23 @@ def train(
 
 
 def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet: bool) -> None:
-    import contextlib
+    import shutil
 
     from chainrule.cli.progress import Unit, voice
     from chainrule.train import fit
     from chainrule.train.folder import new_folder
 
     stem = f"{data.name}-{asked.entry.name}"
-    path = asked.place / asked.run if asked.run else new_folder(asked.place, stem)
+    path = asked.place / asked.run if asked.run else None
+    new = path is None or not path.exists()
+    path = path or new_folder(asked.place, stem)
     tell = voice(Unit.of(data.schema), machine=json, quiet=quiet)
     try:
         run = fit(model, data, run=path, listener=tell, **asked.train)
     finally:
         tell.close()
-        with contextlib.suppress(OSError):  # a folder that stayed empty would only be in the way
-            path.rmdir()
+        if new and not (path / "config.yaml").exists():  # it never became a run and would only be in the way
+            shutil.rmtree(path, ignore_errors=True)
     conclude(run, model, json=json, quiet=quiet)
 
 
@@ -100,7 +102,7 @@ def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
 
 
 def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
-    from chainrule.cli.output import emit, say
+    from chainrule.cli.output import emit, say, scientific
     from chainrule.cli.pictures import save
     from chainrule.train import find_lr
 
@@ -111,8 +113,8 @@ def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> N
     if json:
         emit({"steepest": found.steepest, "safe": found.safe, "picture": picture})
         return
-    say("steepest", f"optimizer.lr={found.steepest:.1e}   the loss falls fastest here")
-    say("safe", f"optimizer.lr={found.safe:.1e}   a tenth of the rate of the lowest loss")
+    say("steepest", f"optimizer.lr={scientific(found.steepest)}   the loss falls fastest here")
+    say("safe", f"optimizer.lr={scientific(found.safe)}   a tenth of the rate of the lowest loss")
     say("picture", str(picture))
 
 
@@ -122,7 +124,7 @@ def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None
 
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
-    from chainrule.cli.words import flatten
+    from chainrule.cli.words import flatten, of_data
     from chainrule.core import tree
     from chainrule.train.loop import count
 
@@ -136,14 +138,13 @@ def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None
     say("data", f"{data.name}   {data.describe()}")
     say("model", f"{asked.entry.name}   {count(parameters)} parameters")
     say("train", f"{steps} steps of {train.batch} examples")
-    source = {"data" if k == "name_or_path" else f"data.{k}": v for k, v in data.source.items()}
-    for values in (asked.model, source, train.model_dump()):
+    for values in (asked.model, of_data(data.source), train.model_dump()):
         print()
         for name, value in flatten(values).items():
             print(f"{name}={write(value)}")
 
 
-def _help(context: typer.Context, name: str | None) -> None:
+def _help(context: Context, name: str | None) -> None:
     """Help with every setting of training and, when a model is named, of that model."""
     from chainrule import models
     from chainrule.cli import settings

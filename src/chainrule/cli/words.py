@@ -98,4 +98,13 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-__all__ = ["Words", "flatten", "nest", "parse", "take"]
+def of_data(source: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `data.load` as the words of `chainrule train`.
+
+    >>> of_data({"name_or_path": "moons", "n": 100})
+    {'data': 'moons', 'data.n': 100}
+    """
+    return {"data" if name == "name_or_path" else f"data.{name}": value for name, value in source.items()}
+
+
+__all__ = ["Words", "flatten", "nest", "of_data", "parse", "take"]

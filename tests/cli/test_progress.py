@@ -1,0 +1,136 @@
+import io
+import json
+
+import pytest
+
+from chainrule.cli import progress
+from chainrule.cli.progress import Live, Machine, Plain, Silent, Unit
+from chainrule.data.base import Schema
+from chainrule.train import events
+
+STARTED = events.Started("toy", "runs/toy", "moons   200 points", "mlp   1 k", "cpu, 2 cores", 7, 0, 100)
+FINISHED = events.Finished("toy", "runs/toy", "done", 100, {"loss": 0.25, "step": 90}, 61.0, "all steps done")
+STOPPED = events.Finished("toy", "runs/toy", "interrupted", 40, {}, 3.0, "interrupted by SIGINT")
+UNIT = Unit("ex/s", 1)
+
+
+def at(step: int) -> events.Progress:
+    metrics = {"loss": 2.113, "lr": 3e-4, "grad_norm": 0.8, "accuracy": 0.5}
+    return events.Progress(step, 100, metrics, 41_000.0, 72.0, 80 if step > 80 else None)
+
+
+def test_a_log_gets_a_line_every_few_seconds_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    voice = Plain(UNIT, clock=lambda: now)
+    for step in range(1, 101):
+        voice(at(step))
+        now += 0.125  # exact in binary, so that five seconds are forty steps
+    voice.close()
+    out = capsys.readouterr().out
+    assert "\r" not in out
+    assert "\033" not in out
+    assert [line.split()[1] for line in out.splitlines()] == ["1/100", "41/100", "81/100", "100/100"]
+
+
+def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    voice = Plain(UNIT)
+    voice(events.Logged(80, "val", {"loss": 2.19}))
+    voice(at(90))
+    assert capsys.readouterr().out.split("step ")[1].split("  ") == [
+        " 90/100",
+        "loss 2.11",
+        "val 2.19",
+        "accuracy 0.5",
+        "lr 3.0e-4",
+        "|g| 0.8",
+        "41k ex/s",
+        "eta 1m12s",
+        "saved @80\n",
+    ]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
+def test_the_live_line_never_exceeds_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = io.StringIO()
+    voice = Live(UNIT, stream)
+    voice(at(90))
+    voice.close()
+    line = stream.getvalue()
+    assert line.startswith("\r step ")
+    assert line.endswith("\033[K\n")
+    assert "90/100" in line
+    assert len(line.strip("\r\n").removesuffix("\033[K")) < columns
+
+
+def test_the_live_line_is_ended_once() -> None:
+    stream = io.StringIO()
+    voice = Live(UNIT, stream)
+    voice(at(1))
+    voice(at(2))
+    voice.close()
+    voice.close()
+    assert stream.getvalue().count("\r") == 2
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_the_words_about_compilation_make_room_for_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    voice = Live(UNIT)
+    voice(STARTED)
+    voice(events.Compiled(6.23))
+    out = capsys.readouterr().out
+    assert "\rcompile  ...\033[K\r\033[Kcompile  6.2 s\n" in out
+
+
+def test_the_beginning_says_what_where_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    Plain(UNIT)(STARTED)
+    assert capsys.readouterr().out.splitlines() == [
+        "data     moons   200 points",
+        "model    mlp   1 k",
+        "device   cpu, 2 cores (no GPU found: `chainrule doctor` explains)",
+        "run      runs/toy   seed 7   continue with: chainrule resume runs/toy",
+    ]
+
+
+def test_a_run_in_the_usual_place_is_continued_by_its_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CHAINRULE_RUNS", raising=False)
+    progress.announce(STARTED)
+    assert "chainrule resume toy\n" in capsys.readouterr().out
+
+
+def test_the_end_says_how_good_it_got_and_an_interruption_how_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress.announce(FINISHED)
+    progress.announce(STOPPED)
+    assert capsys.readouterr().out.splitlines() == [
+        "done     best val 0.25 at step 90   1m01s   all steps done",
+        "stopped  saved at step 40 (interrupted by SIGINT)",
+        "next     chainrule resume runs/toy",
+    ]
+
+
+def test_machines_get_every_event_but_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    voice = Machine()
+    for event in (STARTED, events.Compiled(1.0), at(5), events.Saved(5), FINISHED):
+        voice(event)
+    voice.close()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines] == ["started", "compiled", "progress", "saved"]
+    assert lines[2]["metrics"]["loss"] == 2.113
+
+
+def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    voice = Silent()
+    voice(STARTED)
+    voice.close()
+    assert capsys.readouterr().out == ""
+
+
+def test_text_is_counted_in_symbols() -> None:
+    assert Unit.of(Schema("text", (128,))) == Unit("tok/s", 128)
+    assert Unit.of(Schema("image", (8, 8, 1))) == Unit("ex/s", 1)

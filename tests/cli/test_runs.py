@@ -1,0 +1,116 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from chainrule.train import Run
+
+from .conftest import TOY, Command
+
+
+def test_runs_are_listed_by_contract(cli: Command, trained: Path) -> None:
+    assert cli("runs", "ls", "--json").last == [
+        {"id": "toy", "model": "mlp", "data": "moons", "status": "done", "step": 20}
+    ]
+    assert cli("runs", "ls").out.splitlines()[1].split() == ["toy", "mlp", "moons", "done", "20"]
+
+
+def test_without_runs_the_way_to_begin_is_told(cli: Command) -> None:
+    assert cli("runs", "ls").out == "no runs in runs   begin with: chainrule train\n"
+    assert cli("runs", "ls", "--json").last == []
+
+
+def test_the_folder_of_the_runs_can_be_named_by_word_or_environment(
+    cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.move("runs", "other")
+    assert cli("runs", "ls", "--json").last == []
+    assert [row["id"] for row in cli("runs", "ls", "runs=other", "--json").last] == ["toy"]
+    monkeypatch.setenv("CHAINRULE_RUNS", "other")
+    assert [row["id"] for row in cli("runs", "ls", "--json").last] == ["toy"]
+
+
+def test_a_damaged_run_does_not_hide_the_others(cli: Command, trained: Path) -> None:
+    broken = Path("runs/broken")
+    broken.mkdir()
+    (broken / "config.yaml").write_text("model: [")
+    result = cli("runs", "ls", "--json")
+    assert result.code == 0
+    assert [row["id"] for row in result.last] == ["toy"]
+    assert "broken" in result.err
+
+
+def test_a_run_is_shown_with_state_numbers_and_settings(cli: Command, trained: Path) -> None:
+    text = cli("runs", "show", "toy").out
+    assert "status   done at step 20 of 20" in text
+    assert "best     val loss" in text
+    assert "model    mlp  depth=3  width=8" in text
+    assert "optimizer.lr=0.001" in text
+    assert "report   runs/toy/report.html" in text
+    shown = cli("runs", "show", "toy", "--json").last
+    assert shown["config"] == Run.open(trained).config
+    assert shown["last"]["train"]["step"] == 20
+    assert shown["last"]["val"]["loss"] > 0
+
+
+@pytest.mark.usefixtures("unreported")
+def test_two_runs_differ_in_what_was_changed(cli: Command, trained: Path) -> None:
+    words = ["optimizer.lr=0.1", "width=9", "run=other", "--quiet"]
+    assert cli("train", *TOY, *words).code == 0
+    found = cli("runs", "diff", "toy", "other", "--json").last
+    assert found["runs"] == ["toy", "other"]
+    assert found["settings"] == {"width": [8, 9], "optimizer.lr": [0.001, 0.1]}
+    assert {"best.loss", "train.loss"} <= set(found["numbers"])
+    text = cli("runs", "diff", "toy", "other").out
+    assert ["optimizer.lr", "0.001", "0.1"] in [line.split() for line in text.splitlines()]
+    assert "same settings and the same numbers" in cli("runs", "diff", "toy", "toy").out
+
+
+def test_a_run_is_removed_after_a_yes(cli: Command, trained: Path) -> None:
+    refused = cli("runs", "rm", "toy")
+    assert refused.code == 2
+    assert refused.err == "error: removing toy needs a yes\n       add --yes\n"
+    assert trained.exists()
+    removed = cli("runs", "rm", "toy", "--yes")
+    assert removed.code == 0
+    assert removed.out.startswith("removed  runs/toy")
+    assert not trained.exists()
+    assert cli("runs", "rm", "toy", "--yes").code == 2
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 0), ("", 130)])
+def test_on_a_terminal_the_question_is_asked(
+    cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int
+) -> None:
+    (tmp_path / "answer").write_text(answer)
+    with (tmp_path / "answer").open() as keyboard:
+        monkeypatch.setattr("sys.stdin", keyboard)
+        monkeypatch.setattr("chainrule.cli.runs._a_person_is_there", lambda: True)
+        result = cli("runs", "rm", "toy")
+    assert "Remove runs/toy" in result.out
+    assert result.code == code
+    assert trained.exists() is not answer.startswith("y")
+
+
+def test_only_a_real_run_folder_is_removed(cli: Command, trained: Path, tmp_path: Path) -> None:
+    keep = tmp_path / "keep"
+    keep.mkdir()
+    (keep / "config.yaml").write_text("model: {}\ndata: {}\ntrain: {}\n")
+    assert "it has no status.json" in cli("runs", "rm", str(keep), "--yes").err
+    (tmp_path / "plain").mkdir()
+    assert "there is no run" in cli("runs", "rm", str(tmp_path / "plain"), "--yes").err
+    Path("runs/link").symlink_to(trained.resolve())
+    assert "is a link" in cli("runs", "rm", "link", "--yes").err
+    assert keep.exists()
+    assert (trained / "config.yaml").exists()
+
+
+def test_removal_never_follows_a_link_out_of_the_folder(cli: Command, trained: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "precious"
+    outside.mkdir()
+    (outside / "file").write_text("keep me")
+    (trained / "samples").symlink_to(outside)
+    (trained / "note").symlink_to(outside / "file")
+    assert cli("runs", "rm", "toy", "--yes").code == 0
+    assert not trained.exists()
+    assert (outside / "file").read_text() == "keep me"

@@ -1,0 +1,204 @@
+import json
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from chainrule.core.types import Array, Key, Scalar
+from chainrule.data import Batch, Data, load
+from chainrule.models.base import CanSample, Metrics
+from chainrule.train import Run, fit
+
+from .conftest import Command
+
+
+@final
+class Blob(CanSample):
+    """Noise around one trained example per class; options of several types."""
+
+    centre: Array
+    classes: int = eqx.field(static=True)
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        del key
+        return jnp.square(batch.x - self.centre[0]).mean(), {}
+
+    def sample(
+        self,
+        key: Key,
+        n: int,
+        *,
+        condition: Any = None,
+        spread: float = 0.1,
+        mode: str = "round",
+        **options: Any,
+    ) -> Array:
+        if options:
+            raise TypeError(f"unexpected {options}")
+        assert mode in ("round", "1")
+        chosen = jnp.zeros(n, int) if condition is None else jnp.asarray(condition)
+        shape = (n, *self.centre.shape[1:])
+        return self.centre[chosen] + spread * jax.random.normal(key, shape)
+
+
+@final
+class Plain(CanSample):
+    """Takes no options at all."""
+
+    centre: Array
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        del key
+        return jnp.square(batch.x - self.centre).mean(), {}
+
+    def sample(self, key: Key, n: int, *, spread: float = 0.0) -> Array:  # type: ignore[override]
+        del key
+        return jnp.broadcast_to(self.centre + spread, (n, *self.centre.shape))
+
+
+@final
+class Letters(CanSample):
+    """Symbols in their order, after the prompt."""
+
+    weight: Array
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        del batch, key
+        return jnp.square(self.weight).sum(), {}
+
+    def sample(self, key: Key, n: int, *, prompt: str = "", **options: Any) -> Array:
+        del key, options
+        row = jnp.arange(len(prompt), len(prompt) + 5)
+        return jnp.broadcast_to(row, (n, 5)) + jnp.zeros_like(self.weight).astype(int)
+
+
+def keep(model: CanSample, data: Data, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of a model class of the tests, which the command line can open."""
+    run = fit(model, data, run=Path("runs/toy"), steps=2, batch=8)
+    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    return run
+
+
+@pytest.fixture
+def digits(cli: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
+    data = load("digits")
+    centres = np.stack([data.train.x[data.train.y == i][0] for i in range(10)])
+    return keep(Blob(jnp.asarray(centres), 10), data, monkeypatch)
+
+
+def test_samples_are_written_as_numbers_and_as_a_picture(cli: Command, digits: Run) -> None:
+    result = cli("sample", "toy", "n=6", "out=drawn", "--json")
+    assert result.code == 0, result.err
+    assert result.last["samples"] == "drawn/samples.npz"
+    assert result.last["picture"] == "drawn/samples.png"
+    stored = np.load("drawn/samples.npz", allow_pickle=False)
+    assert stored.files == ["samples"]
+    assert stored["samples"].shape == (6, 8, 8, 1)
+    assert stored["samples"].max() > 2  # in the levels of the data, not in [0, 1]
+    assert set(np.unique(stored["samples"])) <= set(range(17))
+
+
+def test_the_picture_says_where_it_came_from(cli: Command, digits: Run) -> None:
+    assert cli("sample", "toy", "n=2", "seed=5", "spread=0.2").code == 0
+    text = Image.open("runs/toy/samples/samples.png").text  # type: ignore[attr-defined]
+    assert text["run"] == "toy"
+    assert text["step"] == "2"
+    assert text["seed"] == "5"
+    assert json.loads(text["settings"])["spread"] == "0.2"
+
+
+def test_the_seed_decides_the_samples(cli: Command, digits: Run) -> None:
+    drawn = []
+    for seed in ("1", "1", "2"):
+        assert cli("sample", "toy", "n=2", f"seed={seed}", "out=o").code == 0
+        drawn.append(np.load("o/samples.npz")["samples"])
+    assert (drawn[0] == drawn[1]).all()
+    assert (drawn[0] != drawn[2]).any()
+
+
+@pytest.mark.parametrize(("word", "labels"), [("class=3", [3, 3, 3, 3]), ("class=1,7,2", [1, 7, 2, 1])])
+def test_classes_can_be_asked_for_and_are_written_down(
+    cli: Command, digits: Run, word: str, labels: list[int]
+) -> None:
+    result = cli("sample", "toy", "n=4", word, "spread=0", "out=o")
+    assert result.code == 0, result.err
+    stored = np.load("o/samples.npz")
+    assert stored["labels"].tolist() == labels
+    centres = np.rint(np.asarray(digits.model.centre)[labels] * 16)  # type: ignore[attr-defined]
+    assert (stored["samples"] == centres).all()
+
+
+def test_people_are_told_where_the_files_are(cli: Command, digits: Run) -> None:
+    lines = cli("sample", "toy", "n=2").out.splitlines()
+    assert lines == ["samples  runs/toy/samples/samples.npz", "picture  runs/toy/samples/samples.png"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["n=0"], "error: n=0: n must be a whole number of at least 1"),
+        (["n=many"], "error: n=many: n must be a whole number of at least 1"),
+        (["seed=-1"], "error: seed=-1: seed must be a whole number of at least 0"),
+        (["class=11"], "error: class=11: unknown class '11'"),
+        (["class=1,x"], "error: class=1,x: unknown class 'x'"),
+    ],
+)
+def test_a_mistake_in_the_words_is_told(cli: Command, digits: Run, words: list[str], message: str) -> None:
+    result = cli("sample", "toy", *words)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_options_are_read_by_their_type(cli: Command, digits: Run) -> None:
+    assert cli("sample", "toy", "n=2", "mode=1", "spread=0.5").code == 0
+
+
+def test_a_model_without_free_options_names_those_it_has(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(Plain(jnp.zeros(2)), load("moons", n=100), monkeypatch)
+    result = cli("sample", "toy", "spraed=1")
+    assert result.code == 2
+    assert result.err.startswith("error: unknown setting 'spraed' (did you mean 'spread'?)")
+    refused = cli("sample", "toy", "class=0")
+    assert refused.code == 2
+    assert refused.err.startswith("error: toy draws from all classes together")
+    drawn = cli("sample", "toy", "n=3", "spread=1", "--json")
+    assert drawn.code == 0, drawn.err
+    assert Path(drawn.last["picture"]).suffix == ".svg"
+
+
+def test_text_is_written_as_text(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = load("shakespeare", window=8)
+    keep(Letters(jnp.zeros(())), data, monkeypatch)
+    result = cli("sample", "toy", "n=2", "prompt=12", "out=o")
+    assert result.code == 0, result.err
+    line = "".join(data.schema.symbols[2:7])
+    assert Path("o/samples.txt").read_text() == f"{line}\n{'-' * 20}\n{line}\n"
+    assert line in result.out
+    assert cli("sample", "toy", "n=1", "out=o", "--json").last["samples"] == "o/samples.txt"
+
+
+def test_a_model_that_cannot_sample_says_what_it_can(cli: Command, trained: Path) -> None:
+    result = cli("sample", "toy", "n=4")
+    assert result.code == 2
+    assert result.err == (
+        "error: mlp does not generate examples\n       it can be scored: chainrule score toy\n"
+    )
+
+
+def test_a_place_that_cannot_be_written_ends_with_exit_code_5(
+    cli: Command, digits: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    result = cli("sample", "toy", "out=o")
+    assert result.code == 5
+    assert "the disk is full" in result.err

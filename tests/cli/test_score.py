@@ -1,0 +1,43 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from chainrule.train import Run
+
+from .conftest import Command
+
+
+def test_scores_are_given_by_contract(cli: Command, trained: Path) -> None:
+    metrics = cli("score", "toy", "--json").last["metrics"]
+    expected = Run.open(trained).score()
+    assert set(metrics) == set(expected)
+    for name, metric in metrics.items():
+        assert set(metric) == {"value", "unit", "stderr"}
+        assert math.isclose(metric["value"], expected[name].value)
+    assert metrics["accuracy"]["stderr"] > 0
+
+
+def test_another_split_can_be_scored(cli: Command, trained: Path) -> None:
+    test, train = (cli("score", "toy", *words, "--json").last["metrics"] for words in ([], ["split=train"]))
+    assert test["loss"] != train["loss"]
+
+
+def test_people_get_a_table(cli: Command, trained: Path) -> None:
+    lines = cli("score", "toy").out.splitlines()
+    assert lines[0].split() == ["metric", "value", "error", "unit"]
+    assert {"loss", "accuracy"} <= {line.split()[0] for line in lines[1:]}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["split=tset"], 'split must be "train", "val" or "test"'),
+        (["spilt=test"], "error: unknown setting 'spilt' (did you mean 'split'?)"),
+        (["more"], "error: unexpected word 'more'"),
+    ],
+)
+def test_a_mistake_in_the_words_is_told(cli: Command, trained: Path, words: list[str], message: str) -> None:
+    result = cli("score", "toy", *words)
+    assert result.code == 2
+    assert message in result.err

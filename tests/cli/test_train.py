@@ -1,0 +1,239 @@
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from chainrule.train import Run, stretch
+
+from .conftest import TOY, Command
+
+
+def test_the_last_json_line_is_the_contract(cli: Command, tmp_path: Path) -> None:
+    result = cli("train", *TOY, "seed=3", f"runs={tmp_path / 'elsewhere'}", "--json")
+    assert result.code == 0, result.err
+    path = tmp_path / "elsewhere" / "moons-mlp-001"
+    last = result.last
+    assert last == {
+        "run": "moons-mlp-001",
+        "path": str(path),
+        "status": "done",
+        "step": 20,
+        "best": {"loss": last["best"]["loss"], "step": last["best"]["step"]},
+    }
+    events = [line.get("event") for line in result.lines[:-1]]
+    assert events[:2] == ["started", "compiled"]
+    assert "progress" in events
+    assert "saved" in events
+    assert events[-1] == "report"
+    assert (path / "report.html").is_file()
+    assert Run.open(path).settings.seed == 3
+
+
+def test_people_get_the_story_in_order_and_no_carriage_return(cli: Command) -> None:
+    result = cli("train", *TOY)
+    assert result.code == 0, result.err
+    assert "\r" not in result.out
+    labels = [line.split()[0] for line in result.out.splitlines()]
+    assert labels[:5] == ["data", "model", "device", "run", "compile"]
+    assert set(labels[5:-3]) == {"step"}
+    assert labels[-3:] == ["done", "report", "next"]
+    assert "continue with: chainrule resume moons-mlp-001" in result.out
+    assert "report   runs/moons-mlp-001/report.html" in result.out
+    assert result.out.splitlines()[-1] == "next     chainrule score moons-mlp-001"
+    assert Path("runs/moons-mlp-001/report.html").is_file()
+
+
+@pytest.mark.usefixtures("unreported")
+def test_settings_reach_model_data_and_training(cli: Command) -> None:
+    words = [
+        "data.n=300",
+        "data.split=0.6,0.2,0.2",
+        "depth=2",
+        "optimizer.betas=0.8,0.9",
+        "optimizer.clip=none",
+    ]
+    result = cli("train", *TOY, *words, "shuffle=false", "schedule.name=constant", "run=named", "--quiet")
+    assert result.code == 0, result.err
+    assert result.out == "runs/named\n"
+    config = Run.open("runs/named").config
+    assert config["model"]["settings"]["depth"] == 2
+    assert config["data"]["n"] == 300
+    assert config["data"]["split"] == [0.6, 0.2, 0.2]
+    assert list(config["train"]["optimizer"]["betas"]) == [0.8, 0.9]
+    assert config["train"]["optimizer"]["clip"] is None
+    assert config["train"]["shuffle"] is False
+    assert config["train"]["schedule"]["name"] == "constant"
+
+
+def test_the_model_brings_its_training_settings_and_words_override_them(cli: Command) -> None:
+    shown = cli("train", "mlp", "data=moons", "epochs=2", "--dry-run", "--json").last
+    assert shown["settings"]["train"]["optimizer"]["decay"] == 0.01
+    assert shown["settings"]["train"]["steps"] is None
+    assert shown["steps"] == 100
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_shows_every_setting_in_words_that_can_be_used_again(cli: Command) -> None:
+    first = cli("train", *TOY, "--dry-run")
+    assert first.code == 0, first.err
+    words = [line for line in first.out.splitlines() if "=" in line]
+    assert "data=moons" in words
+    again = cli("train", "mlp", *(word for word in words if word != "epochs=none"), "--dry-run")
+    assert again.out == first.out
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("unreported")
+def test_a_recipe_repeats_a_run_and_later_words_override_it(cli: Command, trained: Path) -> None:
+    recipe = trained / "config.yaml"
+    assert cli("train", f"config={recipe}", "run=same", "--quiet").code == 0
+    same = Run.open("runs/same")
+    assert same.config == Run.open(trained).config
+    assert same.curve("loss")[1].tolist() == Run.open(trained).curve("loss")[1].tolist()
+    shown = cli(
+        "train", f"config={recipe}", "width=9", "epochs=1", "data.noise=0.2", "--dry-run", "--json"
+    ).last
+    assert shown["settings"]["model"]["width"] == 9
+    assert shown["settings"]["train"]["epochs"] == 1
+    assert shown["settings"]["train"]["steps"] is None
+    assert shown["settings"]["data"]["noise"] == 0.2
+    assert shown["settings"]["data"]["n"] == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "message"),
+    [
+        ({"model": {"name": None, "settings": {}}}, [], "holds a model class of your own"),
+        ({"data": {}}, [], "were built in Python"),
+        ({"model": 3}, [], "config.yaml"),
+        ({"train": {"epoch": 3}}, [], "unknown setting 'epoch'"),
+        ({}, ["gpt"], "is a recipe for mlp, not for gpt"),
+    ],
+)
+def test_a_recipe_that_cannot_be_followed_is_refused(
+    cli: Command, tmp_path: Path, change: dict[str, Any], words: list[str], message: str
+) -> None:
+    recipe = {
+        "model": {"name": "mlp", "settings": {}},
+        "data": {"name_or_path": "moons"},
+        "train": {},
+        **change,
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(recipe))
+    result = cli("train", *words, "config=config.yaml")
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_settings_that_fit_no_data_leave_no_folder_behind(cli: Command) -> None:
+    result = cli("train", *TOY, "batch=4000")
+    assert result.code == 2
+    assert "batch=4000: a batch must hold between 1 and 160 examples" in result.err
+    assert list(Path("runs").iterdir()) == []
+
+
+def test_divergence_ends_with_exit_code_4_and_the_way_on(cli: Command) -> None:
+    result = cli("train", *TOY, "optimizer.name=sgd", "optimizer.lr=1e30", "activation=identity", "--json")
+    assert result.code == 4
+    assert "at step" in result.err
+    assert "chainrule resume moons-mlp-001 optimizer.lr=" in result.err
+    assert len(result.err.splitlines()) <= 6
+    assert result.last["exit_code"] == 4
+    assert cli("runs", "ls", "--json").last[0]["status"] == "diverged"
+
+
+def test_a_full_disk_ends_with_exit_code_5(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stretch, "free_bytes", lambda path: 1000)
+    result = cli("train", *TOY)
+    assert result.code == 5
+    assert "free" in result.err
+
+
+def test_help_lists_every_training_setting_and_those_of_the_model(cli: Command) -> None:
+    text = cli("train", "--help").out
+    assert text.startswith("Usage: chainrule train")
+    for name in ("steps", "optimizer.lr", "schedule.warmup", "stopping.patience", "data=", "config="):
+        assert f"\n{name} " in text
+    assert "\ndropout " not in text
+    assert "\ndropout " in cli("train", "mlp", "--help").out
+
+
+def test_the_rate_finder_suggests_rates_and_draws_them(cli: Command) -> None:
+    result = cli("train", *TOY, "--find-lr")
+    assert result.code == 0, result.err
+    assert [line.split()[0] for line in result.out.splitlines()] == ["steepest", "safe", "picture"]
+    found = cli("train", *TOY, "steps=30", "--find-lr", "--json").last
+    assert 0 < found["safe"] < 10
+    assert Path(found["picture"]).read_text().startswith("<svg")
+    assert cli("runs", "ls", "--json").last == []
+
+
+@pytest.mark.usefixtures("unreported")
+def test_a_run_can_be_continued_by_a_prefix_or_a_path_and_made_longer(cli: Command, trained: Path) -> None:
+    longer = cli("resume", "to", "steps=30", "--json")
+    assert longer.code == 0, longer.err
+    assert longer.last["step"] == 30
+    assert longer.lines[0]["step"] == 20
+    again = cli("resume", str(trained), "steps=40", "optimizer.lr=1e-4")
+    assert again.code == 0, again.err
+    assert "from step 30" in again.out
+    assert Run.open(trained).settings.optimizer.lr == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tyo"], "error: there is no run 'tyo' in runs (did you mean 'toy'?)"),
+        (["toy", "step=3"], "error: unknown setting 'step' (did you mean 'steps'?)"),
+        (["toy", "width=3"], "a resumed run keeps its model and data"),
+        (["toy", "steps=x"], "error: steps='x'"),
+        (["toy", "runs=nowhere"], "error: there is no run 'toy' in nowhere, which holds no runs"),
+    ],
+)
+def test_a_mistake_in_resume_is_told(cli: Command, trained: Path, words: list[str], message: str) -> None:
+    result = cli("resume", *words)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_the_beginning_of_two_names_is_not_enough(cli: Command, trained: Path) -> None:
+    shutil.copytree(trained, "runs/toy-two")
+    result = cli("resume", "to")
+    assert result.code == 2
+    assert result.err.startswith("error: 'to' is the beginning of 2 runs: toy, toy-two")
+    assert cli("runs", "show", "toy").code == 0
+
+
+@pytest.mark.usefixtures("unreported")
+def test_ctrl_c_saves_and_the_run_can_be_continued(cli: Command, tmp_path: Path) -> None:
+    words = [*TOY, "steps=1000000", "run=long", f"runs={tmp_path}", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "chainrule", "train", *words], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    lines: list[Any] = []
+    for line in process.stdout:
+        lines.append(json.loads(line))
+        if lines[-1].get("event") == "progress":
+            break
+    assert cli("runs", "rm", "long", f"runs={tmp_path}", "--yes").err.startswith("error: long is running")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    last = json.loads(out.splitlines()[-1])
+    assert process.returncode == 130
+    assert last["status"] == "interrupted"
+    assert last["step"] >= 1
+    listed = cli("runs", "ls", f"runs={tmp_path}", "--json").last
+    assert [(row["id"], row["status"], row["step"]) for row in listed] == [
+        ("long", "interrupted", last["step"])
+    ]
+    longer = cli("resume", "long", f"runs={tmp_path}", f"steps={last['step'] + 5}", "--json")
+    assert longer.code == 0, longer.err
+    assert longer.last["status"] == "done"
+    assert longer.last["step"] == last["step"] + 5
