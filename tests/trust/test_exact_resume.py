@@ -1,6 +1,5 @@
 """A run that was killed and gone on with ends as if nothing had happened, bit for bit, and repeats no work."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 from chainrule.data.batches import Batches
 from chainrule.train import events, stretch
 from tests.trust.resuming import CASES, Case, start
-from tests.trust.toys import go_on, train
+from tests.trust.toys import fingerprint, go_on, train
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -26,12 +25,6 @@ def killed(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, str]) -
     )
     assert done.returncode == 0, done.stderr
     return place
-
-
-def fingerprint(run: Path) -> dict[str, str]:
-    """SHA-256 of everything a run has computed."""
-    files = [run / "metrics.jsonl", *sorted(run.glob("checkpoints/*/*"))]
-    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 @pytest.mark.parametrize("name", CASES)

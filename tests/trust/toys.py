@@ -1,5 +1,6 @@
 """Data and models small enough that a test can train them many times, each with one thing that can go wrong."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, final
@@ -112,3 +113,9 @@ def newest(path: Path) -> Path:
     """The newest checkpoint of a run folder."""
     store = path / "checkpoints"
     return checkpoints.path(store, checkpoints.steps(store)[-1])
+
+
+def fingerprint(run: Path) -> dict[str, str]:
+    """SHA-256 of everything a run has computed."""
+    files = [run / "metrics.jsonl", *sorted(run.glob("checkpoints/*/*"))]
+    return {str(file.relative_to(run)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
