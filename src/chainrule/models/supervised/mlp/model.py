@@ -20,7 +20,7 @@ class MLPConfig(Config):
     """Settings of the multi-layer perceptron."""
 
     depth: int = Field(3, ge=1, le=100, description="number of affine layers; 1 is a linear model")
-    width: int = Field(256, ge=1, description="units of each hidden layer")
+    width: int = Field(512, ge=1, description="units of each hidden layer")
     activation: Literal[
         "relu", "leaky-relu", "elu", "tanh", "sigmoid", "gelu", "silu", "softplus", "identity"
     ] = Field("relu", description="nonlinearity after every hidden layer")
@@ -28,7 +28,7 @@ class MLPConfig(Config):
         "identity", description="after the last layer; anything but identity throws away part of the logits"
     )
     normalization: Literal["none", "batch", "layer"] = Field("none", description="before every nonlinearity")
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of hidden units dropped while training")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of hidden units dropped while training")
     initializer: Literal["he", "xavier", "lecun", "orthogonal", "torch"] = Field(
         "he", description="distribution of the initial weights; the gain follows the activation"
     )
