@@ -7,7 +7,7 @@ from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Scatt
 _noise = np.random.default_rng(0)
 _steps = np.arange(0, 500, 25)
 _fall = 2 * np.exp(-_steps / 100)
-_words = [f"class number {i}" for i in range(20)]
+_words = [f"class number {i}" for i in range(12)]
 _grid = np.add.outer(np.linspace(-1, 1, 12), np.linspace(-2, 2, 15))
 _empty = np.empty(0)
 
@@ -36,7 +36,7 @@ ORDINARY: list[Picture] = [
         "histogram", "Residuals", "residual", "count", [str(i) for i in range(-15, 16)], {"n": np.arange(31)}
     ),
     Bars(
-        "long-names", "By class", "class", "accuracy", _words, {"train": np.ones(20), "test": np.ones(20) / 2}
+        "long-names", "By class", "class", "accuracy", _words, {"train": np.ones(12), "test": np.ones(12) / 2}
     ),
     Bars("groups", "Two groups", "model", "bits", ["vae", "flow"], {"a": np.ones(2), "b": -np.ones(2)}),
     Heatmap(
@@ -49,7 +49,7 @@ ORDINARY: list[Picture] = [
         ["a", "b", "c"],
         True,
     ),
-    Heatmap("turned", "Confusion", "predicted", "true", np.eye(20, dtype=int), _words, _words, numbers=True),
+    Heatmap("turned", "Confusion", "predicted", "true", np.eye(12, dtype=int), _words, _words, numbers=True),
     Heatmap("signed", "Weights", "in", "out", _noise.normal(size=(3, 5)), numbers=True, diverging=True),
     Heatmap("key", "Attention", "key", "query", _noise.random((12, 30))),
     Heatmap("pixels", "Kernel", "i", "j", _noise.normal(size=(70, 60)), diverging=True),
@@ -87,9 +87,7 @@ CORNERS: list[Picture] = [
     Lines("crowd", "Sixty curves", "x", "y", {str(i): (np.arange(3), np.arange(3) * i) for i in range(60)}),
     Bars("no-bars", "Nothing", "x", "y", [], {}),
     Bars("nan-bars", "Not a number", "x", "y", ["a"], {"a": np.array([np.nan])}),
-    Bars(
-        "thousand", "A thousand names", "x", "y", [f"name {i}" for i in range(1000)], {"a": np.arange(1000)}
-    ),
+    Bars("names", "Three hundred names", "x", "y", [f"name {i}" for i in range(300)], {"a": np.arange(300)}),
     Heatmap("one-cell", "One cell", "x", "y", np.ones((1, 1)), numbers=True),
     Heatmap("nan-cells", "Not numbers", "x", "y", np.array([[np.nan, np.inf], [1.0, -1e-9]]), numbers=True),
     Heatmap("zeros", "Zeros", "x", "y", np.zeros((2, 3)), diverging=True),

@@ -101,9 +101,9 @@ def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
         if best:
             marks = [(best["step"], f"best {number(best['loss'], 3)} at {best['step']:,}")]
             words.append("The mark is the lowest validation loss.")
-    wide = len(values) > 0 and values.min() > 0 and values.max() > _LOG_RATIO * values.min() and name != "lr"
+    wide = name != "lr" and len(values) > 0 and 0 < _LOG_RATIO * values.min() < values.max()
     return Lines(
-        f"curve-{name}", title, "step", unit, series, log_y=wide, marks=marks, caption=" ".join(words)
+        f"curve-{name}", title, "step", unit, series, log_y=bool(wide), marks=marks, caption=" ".join(words)
     )
 
 

@@ -128,11 +128,11 @@ def reliability(probabilities: Probabilities, targets: Labels) -> Lines:
     )
 
 
-def wilson(share: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def wilson(share: Float[np.ndarray, " bins"], n: Int[np.ndarray, " bins"]) -> tuple[np.ndarray, np.ndarray]:
     """The 95 % score interval of a proportion (Wilson, 1927).
 
-    >>> [round(float(end), 3) for end in wilson(np.array(0.5), np.array(10))]
-    [0.237, 0.763]
+    >>> [end.round(3).tolist() for end in wilson(np.array([0.5]), np.array([10]))]
+    [[0.237], [0.763]]
     """
     z = 1.959964
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -152,7 +152,7 @@ def decision_surface(
     """
     low, high = inputs.min(axis=0), inputs.max(axis=0)
     margin = 0.08 * np.maximum(high - low, 1e-9)
-    (left, bottom), (right, top) = low - margin, high + margin
+    (left, bottom), (right, top) = (low - margin).tolist(), (high + margin).tolist()
     grid = np.stack(np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)), axis=-1)
     answer = np.asarray(predict(grid.reshape(-1, 2).astype(inputs.dtype)))
     some = _some(len(inputs), _MOST_POINTS)

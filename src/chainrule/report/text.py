@@ -12,7 +12,7 @@ def plain(text: object, limit: int | None = None) -> str:
     """Text that any XML file may hold, on one line: control characters become visible, a long text is cut.
 
     >>> plain("a\\nb\\x00")
-    'a↵b\\x00'
+    'a↵b\\\\x00'
     >>> plain("a long story", limit=7)
     'a long…'
     """

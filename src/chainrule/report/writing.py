@@ -43,12 +43,12 @@ _NAMES = {
 
 def write(run: Run) -> Path:
     """Write `plots/*.svg` and `report.html` into the folder of a run; the path of the page."""
-    found = groups(run)
     plots = run.path / "plots"
     if plots.is_symlink():
         raise RunError(
             f"{plots} is a link: a run is written only where it really lies", remedy="remove the link"
         )
+    found = groups(run)
     make_folder(plots)
     about = _about(run)
     for name, picture in _files([picture for group in found for picture in group.pictures]).items():
