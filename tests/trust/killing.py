@@ -111,16 +111,16 @@ class Shim:
                 whole(piece)
                 file.flush()
 
-        return _Writes(file, write)
+        return Writes(file, write)
 
 
-class _Writes:
+class Writes:
     """A file with another `write`."""
 
     def __init__(self, file: Any, write: Callable[[Any], None]) -> None:
         self._file, self.write = file, write
 
-    def __enter__(self) -> "_Writes":
+    def __enter__(self) -> "Writes":
         return self
 
     def __exit__(self, *error: object) -> None:
