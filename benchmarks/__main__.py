@@ -1,0 +1,76 @@
+"""`python -m benchmarks` lists the benchmarks; `python -m benchmarks NAME` runs one."""
+
+import argparse
+import ast
+import importlib
+import json
+import os
+import pkgutil
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import suite
+from benchmarks.harness import THREADS, BenchmarkError, Options
+from benchmarks.quiet import Watch
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def main() -> int:
+    """Run the command line; the exit status."""
+    names = sorted(module.name for module in pkgutil.iter_modules(suite.__path__))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="?", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--peer", action="append", metavar="P", help="measure only these peers")
+    parser.add_argument(
+        "--rounds", type=int, default=7, metavar="N", help="turns of each contestant, 5 or more"
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="PATH", help="where to write instead of benchmarks/results"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=30,
+        metavar="S",
+        help="seconds to wait for a quiet machine before a turn",
+    )
+    asked = parser.parse_args()
+    if asked.rounds < 5:
+        parser.error(f"--rounds {asked.rounds}: a median with its spread needs at least 5")
+    # Before JAX starts its threads; workers inherit it.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+    console = Console()
+    if asked.name is None:
+        for name in names:
+            console.print(f"{name:8} {_summary(name)}", highlight=False, soft_wrap=True)
+        return 0
+    try:
+        peers = None if asked.peer is None else tuple(asked.peer)
+        benchmark = importlib.import_module(f"{suite.__name__}.{asked.name}")
+        report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience)))
+    except BenchmarkError as error:
+        console.print(f"error: {error}", highlight=False, markup=False)
+        return 2
+    from benchmarks.output import record, table
+
+    console.print(table(asked.name, report))
+    path = asked.json or RESULTS / f"{asked.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        json.dumps(record(asked.name, report, asked.rounds, THREADS), indent=1) + "\n", encoding="utf-8"
+    )
+    console.print(f"written  {os.path.relpath(path)}", highlight=False)
+    return 0
+
+
+def _summary(name: str) -> str:
+    """First line of a benchmark's docstring, without importing what it measures."""
+    source = (Path(suite.__path__[0]) / f"{name}.py").read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
