@@ -77,7 +77,9 @@ def test_steps_and_epochs_give_the_length_of_the_run() -> None:
     assert TrainConfig.parse(steps=7).total_steps(steps_per_epoch=10) == 7
     assert TrainConfig.parse(epochs=2.5).total_steps(steps_per_epoch=10) == 25
     assert TrainConfig.parse(epochs=0.001).total_steps(steps_per_epoch=10) == 1
-    assert TrainConfig.parse().total_steps(steps_per_epoch=10) == 1000
+    # Without either: 2,000 steps or five epochs, whichever is longer.
+    assert TrainConfig.parse().total_steps(steps_per_epoch=10) == 2000
+    assert TrainConfig.parse().total_steps(steps_per_epoch=1000) == 5000
 
 
 def test_steps_and_epochs_together_are_refused() -> None:

@@ -91,7 +91,7 @@ def whole() -> tuple:
 
 
 def perceptron(**settings: object) -> eqx.Module:
-    return models.build("mlp", blobs(), **{"width": 8, "depth": 2, **settings})
+    return models.build("mlp", blobs(), **{"width": 8, "depth": 2, "dropout": 0.0, **settings})
 
 
 @pytest.mark.parametrize("variant", [{"stretches": (3, 1, 6)}, {"resident": False}])

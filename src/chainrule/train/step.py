@@ -106,8 +106,8 @@ class Stepper:
     def run(self, state: State, first: int, count: int) -> tuple[State, dict[str, np.ndarray], int]:
         """Run steps `first` to `first + count - 1`; `state` is used up.
 
-        Returns the new state, one array per metric, and how many steps were done: fewer than `count` when a value was
-        not finite, in which case the state is the one before that step.
+        Returns the new state, one array per metric (NaN in steps in which its part rested), and how many steps were
+        done: fewer than `count` when a value was not finite, in which case the state is the one before that step.
         """
         assert self._compiled is not None, "compile first"
         state, metrics, done = self._compiled(state, self.resident, self._feed(first, count), np.int32(count))
@@ -157,7 +157,7 @@ class Stepper:
             old, buffers, i, _ = carry
             new, metrics, finite = self._step(old, resident, feeds, i)
             new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
-            buffers = {name: b.at[i].set(metrics[name].astype(jnp.float32)) for name, b in buffers.items()}
+            buffers = {name: b.at[i].set(metrics[name]) for name, b in buffers.items()}
             return new, buffers, i + finite, finite
 
         start = (state, buffers, jnp.zeros((), jnp.int32), jnp.ones((), bool))
@@ -187,22 +187,21 @@ class Stepper:
                         eqx.combine(arrays, self.static), number, optimizer_state, batch, part_key, factor
                     )
                     arrays = eqx.filter(moved, eqx.is_array)
+                seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
                 return arrays, optimizer_state, seen
 
             before = (eqx.filter(model, eqx.is_array), optimizers[part.name])
             if part.every == 1:
                 arrays, optimizers[part.name], seen = move(before)
+                rests = jnp.zeros((), bool)
             else:
-                still = jax.eval_shape(move, before)[2]
-                nothing = {name: jnp.zeros(s.shape, s.dtype) for name, s in still.items()}
+                rests = state.step % part.every != 0
+                nothing = {name: jnp.full((), jnp.nan) for name in jax.eval_shape(move, before)[2]}
                 arrays, optimizers[part.name], seen = jax.lax.cond(
-                    state.step % part.every == 0,
-                    move,
-                    lambda carry, nothing=nothing: (*carry, nothing),
-                    before,
+                    rests, lambda carry, nothing=nothing: (*carry, nothing), move, before
                 )
             model = eqx.combine(arrays, self.static)
-            finite &= jnp.isfinite(seen["loss"]) & jnp.isfinite(seen["grad_norm"])
+            finite &= rests | (jnp.isfinite(seen["loss"]) & jnp.isfinite(seen["grad_norm"]))
             prefix = "" if len(self.parts) == 1 else f"{part.name}."
             metrics |= {prefix + name: value for name, value in seen.items()}
         if len(self.parts) > 1:

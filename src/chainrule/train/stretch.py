@@ -58,7 +58,6 @@ class Stretch:
             "best": {},
             "stale": 0,
             "pending": {},
-            "pending_steps": 0,
             "rollbacks": 0,
             "metrics_bytes": 0,
         }
@@ -213,18 +212,22 @@ class Stretch:
         return step == self.total or step % self.config.eval_every == 0 or step % self.config.save_every == 0
 
     def _log(self, step: int, metrics: dict[str, np.ndarray], done: int) -> None:
-        """Mean of each metric over every `log_every` steps, at whole multiples of it and at the end."""
+        """Mean of each metric over every `log_every` steps, at whole multiples of it and at the end.
+
+        A part of the model that rested in a step says nothing about it: a mean counts the steps that have a value.
+        """
         pending, every = self.journal["pending"], self.config.log_every
         for i in range(done):
             for name, values in metrics.items():
-                pending[name] = pending.get(name, 0.0) + float(values[i])
-            self.journal["pending_steps"] += 1
+                if not np.isnan(values[i]):
+                    total, steps = pending.get(name, (0.0, 0))
+                    pending[name] = [total + float(values[i]), steps + 1]
             now = step + i + 1
             if now % every == 0 or now == self.total:
-                means = {name: total / self.journal["pending_steps"] for name, total in pending.items()}
-                means |= {name: float(metrics[name][i]) for name in metrics if name.split(".")[-1] == "lr"}
+                means = {name: total / steps for name, (total, steps) in pending.items()}
+                rates = {name: values[i] for name, values in metrics.items() if name.split(".")[-1] == "lr"}
+                means |= {name: float(rate) for name, rate in rates.items() if not np.isnan(rate)}
                 pending.clear()
-                self.journal["pending_steps"] = 0
                 self.notes.metrics(now, "train", means)
                 self.tell(events.Logged(now, "train", means))
 
@@ -276,7 +279,8 @@ class Stretch:
         self.tell(events.Saved(step))
 
     def _progress(self, step: int, metrics: dict[str, np.ndarray], clock: Clock) -> None:
-        latest = {name: float(values[-1]) for name, values in metrics.items()}
+        measured = {name: values[~np.isnan(values)] for name, values in metrics.items()}
+        latest = {name: float(values[-1]) for name, values in measured.items() if values.size}
         self.notes.beat(step=step)
         self.tell(
             events.Progress(
