@@ -35,6 +35,10 @@ CALLS = {
 NUMPY_LOADERS = {"numpy.load", "jax.numpy.load", "numpy.lib.npyio.load"}
 # Imports by name that do not start with the package's own, and why they are harmless.
 IMPORTS_BY_NAME = {"chainrule": "the few functions at the top, from a table in the file"}
+# Modules that import a file, and why they may.
+IMPORTS_A_FILE = {
+    "chainrule.cli.derive": "runs the file a person names, as that person asked; its help says so"
+}
 
 
 def openings(root: Path) -> list[str]:
@@ -67,7 +71,12 @@ def _objections(module: Module, node: ast.AST) -> Iterator[str]:
 def _call_objections(module: Module, node: ast.Call) -> Iterator[str]:
     name = module.dotted(node.func)
     options = {keyword.arg: keyword.value for keyword in node.keywords}
-    if name in CALLS and not (name == "importlib.import_module" and _loads_own_part(module, node)):
+    asked_for = name.startswith("importlib.util.") and module.name in IMPORTS_A_FILE
+    if (
+        name in CALLS
+        and not asked_for
+        and not (name == "importlib.import_module" and _loads_own_part(module, node))
+    ):
         yield f"{name} {CALLS[name]}"
     pickles = options.get("allow_pickle")
     if name in NUMPY_LOADERS and pickles is None:

@@ -1,0 +1,126 @@
+"""`chainrule derive`: take the derivative of a function in a file apart."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chainrule.cli.options import Json
+
+if TYPE_CHECKING:
+    from chainrule.derive.report import Report
+
+
+def derive(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE:FUNCTION", show_default=False, help="A Python file of yours and a function in it."
+        ),
+    ],
+    at: Annotated[
+        list[str],
+        typer.Option(
+            "--at",
+            metavar="POINT",
+            help='One for each argument: 3.0, "[1, 2]", "normal(100)", @file.npy. The first is differentiated.',
+        ),
+    ],
+    out: Annotated[str, typer.Option("--out", help="Folder for the pictures.")] = "",
+    x64: Annotated[bool, typer.Option("--x64/--x32", help="Double or single precision.")] = True,
+    json: Json = False,
+) -> None:
+    """Mode, cost and memory of a function's derivatives, and pictures of its graph and its memory.
+
+    This runs the Python file you name, with all that it does when it is imported: name only files you trust.
+    """
+    import os
+
+    os.environ["JAX_ENABLE_X64"] = "1" if x64 else "0"  # read when JAX is imported
+    from chainrule.cli.output import emit, say
+    from chainrule.cli.points import point
+
+    file, name, function = load(target)
+    args = [point(text) for text in at]
+    folder = Path(out or f"derive-{name}")
+    plans, shown = _plans(function, args)
+    pictures = _draw(function, args, folder)
+    if json:
+        results = {what: report.to_json() for what, report in plans.items()}
+        emit({"function": f"{file}:{name}", "plans": results, "pictures": pictures})
+        return
+    say("function", f"{file}:{name}")
+    for report in plans.values():
+        print(report)
+    if shown:
+        print(shown)
+    for what, path in pictures.items():
+        say(what, str(path))
+
+
+def load(target: str) -> tuple[Path, str, Callable[..., Any]]:
+    """The function a person names as FILE:FUNCTION; the file is run, as the person asked."""
+    import importlib.util
+
+    from chainrule.core.errors import ArgumentError, suggest
+
+    file, colon, name = target.rpartition(":")
+    if not colon or not file or not name:
+        raise ArgumentError(f"{target!r}: write FILE:FUNCTION, for example model.py:loss")
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {file!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ArgumentError(f"{file!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+    if name not in functions:
+        raise ArgumentError(
+            f"{file} has no function {name!r}{suggest(name, functions)}",
+            remedy=f"it has: {', '.join(functions[:12])}",
+        )
+    return path, name, getattr(module, name)
+
+
+def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Report"], str]:
+    """How the derivatives are computed; for a function with one output also its Hessian strategies, measured."""
+    import jax
+    import jax.numpy as jnp
+
+    from chainrule import derive
+    from chainrule.derive.validate import fix
+
+    arrays = [jax.tree.map(jnp.asarray, arg) for arg in args]
+    first = derive.jacobian(function)
+    first(*arrays)
+    plans = {"jacobian": first.report}
+    if first.report.outputs != 1 or first.report.inputs > 1000:
+        return plans, ""
+    second = derive.hessian(function)
+    second(*arrays)
+    plans["hessian"] = second.report
+    one = fix(function, tuple(arrays), 0)
+    scalar = lambda x: jnp.sum(jax.tree.leaves(one(x))[0])  # noqa: E731
+    return plans, str(derive.compare_hessian(scalar, arrays[0]))
+
+
+def _draw(function: Callable[..., Any], args: list[Any], folder: Path) -> dict[str, Path]:
+    import jax
+    import jax.numpy as jnp
+
+    from chainrule import derive
+    from chainrule.train.files import disk_errors
+
+    arrays = [jax.tree.map(jnp.asarray, arg) for arg in args]
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        graph, memory = folder / "graph.svg", folder / "memory.svg"
+        derive.graph(function, *arrays).to_svg(graph)
+        derive.memory(function, *arrays).to_svg(memory)
+    return {"graph": graph, "memory": memory}
+
+
+__all__ = ["derive", "load"]
