@@ -2,6 +2,7 @@
 
 from chainrule.report.drawing import draw, draw_png
 from chainrule.report.gallery import pictures
+from chainrule.report.samples import sample_picture
 from chainrule.report.writing import write
 
-__all__ = ["draw", "draw_png", "pictures", "write"]
+__all__ = ["draw", "draw_png", "pictures", "sample_picture", "write"]

@@ -8,12 +8,12 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 
-import chainrule
 from chainrule import models
 from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
@@ -94,7 +94,7 @@ def _page(run: Run, found: Sequence[Group]) -> str:
         "</main>",
     ]
     footer = (
-        f"<footer><p>Written by Chainrule {page.say(chainrule.__version__)} from the files beside this page: "
+        f"<footer><p>Written by Chainrule {page.say(metadata.version('chainrule'))} from the files beside this page: "
         "<code>config.yaml</code>, <code>env.json</code>, <code>data.json</code>, <code>metrics.jsonl</code>, "
         "<code>checkpoints/</code>. The pictures are in <code>plots/</code>.</p></footer>"
     )
