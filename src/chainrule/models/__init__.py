@@ -158,7 +158,9 @@ def entry_of(model: Model) -> Entry | None:
     """The registry entry a model was built from; `None` for a class of the user's own."""
     config = getattr(model, "config", None)
     parts = type(config).__module__.split(".")
-    if not isinstance(config, Config) or parts[:2] != ["chainrule", "models"]:
+    # Both: a class of the user's own may borrow the settings of a registered model.
+    ours = all(type(one).__module__.startswith(f"{__name__}.") for one in (model, config))
+    if not isinstance(config, Config) or not ours:
         return None
     return entry(parts[3].replace("_", "-"))
 
