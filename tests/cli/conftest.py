@@ -44,14 +44,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     """Runs a command in an empty folder."""
     for name in ("CHAINRULE_RUNS", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
-    for name in (
-        "TF_CPP_MIN_LOG_LEVEL",
-        "JAX_COMPILATION_CACHE_DIR",
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS",
-    ):
-        monkeypatch.setenv(name, "")  # so that what a command puts there is undone
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("CHAINRULE_NO_CACHE", "1")
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")  # so that what a command puts there is undone
     monkeypatch.chdir(tmp_path)
 
     def call(*words: str) -> Result:
@@ -68,7 +61,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
-        patch.setenv("CHAINRULE_NO_CACHE", "1")
+        _leave_out_the_report(patch)
         with pytest.raises(SystemExit) as ended:
             main(["train", *TOY, "run=toy", f"runs={place}"])
     assert not ended.value.code
@@ -84,4 +77,8 @@ def trained(cli: Command, _finished: Path) -> Path:
 @pytest.fixture
 def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the report out, for tests that train and look at something else."""
-    monkeypatch.setattr("chainrule.report.write", lambda run: run.path / "report.html")
+    _leave_out_the_report(monkeypatch)
+
+
+def _leave_out_the_report(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("chainrule.report.write", lambda run: run.path / "report.html")

@@ -17,7 +17,9 @@ def test_a_healthy_machine_is_told_so(cli: Command) -> None:
     assert "pip install 'chainrule[cuda12]'" in result.out
 
 
-def test_machines_get_every_finding(cli: Command) -> None:
+def test_machines_get_every_finding(cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_bytes(b"12345")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
     found = cli("doctor", "--json").last
     assert found["problems"] == []
     assert found["packages"]["jax"]
@@ -25,7 +27,13 @@ def test_machines_get_every_finding(cli: Command) -> None:
     assert found["machine"]["cores"] >= 1
     assert found["runs"]["free"] > 0
     assert "digits" in found["data"]
-    assert found["cache"]["path"] is None
+    assert found["cache"] == {"path": str(tmp_path), "bytes": 5}
+
+
+def test_a_cache_that_is_switched_off_is_told(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.setenv("CHAINRULE_NO_CACHE", "1")
+    assert "cache    off (CHAINRULE_NO_CACHE is set)" in cli("doctor").out
 
 
 def test_every_extra_that_users_can_install_is_explained() -> None:

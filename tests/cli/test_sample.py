@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any, final
 
@@ -77,18 +78,31 @@ class Letters(CanSample):
         return jnp.broadcast_to(row, (n, 5)) + jnp.zeros_like(self.weight).astype(int)
 
 
-def keep(model: CanSample, data: Data, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run of a model class of the tests, which the command line can open."""
-    run = fit(model, data, run=Path("runs/toy"), steps=2, batch=8)
-    monkeypatch.setattr(Run, "skeleton", lambda self: model)
-    return run
+def keep(model: CanSample, data: Data, path: Path) -> Path:
+    """The folder of a run of a model class of the tests."""
+    return fit(model, data, run=path, steps=2, batch=8).path
+
+
+def arrays(path: str) -> dict[str, np.ndarray]:
+    """What a file of samples holds."""
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
+
+
+@pytest.fixture(scope="module")
+def _blob(tmp_path_factory: pytest.TempPathFactory) -> tuple[Blob, Path]:
+    data = load("digits")
+    centres = np.stack([data.train.x[data.train.y == i][0] for i in range(10)])
+    model = Blob(jnp.asarray(centres), 10)
+    return model, keep(model, data, tmp_path_factory.mktemp("runs") / "toy")
 
 
 @pytest.fixture
-def digits(cli: Command, monkeypatch: pytest.MonkeyPatch) -> Run:
-    data = load("digits")
-    centres = np.stack([data.train.x[data.train.y == i][0] for i in range(10)])
-    return keep(Blob(jnp.asarray(centres), 10), data, monkeypatch)
+def digits(cli: Command, monkeypatch: pytest.MonkeyPatch, _blob: tuple[Blob, Path]) -> Run:
+    """A run of the blob, in ./runs, which the command line can open like that of a registered model."""
+    model, path = _blob
+    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    return Run.open(shutil.copytree(path, "runs/toy"))
 
 
 def test_samples_are_written_as_numbers_and_as_a_picture(cli: Command, digits: Run) -> None:
@@ -96,8 +110,8 @@ def test_samples_are_written_as_numbers_and_as_a_picture(cli: Command, digits: R
     assert result.code == 0, result.err
     assert result.last["samples"] == "drawn/samples.npz"
     assert result.last["picture"] == "drawn/samples.png"
-    stored = np.load("drawn/samples.npz", allow_pickle=False)
-    assert stored.files == ["samples"]
+    stored = arrays("drawn/samples.npz")
+    assert list(stored) == ["samples"]
     assert stored["samples"].shape == (6, 8, 8, 1)
     assert stored["samples"].max() > 2  # in the levels of the data, not in [0, 1]
     assert set(np.unique(stored["samples"])) <= set(range(17))
@@ -105,7 +119,8 @@ def test_samples_are_written_as_numbers_and_as_a_picture(cli: Command, digits: R
 
 def test_the_picture_says_where_it_came_from(cli: Command, digits: Run) -> None:
     assert cli("sample", "toy", "n=2", "seed=5", "spread=0.2").code == 0
-    text = Image.open("runs/toy/samples/samples.png").text  # type: ignore[attr-defined]
+    with Image.open("runs/toy/samples/samples.png") as picture:
+        text = picture.text  # type: ignore[attr-defined]
     assert text["run"] == "toy"
     assert text["step"] == "2"
     assert text["seed"] == "5"
@@ -116,7 +131,7 @@ def test_the_seed_decides_the_samples(cli: Command, digits: Run) -> None:
     drawn = []
     for seed in ("1", "1", "2"):
         assert cli("sample", "toy", "n=2", f"seed={seed}", "out=o").code == 0
-        drawn.append(np.load("o/samples.npz")["samples"])
+        drawn.append(arrays("o/samples.npz")["samples"])
     assert (drawn[0] == drawn[1]).all()
     assert (drawn[0] != drawn[2]).any()
 
@@ -127,7 +142,7 @@ def test_classes_can_be_asked_for_and_are_written_down(
 ) -> None:
     result = cli("sample", "toy", "n=4", word, "spread=0", "out=o")
     assert result.code == 0, result.err
-    stored = np.load("o/samples.npz")
+    stored = arrays("o/samples.npz")
     assert stored["labels"].tolist() == labels
     centres = np.rint(np.asarray(digits.model.centre)[labels] * 16)  # type: ignore[attr-defined]
     assert (stored["samples"] == centres).all()
@@ -161,7 +176,9 @@ def test_options_are_read_by_their_type(cli: Command, digits: Run) -> None:
 def test_a_model_without_free_options_names_those_it_has(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep(Plain(jnp.zeros(2)), load("moons", n=100), monkeypatch)
+    model = Plain(jnp.zeros(2))
+    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    keep(model, load("moons", n=100), Path("runs/toy"))
     result = cli("sample", "toy", "spraed=1")
     assert result.code == 2
     assert result.err.startswith("error: unknown setting 'spraed' (did you mean 'spread'?)")
@@ -175,7 +192,9 @@ def test_a_model_without_free_options_names_those_it_has(
 
 def test_text_is_written_as_text(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     data = load("shakespeare", window=8)
-    keep(Letters(jnp.zeros(())), data, monkeypatch)
+    model = Letters(jnp.zeros(()))
+    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    keep(model, data, Path("runs/toy"))
     result = cli("sample", "toy", "n=2", "prompt=12", "out=o")
     assert result.code == 0, result.err
     line = "".join(data.schema.symbols[2:7])

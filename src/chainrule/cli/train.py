@@ -47,10 +47,11 @@ def train(
     asked = request(parse([model, *(settings or [])]))
     data = sources.load(**asked.data)
     built = models.build(asked.entry.name, data, seed=asked.resolved.seed, **asked.model)
+    steps = asked.resolved.total_steps(len(data.train) / asked.resolved.batch)
     if find_lr:
         _find_lr(asked, built, data, json=json)
     elif dry_run:
-        _show(asked, built, data, json=json)
+        _show(asked, built, data, steps, json=json)
     else:
         _train(asked, built, data, json=json, quiet=quiet)
 
@@ -118,7 +119,7 @@ def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> N
     say("picture", str(picture))
 
 
-def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+def _show(asked: "Request", model: "Model", data: "Data", steps: int, *, json: bool) -> None:
     """What would be trained, with every setting resolved."""
     import equinox as eqx
 
@@ -130,7 +131,6 @@ def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None
 
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
     train = asked.resolved
-    steps = train.total_steps(len(data.train) / train.batch)
     sections = {"model": asked.model, "data": dict(data.source), "train": train.model_dump()}
     if json:
         emit({"model": asked.entry.name, "parameters": parameters, "steps": steps, "settings": sections})
