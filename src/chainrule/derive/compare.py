@@ -154,7 +154,7 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
 
 def liveness(function: Callable[..., Any], *args: Any) -> int:
     """Peak bytes of a program run operation by operation: a value lives from its definition to its last use."""
-    from chainrule.derive.memory import peak_bytes
+    from chainrule.derive.liveness import peak_bytes
 
     return peak_bytes(function, *args)
 

@@ -4,6 +4,7 @@ Pictures carry their own background, so they stay readable wherever they are put
 """
 
 from html import escape
+from math import ceil, log2
 from typing import final
 
 # Light and dark side by side; hues follow the colour-blind safe palette of Okabe and Ito.
@@ -38,10 +39,15 @@ class Canvas:
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round:g}" class="{style}"/>'
         )
 
-    def path(self, data: str, style: str, *, arrow: bool = False) -> None:
-        """A path, with an arrow head at its end if wanted."""
+    def path(self, data: str, style: str, *, arrow: bool = False, dash: str = "") -> None:
+        """A path, with an arrow head at its end or dashes if wanted."""
         head = ' marker-end="url(#head)"' if arrow else ""
-        self._parts.append(f'<path d="{data}" class="{style}"{head}/>')
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        self._parts.append(f'<path d="{data}" class="{style}"{head}{dashes}/>')
+
+    def circle(self, x: float, y: float, radius: float, style: str) -> None:
+        """A disc."""
+        self._parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{style}"/>')
 
     def text(
         self, x: float, y: float, words: str, style: str, *, size: float = 12, anchor: str = "start"
@@ -85,6 +91,16 @@ def shorten(words: str, width: float, size: float) -> str:
     return words if len(words) <= fits else words[: fits - 1].rstrip() + "…"
 
 
+def round_bytes(most: float) -> float:
+    """The end of an axis: the next amount that divides into quarters with short names.
+
+    >>> round_bytes(70_000) / 1024, round_bytes(100_000) / 1024
+    (96.0, 128.0)
+    """
+    power = 2.0 ** ceil(log2(max(most, 4.0)))
+    return 0.75 * power if most <= 0.75 * power else power
+
+
 def _style() -> str:
     def rules(which: int) -> str:
         found = []
@@ -102,4 +118,4 @@ def _style() -> str:
     return f"{fonts}{rules(0)}@media (prefers-color-scheme:dark){{{rules(1)}}}"
 
 
-__all__ = ["Canvas", "shorten"]
+__all__ = ["Canvas", "round_bytes", "shorten"]

@@ -113,6 +113,10 @@ class Graph:
             title=inside.title,
         )
 
+    def suspicious_step(self, which: int | str | Node, what: str) -> int | None:
+        """The step at which a loop's state (its "value", "tangent" or "adjoint") stops being finite, if it tells."""
+        return opening.suspicious_step(self._record, self.node(which), what)
+
     def paths(
         self, start: int | str | Node, end: int | str | Node, *, limit: int = paths.LIMIT
     ) -> paths.Paths:

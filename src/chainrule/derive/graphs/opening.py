@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.graphs.node import Node
+from chainrule.derive.graphs.numbers import is_numeric, to_host
 from chainrule.derive.graphs.record import Record
 from chainrule.derive.jaxprs import equations as eqs
 from chainrule.derive.jaxprs import loops
@@ -111,6 +113,27 @@ def _step(node: Node, names: list[str], values: list[Any], tangents: list[Any], 
     )
 
 
+def suspicious_step(graph: Record, node: Node, what: str) -> int | None:
+    """The step of a loop at which its state (value, tangent or adjoint) stops being finite, if the state tells."""
+    _, values, tangents = _operands(graph, node)
+    loop = loops.of_equation(node.equation, values)
+    skip = 0 if node.operation == "scan" else node.equation.params["cond_nconsts"]
+    if what == "adjoint":
+        stacked = _state_adjoints(node, loop, values[skip:])
+    else:
+        stacked = _states(loop, values[skip:], tangents[skip:])[what == "tangent"]
+    finite = np.ones(loop.length, bool)
+    for one in stacked:
+        if one is not None and is_numeric(one):
+            finite &= np.isfinite(to_host(one)).reshape(loop.length, -1).all(axis=1)
+    entering = [bool(finite[loop.place(step)]) for step in range(loop.length)]
+    if all(entering):  # the state entering each step is fine: only the last step can have spoiled its result
+        return loop.length - 1 if what != "adjoint" and loop.length else None
+    if what == "adjoint":
+        return max(step for step, fine in enumerate(entering) if not fine)
+    return max(entering.index(False) - 1, 0)
+
+
 def _at(stacked: Sequence[Any], place: int) -> list[Any]:
     return [None if one is None else one[place] for one in stacked]
 
@@ -151,4 +174,4 @@ def _split(loop: loops.Loop, operands: Any) -> tuple[Any, Any, Any]:
     return operands[:first], operands[first:second], operands[second:]
 
 
-__all__ = ["Inside", "look_inside"]
+__all__ = ["Inside", "look_inside", "suspicious_step"]

@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias, final
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, gensym
 from jax.extend.core import Literal as LiteralAtom
 
+from chainrule.derive.jaxprs.source import of_equation
+
 Kind: TypeAlias = Literal["operation", "call", "loop", "branch"]
 
 _INLINED = ("jit", "pjit", "closed_call", "core_call")
@@ -136,7 +138,7 @@ def inline(program: ClosedJaxpr, when: Callable[[Any], bool]) -> ClosedJaxpr:
     equations: list[Any] = []
     fresh = gensym()
 
-    def walk(inner: Any, names: dict[Any, Any], rename: bool) -> list[Any]:
+    def walk(inner: Any, names: dict[Any, Any], caller: Any) -> list[Any]:
         def read(atom: Any) -> Any:
             return atom if is_literal(atom) else names.get(atom, atom)
 
@@ -149,17 +151,33 @@ def inline(program: ClosedJaxpr, when: Callable[[Any], bool]) -> ClosedJaxpr:
                     entry[variable] = fresh(variable.aval)
                     constvars.append(entry[variable])
                     consts.append(value)
-                results = walk(callee.jaxpr, entry, True)
+                results = walk(callee.jaxpr, entry, equation if caller is None else caller)
                 names.update(zip(equation.outvars, results, strict=True))
                 continue
-            if rename:
+            if caller is not None:
                 names.update((variable, fresh(variable.aval)) for variable in equation.outvars)
+                if of_equation(equation) is None:  # library code is shown where the user called it
+                    equation = equation.replace(source_info=caller.source_info)
             results = [names.get(variable, variable) for variable in equation.outvars]
             equations.append(equation.replace(invars=operands, outvars=results))
         return [read(atom) for atom in inner.outvars]
 
-    outvars = walk(outer, {}, False)
+    outvars = walk(outer, {}, None)
     return program_of(constvars, consts, outer.invars, outvars, equations)
+
+
+def without_dead_code(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The same program without operations and constants that nobody reads; effects such as printing stay."""
+    needed = {atom for atom in program.jaxpr.outvars if not is_literal(atom)}
+    kept = []
+    for equation in reversed(program.eqns):
+        if equation.effects or any(variable in needed for variable in equation.outvars):
+            needed.update(atom for atom in equation.invars if not is_literal(atom))
+            kept.append(equation)
+    inner = program.jaxpr
+    pairs = [pair for pair in zip(inner.constvars, program.consts, strict=True) if pair[0] in needed]
+    constvars, consts = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    return program_of(constvars, consts, inner.invars, inner.outvars, kept[::-1])
 
 
 def open_trivial_calls(program: ClosedJaxpr) -> ClosedJaxpr:
@@ -197,4 +215,5 @@ __all__ = [
     "open_trivial_calls",
     "program_of",
     "scan_parts",
+    "without_dead_code",
 ]

@@ -1,0 +1,148 @@
+"""The frontier between memory and recomputation, and the cheapest point on it that fits.
+
+Every candidate is a real checkpointed program whose memory timeline is analysed like any other; nothing is predicted
+from a formula.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.core.pictures import Scatter
+from chainrule.derive.budget import MemoryBudgetError, parse
+from chainrule.derive.checkpointing import binomial, drawing
+from chainrule.derive.checkpointing.policies import Policy, checkpoint
+from chainrule.derive.checkpointing.steps import Chain, Equations, Stage, Steps
+from chainrule.derive.jaxprs.tracing import trace
+from chainrule.derive.liveness import memory as live_memory
+from chainrule.derive.report import bytes_text
+
+_REPEATS = 6
+
+
+@final
+@dataclass(frozen=True)
+class Point:
+    """One way of checkpointing, with the peak bytes and the operations of its gradient."""
+
+    label: str
+    policy: Policy
+    snapshots: int | None
+    peak: int
+    flops: int
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """All candidates, those worth taking, and the cheapest one that fits the budget."""
+
+    points: tuple[Point, ...]
+    chosen: Point
+    budget: int
+    f: Callable[..., Any] | Steps
+
+    @property
+    def frontier(self) -> tuple[Point, ...]:
+        """Points that no other beats in both memory and work, the smallest memory first."""
+        best: list[Point] = []
+        for point in sorted(self.points, key=lambda one: (one.peak, one.flops)):
+            if not best or point.flops < best[-1].flops:
+                best.append(point)
+        return tuple(best)
+
+    def apply(self) -> Callable[..., Any]:
+        """The function checkpointed the chosen way."""
+        return checkpoint(self.f, self.chosen.policy, snapshots=self.chosen.snapshots)
+
+    def picture(self) -> Scatter:
+        """The candidates and the chosen point as data."""
+        cheapest = min(point.flops for point in self.points)
+
+        def place(points: Sequence[Point]) -> np.ndarray:
+            return np.array([[point.peak, point.flops / max(cheapest, 1)] for point in points])
+
+        groups = {
+            "considered": place(self.points),
+            "worth taking": place(self.frontier),
+            "chosen": place([self.chosen]),
+        }
+        return Scatter(
+            "checkpoint plan", "memory against recomputation", "peak bytes", "work, relative", groups
+        )
+
+    def to_svg(self, path: str | Path | None = None) -> str:
+        """The frontier as a picture."""
+        picture = drawing.svg(
+            [(point.label, point.peak, point.flops) for point in self.points],
+            [point.label for point in self.frontier],
+            self.chosen.label,
+            self.budget,
+        )
+        if path is not None:
+            Path(path).write_text(picture, encoding="utf-8")
+        return picture
+
+
+def plan(
+    f: Callable[..., Any] | Steps | Sequence[Stage],
+    *args: Any,
+    memory: str | int | None = None,
+    argnums: int | Sequence[int] = 0,
+) -> Plan:
+    """Compare ways to checkpoint the gradient of `f` and pick the cheapest whose peak fits `memory`.
+
+    `memory` is a number of bytes or a text such as "2GiB"; by default a quarter of what is free.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.ones(1000)
+    >>> found = plan([jnp.sin] * 16, x, memory=10 * x.nbytes)
+    >>> found.chosen.peak <= found.budget < found.points[0].peak
+    True
+    """
+    budget = parse("plan", memory)
+    steps: Callable[..., Any] | Steps = Chain(f) if isinstance(f, Sequence) else f
+    length = steps.length if isinstance(steps, Steps) else _equations(steps, args)
+    points = []
+    for label, policy, snapshots in _candidates(length):
+        timeline = live_memory(checkpoint(steps, policy, snapshots=snapshots), *args, argnums=argnums)
+        points.append(Point(label, policy, snapshots, timeline.peak, timeline.flops))
+    fitting = [point for point in points if point.peak <= budget]
+    if not fitting:
+        least = min(points, key=lambda point: point.peak)
+        raise MemoryBudgetError(
+            f"plan(memory={memory!r}): no way of checkpointing fits {bytes_text(budget)}",
+            remedy=f"the least is {bytes_text(least.peak)}, with {least.label}",
+        )
+    chosen = min(fitting, key=lambda point: (point.flops, point.peak))
+    return Plan(tuple(points), chosen, budget, steps)
+
+
+def _equations(f: Callable[..., Any], args: Sequence[Any]) -> int:
+    return Equations(trace("plan", f, args, abstract=True).program).length
+
+
+def _candidates(length: int) -> list[tuple[str, Policy, int | None]]:
+    found: list[tuple[str, Policy, int | None]] = [("store all", None, None)]
+    lengths = {-(-length // pieces) for pieces in _spread(length)} - {1, length}
+    found += [(f"segments of {one}", one, None) for one in sorted(lengths)]
+    for snapshots in _spread(length):
+        if binomial.repeats_needed(length, snapshots) <= _REPEATS and snapshots < length:
+            found.append((f"{snapshots} snapshots", "binomial", snapshots))
+    return found
+
+
+def _spread(length: int) -> list[int]:
+    """2, 3, 4, 6, 8, 12, ... up to the length."""
+    return [
+        one
+        for power in range(1, length.bit_length())
+        for one in (2**power, 3 * 2 ** (power - 1))
+        if one <= length
+    ]
+
+
+__all__ = ["Plan", "Point", "plan"]

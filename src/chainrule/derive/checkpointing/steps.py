@@ -1,0 +1,136 @@
+"""What can be checkpointed: a computation as successive steps, each a function of the state before it.
+
+Three forms: a chain of stages, one body repeated many times, and the equations of any JAX function, whose state
+between two equations is the set of values still needed.
+"""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, final
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from chainrule.core.errors import ArgumentError
+from chainrule.derive.jaxprs import equations as eqs
+
+Stage: TypeAlias = Callable[[Any], Any]
+
+
+class Steps(abc.ABC):
+    """Successive steps from one state to the next."""
+
+    @property
+    @abc.abstractmethod
+    def length(self) -> int:
+        """How many steps there are."""
+
+    @abc.abstractmethod
+    def run(self, start: int, end: int) -> Stage:
+        """The steps from `start` up to but not including `end`, as one function of the state."""
+
+
+@final
+class Chain(Steps):
+    """Stages applied one after another.
+
+    >>> float(Chain([jnp.sin, jnp.cos]).run(0, 2)(jnp.asarray(0.0)))
+    1.0
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        if not stages or not all(callable(stage) for stage in stages):
+            raise ArgumentError(
+                f"Chain(stages={stages!r}): stages is a non-empty list of functions from state to state"
+            )
+        self.stages = tuple(stages)
+
+    @property
+    def length(self) -> int:
+        return len(self.stages)
+
+    def run(self, start: int, end: int) -> Stage:
+        def apply(state: Any) -> Any:
+            for stage in self.stages[start:end]:
+                state = stage(state)
+            return state
+
+        return apply
+
+
+@final
+class Repeat(Steps):
+    """One body `length` times: state -> body(state, step), as a compiled loop.
+
+    >>> float(Repeat(lambda x, step: x + step, 4).run(0, 4)(jnp.asarray(0.0)))
+    6.0
+    """
+
+    def __init__(self, body: Callable[[Any, Any], Any], length: int) -> None:
+        if length < 1:
+            raise ArgumentError(f"Repeat(length={length}): length must be at least 1")
+        self.body = body
+        self._length = length
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def run(self, start: int, end: int) -> Stage:
+        def apply(state: Any) -> Any:
+            if end - start == 1:
+                return self.body(state, jnp.asarray(start))
+            final_state, _ = jax.lax.scan(
+                lambda carry, step: (self.body(carry, step), None), state, jnp.arange(start, end)
+            )
+            return final_state
+
+        return apply
+
+
+@final
+class Equations(Steps):
+    """The equations of a program; the state is the tuple of values still needed."""
+
+    def __init__(self, program: ClosedJaxpr) -> None:
+        self.program = eqs.without_dead_code(eqs.open_trivial_calls(program))
+        self._live = _live(self.program)
+
+    @property
+    def length(self) -> int:
+        return len(self.program.eqns)
+
+    def run(self, start: int, end: int) -> Stage:
+        part = eqs.program_of((), (), self._live[start], self._live[end], self.program.eqns[start:end])
+        function = jaxpr_as_fun(part)
+        return lambda state: tuple(function(*state))
+
+    def enter(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """The first state, from the function's argument leaves."""
+        inner = self.program.jaxpr
+        values = dict(zip([*inner.constvars, *inner.invars], [*self.program.consts, *leaves], strict=True))
+        return tuple(values[variable] for variable in self._live[0])
+
+    def leave(self, state: Sequence[Any]) -> list[Any]:
+        """The function's results, from the last state."""
+        values = dict(zip(self._live[-1], state, strict=True))
+        return [
+            jnp.asarray(atom.val, atom.aval.dtype) if eqs.is_literal(atom) else values[atom]
+            for atom in self.program.jaxpr.outvars
+        ]
+
+
+def _live(program: ClosedJaxpr) -> list[list[Any]]:
+    """For every place between two equations, the variables made before it and needed after it."""
+    needed = dict.fromkeys(atom for atom in program.jaxpr.outvars if not eqs.is_literal(atom))
+    places = [list(needed)]
+    for equation in reversed(program.eqns):
+        for variable in equation.outvars:
+            needed.pop(variable, None)
+        needed.update(dict.fromkeys(atom for atom in equation.invars if not eqs.is_literal(atom)))
+        places.append(list(needed))
+    return places[::-1]
+
+
+__all__ = ["Chain", "Equations", "Repeat", "Stage", "Steps"]
