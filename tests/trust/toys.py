@@ -71,7 +71,7 @@ class TwoPlayers(HasParts):
 
 @final
 class Spoilt(HasState):
-    """A line fit that goes wrong: in its loss, its gradient or the norm of that at one move, or when it runs away."""
+    """A line fit that goes wrong: at one move in its loss, gradient, norm or state, or when it runs away."""
 
     weight: jax.Array
     moves: jax.Array
@@ -80,7 +80,7 @@ class Spoilt(HasState):
 
     def __init__(self, how: str, at: int = 6) -> None:
         self.weight = jnp.array([1.0, -1.0])
-        self.moves = jnp.zeros((), jnp.int32)
+        self.moves = jnp.zeros(())
         self.at = at
         self.how = how
 
@@ -91,9 +91,11 @@ class Spoilt(HasState):
             "loss": lambda: jnp.where(now, jnp.nan, 0.0),
             "gradient": lambda: jnp.sqrt(jnp.where(now, 0.0, 1.0) * jnp.square(self.weight).sum()),
             "norm": lambda: jnp.where(now, 1e25, 0.0) * self.weight.sum(),
+            "state": lambda: jnp.zeros(()),
             "runaway": lambda: jnp.where(loss > 10, jnp.nan, 0.0),
         }[self.how]()
-        return loss, {}, eqx.tree_at(lambda m: m.moves, self, self.moves + 1)
+        after = jnp.where(now & (self.how == "state"), jnp.inf, self.moves + 1)
+        return loss, {}, eqx.tree_at(lambda m: m.moves, self, after)
 
     def state(self) -> Sequence[jax.Array]:
         return (self.moves,)

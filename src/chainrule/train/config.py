@@ -72,7 +72,9 @@ class Stopping(_Settings):
 class TrainConfig(_Settings):
     """Everything about a run that is neither model nor data."""
 
-    steps: int | None = Field(None, ge=1, description="number of steps; default: the longer of 2,000 and five epochs")
+    steps: int | None = Field(
+        None, ge=1, description="number of steps; default: the longer of 2,000 and five epochs"
+    )
     epochs: float | None = Field(None, gt=0, description="passes over the training data; or give steps")
     batch: int = Field(64, ge=1, description="examples per step")
     shuffle: bool = Field(True, description="a fresh order of the examples in every epoch")

@@ -13,6 +13,7 @@
 
 import contextlib
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -79,26 +80,34 @@ def read_config(path: Path) -> dict[str, Any]:
     """The settings of a run folder, or of a config.yaml anywhere."""
     file = path / "config.yaml" if path.is_dir() else path.resolve()
     try:
-        text = read_own(file).decode()
-        # An alias can stand for a whole section, and aliases of aliases for more than memory holds.
-        aliases = any(
-            isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)
-        )
-        found = None if aliases else yaml.safe_load(text)
+        text = read_own(file, most=1 << 20).decode()
+        bombs = _bombs(text)
+        found = None if bombs else yaml.safe_load(text)
     except FileNotFoundError:
         raise RunError(
             f"{path} is not a run folder: it has no config.yaml", remedy="list runs: chainrule runs ls"
         ) from None
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
-    if aliases:
-        raise RunError(f"{file} uses YAML aliases (*name)", remedy="write the values out")
+    if bombs:
+        raise RunError(f"{file} {bombs}", remedy="write the values out, as chainrule does")
     if not isinstance(found, dict) or not all(_is_section(found.get(name)) for name in _SECTIONS):
         raise RunError(f"{file} is not a Chainrule config: it needs the sections {', '.join(_SECTIONS)}")
     model = found["model"] = {"name": None, "settings": {}, **found["model"]}
     if not isinstance(model["name"], str | None) or not _is_section(model["settings"]):
         raise RunError(f"{file}: the section model needs a name and settings")
     return found
+
+
+def _bombs(text: str) -> str:
+    """What in a YAML text could take more time or memory than there is; empty when nothing does."""
+    depths = itertools.accumulate((letter in "[{") - (letter in "]}") for letter in text)
+    if max(depths, default=0) > 100:  # the parser takes quadratic time
+        return "is nested too deeply"
+    # An alias can stand for a whole section, and aliases of aliases for more than memory holds.
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+        return "uses YAML aliases (*name)"
+    return ""
 
 
 def _is_section(value: Any) -> bool:

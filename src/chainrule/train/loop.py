@@ -68,14 +68,15 @@ def resume(
 ) -> Run:
     """Go on with a run from its newest intact checkpoint; `overrides` change training settings from here on."""
     opened = run if isinstance(run, Run) else Run.open(run, model=model, data=data)
+    stored = opened.config  # read before anything is written: a folder that is no run stays untouched
     with sole_writer(opened.path):
         if overrides:
-            merged = merge(opened.config["train"], overrides)
+            merged = merge(stored["train"], overrides)
             if "steps" in overrides:
                 merged["epochs"] = None
             if "epochs" in overrides:
                 merged["steps"] = None
-            recipe = {**opened.config, "train": TrainConfig.parse(**merged).model_dump()}
+            recipe = {**stored, "train": TrainConfig.parse(**merged).model_dump()}
             opened = Run(opened.path, model=opened._template, data=opened._data, config=recipe)
         config = opened.settings
         total = config.total_steps(len(opened.data.train) / config.batch)

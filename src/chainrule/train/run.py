@@ -189,9 +189,9 @@ class Run:
             raise ArgumentError(
                 f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
             )
-        model = self.skeleton()
+        model, settings = self.skeleton(), self.settings
         # Only shapes are needed: the stored arrays take the place of these.
-        like = jax.eval_shape(lambda: initial_state(model, self.settings))
+        like = jax.eval_shape(lambda: initial_state(model, settings))
         state: State
         state, _ = checkpoints.load(checkpoints.path(self.path / "checkpoints", step), like)
         arrays = state.model if state.ema is None else state.ema

@@ -1,0 +1,199 @@
+"""Ctrl-C and SIGTERM save the run and stop it; a second one stops it at once and spoils nothing."""
+
+import itertools
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainrule.train import Run, checkpoints, events, stretch
+from chainrule.train.step import Stepper
+from tests.trust.toys import fingerprint, go_on, train
+
+Ring = Callable[[], None]
+Arm = Callable[[pytest.MonkeyPatch, Ring], events.Listener]
+
+
+def on(kind: type, step: int = 0) -> Arm:
+    """Ring when the run tells of that event."""
+
+    def arm(patch: pytest.MonkeyPatch, ring: Ring) -> events.Listener:
+        def listen(event: events.Event) -> None:
+            if isinstance(event, kind) and getattr(event, "step", 0) >= step:
+                ring()
+
+        return listen
+
+    return arm
+
+
+def inside(owner: Any, name: str, call: int = 1) -> Arm:
+    """Ring in the middle of the n-th call of that function."""
+
+    def arm(patch: pytest.MonkeyPatch, ring: Ring) -> events.Listener:
+        original = getattr(owner, name)
+        calls = 0
+
+        def rung(*args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                ring()
+            return original(*args, **options)
+
+        patch.setattr(owner, name, rung)
+        return events.silent
+
+    return arm
+
+
+MOMENTS = {
+    "at the start": on(events.Started),
+    "while compiling": inside(Stepper, "compile"),
+    "after compiling": on(events.Compiled),
+    "between two steps": on(events.Progress, 6),
+    "while running a step": inside(Stepper, "run", 3),
+    "while evaluating": inside(stretch, "mean_loss", 2),
+    "while writing metrics": on(events.Logged, 5),
+    "while saving": inside(checkpoints, "sync_folder", 4),
+    "after saving": on(events.Saved, 8),
+}
+
+
+def once(number: int) -> Ring:
+    """Send this process one signal, the first time it is asked to."""
+    sent: list[int] = []
+
+    def ring() -> None:
+        if not sent:
+            sent.append(number)
+            signal.raise_signal(number)
+
+    return ring
+
+
+@pytest.mark.parametrize(("moment", "number"), zip(MOMENTS, itertools.cycle([signal.SIGINT, signal.SIGTERM])))
+def test_a_signal_saves_the_run_where_it_stands_and_it_can_be_gone_on_with(
+    tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, moment: str, number: signal.Signals
+) -> None:
+    with monkeypatch.context() as patch:
+        run = train(tmp_path / "toy", keep=3, listener=MOMENTS[moment](patch, once(number)))
+    status = run.status
+    assert (status["status"], status["message"]) == ("interrupted", f"interrupted by {number.name}")
+    assert status["step"] == run.checkpoints[-1] < 12
+    checkpoints.verify(checkpoints.path(run.path / "checkpoints", status["step"]))
+    go_on(tmp_path / "toy")
+    assert fingerprint(tmp_path / "toy") == fingerprint(finished)
+
+
+@pytest.mark.parametrize(
+    "moment", ["while compiling", "between two steps", "while evaluating", "while saving"]
+)
+def test_a_second_signal_stops_at_once_and_spoils_nothing(
+    tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "toy", keep=3, listener=MOMENTS[moment](patch, twice))
+    run = Run.open(tmp_path / "toy")
+    assert (run.status["status"], run.status["message"]) == (
+        "interrupted",
+        "stopped at once by a second signal",
+    )
+    for step in run.checkpoints:
+        checkpoints.verify(checkpoints.path(run.path / "checkpoints", step))
+    go_on(tmp_path / "toy")
+    assert fingerprint(tmp_path / "toy") == fingerprint(finished)
+    assert not list(run.path.glob("**/.tmp-*"))
+
+
+def test_a_signal_in_the_last_step_does_not_undo_that_the_run_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = on(events.Logged, 12)(monkeypatch, once(signal.SIGTERM))
+    run = train(tmp_path / "toy", listener=listener)
+    assert (run.status["status"], run.status["message"]) == ("done", "all steps done")
+
+
+def test_the_first_signal_after_the_decision_to_stop_early_still_lets_the_run_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = on(events.Progress, 15)(monkeypatch, once(signal.SIGINT))
+    run = train(tmp_path / "toy", steps=60, eval_every=3, stopping={"patience": 2}, listener=listener)
+    assert (run.status["status"], run.status["message"]) == ("done", "no improvement for 2 evaluations")
+    assert run.checkpoints[-1] == run.status["step"] == 15
+
+
+def test_a_run_that_stopped_early_does_not_go_on_unless_it_is_given_more_patience(tmp_path: Path) -> None:
+    early: dict[str, Any] = {"steps": 60, "eval_every": 3, "stopping": {"patience": 2}}
+    train(tmp_path / "toy", **early)
+    assert go_on(tmp_path / "toy").status["step"] == 15
+    assert go_on(tmp_path / "toy", stopping={"patience": 3}).status["step"] > 15
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_handlers_of_the_caller_are_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    def own(number: int, frame: Any) -> None:
+        del number, frame
+
+    def listen(event: events.Event) -> None:
+        if fails and isinstance(event, events.Saved):
+            raise RuntimeError("stop")
+
+    before = {number: signal.signal(number, own) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        if fails:
+            with pytest.raises(RuntimeError, match="stop"):
+                train(tmp_path / "toy", listener=listen)
+        else:
+            train(tmp_path / "toy", listener=listen)
+        assert [signal.getsignal(number) for number in before] == [own, own]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_training_in_another_thread_leaves_signals_alone(tmp_path: Path, finished: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[Any] = []
+
+    def listen(event: events.Event) -> None:
+        seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=train, args=(tmp_path / "toy",), kwargs={"keep": 3, "listener": listen})
+    thread.start()
+    thread.join()
+    assert set(seen) == {before}
+    assert fingerprint(tmp_path / "toy") == fingerprint(finished)
+
+
+def test_a_time_limit_saves_the_run_like_a_signal(tmp_path: Path, finished: Path) -> None:
+    run = train(tmp_path / "toy", keep=3, minutes=1e-9)
+    assert run.status["status"] == "interrupted"
+    assert run.status["message"] == "interrupted because the limit of 1e-09 minutes is reached"
+    assert run.checkpoints == [run.status["step"]]
+    go_on(tmp_path / "toy", minutes=None)
+    assert fingerprint(tmp_path / "toy") == fingerprint(finished)
+
+
+def test_the_signal_of_somebody_else_is_heard(tmp_path: Path) -> None:
+    """Sent to the process from outside the training thread, as a scheduler or a terminal does."""
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Compiled):
+            sender = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGTERM))
+            sender.start()
+            sender.join()
+
+    run = train(tmp_path / "toy", steps=5000, save_every=5000, eval_every=5000, listener=listen)
+    assert run.status["status"] == "interrupted"
+    assert run.checkpoints == [run.status["step"]]
