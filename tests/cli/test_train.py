@@ -237,3 +237,33 @@ def test_ctrl_c_saves_and_the_run_can_be_continued(cli: Command, tmp_path: Path)
     assert longer.code == 0, longer.err
     assert longer.last["status"] == "done"
     assert longer.last["step"] == last["step"] + 5
+
+
+@pytest.mark.parametrize("verb", ["train", "resume"])
+def test_a_second_ctrl_c_stops_at_once_and_says_what_is_left(
+    cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"chainrule.train.{'fit' if verb == 'train' else 'resume'}", stop)
+    words = ["train", *TOY, "run=toy"] if verb == "train" else ["resume", "toy"]
+    result = cli(*words)
+    assert result.code == 130
+    assert result.out.splitlines() == [
+        "stopped  at once   newest checkpoint: step 20",
+        "next     chainrule resume toy",
+    ]
+    assert cli(*words, "--json").last["run"] == "toy"
+    assert cli(*words, "--quiet").out == "runs/toy\n"
+
+
+def test_ctrl_c_before_there_is_a_run_leaves_nothing(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("chainrule.train.fit", stop)
+    result = cli("train", *TOY)
+    assert result.code == 130
+    assert result.out == ""
+    assert list(Path("runs").iterdir()) == []

@@ -11,7 +11,7 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     from chainrule.cli.folders import find, place
     from chainrule.cli.progress import Unit, voice
     from chainrule.cli.request import training
-    from chainrule.cli.train import conclude
+    from chainrule.cli.train import conclude, stopped_at_once
     from chainrule.cli.words import parse, take
     from chainrule.train import Run
     from chainrule.train import resume as go_on
@@ -24,6 +24,10 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     tell = voice(Unit.of(run.schema), machine=json, quiet=quiet)
     try:
         done = go_on(run, listener=tell, **overrides)
+    except KeyboardInterrupt:
+        tell.close()
+        stopped_at_once(run.path, json=json, quiet=quiet)
+        raise
     finally:
         tell.close()
     conclude(done, done.skeleton(), json=json, quiet=quiet)

@@ -1,5 +1,6 @@
 """`chainrule train`: a model, data and settings become a run folder."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -70,6 +71,10 @@ def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet:
     tell = voice(Unit.of(data.schema), machine=json, quiet=quiet)
     try:
         run = fit(model, data, run=path, listener=tell, **asked.train)
+    except KeyboardInterrupt:
+        tell.close()
+        stopped_at_once(path, json=json, quiet=quiet)
+        raise
     finally:
         tell.close()
         if new and not (path / "config.yaml").exists():  # it never became a run and would only be in the way
@@ -93,13 +98,36 @@ def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
             say("report", str(page))
             verbs = ["sample", "score"] if isinstance(model, CanSample) else ["score"]
             say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
+    _last_line(run, json=json, quiet=quiet)
+    if status["status"] == "interrupted":
+        raise typer.Exit(130)
+
+
+def stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:
+    """What is left after a second Ctrl-C: everything up to the newest checkpoint."""
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import say
+    from chainrule.train import Run
+
+    if not (path / "config.yaml").exists():
+        return
+    run = Run.open(path)
+    _last_line(run, json=json, quiet=quiet)
+    if not json and not quiet:
+        kept = f"step {run.checkpoints[-1]}" if run.checkpoints else "none yet"
+        say("stopped", f"at once   newest checkpoint: {kept}")
+        say("next", f"chainrule resume {handle(path)}")
+
+
+def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
+    from chainrule.cli.output import emit
+
+    status = run.status
     if json:
         last = {"run": run.id, "path": run.path.resolve(), "status": status["status"]}
         emit({**last, "step": status["step"], "best": status["best"]})
     elif quiet:
         print(run.path)
-    if status["status"] == "interrupted":
-        raise typer.Exit(130)
 
 
 def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
@@ -166,4 +194,4 @@ def _help(context: Context, name: str | None) -> None:
         print("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
 
 
-__all__ = ["conclude", "train"]
+__all__ = ["conclude", "stopped_at_once", "train"]
