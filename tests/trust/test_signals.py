@@ -76,7 +76,9 @@ def once(number: int) -> Ring:
     return ring
 
 
-@pytest.mark.parametrize(("moment", "number"), zip(MOMENTS, itertools.cycle([signal.SIGINT, signal.SIGTERM])))
+@pytest.mark.parametrize(
+    ("moment", "number"), list(zip(MOMENTS, itertools.cycle([signal.SIGINT, signal.SIGTERM]), strict=False))
+)
 def test_a_signal_saves_the_run_where_it_stands_and_it_can_be_gone_on_with(
     tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, moment: str, number: signal.Signals
 ) -> None:
