@@ -42,7 +42,7 @@ def images(count: int = 16_384, seed: int = 0) -> Data:
 
 def perceptron(data: Data, width: int = 512) -> Model:
     """The 784-width-width-10 network."""
-    return models.build("mlp", data, width=width, depth=3)
+    return models.build("mlp", data, width=width, depth=3, dropout=0.0)
 
 
 def operations(width: int) -> float:

@@ -86,6 +86,8 @@ class Stepper:
         self.most = most
         self.parts = parts_of(model)
         check_parts(config.parts, [part.name for part in self.parts])
+        self.single = sum(part.repeat for part in self.parts) == 1
+        """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
         settings = [for_part(config.optimizer, config.parts, part.name) for part in self.parts]
         self.peaks = [s.lr for s in settings]
         self.optimizers = [optimizer(s) for s in settings]
@@ -156,7 +158,6 @@ class Stepper:
         ) -> tuple[State, dict[str, Array], Array, Array]:
             old, buffers, i, _ = carry
             new, metrics, finite = self._step(old, resident, feeds, i)
-            new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
             buffers = {name: b.at[i].set(metrics[name]) for name, b in buffers.items()}
             return new, buffers, i + finite, finite
 
@@ -183,10 +184,9 @@ class Stepper:
                 for r in range(part.repeat):
                     batch = self._fetch(resident, feed, i, r)
                     part_key = random.at(random.named(key, part.name), r)
-                    moved, optimizer_state, seen = self._move(
-                        eqx.combine(arrays, self.static), number, optimizer_state, batch, part_key, factor
+                    arrays, optimizer_state, seen = self._move(
+                        arrays, number, optimizer_state, batch, part_key, factor
                     )
-                    arrays = eqx.filter(moved, eqx.is_array)
                 seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
                 return arrays, optimizer_state, seen
 
@@ -207,22 +207,36 @@ class Stepper:
         if len(self.parts) > 1:
             metrics["loss"] = sum((metrics[f"{part.name}.loss"] for part in self.parts), start=jnp.zeros(()))
         arrays = eqx.filter(model, eqx.is_array)
-        ema = None if state.ema is None else self._average(state.ema, arrays, state.step)
-        return State(state.step + 1, arrays, optimizers, ema, state.factor), metrics, finite
+        ema = None if state.ema is None else self._average(state.ema, arrays, state.step, finite)
+        new = State(state.step + finite, arrays, optimizers, ema, state.factor)
+        if not self.single:
+            new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state)
+        return new, metrics, finite
 
     def _move(
-        self, model: Model, number: int, optimizer_state: Tree, batch: Batch, key: Key, factor: Array
-    ) -> tuple[Model, Tree, dict[str, Array]]:
-        """One optimiser step of one part."""
+        self, arrays: Tree, number: int, optimizer_state: Tree, batch: Batch, key: Key, factor: Array
+    ) -> tuple[Tree, Tree, dict[str, Array]]:
+        """One optimiser step of one part: arrays and optimiser state after it, and numbers worth watching."""
         part = self.parts[number]
+        model = eqx.combine(arrays, self.static)
         loss, metrics, moved, grads = self.gradient(model, part, batch, key)
-        owned = eqx.filter(part.where(model), parameters(model, self.parts))
-        updates, optimizer_state = self.optimizers[number].update(grads, optimizer_state, owned)
         rate = self.peaks[number] * factor
-        updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
-        moved = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
         seen = {"loss": loss, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
-        return moved, optimizer_state, seen
+
+        def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
+            owned = eqx.filter(part.where(model), parameters(model, self.parts))
+            updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned)
+            updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
+            after = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
+            return eqx.filter(after, eqx.is_array), optimizer_state
+
+        before = (arrays, optimizer_state)
+        if not self.single:
+            return *update(before), seen
+        # An update that is not made needs nothing to go back to. To choose between old and new values afterwards
+        # would cost a copy of the optimiser's state in every step.
+        finite = jnp.isfinite(loss) & jnp.isfinite(seen["grad_norm"])
+        return *jax.lax.cond(finite, update, lambda unchanged: unchanged, before), seen
 
     def gradient(
         self, model: Model, part: Part, batch: Batch, key: Key
@@ -277,13 +291,15 @@ class Stepper:
             values,
         )
 
-    def _average(self, ema: Tree, arrays: Tree, step: Array) -> Tree:
+    def _average(self, ema: Tree, arrays: Tree, step: Array, finite: Array) -> Tree:
         decay = jnp.minimum(self.config.ema, (1.0 + step) / (10.0 + step))
-        return jax.tree.map(
-            lambda old, new: decay * old + (1 - decay) * new if eqx.is_inexact_array(new) else new,
-            ema,
-            arrays,
-        )
+
+        def move(old: Array, new: Array) -> Array:
+            return jnp.where(
+                finite, decay * old + (1 - decay) * new if eqx.is_inexact_array(new) else new, old
+            )
+
+        return jax.tree.map(move, ema, arrays)
 
 
 __all__ = ["LearningRate", "State", "Stepper", "initial_state"]
