@@ -37,10 +37,12 @@ _HOMES = {
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted(_NAMES)
+__all__ = sorted([*_NAMES, "sparse"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sparse":
+        return importlib.import_module(f"{__name__}.sparse")
     if name in _NAMES:
         return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chainrule.derive' has no attribute {name!r}")
