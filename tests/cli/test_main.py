@@ -92,6 +92,8 @@ def test_help_and_mistyped_verbs_do_not_wait_for_heavy_packages(words: list[str]
         (["train", "mlp", "run=.."], "error: run=..: give a plain name"),
         (["train", "config=none.yaml"], "error: config=none.yaml: there is no such file"),
         (["train", "mlp", "=3"], "error: '=3' is not a setting"),
+        (["train", "mlp", "data="], "error: data= needs a value"),
+        (["train", "mlp", "run="], "error: run= needs a value"),
         (["train", "mlp", "data=moons", "data.split=0.5,0.5"], "split must be three positive numbers"),
         (["score", "nothing"], "error: there is no run 'nothing' in runs, which holds no runs"),
         (["models", "show", "mpl"], "error: unknown model 'mpl' (did you mean 'mlp'?)"),
@@ -128,6 +130,19 @@ def test_data_that_do_not_exist_end_with_exit_code_3(cli: Command) -> None:
     result = cli("train", "mlp", "data=nowhere.csv")
     assert result.code == 3
     assert result.err.startswith("error: nowhere.csv does not exist")
+
+
+@pytest.mark.parametrize(
+    "words", [["train", "data=moons", "runs=file"], ["data", "show", "digits", "out=file"]]
+)
+def test_a_place_that_is_no_folder_ends_with_exit_code_5(
+    cli: Command, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "file").touch()
+    result = cli(*words)
+    assert result.code == 5
+    assert result.err.startswith("error: file")
+    assert result.err.endswith(("not a directory\n", "file exists\n"))
 
 
 def test_machines_get_errors_as_json_too(cli: Command) -> None:

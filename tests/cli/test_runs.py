@@ -55,6 +55,11 @@ def test_a_run_is_shown_with_state_numbers_and_settings(cli: Command, trained: P
     assert shown["last"]["val"]["loss"] > 0
 
 
+@pytest.mark.parametrize("name", ["toy", "toy/", "t", "runs/toy", "./runs/toy/"])
+def test_a_run_can_be_named_in_several_ways(cli: Command, trained: Path, name: str) -> None:
+    assert cli("runs", "show", name, "--json").last["id"] == "toy"
+
+
 def test_two_runs_differ_in_what_was_changed(cli: Command, trained: Path) -> None:
     other = Path(shutil.copytree(trained, "runs/other"))
     config, status = other / "config.yaml", other / "status.json"

@@ -84,7 +84,7 @@ def quiet_environment() -> None:
 def _report(error: Exception, *, trace: bool, machine: bool) -> int:
     """Tell people and machines about an error; the exit code."""
     from chainrule.cli import output
-    from chainrule.core.errors import ChainruleError
+    from chainrule.core.errors import ChainruleError, DiskError
 
     if isinstance(error, BrokenPipeError):
         # The reader left (`chainrule models ls | head -1`); Python would complain again when it closes the stream.
@@ -96,6 +96,9 @@ def _report(error: Exception, *, trace: bool, machine: bool) -> int:
         message, code = str(error), error.exit_code
     elif isinstance(error, typer.TyperException):
         message, code = _usage(error), 2
+    elif isinstance(error, OSError) and error.filename is not None:
+        # Nobody below could say more than the operating system does: a file that cannot be made, opened or read.
+        message, code = f"{error.filename}: {(error.strerror or str(error)).lower()}", DiskError.exit_code
     else:
         message, code = f"{type(error).__name__}: {error}", 1
         message = message.splitlines()[0] + (

@@ -19,7 +19,7 @@ def names(folder: Path) -> list[str]:
 def find(word: str, folder: Path) -> Path:
     """The folder of a run: a name below `folder`, the beginning of exactly one such name, or a path."""
     known = names(folder)
-    if word in known:
+    if word.rstrip("/") in known:
         return folder / word
     if (Path(word).expanduser() / "config.yaml").is_file():
         return Path(word).expanduser()

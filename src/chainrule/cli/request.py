@@ -55,9 +55,12 @@ class Request:
 def request(words: Words) -> Request:
     """What the words of `chainrule train` ask for."""
     own = {name: value for name, value in words.settings.items() if name in OWN}
+    for name, value in own.items():
+        if not value:
+            raise ArgumentError(f"{name}= needs a value", remedy=f"{name}: {OWN[name]}")
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
     entry = models.entry(_model_name(words, own, recipe))
-    if own.get("data"):
+    if "data" in own:
         source = {"name_or_path": own["data"]}
     elif "config" in own:
         source = _stored(recipe["data"], own["config"])
@@ -153,7 +156,7 @@ def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
 
 
 def _run_name(name: str | None) -> str | None:
-    if name is not None and (not name or Path(name).name != name or name == ".."):
+    if name is not None and (Path(name).name != name or name == ".."):
         raise ArgumentError(f"run={name}: give a plain name", remedy="runs=DIR says where run folders go")
     return name
 

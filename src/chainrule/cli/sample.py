@@ -45,7 +45,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         emit({"run": run.id, "n": n, "seed": seed, **files})
         return
     if run.schema.kind == "text":
-        print(files["samples"].read_text(encoding="utf-8"))
+        print(_texts(drawn[:1], run.schema)[0] + "\n")
     for what, file in files.items():
         say(what, str(file))
 
