@@ -183,6 +183,8 @@ class Entry:
     citation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
+    surrogate_gradient: str = ""
+    """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
 
 
 __all__ = [

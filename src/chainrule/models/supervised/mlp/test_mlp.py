@@ -1,0 +1,138 @@
+"""The perceptron beyond the promises every model keeps: its layers, its variants, what it learns."""
+
+import itertools
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data import Batch, Schema
+from chainrule.models.supervised.mlp import MLP
+from tests.contracts import checks
+
+CLASSES = Schema("image", (3, 2, 1), target="class", classes=("a", "b", "c"))
+VALUE = Schema("table", (6,), target="value")
+VALUES = Schema("table", (6,), target="value", target_shape=(2, 2))
+SMALL = {"width": 5, "depth": 3, "dropout": 0.0}
+
+
+def build(schema: Schema, **settings: Any) -> MLP:
+    model = models.build("mlp", schema, **{**SMALL, **settings})
+    assert isinstance(model, MLP)
+    return model
+
+
+def batch(schema: Schema, n: int = 8) -> Batch:
+    noise = np.random.default_rng(0)
+    x = jnp.asarray(noise.normal(size=(n, *schema.shape)), jnp.float32)
+    if schema.target == "class":
+        return Batch(x, jnp.asarray(np.arange(n) % len(schema.classes), jnp.int32))
+    return Batch(x, jnp.asarray(noise.normal(size=(n, *schema.target_shape)), jnp.float32))
+
+
+def by_hand(model: MLP, x: np.ndarray) -> np.ndarray:
+    """Affine maps with rectifiers between them, in double precision."""
+    h = x.reshape(len(x), -1).astype(np.float64)
+    for block in model.blocks:
+        h = np.maximum(h @ np.asarray(block.linear.weight) + np.asarray(block.linear.bias), 0)
+    return h @ np.asarray(model.head.weight) + np.asarray(model.head.bias)
+
+
+def test_class_probabilities_are_the_softmax_of_the_layers_in_turn() -> None:
+    model, examples = build(CLASSES), batch(CLASSES)
+    logits = by_hand(model, np.asarray(examples.x))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict(examples.x), p, rtol=1e-4, atol=1e-6)
+    loss, metrics = model.loss(examples, jax.random.key(0))
+    assert float(loss) == pytest.approx(-np.log(p[np.arange(8), np.asarray(examples.y)]).mean(), rel=1e-5)
+    assert float(metrics["accuracy"]) == pytest.approx((p.argmax(axis=1) == np.asarray(examples.y)).mean())
+
+
+@pytest.mark.parametrize("schema", [VALUE, VALUES])
+def test_values_have_the_shape_of_the_target_and_a_mean_squared_error(schema: Schema) -> None:
+    model, examples = build(schema), batch(schema)
+    out = by_hand(model, np.asarray(examples.x)).reshape(8, *schema.target_shape)
+    np.testing.assert_allclose(model.predict(examples.x), out, rtol=1e-4, atol=1e-6)
+    loss, metrics = model.loss(examples, jax.random.key(0))
+    assert float(loss) == pytest.approx(np.square(out - np.asarray(examples.y)).mean(), rel=1e-5)
+    assert not metrics
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_depth_counts_affine_layers(depth: int) -> None:
+    model = build(CLASSES, depth=depth)
+    assert len(model.blocks) + 1 == depth
+    widths = [6, *[5] * (depth - 1), 3]
+    shapes = [b.linear.weight.shape for b in model.blocks] + [model.head.weight.shape]
+    assert shapes == list(itertools.pairwise(widths))
+
+
+def test_hidden_weights_have_the_variance_of_their_activation() -> None:
+    for name, gain in (("relu", math.sqrt(2)), ("tanh", 5 / 3)):
+        weights = np.asarray(build(CLASSES, width=200, activation=name).blocks[1].linear.weight)
+        assert weights.std() == pytest.approx(gain / math.sqrt(200), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"normalization": "batch"},
+        {"normalization": "layer"},
+        {"dropout": 0.5},
+        {"activation": "gelu", "initializer": "orthogonal"},
+        {"activation": "softplus", "initializer": "torch", "depth": 1},
+    ],
+)
+@pytest.mark.parametrize("schema", [CLASSES, VALUE])
+def test_variants_keep_the_promises_of_the_loss(schema: Schema, settings: dict) -> None:
+    model, examples = build(schema, **settings), batch(schema)
+    checks.check_gradient(model, examples)
+    checks.check_order(model, examples)
+    checks.check_state(model, examples)
+    checks.check_predict(model, examples, schema)
+
+
+def test_training_moves_the_running_statistics_and_prediction_uses_them() -> None:
+    model, examples = build(CLASSES, normalization="batch"), batch(CLASSES)
+    _, _, moved = model.loss_and_state(examples, jax.random.key(0))
+    assert len(moved.state()) == 4  # mean and variance of two hidden layers
+    hidden = np.asarray(examples.x).reshape(8, 6) @ np.asarray(model.blocks[0].linear.weight)
+    np.testing.assert_allclose(moved.blocks[0].norm.mean, 0.1 * hidden.mean(axis=0), rtol=1e-4, atol=1e-6)
+    still = eqx.nn.inference_mode(moved).loss_and_state(examples, jax.random.key(0))[2]
+    for before, after in zip(moved.state(), still.state(), strict=True):
+        np.testing.assert_array_equal(before, after)
+    assert not np.allclose(model.predict(examples.x), moved.predict(examples.x), atol=1e-4)
+
+
+def test_dropout_works_in_training_only() -> None:
+    model, examples = build(CLASSES, dropout=0.5), batch(CLASSES)
+    losses = {float(model.loss(examples, jax.random.key(seed))[0]) for seed in range(3)}
+    assert len(losses) == 3
+    still = eqx.nn.inference_mode(model)
+    assert len({float(still.loss(examples, jax.random.key(seed))[0]) for seed in range(3)}) == 1
+    np.testing.assert_array_equal(model.predict(examples.x), still.predict(examples.x))
+
+
+def test_an_activation_after_the_last_layer_is_applied_to_the_outputs() -> None:
+    examples = batch(VALUE)
+    model = build(VALUE, final_activation="relu")
+    expected = np.maximum(by_hand(model, np.asarray(examples.x))[:, 0], 0)
+    np.testing.assert_allclose(model.predict(examples.x), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_data_it_cannot_be_trained_on_are_refused() -> None:
+    with pytest.raises(CapabilityError, match=r"mlp needs .* these are text data with target none"):
+        models.build("mlp", Schema("text", (16,), symbols=("a", "b")))
+
+
+@pytest.mark.parametrize("wrong", [{"depth": 0}, {"width": 0}, {"dropout": 1.0}, {"activation": "none"}])
+def test_settings_out_of_range_are_refused(wrong: dict) -> None:
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"{name}="):
+        build(CLASSES, **wrong)

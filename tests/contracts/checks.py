@@ -1,0 +1,408 @@
+"""What every model promises, one function a promise; each raises `AssertionError` when the promise is broken.
+
+The same functions judge the registered models (`test_every_model.py`) and toys with one flaw each
+(`test_the_contracts_can_fail.py`). In short:
+
+- The loss is a pure function of (model, batch, key): compiled or not, it gives the same number, and its gradient is its
+  derivative, for every player with respect to what that player owns. A model whose gradient is a surrogate on purpose
+  says so in its registry entry.
+- In inference mode the loss does not depend on the order of the examples. A loss that draws noise keeps this promise
+  on average over keys, because noise belongs to a place in the batch and does not follow an example around.
+- What a model says about an example (prediction, density, code) does not depend on the examples beside it.
+- Arrays that training moves by rule are named by the model.
+- A run folder holds the whole model: opened again, it gives the numbers the trained model gave.
+"""
+
+import ast
+import inspect
+import json
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pydantic
+
+from chainrule import models
+from chainrule.cli import request
+from chainrule.cli.words import nest, parse
+from chainrule.core import random, tree
+from chainrule.data import Batch, Data, Schema
+from chainrule.models.base import (
+    CanDecode,
+    CanEncode,
+    CanPredict,
+    CanSample,
+    Entry,
+    HasBound,
+    HasLogProb,
+    HasParts,
+    Model,
+    Part,
+    parts_of,
+)
+from chainrule.train import Run, TrainConfig
+from chainrule.train.loop import merge
+from chainrule.train.metrics import mean_loss
+from chainrule.train.step import Stepper, parameters
+
+HEADINGS = (
+    "What it is",
+    "How it works",
+    "Use it",
+    "Settings that matter",
+    "Results",
+    "Pictures",
+    "Limits",
+    "References",
+)
+VERBS = (
+    *("train", "resume", "sample", "score", "probe", "compare", "models", "data", "runs", "derive", "export"),
+    *("doctor", "studio"),
+)
+KEY = jax.random.key(7)
+
+
+def examples(data: Data, n: int = 8) -> Batch:
+    """The first training examples, on the device."""
+    return jax.tree.map(jnp.asarray, data.train.batch(np.arange(n)))
+
+
+# ---------------------------------------------------------------------- the loss
+
+
+@eqx.filter_jit
+def _compiled_loss(model: Model, batch: Batch, key: jax.Array) -> tuple[jax.Array, Any]:
+    return model.loss(batch, key)
+
+
+def check_jit(model: Model, batch: Batch) -> None:
+    """Compiled or not, the loss and its metrics are the same scalars."""
+    plain, compiled = model.loss(batch, KEY), _compiled_loss(model, batch, KEY)
+    assert plain[0].shape == (), f"the loss has shape {plain[0].shape}, not that of a scalar"
+    assert bool(jnp.isfinite(plain[0])), "the loss of a fresh model is not finite"
+    assert plain[1].keys() == compiled[1].keys()
+    for name, one, other in (
+        ("loss", plain[0], compiled[0]),
+        *((name, plain[1][name], compiled[1][name]) for name in plain[1]),
+    ):
+        assert np.allclose(one, other, rtol=1e-4, atol=1e-5), f"{name} changes under jit: {one} and {other}"
+
+
+def check_order(model: Model, batch: Batch) -> None:
+    """In inference mode the loss is the same for the examples in another order; with noise, on average over keys."""
+    model = eqx.nn.inference_mode(model)
+    order = np.random.default_rng(0).permutation(len(batch.x))
+    shuffled = jax.tree.map(lambda a: a[order], batch)
+    keys = jax.random.split(KEY, 256)
+
+    @eqx.filter_jit
+    def losses(batch: Batch) -> jax.Array:
+        return jax.vmap(lambda key: model.loss(batch, key)[0])(keys)
+
+    before, after = (np.asarray(losses(b), dtype=np.float64) for b in (batch, shuffled))
+    gap, noise = (after - before).mean(), (after - before).std() / np.sqrt(len(keys))
+    scale = 1e-5 * (1 + np.abs(before).mean())
+    assert abs(gap) <= 5 * noise + scale, f"the order of the examples changes the loss by {gap:.3g}"
+    if np.ptp(before) < scale:  # no noise: the promise holds for every key
+        assert np.abs(after - before).max() <= scale, "the order of the examples changes the loss"
+
+
+def check_gradient(model: Model, batch: Batch, surrogate: str = "") -> None:
+    """Gradients are derivatives, unless the model has a reason (`surrogate`) for following something else."""
+    if not surrogate:
+        _check_gradients(model, batch)
+        return
+    try:
+        _check_gradients(model, batch)
+    except AssertionError as error:
+        assert "is off by" in str(error), str(error)
+    else:
+        raise AssertionError(f"the gradient is the derivative after all, though the entry says {surrogate!r}")
+
+
+def _check_gradients(model: Model, batch: Batch) -> None:
+    """For every player, gradients agree with central differences in double precision along many directions.
+
+    The point is a little way off the fresh model: arrays that start at zero sit on kinks and hide what is behind them.
+    """
+    noise = np.random.default_rng(1)
+    with jax.enable_x64(True):
+        wide = tree.cast(model, jnp.float64)
+        own, rest = eqx.partition(wide, parameters(wide, parts_of(wide)))
+        wide = eqx.combine(jax.tree.map(lambda leaf: leaf + 0.05 * noise.normal(size=leaf.shape), own), rest)
+        for part in parts_of(wide):
+            _check_gradient_of(wide, part, tree.cast(batch, jnp.float64))
+
+
+def _check_gradient_of(model: Model, part: Part, batch: Batch) -> None:
+    owned, rest = eqx.partition(part.where(model), parameters(model, parts_of(model)))
+    leaves, structure = jax.tree.flatten(owned)
+
+    @jax.jit
+    def value_and_grad(leaves: list[jax.Array]) -> tuple[jax.Array, list[jax.Array]]:
+        def loss(leaves: list[jax.Array]) -> jax.Array:
+            moved = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
+            return part.loss(eqx.tree_at(part.where, model, moved), batch, KEY)[0]
+
+        return jax.value_and_grad(loss)(leaves)
+
+    value, grads = value_and_grad(leaves)
+    assert value.dtype == jnp.float64, (
+        f"the loss of {part.name} falls back to {value.dtype} in double precision"
+    )
+    grads = [np.asarray(g) for g in grads]
+    assert any(g.any() for g in grads), f"the loss of {part.name} does not depend on anything it owns"
+    noise = np.random.default_rng(0)
+    chosen = np.unique(np.linspace(0, len(leaves) - 1, 8).astype(int))
+    for single in [*chosen, *chosen, None, None]:
+        direction = [
+            noise.normal(size=leaf.shape) if single in (None, i) else np.zeros(leaf.shape)
+            for i, leaf in enumerate(leaves)
+        ]
+        size = np.sqrt(sum(np.square(d).sum() for d in direction))
+        direction = [d / size for d in direction]
+        slope = sum(float(np.vdot(g, d)) for g, d in zip(grads, direction, strict=True))
+        errors = []
+        for h in (1e-5, 1e-6):  # a kink within one step of the point is not within the other
+            ahead, behind = (
+                float(value_and_grad([p + s * h * d for p, d in zip(leaves, direction, strict=True)])[0])
+                for s in (1, -1)
+            )
+            errors.append(abs((ahead - behind) / (2 * h) - slope))
+        limit = 1e-5 * abs(slope) + 1e-8 * max(1.0, abs(float(value)))
+        where = "all arrays" if single is None else tree.names(owned)[single]
+        assert min(errors) <= limit, (
+            f"gradient of {part.name}, {where}: {slope:.6g} is off by {min(errors):.2g}"
+        )
+
+
+def _arrays(values: Any) -> dict[str, Any]:
+    """Arrays (or their shapes and types) by name."""
+    kept = eqx.filter(values, lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct))
+    return dict(tree.named_leaves(kept))
+
+
+def check_state(model: Model, batch: Batch) -> None:
+    """What a loss moves by rule is named as state, and state keeps its shape and type."""
+    before = _arrays(model)
+    for part in parts_of(model):
+        after = _arrays(eqx.filter_jit(part.loss)(model, batch, KEY)[2])
+        assert after.keys() == before.keys()
+        named = {id(array) for array in part.state(model)}
+        for name, old in before.items():
+            new = after[name]
+            assert (new.shape, new.dtype) == (old.shape, old.dtype), f"{name} changes its shape or type"
+            moved = not np.array_equal(new, old)
+            assert not moved or id(old) in named, f"{name} is moved by rule but not named as state"
+
+
+def check_precision(model: Model, data: Data) -> None:
+    """A step in bfloat16 has the loss of one in single precision, up to rounding, and finite gradients."""
+    batch = examples(data)
+    for part in parts_of(model):
+        found = {}
+        for precision in ("float32", "bfloat16"):
+            config = TrainConfig.parse(precision=precision, batch=len(batch.x))
+            stepper = Stepper(model, config, data.train, lambda step: 1.0, resident=False, most=1)
+            loss, _, _, grads = eqx.filter_jit(stepper.gradient)(model, part, batch, KEY)
+            assert tree.first_nonfinite(grads) is None, (
+                f"a gradient of {part.name} is not finite in {precision}"
+            )
+            found[precision] = float(loss)
+        high, low = found.values()
+        assert abs(low - high) <= 0.1 * abs(high) + 0.05, (
+            f"loss of {part.name}: {high:.4g}, in bfloat16 {low:.4g}"
+        )
+
+
+# ---------------------------------------------------------------------- learning and keeping
+
+
+def check_learns(fresh: Model, run: Run) -> None:
+    """Over a toy run losses stay finite; a single loss falls, and of several players each one moves."""
+    _, losses = run.curve("loss")
+    assert run.status["status"] == "done"
+    assert len(losses) >= 10
+    assert np.isfinite(losses).all()
+    if isinstance(fresh, HasParts):  # the losses of a game need not fall
+        after = run.model_at(run.checkpoints[-1])
+        for part in parts_of(fresh):
+            old, new = (
+                jax.tree.leaves(eqx.filter(part.where(m), eqx.is_inexact_array)) for m in (fresh, after)
+            )
+            moved = any(not np.array_equal(a, b) for a, b in zip(old, new, strict=True))
+            assert moved, f"{part.name} did not move in {run.status['step']} steps"
+    else:
+        first, last = losses[: len(losses) // 5].mean(), losses[-len(losses) // 5 :].mean()
+        assert last < first, f"the loss rose from {first:.4g} to {last:.4g}"
+
+
+def check_kept(run: Run, opened: Model, data: Data) -> None:
+    """A model opened from a run folder has the validation loss that training measured at that step."""
+    steps, losses = run.curve("loss", "val")
+    expected = float(losses[steps == run.step][0])
+    key = random.key(run.settings.seed, "evaluate")
+    found = mean_loss(opened, data.val, key, most=run.settings.eval_examples)[0]["loss"]
+    assert np.isclose(found, expected, rtol=1e-5, atol=1e-6), f"trained: {expected:.6g}, opened: {found:.6g}"
+
+
+# ---------------------------------------------------------------------- capabilities
+
+
+def _row_by_row(what: str, f: Callable[[jax.Array], jax.Array], x: jax.Array) -> np.ndarray:
+    """The results of `f`, which must not depend on the order or the number of the examples."""
+    compiled = eqx.filter_jit(f)
+    out = np.asarray(compiled(x))
+    assert out.shape[:1] == x.shape[:1], f"{what} of {len(x)} examples has shape {out.shape}"
+    assert np.isfinite(out).all(), f"{what} is not finite"
+    order = np.random.default_rng(1).permutation(len(x))
+    for rows in (order, np.arange(len(x) // 2)):
+        again = np.asarray(compiled(x[rows]))
+        close = np.allclose(again, out[rows], rtol=1e-3, atol=1e-4)
+        assert close, f"{what} of an example depends on the examples beside it"
+    return out
+
+
+def check_predict(model: Model, batch: Batch, schema: Schema) -> None:
+    """Probabilities that sum to one, or values of the shape of the target."""
+    assert isinstance(model, CanPredict)
+    out = _row_by_row("the prediction", model.predict, batch.x)
+    shape = (len(schema.classes),) if schema.target == "class" else schema.target_shape
+    assert out.shape == (len(batch.x), *shape), f"predictions have shape {out.shape}"
+    if schema.target == "class":
+        assert (out >= 0).all(), "probabilities are negative"
+        assert np.allclose(out.sum(axis=1), 1, atol=1e-4), "probabilities do not sum to one"
+
+
+def check_sample(model: Model, schema: Schema) -> None:
+    """As many examples as asked for, of the shape of the data, decided by the key and nothing else."""
+    assert isinstance(model, CanSample)
+    for n in (1, 4):
+        out = np.asarray(model.sample(KEY, n))
+        assert out.shape == (n, *schema.shape), f"{n} samples have shape {out.shape}"
+        assert np.isfinite(out).all(), "samples are not finite"
+    assert np.array_equal(out, model.sample(KEY, 4)), "the same key gives other samples"
+    assert not np.array_equal(out, model.sample(jax.random.key(8), 4)), "another key gives the same samples"
+    if schema.kind == "text":
+        assert out.dtype.kind == "i", f"symbols are of type {out.dtype}"
+        assert ((out >= 0) & (out < len(schema.symbols))).all(), "symbols are not in the vocabulary"
+    if "condition" in inspect.signature(model.sample).parameters:
+        assert model.sample(KEY, 2, condition=0).shape == (2, *schema.shape)
+
+
+def check_sample_of_run(run: Run, schema: Schema) -> None:
+    """Samples of a run are in the original units: data with levels come back as those levels."""
+    out = run.sample(3)
+    assert out.shape == (3, *schema.shape)
+    if schema.levels:
+        assert np.array_equal(out, np.clip(np.rint(out), 0, schema.levels - 1))
+
+
+def check_log_prob(model: Model, batch: Batch) -> None:
+    """One finite log-density for each example."""
+    assert isinstance(model, HasLogProb)
+    out = _row_by_row("the log-density", model.log_prob, batch.x)
+    assert out.shape == (len(batch.x),), f"log-densities have shape {out.shape}"
+
+
+def check_bound(model: Model, batch: Batch) -> None:
+    """One finite bound for each example; on average over keys not above the density, where that is known."""
+    assert isinstance(model, HasBound)
+    keys = jax.random.split(KEY, 256)
+    bounds = np.asarray(eqx.filter_jit(lambda: jax.vmap(lambda key: model.elbo(batch.x, key))(keys))())
+    assert bounds.shape == (256, len(batch.x)), f"bounds have shape {bounds.shape[1:]}"
+    assert np.isfinite(bounds).all(), "the bound is not finite"
+    if isinstance(model, HasLogProb):
+        mean, noise = bounds.mean(axis=0), bounds.std(axis=0) / np.sqrt(len(keys))
+        exact = np.asarray(model.log_prob(batch.x))
+        assert (mean <= exact + 5 * noise + 1e-4).all(), "the bound lies above the log-density"
+
+
+def check_codes(model: Model, batch: Batch) -> None:
+    """One code for each example, and an example of the right shape for each code."""
+    codes = batch.x
+    if isinstance(model, CanEncode):
+        codes = jnp.asarray(_row_by_row("the code", model.encode, batch.x))
+    if isinstance(model, CanDecode) and isinstance(model, CanEncode):
+        out = _row_by_row("the decoded example", model.decode, codes)
+        assert out.shape == batch.x.shape, f"decoded examples have shape {out.shape}"
+
+
+# ---------------------------------------------------------------------- settings, entry, card
+
+
+def check_config(schema: type[pydantic.BaseModel], toy: Any, reserved: Sequence[str]) -> None:
+    """Every setting says what it is, survives plain values, and is not called like a word of training."""
+    described = schema.model_json_schema()
+    for group in (described, *described.get("$defs", {}).values()):
+        for name, field in group.get("properties", {}).items():
+            assert field.get("description") or "$ref" in field, f"setting {name!r} has no description"
+    for config in (schema(), schema(**toy)):
+        assert schema(**config.model_dump()) == config, "settings change on the way through plain values"
+        assert schema(**json.loads(config.model_dump_json())) == config, (
+            "settings change on the way through JSON"
+        )
+    clash = sorted({name.split(".")[0] for name in models.setting_names(schema)} & set(reserved))
+    assert not clash, f"setting {clash[0]!r} is a word of `chainrule train` already"
+
+
+def check_entry(entry: Entry, folder: str, data_names: Sequence[str]) -> None:
+    """The entry is called like its folder and names data and training settings that exist."""
+    assert entry.name == folder.replace("_", "-"), (
+        f"the entry is called {entry.name!r}, its folder {folder!r}"
+    )
+    assert "\n" not in entry.summary
+    assert entry.summary.endswith("."), "the summary is not a sentence"
+    assert entry.citation, "there is no citation"
+    for name in (entry.data, entry.toy_data):
+        assert name in data_names, f"there are no data called {name!r}"
+    TrainConfig.parse(**entry.training)
+
+
+def sections(card: str) -> dict[str, str]:
+    """The second-level headings of a card with what stands under each."""
+    parts = re.split(r"^## (.*)$", card, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], (text.strip() for text in parts[2::2]), strict=True))
+
+
+def check_card(card: str, name: str) -> None:
+    """The card has its fixed headings in order, and something to say under each."""
+    assert card.startswith(f"# {name}: "), f"the card does not start with '# {name}: '"
+    found = sections(card)
+    assert tuple(found) == HEADINGS, f"the headings of the card are {', '.join(found)}"
+    for heading, text in found.items():
+        assert text, f"there is nothing under {heading!r}"
+
+
+def check_commands(card: str, entry: Entry) -> None:
+    """Commands under "Use it" are ones the command line takes, snippets are Python, and settings exist."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", sections(card)["Use it"], flags=re.MULTILINE | re.DOTALL)
+    commands = []
+    for language, block in blocks:
+        if language == "python":
+            ast.parse(block)
+        else:
+            commands += [shlex.split(line, comments=True) for line in block.splitlines()]
+    commands = [words for words in commands if words]
+    assert any(words[:3] == ["chainrule", "train", entry.name] for words in commands), "no command trains it"
+    for words in commands:
+        assert words[0] == "chainrule", f"{words[0]!r} is not a command of this project"
+        assert words[1] in VERBS, f"there is no verb {words[1]!r}"
+        if words[1] == "train":
+            _check_training_command(words[2:], entry)
+    for setting in re.findall(r"`([\w.]+=[^`\s]+)`", sections(card)["Settings that matter"]):
+        _check_training_command([entry.name, setting], entry)
+
+
+def _check_training_command(words: Sequence[str], entry: Entry) -> None:
+    names, given = parse(words).names, dict(parse(words).settings)
+    assert names in ((), (entry.name,)), f"{names} is not {entry.name}"
+    options = [name.removeprefix("data.") for name in given if name.startswith("data.")]
+    model, _, train = request.sort(given, entry, options)
+    entry.config(**nest(model))
+    TrainConfig.parse(**merge(entry.training, nest(train)))

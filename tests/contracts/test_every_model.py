@@ -1,0 +1,127 @@
+"""Every registered model against every promise. A new model folder is picked up as it is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.cli.request import OWN
+from chainrule.data import Batch, Data
+from chainrule.models.base import (
+    CanDecode,
+    CanEncode,
+    CanPredict,
+    CanSample,
+    Entry,
+    HasBound,
+    HasLogProb,
+    Model,
+)
+from chainrule.train import Run, TrainConfig, fit
+from tests.contracts import checks
+
+TOY_TRAINING: dict[str, Any] = {"steps": 200, "log_every": 10, "eval_every": 100, "save_every": 100}
+
+
+@final
+@dataclass(frozen=True)
+class Subject:
+    """A registered model at toy size, fresh, with its toy data."""
+
+    name: str
+    entry: Entry
+    data: Data
+    model: Model
+    batch: Batch
+
+
+@pytest.fixture(scope="module", params=cr.models.names())
+def subject(request: pytest.FixtureRequest) -> Subject:
+    entry = cr.models.entry(request.param)
+    data = cr.data.load(entry.toy_data)
+    model = cr.models.build(request.param, data, **entry.toy)
+    return Subject(request.param, entry, data, model, checks.examples(data))
+
+
+@pytest.fixture(scope="module")
+def run(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A short training run, shared by everything that looks at a trained model."""
+    path = tmp_path_factory.mktemp("runs") / subject.name
+    batch = min(32, len(subject.data.train))
+    return fit(subject.model, subject.data, run=path, **{**TOY_TRAINING, "batch": batch})
+
+
+def test_there_are_models() -> None:
+    assert "mlp" in cr.models.names()
+
+
+def test_the_loss_is_the_same_compiled_or_not(subject: Subject) -> None:
+    checks.check_jit(subject.model, subject.batch)
+
+
+def test_the_order_of_the_examples_does_not_matter(subject: Subject) -> None:
+    checks.check_order(subject.model, subject.batch)
+
+
+def test_the_gradient_is_the_derivative_unless_the_entry_says_otherwise(subject: Subject) -> None:
+    checks.check_gradient(subject.model, subject.batch, subject.entry.surrogate_gradient)
+
+
+def test_what_is_moved_by_rule_is_named_as_state(subject: Subject) -> None:
+    checks.check_state(subject.model, subject.batch)
+
+
+def test_low_precision_gives_nearly_the_same_loss(subject: Subject) -> None:
+    checks.check_precision(subject.model, subject.data)
+
+
+def test_it_learns(subject: Subject, run: Run) -> None:
+    checks.check_learns(subject.model, run)
+
+
+def test_a_saved_model_is_the_trained_one(subject: Subject, run: Run) -> None:
+    checks.check_kept(run, Run.open(run.path).model, subject.data)
+
+
+def test_what_it_can_do_it_does_as_promised(subject: Subject, run: Run) -> None:
+    model, batch, schema = run.model, subject.batch, subject.data.schema
+    found = 0
+    for capabilities, check in (
+        (CanPredict, lambda: checks.check_predict(model, batch, schema)),
+        (CanSample, lambda: checks.check_sample(model, schema)),
+        (CanSample, lambda: checks.check_sample_of_run(run, schema)),
+        (HasLogProb, lambda: checks.check_log_prob(model, batch)),
+        (HasBound, lambda: checks.check_bound(model, batch)),
+        (CanEncode | CanDecode, lambda: checks.check_codes(model, batch)),
+    ):
+        if isinstance(model, capabilities):
+            check()
+            found += 1
+    assert found, "it can be trained but is of no use"
+
+
+def test_scores_are_numbers(subject: Subject, run: Run) -> None:
+    for name, metric in run.score("val").items():
+        assert np.isfinite(metric.value), name
+
+
+def test_settings(subject: Subject) -> None:
+    reserved = [*TrainConfig.model_fields, *OWN]
+    checks.check_config(subject.entry.config, subject.entry.toy, reserved)
+
+
+def test_the_entry(subject: Subject) -> None:
+    folder = Path(cr.models.__file__).parent / cr.models.family(subject.name)
+    (found,) = [p.name for p in folder.iterdir() if p.name.replace("_", "-") == subject.name]
+    checks.check_entry(subject.entry, found, [known.name for known in cr.data.names()])
+
+
+def test_the_card(subject: Subject) -> None:
+    checks.check_card(cr.models.card(subject.name), subject.name)
+
+
+def test_the_commands_on_the_card(subject: Subject) -> None:
+    checks.check_commands(cr.models.card(subject.name), subject.entry)
