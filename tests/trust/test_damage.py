@@ -76,6 +76,12 @@ def test_a_missing_file_is_noticed(name: str, instead: str, checkpoint: Path, tm
     assert not loads_the_truth(copy)
 
 
+def test_a_checkpoint_that_a_running_run_has_just_removed_is_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="step-00000003 is not there any more") as error:
+        checkpoints.load(tmp_path / "step-00000003", STATE)
+    assert not isinstance(error.value, checkpoints.DamagedError)
+
+
 def test_a_checkpoint_under_the_name_of_another_step_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     renamed = Path(shutil.copytree(checkpoint, tmp_path / "step-00000009"))
     assert not loads_the_truth(renamed)

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import safetensors.numpy
+from hypothesis import strategies as st
 
 from chainrule.core.errors import CheckpointError, RunError
 from chainrule.train import Run, checkpoints
@@ -161,7 +163,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "a negative size": (lambda run: rewrite(newest(run), bytes=-1), "tensor file cannot be read"),
     "shapes that are no shapes": (
         lambda run: rewrite(newest(run), tensors={"step": "x"}),
-        "does not belong to this model",
+        "does not describe it",
     ),
     "a linked tensor file": (link(f"{STEP}/state.safetensors"), "tensor file cannot be read"),
     "a linked manifest": (link(f"{STEP}/manifest.json"), "manifest cannot be read"),
@@ -276,6 +278,53 @@ opening.main("known", ["run"])
     assert done.returncode == 0, done.stderr
     seen = {event[0] for event in json.loads(done.stdout)["run"]["events"]}
     assert {"open", "import", "pickle.find_class"} <= seen
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+SMALL = {"w": np.ones((2, 3), np.float32), "n": np.int32(1)}
+
+
+@hypothesis.given(
+    field=st.sampled_from(
+        ["format", "step", "sha256", "bytes", "tensors", "tensors.w", "tensors.w.shape", "journal"]
+    ),
+    value=JSON,
+)
+@hypothesis.settings(max_examples=80)
+def test_a_manifest_with_anything_in_any_field_is_refused_or_means_what_it_says(
+    field: str, value: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = checkpoints.save(tmp_path_factory.mktemp("store"), SMALL, 3, {"best": {}})
+    *path, last = field.split(".")
+    manifest = json.loads((made / "manifest.json").read_text())
+    place = manifest
+    for name in path:
+        place = place[name]
+    place[last] = value
+    rewrite(made, **manifest)
+    try:
+        state, journal = checkpoints.load(made, SMALL)
+    except CheckpointError:
+        return
+    assert all(np.array_equal(state[name], array) for name, array in SMALL.items())
+    assert repr(journal) == repr(manifest["journal"])
+
+
+@hypothesis.given(
+    contents=st.binary(max_size=200) | JSON.map(lambda value: raw(json.dumps(value), bytes(16)))
+)
+@hypothesis.settings(max_examples=80)
+def test_any_bytes_in_place_of_the_tensors_are_refused(
+    contents: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = checkpoints.save(tmp_path_factory.mktemp("store"), SMALL, 3, {})
+    rewrite(made, contents)
+    with pytest.raises(checkpoints.DamagedError):
+        checkpoints.load(made, SMALL)
 
 
 # ---------------------------------------------------------------------- writing

@@ -132,6 +132,13 @@ def read_manifest(checkpoint: Path) -> dict[str, Any]:
         manifest = json.loads(read_own(checkpoint / _MANIFEST))
         version, digest = manifest["format"], manifest.get("digest")
         intact = digest == _digest(manifest)
+    except FileNotFoundError as error:
+        if not checkpoint.is_dir():
+            raise CheckpointError(
+                f"checkpoint {checkpoint.name} is not there any more",
+                remedy="open the run again: while it is training, it keeps only its newest checkpoints",
+            ) from error
+        raise _damaged(checkpoint, "it has no manifest") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(checkpoint, f"its manifest cannot be read ({type(error).__name__})") from error
     # Every format keeps the digest, so that a damaged number is not taken for a format of the future.
@@ -196,7 +203,10 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 def _complete(manifest: Mapping[str, Any]) -> bool:
     kinds = {"step": int, "sha256": str, "bytes": int, "tensors": dict, "journal": dict, "digest": str}
-    return all(isinstance(manifest.get(name), kind) for name, kind in kinds.items())
+    return all(isinstance(manifest.get(name), kind) for name, kind in kinds.items()) and all(
+        isinstance(tensor, dict) and tensor.keys() == {"shape", "dtype"}
+        for tensor in manifest["tensors"].values()
+    )
 
 
 def _describe(tensor: Any) -> dict[str, Any]:
