@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from chainrule.cli import data, doctor, models, resume, runs, sample, score, train
+from chainrule.cli import data, derive, doctor, models, resume, runs, sample, score, train
 from chainrule.cli.defaults import EXAMPLES
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("score")(score.score)
 app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")
+app.command("derive")(derive.derive)
 app.command("doctor")(doctor.doctor)
 
 

@@ -35,17 +35,16 @@ def derive(
 
     This runs the Python file you name, with all that it does when it is imported: name only files you trust.
     """
-    import os
+    import jax
 
-    os.environ["JAX_ENABLE_X64"] = "1" if x64 else "0"  # read when JAX is imported
     from chainrule.cli.output import emit, say
     from chainrule.cli.points import point
 
-    file, name, function = load(target)
-    args = [point(text) for text in at]
-    folder = Path(out or f"derive-{name}")
-    plans, shown = _plans(function, args)
-    pictures = _draw(function, args, folder)
+    with jax.enable_x64(x64):
+        file, name, function = load(target)
+        args = [jax.tree.map(jax.numpy.asarray, point(text)) for text in at]
+        plans, shown = _plans(function, args)
+        pictures = _draw(function, args, Path(out or f"derive-{name}"))
     if json:
         results = {what: report.to_json() for what, report in plans.items()}
         emit({"function": f"{file}:{name}", "plans": results, "pictures": pictures})
@@ -93,33 +92,28 @@ def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Re
     from chainrule import derive
     from chainrule.derive.validate import fix
 
-    arrays = [jax.tree.map(jnp.asarray, arg) for arg in args]
     first = derive.jacobian(function)
-    first(*arrays)
+    first(*args)
     plans = {"jacobian": first.report}
     if first.report.outputs != 1 or first.report.inputs > 1000:
         return plans, ""
     second = derive.hessian(function)
-    second(*arrays)
+    second(*args)
     plans["hessian"] = second.report
-    one = fix(function, tuple(arrays), 0)
+    one = fix(function, tuple(args), 0)
     scalar = lambda x: jnp.sum(jax.tree.leaves(one(x))[0])  # noqa: E731
-    return plans, str(derive.compare_hessian(scalar, arrays[0]))
+    return plans, str(derive.compare_hessian(scalar, args[0]))
 
 
 def _draw(function: Callable[..., Any], args: list[Any], folder: Path) -> dict[str, Path]:
-    import jax
-    import jax.numpy as jnp
-
     from chainrule import derive
     from chainrule.train.files import disk_errors
 
-    arrays = [jax.tree.map(jnp.asarray, arg) for arg in args]
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         graph, memory = folder / "graph.svg", folder / "memory.svg"
-        derive.graph(function, *arrays).to_svg(graph)
-        derive.memory(function, *arrays).to_svg(memory)
+        derive.graph(function, *args).to_svg(graph)
+        derive.memory(function, *args).to_svg(memory)
     return {"graph": graph, "memory": memory}
 
 

@@ -9,6 +9,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 
-_MADE = {
+_MADE: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
     "zeros": np.zeros,
     "ones": np.ones,
     "normal": lambda shape: np.random.default_rng(0).standard_normal(shape),

@@ -1,0 +1,97 @@
+"""`chainrule derive`: a function in a file of the user's own, read from the command line and taken apart."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chainrule.cli.points import point
+from chainrule.core.errors import ArgumentError
+
+FUNCTIONS = '''
+"""Functions to differentiate."""
+import jax.numpy as jnp
+
+def polynomial(x):
+    return x + x**2
+
+def network(weights, x):
+    return jnp.tanh(weights["w"] @ x) + weights["b"]
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "functions.py"
+    path.write_text(FUNCTIONS)
+    return path
+
+
+def test_a_scalar_function_gets_plans_a_table_and_two_pictures(cli, file, tmp_path) -> None:
+    result = cli("derive", f"{file}:polynomial", "--at", "3.0", "--out", str(tmp_path / "out"))
+    assert result.code == 0, result.err
+    for words in ("jacobian of 1 inputs", "hessian of 1 inputs", "reverse-over-reverse"):
+        assert words in result.out
+    graph = (tmp_path / "out" / "graph.svg").read_text()
+    assert "6 + 1 = 7" in graph
+    for name in ("graph.svg", "memory.svg"):
+        ElementTree.parse(tmp_path / "out" / name)
+
+
+def test_trees_and_several_arguments_come_as_json(cli, file, tmp_path) -> None:
+    weights = '{"w": [[1, 2], [3, 4]], "b": [0, 0]}'
+    words = [
+        "derive",
+        f"{file}:network",
+        "--at",
+        weights,
+        "--at",
+        "[0.1, 0.2]",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    result = cli(*words, "--json")
+    assert result.code == 0, result.err
+    answer = json.loads(result.out)
+    assert answer["plans"]["jacobian"]["inputs"] == 6
+    assert answer["plans"]["jacobian"]["outputs"] == 2
+    assert set(answer["pictures"]) == {"graph", "memory"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["derive", "FILE:polynomail", "--at", "1"],
+            "has no function 'polynomail' (did you mean 'polynomial'?)",
+        ),
+        (["derive", "FILE", "--at", "1"], "write FILE:FUNCTION"),
+        (["derive", "missing.py:f", "--at", "1"], "there is no file 'missing.py'"),
+        (["derive", "FILE:polynomial", "--at", "three"], "--at three: not a point"),
+        (["derive", "FILE:polynomial"], "missing option '--at'"),
+    ],
+)
+def test_what_cannot_be_differentiated_is_answered_plainly(cli, file, words, message) -> None:
+    if words[1] == "FILE":
+        words = [words[0], "functions.py", *words[2:]]
+    result = cli(*(word.replace("FILE:", f"{file}:") for word in words))
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_the_help_says_that_the_file_is_run(cli) -> None:
+    assert "name only files you trust" in " ".join(cli("derive", "--help").out.split())
+
+
+def test_points_are_read_and_never_evaluated(tmp_path) -> None:
+    assert point("zeros(2,3)").shape == (2, 3)
+    assert point("normal(4)").tolist() == point("normal(4)").tolist()
+    np.save(tmp_path / "x.npy", np.arange(3.0))
+    np.savez(tmp_path / "x.npz", a=np.ones(2), b=np.zeros(1))
+    assert point(f"@{tmp_path / 'x.npy'}").tolist() == [0.0, 1.0, 2.0]
+    assert set(point(f"@{tmp_path / 'x.npz'}")) == {"a", "b"}
+    for text in ("__import__('os')", "eye(3)", "@nowhere.npy", '["a"]', "[[1, 2], [3]]"):
+        with pytest.raises(ArgumentError):
+            point(text)
