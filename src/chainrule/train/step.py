@@ -98,6 +98,8 @@ class Stepper:
         self.static = eqx.filter(model, eqx.is_array, inverse=True)
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
         self._compiled: Callable[..., Any] | None = None
+        self._ahead: tuple[int, int, list[Any]] = (0, 0, [])
+        """First step, number of steps and contents of the feed that was made in advance."""
 
     def compile(self, state: State) -> None:
         """Compile the stretch for states of this shape."""
@@ -112,7 +114,13 @@ class Stepper:
         done: fewer than `count` when a value was not finite, in which case the state is the one before that step.
         """
         assert self._compiled is not None, "compile first"
-        state, metrics, done = self._compiled(state, self.resident, self._feed(first, count), np.int32(count))
+        start, length, feeds = self._ahead
+        if start != first or length < count:
+            feeds = self._feed(first, count)
+        state, metrics, done = self._compiled(state, self.resident, feeds, np.int32(count))
+        # The host gets the next call ready while the device works; that call may be a little longer than this one.
+        start, length = first + count, min(self.most, count + count // 4 + 1)
+        self._ahead = (start, length, self._feed(start, length))
         finished = int(done)
         return state, {name: np.asarray(values)[:finished] for name, values in metrics.items()}, finished
 
