@@ -18,7 +18,20 @@ import pytest
 
 import tests.typecheck  # noqa: F401  # the import hook knows it by name (pyproject.toml) and does not load it itself
 
-_OFFLINE = Path(__file__).parent / "tests" / "offline"
+_HERE = Path(__file__).parent
+_OFFLINE = _HERE / "tests" / "offline"
+
+# JAX, Matplotlib and child processes read these; conftest.py files further down may import them, so it happens here.
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_HERE / ".pytest_cache" / "jax")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["MPLBACKEND"] = "agg"
+os.environ["MPLCONFIGDIR"] = str(_HERE / ".pytest_cache" / "matplotlib")  # the list of fonts
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    dict.fromkeys([str(_OFFLINE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+)
+runpy.run_path(str(_OFFLINE / "sitecustomize.py"))
 
 # Compilation makes the first example of a property slow; time is never an assertion here.
 hypothesis.settings.register_profile(
@@ -29,20 +42,6 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("ci")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Settings that JAX, Matplotlib and child processes read from the environment, before any of them is imported."""
-    os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ["MPLBACKEND"] = "agg"
-    kept = config.rootpath / ".pytest_cache"
-    os.environ["MPLCONFIGDIR"] = str(kept / "matplotlib")  # the list of fonts
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(kept / "jax")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    runpy.run_path(str(_OFFLINE / "sitecustomize.py"))
-    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(_OFFLINE), *filter(None, inherited)]))
 
 
 @pytest.fixture(scope="session", autouse=True)
