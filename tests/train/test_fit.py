@@ -305,6 +305,14 @@ class Borrower(Model):
         return jnp.square(self.w).sum(), {}
 
 
+def test_clipping_decay_and_rate_can_be_changed_when_a_run_goes_on(data: Data, tmp_path: Path) -> None:
+    fit(affine(), data, run=tmp_path / "run", **{**SETTINGS, "steps": 6})
+    changes = {"clip": 1e-6, "clip_value": 1.0, "decay": 0.1, "lr": 0.05}
+    longer = resume(tmp_path / "run", model=affine(), data=data, steps=9, optimizer=changes)
+    assert longer.curve("lr")[1].tolist()[-1] == pytest.approx(0.05)
+    np.testing.assert_allclose(longer.model_at(9).w, longer.model_at(6).w, atol=1e-6)
+
+
 def test_a_class_of_ones_own_with_borrowed_settings_is_not_taken_for_the_registered_model() -> None:
     assert models.entry_of(Borrower(jnp.ones(2), models.configure("mlp", width=3))) is None
     registered = models.build("mlp", Schema("points", (2,), "class", classes=("a", "b")), width=3)

@@ -47,15 +47,15 @@ def optimizer(settings: Optimizer) -> optax.GradientTransformation:
     >>> updates["w"].tolist()
     [-2.0]
     """
-    chain = []
-    if settings.clip_value is not None:
-        chain.append(optax.clip(settings.clip_value))
-    if settings.clip is not None:
-        chain.append(optax.clip_by_global_norm(settings.clip))
-    chain.append(directions[settings.name](settings))
-    if settings.decay:
-        chain.append(optax.add_decayed_weights(settings.decay, mask=matrices))
-    return optax.chain(*chain, optax.scale(-1.0))
+    nothing = optax.identity()
+    # Every slot is always there: the state keeps its shape, so clipping and decay can be changed on resume.
+    return optax.chain(
+        nothing if settings.clip_value is None else optax.clip(settings.clip_value),
+        nothing if settings.clip is None else optax.clip_by_global_norm(settings.clip),
+        directions[settings.name](settings),
+        optax.add_decayed_weights(settings.decay, mask=matrices) if settings.decay else nothing,
+        optax.scale(-1.0),
+    )
 
 
 def for_part(settings: Optimizer, overrides: Mapping[str, Mapping[str, Any]], part: str) -> Optimizer:

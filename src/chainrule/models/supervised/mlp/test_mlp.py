@@ -119,6 +119,16 @@ def test_dropout_works_in_training_only() -> None:
     np.testing.assert_array_equal(model.predict(examples.x), still.predict(examples.x))
 
 
+def test_every_hidden_layer_drops_units_of_its_own() -> None:
+    wide = Schema("table", (400,), target="value", target_shape=(400,))
+    model = build(wide, width=400, dropout=0.5, activation="identity")
+    weights = [*(lambda m, i=i: m.blocks[i].linear.weight for i in range(2)), lambda m: m.head.weight]
+    for where in weights:  # each layer passes on what it is given, so that what is left was dropped nowhere
+        model = eqx.tree_at(where, model, jnp.eye(400))
+    out, _ = model.outputs(jnp.ones((10, 400)), jax.random.key(0))
+    assert float((out != 0).mean()) == pytest.approx(0.25, abs=0.03)
+
+
 def test_an_activation_after_the_last_layer_is_applied_to_the_outputs() -> None:
     examples = batch(VALUE)
     model = build(VALUE, final_activation="relu")
