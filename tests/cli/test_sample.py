@@ -27,7 +27,7 @@ class Blob(CanSample):
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         del key
-        return jnp.square(batch.x - self.centre[0]).mean(), {}
+        return jnp.square(batch.x - self.centre[:1]).mean(), {}
 
     def sample(
         self,
@@ -55,7 +55,7 @@ class Plain(CanSample):
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         del key
-        return jnp.square(batch.x - self.centre).mean(), {}
+        return jnp.square(batch.x - self.centre[None]).mean(), {}
 
     def sample(self, key: Key, n: int, *, spread: float = 0.0) -> Array:  # type: ignore[override]
         del key

@@ -48,7 +48,7 @@ class Everything(CanPredict, CanSample, HasPictures):
 
     def _distances(self, x: Array) -> Array:
         flat = x.reshape(len(x), 1, -1)
-        return jnp.square(flat - self.means).mean(axis=-1)
+        return jnp.square(flat - self.means[None]).mean(axis=-1)
 
 
 def everything(schema: Schema) -> Everything:
