@@ -1,5 +1,6 @@
 """Every registered model against every promise. A new model folder is picked up as it is."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -54,8 +55,13 @@ def run(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return fit(subject.model, subject.data, run=path, **{**TOY_TRAINING, "batch": batch})
 
 
-def test_there_are_models() -> None:
-    assert "mlp" in cr.models.names()
+def test_every_model_folder_has_a_card_and_is_registered_by_it() -> None:
+    root = Path(cr.models.__file__).parent
+    modules = list(root.glob("*/*/__init__.py"))
+    folders = {m.parent for m in modules if re.search(r"^entry\b", m.read_text(), flags=re.MULTILINE)}
+    assert root / "supervised" / "mlp" in folders
+    assert [folder.name for folder in folders if not (folder / "card.md").exists()] == []
+    assert {folder.name.replace("_", "-") for folder in folders} == set(cr.models.names())
 
 
 def test_the_loss_is_the_same_compiled_or_not(subject: Subject) -> None:
