@@ -2,8 +2,8 @@
 
     python -m tests.reference.run_format_1
 
-Run once and kept: the folder stands for the runs people have on their disks. A later version of Chainrule must still
-read it; it is never made again from later code.
+The folder stands for the runs people have on their disks: later versions of Chainrule must still read it. Once the
+first version is released it is never made again.
 """
 
 import json

@@ -64,4 +64,6 @@ def test_resuming_computes_no_batch_before_its_step(tmp_path: Path, monkeypatch:
         listener=lambda event: compiled.append(len(asked)) if isinstance(event, events.Compiled) else None,
     )
     assert asked[: compiled[0]] == [(0, 1)]  # one batch, to know the shapes
-    assert [first + i for first, count in asked[compiled[0] :] for i in range(count)] == [8, 9, 10, 11]
+    later = [first + i for first, count in asked[compiled[0] :] for i in range(count)]
+    assert min(later) == 8  # some are made in advance and asked for again, none is made up for
+    assert set(later) >= {8, 9, 10, 11}

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from chainrule.core.errors import CheckpointError
 from chainrule.train import Run, checkpoints
@@ -45,6 +46,19 @@ def test_a_run_of_the_first_format_can_be_gone_on_with(tmp_path: Path) -> None:
     run = go_on(Path(shutil.copytree(GOLDEN, tmp_path / "old")), steps=16)
     assert run.status["status"] == "done"
     assert run.checkpoints[-1] == 16
+
+
+def test_a_checkpoint_of_an_optimiser_that_is_no_more_still_predicts(run: Path) -> None:
+    """Optimisers change from version to version; going on may then be refused, using the model not."""
+    tensors = safetensors.numpy.load_file(newest(run) / "state.safetensors")
+    renamed = {name.replace("optimizers.model.", "optimizers.model.old."): a for name, a in tensors.items()}
+    assert renamed.keys() != tensors.keys()
+    shutil.rmtree(newest(run))
+    checkpoints.save(run / "checkpoints", renamed, 12, {"best": {}})
+    assert Run.open(run).model_at(12).predict(jnp.zeros((1, 2))).shape == (1, 2)  # type: ignore[attr-defined]
+    with pytest.raises(CheckpointError, match=r"it has no tensor 'optimizers\.model\.") as error:
+        go_on(run, steps=16)
+    assert "the version of Chainrule in the run's env.json" in error.value.remedy
 
 
 @pytest.mark.parametrize("version", [0, 2, 99, "1", True, None, [1]])

@@ -31,6 +31,8 @@ _TENSORS = "state.safetensors"
 _MANIFEST = "manifest.json"
 _HEADER_BYTES = 100 << 20
 """More than the longest header the safetensors format allows."""
+_MOST_TIMES_PART = 64
+"""A state is larger than its model, but no optimiser keeps this much more."""
 _TYPES = {
     "F64": np.dtype(np.float64),
     "F32": np.dtype(np.float32),
@@ -154,19 +156,24 @@ def read_manifest(checkpoint: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def load(checkpoint: Path, like: Tree) -> tuple[Tree, dict[str, Any]]:
-    """The state and the journal of a checkpoint, verified; `like` gives the structure, shapes and types."""
+def load(checkpoint: Path, like: Tree, *, part: str = "") -> tuple[Tree, dict[str, Any]]:
+    """The state and the journal of a checkpoint, verified; `like` gives the structure, shapes and types.
+
+    With `part`, only the tensors under that name: a model can then be had without knowing how it was optimised.
+    """
     manifest = read_manifest(checkpoint)
-    expected, stored = table(like), manifest["tensors"]
+    expected = table({part: like} if part else like)
+    stored = {n: t for n, t in manifest["tensors"].items() if f"{n}.".startswith(f"{part}." if part else "")}
     if missing := [name for name in expected if name not in stored]:
-        raise _mismatch(checkpoint, f"it has no tensor {missing[0]!r}")
+        raise _mismatch(checkpoint, missing[0], f"it has no tensor {missing[0]!r}")
     if extra := [name for name in stored if name not in expected]:
-        raise _mismatch(checkpoint, f"it has a tensor {extra[0]!r} that the model does not have")
+        raise _mismatch(checkpoint, extra[0], f"it has a tensor {extra[0]!r} that the model does not have")
     for name, want in expected.items():
         if stored[name] != want:
             found, wanted = (f"{t['dtype']}{t['shape']}" for t in (stored[name], want))
-            raise _mismatch(checkpoint, f"tensor {name!r} is {found}, the model has {wanted}")
-    tensors = _read_tensors(checkpoint, manifest, most=tree.nbytes(like) + _HEADER_BYTES)
+            raise _mismatch(checkpoint, name, f"tensor {name!r} is {found}, the model has {wanted}")
+    most = tree.nbytes(like) * (_MOST_TIMES_PART if part else 1) + _HEADER_BYTES
+    tensors = _read_tensors(checkpoint, manifest, most=most)
     leaves = iter([jnp.asarray(tensors[name]) for name in expected])
     return jax.tree.map(lambda _: next(leaves), like), dict(manifest["journal"])
 
@@ -248,10 +255,12 @@ def _damaged(checkpoint: Path, why: str) -> DamagedError:
     )
 
 
-def _mismatch(checkpoint: Path, why: str) -> CheckpointError:
+def _mismatch(checkpoint: Path, name: str, why: str) -> CheckpointError:
     return CheckpointError(
         f"checkpoint {checkpoint.name} does not belong to this model: {why}",
-        remedy="open the run with the settings in its config.yaml",
+        remedy="go on with the same optimiser, and with the version of Chainrule in the run's env.json"
+        if name.startswith("optimizers.")
+        else "open the run with the settings in its config.yaml",
     )
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from chainrule import data as data_sources
@@ -18,7 +17,6 @@ from chainrule.models.base import CanSample, Model
 from chainrule.train import checkpoints, folder, metrics
 from chainrule.train.config import TrainConfig
 from chainrule.train.metrics import Metric
-from chainrule.train.step import State, initial_state
 
 
 @final
@@ -189,13 +187,10 @@ class Run:
             raise ArgumentError(
                 f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
             )
-        model, settings = self.skeleton(), self.settings
-        # Only shapes are needed: the stored arrays take the place of these.
-        like = jax.eval_shape(lambda: initial_state(model, settings))
-        state: State
-        state, _ = checkpoints.load(checkpoints.path(self.path / "checkpoints", step), like)
-        arrays = state.model if state.ema is None else state.ema
-        return eqx.nn.inference_mode(eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True)))
+        like, static = eqx.partition(self.skeleton(), eqx.is_array)
+        stored = checkpoints.path(self.path / "checkpoints", step)
+        arrays, _ = checkpoints.load(stored, like, part="ema" if self.settings.ema else "model")
+        return eqx.nn.inference_mode(eqx.combine(arrays, static))
 
     # ------------------------------------------------------------------ at work
 
