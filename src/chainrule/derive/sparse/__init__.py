@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "coloring": ("METHODS", "ORDERS", "Coloring", "ColoringError", "color"),
     "patterns": ("Pattern",),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,0 +1,59 @@
+"""How few colours could do at best, from counting alone."""
+
+from math import ceil
+
+import numpy as np
+
+from chainrule.derive.sparse.coloring.graphs import Graph
+from chainrule.derive.sparse.patterns import Pattern
+
+_TRIED_CLIQUES, _TRIED_MEMBERS = 8, 64
+
+
+def columns(pattern: Pattern) -> int:
+    """The columns of the fullest row all need different colours."""
+    return int(np.diff(pattern.indptr).max(initial=0))
+
+
+def rows(pattern: Pattern) -> int:
+    """The rows of the fullest column all need different colours."""
+    return int(np.bincount(pattern.cols, minlength=1).max()) if pattern.nnz else 0
+
+
+def forests(graph: Graph) -> int:
+    """Acyclic and star colourings with k colours allow (k - 1) n - k (k - 1) / 2 edges at most.
+
+    Each pair of colours induces a forest, which has fewer edges than vertices; sum over all pairs.
+    """
+    n, k = graph.vertices, min(graph.vertices, 1)
+    while graph.edges > (k - 1) * n - k * (k - 1) // 2:
+        k += 1
+    return k
+
+
+def proper(graph: Graph) -> int:
+    """One colour, or two as soon as there is an edge; a clique grown from the busiest vertices needs its size."""
+    if not graph.edges:
+        return min(graph.vertices, 1)
+    most = 2
+    for v in np.argsort(-graph.degrees, kind="stable")[:_TRIED_CLIQUES].tolist():
+        clique = [v]
+        for w in graph.idx[graph.ptr[v] : graph.ptr[v + 1]][:_TRIED_MEMBERS].tolist():
+            if all(_adjacent(graph, u, w) for u in clique):
+                clique.append(w)
+        most = max(most, len(clique))
+    return most
+
+
+def _adjacent(graph: Graph, u: int, w: int) -> bool:
+    around = graph.idx[graph.ptr[u] : graph.ptr[u + 1]]
+    place = int(np.searchsorted(around, w))
+    return place < len(around) and int(around[place]) == w
+
+
+def products(pattern: Pattern) -> int:
+    """Forward products yield m numbers each and reverse ones n, and every place needs a number of its own."""
+    return ceil(pattern.nnz / max(*pattern.shape, 1))
+
+
+__all__ = ["columns", "forests", "products", "proper", "rows"]

@@ -1,0 +1,158 @@
+"""`color`: one entrance to every method and order."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.derive.sparse.coloring import bounds, exact, first_fit, graphs, orders, portfolio
+from chainrule.derive.sparse.coloring.acyclic import acyclic
+from chainrule.derive.sparse.coloring.bidirectional import bidirectional, estimate
+from chainrule.derive.sparse.coloring.lattice import lattice
+from chainrule.derive.sparse.coloring.result import Coloring, SideColors
+from chainrule.derive.sparse.coloring.star import star
+from chainrule.derive.sparse.patterns import Pattern
+
+METHODS = ("column", "row", "bidirectional", "star", "acyclic", "distance-1")
+_WORTH_IT = 0.8  # a second direction has to save this much before both are used
+
+
+def color(
+    pattern: Any, method: str = "auto", order: Any = "auto", seed: int = 0, budget: float = 1.0
+) -> Coloring:
+    """Colours for a pattern (or a SciPy sparse matrix), as few as can be found within a budget of seconds.
+
+    Methods: "column" and "row" (no two columns of a colour meet in a row, or the other way round), "bidirectional"
+    (both together, for dense rows and columns), and for symmetric patterns "star" (every entry read directly),
+    "acyclic" (by substitution) and "distance-1" (neighbours differ: not enough to compress, for comparison). "auto"
+    takes the best of the first three.
+
+    Orders: "natural", "largest-first", "smallest-last", "incidence-degree", "dynamic-largest-first",
+    "independent-set", "random", or an array with every vertex once; "auto" tries them all, then recolours, and uses
+    closed forms for stencils and exact search for up to 16 vertices. The first order always ends, whatever the budget.
+
+    >>> tridiagonal = scipy.sparse.diags_array([1, 1, 1], offsets=[-1, 0, 1], shape=(6, 6), dtype=float)
+    >>> color(tridiagonal)
+    Coloring(column, 3 colours by natural, the fewest possible)
+    >>> color(tridiagonal, "acyclic").num_colors
+    2
+    """
+    if not isinstance(pattern, Pattern):
+        if not scipy.sparse.issparse(pattern):
+            raise ArgumentError(
+                f"color(pattern={type(pattern).__name__}): a Pattern or a SciPy sparse matrix is needed"
+            )
+        pattern = Pattern.from_scipy(pattern)
+    check_choice("color", "method", method, ("auto", *METHODS))
+    orders.check(order)
+    if not budget >= 0:
+        raise ArgumentError(f"color(budget={budget}): a number of seconds, 0 or more")
+    began = time.perf_counter()
+    if pattern.nnz == 0 and method in ("auto", "column", "row", "bidirectional"):
+        made = _empty(pattern, method)
+    elif method == "auto":
+        made = _auto(pattern, order, seed, budget)
+    elif method == "bidirectional":
+        made = _two_sided(pattern, order, seed, budget)
+    elif method in ("column", "row"):
+        made = _groups(pattern, method, order, seed, budget)
+    else:
+        made = _symmetric(pattern, method, order, seed, budget)
+    return replace(made, seconds=time.perf_counter() - began)
+
+
+def _auto(pattern: Pattern, order: Any, seed: int, budget: float) -> Coloring:
+    """Columns, rows if their bound is lower, both directions if dense lines make them pay; never what cannot win."""
+    if not isinstance(order, str):
+        raise ArgumentError(
+            "color(order=...): an order of one's own needs a method of one's own",
+            remedy='say whose order it is: method="column", "row", "bidirectional", "star", "acyclic"',
+        )
+    tried: list[Coloring] = []
+    expected = estimate(pattern)
+    if expected < _WORTH_IT * min(bounds.columns(pattern), bounds.rows(pattern)):
+        tried.append(_two_sided(pattern, order, seed, budget))
+    for method, least in (("column", bounds.columns(pattern)), ("row", bounds.rows(pattern))):
+        if not tried or least < min(coloring.num_colors for coloring in tried):
+            tried.append(_groups(pattern, method, order, seed, budget))
+    best = min(tried, key=lambda coloring: (coloring.num_colors, METHODS.index(coloring.method)))
+    if best.method != "bidirectional" and expected < _WORTH_IT * best.num_colors:
+        tried.append(_two_sided(pattern, order, seed, budget))
+        best = min(best, tried[-1], key=lambda coloring: coloring.num_colors)
+    return replace(best, considered={coloring.method: coloring.num_colors for coloring in tried})
+
+
+def _groups(pattern: Pattern, method: str, order: Any, seed: int, budget: float) -> Coloring:
+    graph = graphs.columns(pattern) if method == "column" else graphs.rows(pattern)
+    least = bounds.columns(pattern) if method == "column" else bounds.rows(pattern)
+
+    def fit(arranged: np.ndarray) -> tuple[np.ndarray, int]:
+        return first_fit.by_nets(graph, arranged, least + 8)
+
+    special: dict[str, portfolio.Special] = {"lattice": lambda below: lattice(graph, least, below)}
+    neighbours: Callable[[], list[set[int]]] = lambda: exact.meeting(graph)  # noqa: E731 (built only if small)
+    return _search(pattern, method, graph, fit, order, seed, budget, least, special, neighbours)
+
+
+def _symmetric(pattern: Pattern, method: str, order: Any, seed: int, budget: float) -> Coloring:
+    graph = graphs.adjacency(f'color(method="{method}")', pattern)
+    least = bounds.proper(graph)
+    if method != "distance-1":
+        least = max(least, bounds.forests(graph))
+    fits = {"star": star, "acyclic": acyclic, "distance-1": first_fit.proper}
+
+    def fit(arranged: np.ndarray) -> tuple[np.ndarray, int]:
+        return fits[method](graph, arranged, least + 8)
+
+    neighbours: Callable[[], list[set[int]]] = lambda: exact.beside(graph)  # noqa: E731 (built only if small)
+    return _search(pattern, method, graph, fit, order, seed, budget, least, {}, neighbours)
+
+
+def _search(
+    pattern: Pattern,
+    method: str,
+    graph: graphs.Nets | graphs.Graph,
+    fit: portfolio.Fit,
+    order: Any,
+    seed: int,
+    budget: float,
+    least: int,
+    special: dict[str, portfolio.Special],
+    neighbours: Callable[[], list[set[int]]],
+) -> Coloring:
+    found = portfolio.search(graph, fit, order, seed=seed, budget=budget, least=least, special=special)
+    automatic = isinstance(order, str) and order == "auto"
+    if automatic and found.count > least and graph.vertices <= exact.MOST_VERTICES:
+        least = _exactly(found, neighbours(), method, least)
+    return Coloring(pattern, method, found.order, found.colors, found.count, least, 0.0, found.counts)
+
+
+def _exactly(found: portfolio.Found, neighbours: list[set[int]], method: str, least: int) -> int:
+    """Improve a colouring of a small graph to the best there is; the lower bound that is then known."""
+    try:
+        better = exact.fewest(neighbours, exact.rule(method, neighbours), least, found.count)
+    except TimeoutError:  # too many ways to try: what the orders found stands, with the bound from counting
+        return least
+    if better is not None:
+        found.offer("exact", *better)
+    return found.count
+
+
+def _two_sided(pattern: Pattern, order: Any, seed: int, budget: float) -> Coloring:
+    least = bounds.products(pattern)
+    sides, counts = bidirectional(pattern, order, seed=seed, budget=budget, least=least)
+    colors = SideColors(sides.rows, sides.columns)
+    return Coloring(pattern, "bidirectional", sides.order, colors, sum(sides.counts), least, 0.0, counts)
+
+
+def _empty(pattern: Pattern, method: str) -> Coloring:
+    rows, columns = (np.full(size, -1, dtype=np.int64) for size in pattern.shape)
+    colors = {"row": rows, "bidirectional": SideColors(rows, columns)}.get(method, columns)
+    return Coloring(pattern, "column" if method == "auto" else method, "natural", colors, 0, 0, 0.0)
+
+
+__all__ = ["METHODS", "color"]

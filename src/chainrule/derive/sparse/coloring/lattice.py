@@ -1,0 +1,87 @@
+"""Colours in closed form for stencils: a linear function of the grid coordinates, modulo the number of colours.
+
+Banded matrices, grids with or without wrap-around, several fields per grid point in any layout: their column numbers
+are numbers in a mixed radix (field, line, place in the line), and columns that meet in a row differ by few
+distinct vectors of digits. A linear form modulo k that is zero on none of them is a colouring. First fit rarely finds
+those: a periodic grid of 30 by 30 with two fields needs 6 colours, and greedy orders find about 10.
+"""
+
+import itertools
+
+import numpy as np
+
+from chainrule.derive.sparse.coloring.graphs import Nets
+
+_MOST_DIFFERENCES = 600
+_MOST_COLORS = 32
+_SAMPLED_NETS = 64
+_MOST_FORMS = 40_000
+
+
+def lattice(graph: Nets, least: int, below: int) -> tuple[np.ndarray, int] | None:
+    """A colouring of this kind with at least `least` and fewer than `below` colours, if one is found."""
+    if below > _MOST_COLORS or least >= below or least < 2:
+        return None
+    sizes = np.diff(graph.net_ptr)
+    nets = np.flatnonzero(sizes > 1)
+    picked = np.unique(np.linspace(0, len(nets) - 1, min(len(nets), _SAMPLED_NETS)).astype(int))
+    pairs = [_pairs(graph.net_idx[graph.net_ptr[i] : graph.net_ptr[i + 1]]) for i in nets[picked]]
+    left, right = (np.concatenate(side).astype(np.int64) for side in zip(*pairs, strict=True))
+    grids = []
+    for strides in _radices(graph.vertices, right - left):
+        differences = np.unique(_digits(right, strides) - _digits(left, strides), axis=0)
+        if len(differences) <= _MOST_DIFFERENCES:
+            grids.append((strides, differences))
+    for k in range(least, below):
+        for strides, differences in grids:
+            colors = _linear(graph, strides, differences, k)
+            if colors is not None:
+                return colors, k
+    return None
+
+
+def _pairs(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    first, second = np.triu_indices(len(members), 1)
+    return members[first], members[second]
+
+
+def _radices(n: int, gaps: np.ndarray) -> list[list[int]]:
+    """Chains of strides, each a multiple of the one before, taken from distances that are frequent in the pattern."""
+    distances, counts = np.unique(np.abs(gaps), return_counts=True)
+    common = distances[np.argsort(-counts, kind="stable")][:24]
+    strides = sorted({int(d) for d in common if 1 < d < n and n % d == 0})[:10]
+    chains = [[1]]
+    for length in (1, 2):
+        for chain in itertools.combinations(strides, length):
+            if all(b % a == 0 for a, b in itertools.pairwise(chain)):
+                chains.append([1, *chain])
+    return chains
+
+
+def _digits(numbers: np.ndarray, strides: list[int]) -> np.ndarray:
+    """The coordinates of vertex numbers, one column each."""
+    found = []
+    for stride, above in itertools.pairwise([*strides, 0]):
+        quotient = numbers // stride
+        found.append(quotient % (above // stride) if above else quotient)
+    return np.stack(found, axis=1)
+
+
+def _linear(graph: Nets, strides: list[int], differences: np.ndarray, k: int) -> np.ndarray | None:
+    if k ** len(strides) > _MOST_FORMS:
+        return None
+    forms = np.stack(np.unravel_index(np.arange(k ** len(strides)), (k,) * len(strides)), axis=1)
+    apart = ((differences @ forms.T) % k != 0).all(axis=0)
+    for form in forms[apart][:4]:
+        colors = (_digits(np.arange(graph.vertices), strides) @ form) % k
+        if _separates(graph, colors, k):
+            return np.asarray(colors)
+    return None
+
+
+def _separates(graph: Nets, colors: np.ndarray, k: int) -> bool:
+    nets = np.repeat(np.arange(graph.nets), np.diff(graph.net_ptr))
+    return int(np.bincount(nets * k + colors[graph.net_idx]).max(initial=0)) <= 1
+
+
+__all__ = ["lattice"]
