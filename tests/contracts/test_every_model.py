@@ -123,6 +123,7 @@ def test_the_entry(subject: Subject) -> None:
     folder = Path(cr.models.__file__).parent / cr.models.family(subject.name)
     (found,) = [p.name for p in folder.iterdir() if p.name.replace("_", "-") == subject.name]
     checks.check_entry(subject.entry, found, [known.name for known in cr.data.names()])
+    assert cr.models.entry_of(subject.model) is subject.entry, "a run could not tell which model it holds"
 
 
 def test_the_card(subject: Subject) -> None:
