@@ -9,22 +9,60 @@ import jax.numpy as jnp
 from chainrule.core.types import Array
 
 
-def basis_map(product: Callable[[Array], Array], size: int, dtype: Any, chunk: int) -> Array:
-    """`product` of every unit vector of length `size`, stacked along the first axis, `chunk` of them at a time.
+def basis_map(
+    product: Callable[[Array], Array],
+    size: int,
+    dtype: Any,
+    chunk: int,
+    *,
+    axis: int = 0,
+    traced: bool = True,
+) -> Array:
+    """`product` of every unit vector of length `size`, stacked along an axis, `chunk` of them at a time.
 
-    Unit vectors are made inside each batch, so no identity matrix is held when the chunk is smaller than `size`.
+    >>> basis_map(lambda v: 2.0 * v, 2, float, 1).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
     """
-    if chunk >= size:
-        return jax.vmap(product)(jnp.eye(size, dtype=dtype))
-    return index_map(lambda i: product((jnp.arange(size) == i).astype(dtype)), jnp.arange(size), chunk)
+    unit = lambda i: (jnp.arange(size) == i).astype(dtype)  # noqa: E731
+    return index_map(lambda i: product(unit(i)), size, chunk, axis=axis, traced=traced)
 
 
-def index_map(product: Callable[[Any], Array], indices: Any, chunk: int) -> Array:
-    """`product` of every index (or tuple of indices) along the first axis, `chunk` at a time."""
-    count = jax.tree.leaves(indices)[0].shape[0]
+def index_map(
+    product: Callable[[Array], Array], count: int, chunk: int, *, axis: int = 0, traced: bool = True
+) -> Array:
+    """`product(i)` for `i` below `count`, stacked along an axis, `chunk` at a time.
+
+    With `traced=False` batches are run by Python, for products that look at values.
+
+    Batches are written into the result in place, and the last one overlaps the one before it rather than being
+    shorter: `jax.lax.map` would join two parts, and stacking along another axis would transpose, each with a copy of
+    the whole result.
+    """
     if chunk >= count:
-        return jax.vmap(product)(indices)
-    return jax.lax.map(product, indices, batch_size=chunk)
+        return jax.vmap(product, out_axes=axis)(jnp.arange(count))
+    chunk = even(count, chunk)
+    if not traced:
+        batches = [jnp.arange(first, min(first + chunk, count)) for first in range(0, count, chunk)]
+        return jnp.concatenate([jax.vmap(product, out_axes=axis)(batch) for batch in batches], axis)
+    shape = jax.eval_shape(product, jnp.arange(1)[0])
+    result = jnp.zeros((*shape.shape[:axis], count, *shape.shape[axis:]), shape.dtype)
+
+    def step(result: Array, start: Array) -> tuple[Array, None]:
+        part = jax.vmap(product, out_axes=axis)(start + jnp.arange(chunk))
+        return jax.lax.dynamic_update_slice_in_dim(result, part, start, axis), None
+
+    starts = jnp.minimum(jnp.arange(0, count, chunk), count - chunk)
+    return jax.lax.scan(step, result, starts)[0]
 
 
-__all__ = ["basis_map", "index_map"]
+def even(count: int, chunk: int) -> int:
+    """The smallest batch that needs no more batches.
+
+    >>> even(1000, 999), even(10, 5), even(3, 100)
+    (500, 5, 3)
+    """
+    rounds = max(1, -(-count // chunk))
+    return max(1, -(-count // rounds))
+
+
+__all__ = ["basis_map", "even", "index_map"]

@@ -1,12 +1,14 @@
 """Every derivative by a second route: all modes and strategies against each other and against differences.
 
 `check` runs in float64 whatever the type of the point, so that differences are good to about ten digits. It compares
-forward with reverse mode, Jacobians with fourth-order central differences, the duality `u·(Jv) = (Jᵀu)·v`, all Hessian
-strategies with each other and with differences of the gradient, and the orders at which Taylor remainders vanish.
+forward with reverse mode, Jacobians with fourth-order central differences and, for analytic functions, with the complex
+step, the duality `u·(Jv) = (Jᵀu)·v`, all Hessian strategies with each other and with differences of the gradient, and
+reports the orders at which Taylor remainders vanish.
 """
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import jax
@@ -16,9 +18,11 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive import validate
-from chainrule.derive.flat import Flat, flatten
-from chainrule.derive.hessians import STRATEGIES, tensor
+from chainrule.derive.complex_step import NotAnalyticError, complex_step
+from chainrule.derive.flat import flatten
+from chainrule.derive.hessians import STRATEGIES, runs, tensor
 from chainrule.derive.jacobians import matrix
+from chainrule.derive.planning import MISSING_RULE, NEEDS_VALUES, first_sentence
 
 _STEP = 1e-3
 _MOST_ENTRIES = 1_000_000
@@ -57,17 +61,17 @@ def check(
     derivatives agree within 1e-06
       forward against reverse ...
     """
-    if tolerance <= 0 or seeds < 1:
-        raise ArgumentError(f"check(tolerance={tolerance}, seeds={seeds}): both must be positive")
+    if tolerance <= 0 or seeds < 1 or step <= 0:
+        raise ArgumentError(f"check(tolerance={tolerance}, seeds={seeds}, step={step}): all must be positive")
+    validate.function("check", f)
     with jax.enable_x64(True):
         x = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), validate.point("check", x))
-        flat = flatten(f, x)
-        if flat.n * flat.m > _MOST_ENTRIES:
+        checker = _Checker(f, x, tolerance, step, seeds)
+        if checker.flat.n * checker.flat.m > _MOST_ENTRIES:
             raise ArgumentError(
-                f"check: {flat.m} outputs x {flat.n} inputs is too much to compare entry by entry",
+                f"check: {checker.flat.m:,} outputs x {checker.flat.n:,} inputs is too much to compare entry by entry",
                 remedy="check a smaller instance of the same function",
             )
-        checker = _Checker(flat, tolerance, step, seeds)
         checker.first_order()
         checker.remainders(checker.second_order())
         return CheckReport(checker.deviations, checker.slopes, checker.skipped, tolerance)
@@ -77,40 +81,48 @@ def check(
 class _Checker:
     """Collects deviations and raises at the first that is too large."""
 
-    def __init__(self, flat: Flat, tolerance: float, step: float, seeds: int) -> None:
-        self.flat = flat
-        self.vector = jax.jit(flat.vector)
+    def __init__(self, f: Callable[[Any], Any], x: Tree, tolerance: float, step: float, seeds: int) -> None:
+        self.f = f
+        self.x = x
+        self.compile: Callable[[Any], Any] = jax.jit
+        try:
+            outputs = jax.eval_shape(f, x)
+        except NEEDS_VALUES:  # it branches in Python: everything runs operation by operation
+            self.compile = lambda function: function
+            outputs = f(x)
+        validate.outputs("check", jax.tree.map(jnp.zeros_like, outputs))
+        self.flat = flatten(f, x, outputs, traceable=self.compile is jax.jit)
+        self.vector = self.compile(self.flat.vector)
         self.tolerance = tolerance
         self.step = step
         self.seeds = seeds
         self.deviations: dict[str, float] = {}
         self.slopes: dict[str, float] = {}
         self.skipped: dict[str, str] = {}
-        self.jacobian = np.zeros((flat.m, flat.n))
+        self.jacobian = np.zeros((self.flat.m, self.flat.n))
 
     def first_order(self) -> None:
         found = {}
         for mode, size in (("forward", self.flat.n), ("reverse", self.flat.m)):
             try:
-                found[mode] = np.asarray(
-                    jax.jit(lambda mode=mode, size=size: matrix(self.flat, mode, max(size, 1)))()
-                )
-            except (
-                TypeError,
-                ValueError,
-                NotImplementedError,
-            ) as error:  # how JAX says that a rule is missing
-                self.skipped[f"{mode} mode"] = str(error).split(". ")[0].splitlines()[0]
+                run = self.compile(functools.partial(matrix, self.flat, mode, max(size, 1)))
+                found[mode] = np.asarray(run())
+            except MISSING_RULE as error:
+                self.skipped[f"{mode} mode"] = first_sentence(error)
         if not found:
-            raise DerivativeError("check: the function has neither a forward nor a reverse derivative")
+            raise DerivativeError(
+                "check: the function has neither a forward nor a reverse derivative",
+                remedy="\n".join(self.skipped.values()),
+            )
         if len(found) == 2:
             self._compare("forward against reverse", found["forward"], found["reverse"])
-        jacobian = next(iter(found.values()))
-        self._compare(
-            f"{next(iter(found))} against central differences", jacobian, self._differences(self.vector)
-        )
-        self._duality(jacobian)
-        self.jacobian = jacobian
+        mode, self.jacobian = next(iter(found.items()))
+        self._compare(f"{mode} against central differences", self.jacobian, self._differences(self.vector))
+        try:
+            self._compare(f"{mode} against complex step", self.jacobian, complex_step(self.f, self.x))
+        except NotAnalyticError as error:
+            self.skipped["complex step"] = str(error)
+        self._duality(self.jacobian)
 
     def second_order(self) -> np.ndarray | None:
         if self.flat.n > _MOST_HESSIAN_INPUTS or self.flat.n * self.flat.n * self.flat.m > _MOST_ENTRIES:
@@ -118,15 +130,12 @@ class _Checker:
             return None
         found: dict[str, np.ndarray] = {}
         for strategy in STRATEGIES:
-            run = jax.jit(lambda strategy=strategy: tensor(self.flat, strategy, max(self.flat.n**2, 1)))
+            size = max(runs(strategy, self.flat.n, self.flat.m), 1)
             try:
+                run = self.compile(functools.partial(tensor, self.flat, strategy, size))
                 found[strategy] = np.asarray(run())
-            except (
-                TypeError,
-                ValueError,
-                NotImplementedError,
-            ) as error:  # how JAX says that a rule is missing
-                self.skipped[strategy] = str(error).split(". ")[0].splitlines()[0]
+            except MISSING_RULE as error:
+                self.skipped[strategy] = first_sentence(error)
         if not found:
             return None
         first, *others = found
@@ -136,11 +145,9 @@ class _Checker:
         size = self.flat.n if mode == "forward" else self.flat.m
 
         def slopes(z: Any) -> Any:
-            return matrix(
-                Flat(self.flat.vector, z, self.flat.inputs, self.flat.outputs), mode, max(size, 1)
-            ).ravel()
+            return matrix(replace(self.flat, x=z), mode, max(size, 1)).ravel()
 
-        differences = self._differences(jax.jit(slopes)).reshape(self.flat.m, self.flat.n, self.flat.n)
+        differences = self._differences(self.compile(slopes)).reshape(self.flat.m, self.flat.n, self.flat.n)
         self._compare(f"{first} against differences of the gradient", found[first], differences)
         return found[first]
 
@@ -198,30 +205,35 @@ class _Checker:
         error = np.where(np.isnan(a) & np.isnan(b), 0.0, np.where(np.isnan(error), np.inf, error))
         place = np.unravel_index(int(error.argmax()), error.shape)
         left, right = what.split(" against ")
-        names = [
-            self._label(self.flat.outputs, place[0]),
-            *(self._label(self.flat.inputs, i) for i in place[1:]),
-        ]
-        where = f"entry {' / '.join(names)}: {left} {a[place]:.12g}, {right} {b[place]:.12g}"
+        down = " d".join(self._label("x", self.flat.inputs, i) for i in place[1:])
+        up = self._label("output", self.flat.outputs, place[0])
+        where = f"worst: d{up} / d{down}: {left} {a[place]:.12g}, {right} {b[place]:.12g}"
         self._note(what, float(error.max()), where)
 
     def _note(self, what: str, deviation: float, where: str) -> None:
         self.deviations[what] = deviation
         if not deviation <= self.tolerance:
+            causes = "a kink at the point, a wrong custom rule, or a difference step= that does not fit"
+            narrow = {str(leaf.dtype) for leaf in jax.tree.leaves(self.flat.outputs)} - {
+                "float64",
+                "complex128",
+            }
+            if narrow:
+                causes += f"\nthe function computes in {', '.join(narrow)}, where differences are coarse"
             raise DerivativeError(
                 f"check: {what} differs by {deviation:.2e} (tolerance {self.tolerance:g})",
-                remedy=f"{where}\na kink at the point, a wrong custom rule, or a difference step= that does not fit",
+                remedy=f"{where}\npossible: {causes}" if where else f"possible: {causes}",
             )
 
     @staticmethod
-    def _label(shapes: Tree, index: Any) -> str:
+    def _label(name: str, shapes: Tree, index: Any) -> str:
         """The leaf and position of a flat index."""
         rest = int(index)
         for path, leaf in jax.tree_util.tree_leaves_with_path(shapes):
             size = int(np.prod(leaf.shape))
             if rest < size:
-                inside = list(map(int, np.unravel_index(rest, leaf.shape))) if leaf.shape else []
-                return f"{jax.tree_util.keystr(path) or ''}{inside}"
+                inside = list(map(int, np.unravel_index(rest, leaf.shape))) if leaf.shape else ""
+                return f"{name}{jax.tree_util.keystr(path)}{inside}"
             rest -= size
         raise AssertionError("index outside the tree")
 

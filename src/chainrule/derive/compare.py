@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, final
 
 import jax
@@ -12,8 +12,9 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.core.types import Array, Tree
 from chainrule.derive import budget, validate
+from chainrule.derive.budget import Cost
 from chainrule.derive.flat import Flat, flatten
-from chainrule.derive.hessians import FOF, RUNS, STRATEGIES, runs, second, tensor
+from chainrule.derive.hessians import FOF, FOR, RUNS, STRATEGIES, runs, second, tensor
 from chainrule.derive.report import bytes_text
 
 
@@ -119,37 +120,33 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
     x = validate.point("compare_hessian", x)
     if repeats < 1:
         raise ArgumentError(f"compare_hessian(repeats={repeats}): repeats must be at least 1")
-    validate.scalar_output("compare_hessian", jax.eval_shape(f, x))
     flat = flatten(f, x)
-    scalar = lambda z: flat.vector(z)[0]  # noqa: E731
-    gradient_flops, gradient_scratch = budget.compiled_cost(jax.grad(scalar), flat.x)
-    reference = tensor(flat, STRATEGIES[1], flat.n)
-    scale = max(float(jnp.abs(reference).max()), 1e-30) if flat.n else 1.0
-    rows = []
-    for strategy in STRATEGIES:
-        run = _one_run(flat, scalar, strategy)
-        flops, scratch = budget.compiled_cost(run, flat.x)
-        count = runs(strategy, flat.n, 1)
-        whole = jax.jit(
-            lambda z, s=strategy, c=count: tensor(
-                Flat(flat.vector, z, flat.inputs, flat.outputs), s, max(c, 1)
-            )
-        )
-        rows.append(
-            StrategyCost(
-                strategy,
-                "wᵀHv" if strategy == FOF else "Hv",
-                count,
-                flops,
-                flops / gradient_flops if gradient_flops else float("nan"),
-                _seconds(jax.jit(run), flat.x, repeats),
-                _seconds(whole, flat.x, repeats),
-                liveness(run, flat.x),
-                int(scratch),
-                float(jnp.abs(whole(flat.x) - reference).max()) / scale if flat.n else 0.0,
-            )
-        )
-    return Comparison(flat.n, gradient_flops, int(gradient_scratch), tuple(rows))
+    validate.scalar_output("compare_hessian", flat.outputs)
+    gradient = budget.compiled_cost(jax.grad(lambda z: flat.vector(z)[0]), flat.x)
+    reference = tensor(flat, FOR, max(flat.n, 1))
+    rows = tuple(_measured(flat, strategy, gradient, reference, repeats) for strategy in STRATEGIES)
+    return Comparison(flat.n, gradient.flops, gradient.scratch, rows)
+
+
+def _measured(flat: Flat, strategy: str, gradient: Cost, reference: Array, repeats: int) -> StrategyCost:
+    run = _one_run(flat, strategy)
+    v = jnp.ones_like(flat.x)
+    cost = budget.compiled_cost(run, flat.x, v)
+    count = runs(strategy, flat.n, 1)
+    whole = jax.jit(lambda z: tensor(replace(flat, x=z), strategy, max(count, 1)))
+    scale = max(float(jnp.abs(reference).max(initial=0.0)), 1e-30)
+    return StrategyCost(
+        strategy=strategy,
+        gives="wᵀHv" if strategy == FOF else "Hv",
+        runs=count,
+        flops_per_run=cost.flops,
+        flops_vs_gradient=cost.flops / gradient.flops if gradient.flops else float("nan"),
+        seconds_per_run=_seconds(jax.jit(run), (flat.x, v), repeats),
+        seconds=_seconds(whole, (flat.x,), repeats),
+        liveness_bytes=liveness(run, flat.x, v),
+        scratch_bytes=cost.scratch,
+        deviation=float(jnp.abs(whole(flat.x) - reference).max(initial=0.0)) / scale,
+    )
 
 
 def liveness(function: Callable[..., Any], *args: Any) -> int:
@@ -159,19 +156,19 @@ def liveness(function: Callable[..., Any], *args: Any) -> int:
     return peak_bytes(function, *args)
 
 
-def _one_run(flat: Flat, scalar: Callable[[Array], Array], strategy: str) -> Callable[[Array], Array]:
-    v = jnp.ones_like(flat.x)
+def _one_run(flat: Flat, strategy: str) -> Callable[[Array, Array], Array]:
+    scalar = lambda z: flat.vector(z)[0]  # noqa: E731
     if strategy == FOF:
-        return lambda z: second(scalar, z, v, v)
-    return lambda z: RUNS[strategy](scalar, z, v)
+        return lambda z, v: second(scalar, z, v, v)
+    return lambda z, v: RUNS[strategy](scalar, z, v)
 
 
-def _seconds(function: Callable[[Array], Array], x: Array, repeats: int) -> float:
-    jax.block_until_ready(function(x))
+def _seconds(function: Callable[..., Array], args: tuple[Array, ...], repeats: int) -> float:
+    jax.block_until_ready(function(*args))
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
-        jax.block_until_ready(function(x))
+        jax.block_until_ready(function(*args))
         times.append(time.perf_counter() - began)
     return min(times)
 

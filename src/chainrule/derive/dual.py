@@ -3,20 +3,17 @@
 Arithmetic with them carries an exact derivative along: `f(a + b ε) = f(a) + b f'(a) ε`, with no step size. Parts may be
 numbers, arrays or dual numbers again; every level of nesting has its own ε, told apart by a tag, so derivatives of
 functions that take derivatives inside come out right. NumPy's functions (`np.sin(x)`, `np.exp(x)`, ...) accept duals;
-`lift` makes any JAX function do so.
+`lift` in `dual_mode` makes any JAX function do so.
 """
 
-import itertools
-from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Iterator
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-
-_fresh_tags = itertools.count(1000)  # above the tags that explicit nesting gives
 
 
 @final
@@ -36,8 +33,8 @@ class Dual:
 
     def __init__(self, primal: Any, tangent: Any = 0.0, tag: int | None = None) -> None:
         self.primal = primal
-        self.tangent = tangent
-        self.tag = 1 + max(_tag(primal), _tag(tangent)) if tag is None else tag
+        self.tangent = _spread(tangent, primal)
+        self.tag = 1 + max(tag_of(primal), tag_of(tangent)) if tag is None else tag
 
     def __repr__(self) -> str:
         return f"Dual({_show(self.primal)}, {_show(self.tangent)})"
@@ -48,8 +45,11 @@ class Dual:
 
     @classmethod
     def tree_unflatten(cls, tag: int, parts: tuple[Any, Any]) -> "Dual":
-        """From parts, for JAX."""
-        return cls(*parts, tag=tag)
+        """From parts, for JAX, which also puts things here that are not numbers."""
+        dual = object.__new__(cls)
+        dual.primal, dual.tangent = parts
+        dual.tag = tag
+        return dual
 
     def __add__(self, other: Any) -> "Dual":
         return _binary(self, other, lambda a, b: a + b, lambda a, b: 1.0, lambda a, b: 1.0)
@@ -81,15 +81,13 @@ class Dual:
 
     def __rtruediv__(self, other: Any) -> "Dual":
         _refuse_zero(self)
-        return _unary(self, lambda b: other / b, lambda b: -other / (b * b))
+        return _binary(other, self, lambda a, b: a / b, lambda a, b: 1.0 / b, lambda a, b: -a / (b * b))
 
     def __pow__(self, other: Any) -> "Dual":
-        if isinstance(other, Dual):
-            return exp(other * log(self))
-        return _unary(self, lambda a: a**other, lambda a: other * a ** (other - 1))
+        return _power(self, other)
 
     def __rpow__(self, other: Any) -> "Dual":
-        return _unary(self, lambda b: other**b, lambda b: other**b * np.log(other))
+        return _power(other, self)
 
     def __abs__(self) -> "Dual":
         return absolute(self)
@@ -103,7 +101,21 @@ class Dual:
     def __getitem__(self, index: Any) -> "Dual":
         return Dual(self.primal[index], self.tangent[index], self.tag)
 
+    def __len__(self) -> int:
+        return len(self.primal)
+
+    def __iter__(self) -> Iterator["Dual"]:
+        return (self[i] for i in range(len(self)))
+
     # Comparisons look at values only: they decide branches, which have no derivative.
+    def __eq__(self, other: object) -> Any:
+        return value(self) == value(other)
+
+    def __ne__(self, other: object) -> Any:
+        return value(self) != value(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as for other things that compare by value and can change
+
     def __lt__(self, other: Any) -> Any:
         return value(self) < value(other)
 
@@ -116,8 +128,10 @@ class Dual:
     def __ge__(self, other: Any) -> Any:
         return value(self) >= value(other)
 
-    def sum(self, axis: Any = None) -> "Dual":
-        """Sum of the entries."""
+    def sum(self, axis: Any = None, dtype: None = None, out: None = None) -> "Dual":
+        """Sum of the entries; `np.sum` comes here too, with arguments that only arrays can use."""
+        if dtype is not None or out is not None:
+            raise TypeError("the sum of a dual number takes an axis only")
         return Dual(self.primal.sum(axis), self.tangent.sum(axis), self.tag)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -134,89 +148,51 @@ def value(x: Any) -> Any:
     return value(x.primal) if isinstance(x, Dual) else x
 
 
-def derivative(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`f'` by one evaluation with a fresh ε; may be nested and closed over freely.
-
-    >>> derivative(lambda x: x * derivative(lambda y: x + y)(1.0))(1.0)
-    1.0
-    """
-
-    def slope(x: Any) -> Any:
-        tag = next(_fresh_tags)
-        return _tangent(f(Dual(x, jnp.ones_like(x) if isinstance(x, jax.Array) else 1.0, tag)), tag)
-
-    return slope
-
-
-class HyperDual(NamedTuple):
-    """`value + first ε₁ + second ε₂ + mixed ε₁ε₂`."""
-
-    value: Any
-    first: Any
-    second: Any
-    mixed: Any
-
-
-def hyperdual(f: Callable[[Any], Any], x: Any, v: Any, w: Any) -> HyperDual:
-    """`f`, its derivatives along `v` and `w`, and the second derivative along both, by duals of duals.
-
-    >>> hyperdual(lambda x: x**3, 2.0, 1.0, 1.0)
-    HyperDual(value=8.0, first=12.0, second=12.0, mixed=12.0)
-    """
-    one, two = next(_fresh_tags), next(_fresh_tags)
-    zero = v * 0.0
-    y = f(Dual(Dual(x, v, one), Dual(w, zero, one), two))
-    primal, tangent = _primal(y, two), _tangent(y, two)
-    return HyperDual(
-        _primal(primal, one), _tangent(primal, one), _primal(tangent, one), _tangent(tangent, one)
-    )
-
-
-def lift(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Any differentiable JAX function on dual numbers, by its forward derivative.
-
-    >>> lift(jnp.sin)(Dual(0.0, 2.0))
-    Dual(0.0, 2.0)
-    """
-
-    def lifted(*args: Any) -> Any:
-        tag = max(_tag(a) for a in args)
-        if tag == 0:
-            return f(*args)
-        primals = [_primal(a, tag) for a in args]
-        tangents = [_tangent(a, tag) for a in args]
-
-        def push(*both: Any) -> Any:
-            """The derivative of `f`, itself a JAX function of points and directions, so that it can be lifted again."""
-            points = [jnp.asarray(p, jnp.result_type(p, float)) for p in both[: len(args)]]
-            moves = [
-                jnp.broadcast_to(jnp.asarray(t, p.dtype), p.shape)
-                for t, p in zip(both[len(args) :], points, strict=True)
-            ]
-            return jax.jvp(f, points, moves)[1]
-
-        return Dual(lift(f)(*primals), lift(push)(*primals, *tangents), tag)
-
-    return lifted
-
-
 # ---------------------------------------------------------------------- the rules
 
 
-def _tag(x: Any) -> int:
+def tag_of(x: Any) -> int:
+    """Which ε belongs to a number; 0 if none."""
     return x.tag if isinstance(x, Dual) else 0
 
 
-def _primal(x: Any, tag: int) -> Any:
-    return x.primal if _tag(x) == tag else x
+def is_dual(x: Any) -> bool:
+    """Whether a thing is a dual number."""
+    return isinstance(x, Dual)
 
 
-def _tangent(x: Any, tag: int) -> Any:
-    return x.tangent if _tag(x) == tag else 0.0
+def primal_of(x: Any, tag: int) -> Any:
+    """What is left of `x` when the ε of that tag is zero."""
+    if tag_of(x) > tag:
+        return Dual(primal_of(x.primal, tag), primal_of(x.tangent, tag), x.tag)
+    return x.primal if tag_of(x) == tag else x
 
 
-def _unary(x: Dual, f: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Dual:
-    return Dual(f(x.primal), x.tangent * slope(x.primal), x.tag)
+def tangent_of(x: Any, tag: int) -> Any:
+    """What stands in front of the ε of that tag."""
+    if tag_of(x) > tag:
+        return Dual(tangent_of(x.primal, tag), tangent_of(x.tangent, tag), x.tag)
+    return x.tangent if tag_of(x) == tag else 0.0
+
+
+def _spread(tangent: Any, primal: Any) -> Any:
+    """A tangent as large as its primal: numbers move all entries of an array alike."""
+    wanted, found = _shape(primal), _shape(tangent)
+    if wanted == found:
+        return tangent
+    if isinstance(tangent, Dual):
+        return Dual(_spread(tangent.primal, primal), _spread(tangent.tangent, primal), tangent.tag)
+    try:
+        if np.broadcast_shapes(wanted, found) == wanted:
+            inside = isinstance(value(primal), jax.Array) or isinstance(tangent, jax.Array)
+            return (jnp if inside else np).broadcast_to(tangent, wanted)
+    except ValueError:  # how NumPy says that shapes do not go together
+        pass
+    raise ArgumentError(f"Dual: the tangent has shape {found}, the primal {wanted}")
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return () if isinstance(x, float | int) else tuple(np.shape(value(x)))
 
 
 def _binary(
@@ -227,32 +203,62 @@ def _binary(
     slope_y: Callable[[Any, Any], Any],
 ) -> Dual:
     """The higher level decides; whatever belongs to a lower one is a constant to it."""
-    tag = max(_tag(x), _tag(y))
-    a, b = _primal(x, tag), _primal(y, tag)
+    tag = max(tag_of(x), tag_of(y))
+    a, b = primal_of(x, tag), primal_of(y, tag)
     parts = []
-    if _tag(x) == tag:
+    if tag_of(x) == tag:
         parts.append(x.tangent * slope_x(a, b))
-    if _tag(y) == tag:
+    if tag_of(y) == tag:
         parts.append(y.tangent * slope_y(a, b))
     return Dual(f(a, b), parts[0] if len(parts) == 1 else parts[0] + parts[1], tag)
 
 
+def _power(x: Any, y: Any) -> Dual:
+    return _binary(x, y, lambda a, b: a**b, _base_slope, _exponent_slope)
+
+
+def _base_slope(a: Any, b: Any) -> Any:
+    """`b a^(b-1)`, also where the exponent vanishes."""
+    if isinstance(b, float | int):
+        if b == 0:
+            return 0.0
+        if b < 1:
+            _refuse_zero(a, f"x**{b:g} has no derivative at zero")
+    return b * a ** (b - 1)
+
+
+def _exponent_slope(a: Any, b: Any) -> Any:
+    """`a^b log a`, which tends to zero with a."""
+    if isinstance(a, float | int) and a == 0:
+        return 0.0
+    return a**b * log(a)
+
+
+def _larger(x: Any, y: Any) -> Any:
+    """The larger of two numbers; where they are equal they share the derivative."""
+    if not (is_dual(x) or is_dual(y)):
+        inside = isinstance(x, jax.Array) or isinstance(y, jax.Array)
+        return jnp.maximum(x, y) if inside else _python(np.maximum(x, y))
+    share = lambda a, b: 0.5 + 0.5 * sign(value(a) - value(b))  # noqa: E731
+    return _binary(x, y, _larger, share, lambda a, b: share(b, a))
+
+
 def _bilinear(x: Any, y: Any, product: Callable[[Any, Any], Any]) -> Dual:
-    tag = max(_tag(x), _tag(y))
-    a, b = _primal(x, tag), _primal(y, tag)
+    tag = max(tag_of(x), tag_of(y))
+    a, b = primal_of(x, tag), primal_of(y, tag)
     parts = []
-    if _tag(x) == tag:
+    if tag_of(x) == tag:
         parts.append(product(x.tangent, b))
-    if _tag(y) == tag:
+    if tag_of(y) == tag:
         parts.append(product(a, y.tangent))
     return Dual(product(a, b), parts[0] if len(parts) == 1 else parts[0] + parts[1], tag)
 
 
-def _refuse_zero(x: Any) -> None:
+def _refuse_zero(x: Any, problem: str = "") -> None:
     bottom = value(x)
     if not isinstance(bottom, jax.core.Tracer) and np.any(np.asarray(bottom) == 0):
         raise ArgumentError(
-            "division by a dual number whose real part is zero: it has no inverse",
+            problem or "division by a dual number whose real part is zero: it has no inverse",
             remedy="move the point, or divide out the common factor first",
         )
 
@@ -273,6 +279,11 @@ def _elementary(name: str, f: Callable[[Any], Any], slope: Callable[[Any], Any])
     return function
 
 
+def _inverse(a: Any, name: str) -> Any:
+    _refuse_zero(a, f"{name} has no derivative here")
+    return 1.0 / a
+
+
 def _plain(numpy_function: Any, jax_function: Any) -> Callable[[Any], Any]:
     return lambda x: jax_function(x) if isinstance(x, jax.Array) else _python(numpy_function(x))
 
@@ -282,7 +293,7 @@ def _python(x: Any) -> Any:
 
 
 exp: Elementary = _elementary("exp", _plain(np.exp, jnp.exp), lambda a: exp(a))
-log: Elementary = _elementary("log", _plain(np.log, jnp.log), lambda a: 1.0 / a)
+log: Elementary = _elementary("log", _plain(np.log, jnp.log), lambda a: _inverse(a, "log"))
 sin: Elementary = _elementary("sin", _plain(np.sin, jnp.sin), lambda a: cos(a))
 cos: Elementary = _elementary("cos", _plain(np.cos, jnp.cos), lambda a: -sin(a))
 tan: Elementary = _elementary("tan", _plain(np.tan, jnp.tan), lambda a: 1.0 + tan(a) ** 2)
@@ -290,11 +301,18 @@ sinh: Elementary = _elementary("sinh", _plain(np.sinh, jnp.sinh), lambda a: cosh
 cosh: Elementary = _elementary("cosh", _plain(np.cosh, jnp.cosh), lambda a: sinh(a))
 tanh: Elementary = _elementary("tanh", _plain(np.tanh, jnp.tanh), lambda a: 1.0 - tanh(a) ** 2)
 arctan: Elementary = _elementary("arctan", _plain(np.arctan, jnp.arctan), lambda a: 1.0 / (1.0 + a * a))
-arcsin: Elementary = _elementary("arcsin", _plain(np.arcsin, jnp.arcsin), lambda a: 1.0 / sqrt(1.0 - a * a))
-arccos: Elementary = _elementary("arccos", _plain(np.arccos, jnp.arccos), lambda a: -1.0 / sqrt(1.0 - a * a))
-sqrt: Elementary = _elementary("sqrt", _plain(np.sqrt, jnp.sqrt), lambda a: 0.5 / sqrt(a))
+arcsin: Elementary = _elementary(
+    "arcsin", _plain(np.arcsin, jnp.arcsin), lambda a: _inverse(sqrt(1.0 - a * a), "arcsin")
+)
+arccos: Elementary = _elementary(
+    "arccos", _plain(np.arccos, jnp.arccos), lambda a: -_inverse(sqrt(1.0 - a * a), "arccos")
+)
+sqrt: Elementary = _elementary("sqrt", _plain(np.sqrt, jnp.sqrt), lambda a: 0.5 * _inverse(sqrt(a), "sqrt"))
 square: Elementary = _elementary("square", lambda a: a * a, lambda a: 2.0 * a)
-absolute: Elementary = _elementary("absolute", abs, lambda a: np.sign(value(a)))
+log1p: Elementary = _elementary("log1p", _plain(np.log1p, jnp.log1p), lambda a: _inverse(1.0 + a, "log1p"))
+expm1: Elementary = _elementary("expm1", _plain(np.expm1, jnp.expm1), lambda a: exp(a))
+sign: Elementary = _elementary("sign", _plain(np.sign, jnp.sign), lambda a: 0.0)
+absolute: Elementary = _elementary("absolute", abs, lambda a: sign(value(a)))
 
 _UFUNCS: dict[Any, Callable[..., Any]] = {
     np.exp: exp,
@@ -311,14 +329,25 @@ _UFUNCS: dict[Any, Callable[..., Any]] = {
     np.sqrt: sqrt,
     np.square: square,
     np.absolute: absolute,
+    np.log1p: log1p,
+    np.expm1: expm1,
+    np.sign: sign,
     np.negative: lambda x: -x,
+    np.maximum: _larger,
+    np.minimum: lambda a, b: -_larger(-a, -b),
     # NumPy numbers and arrays on the left hand these over.
     np.add: lambda a, b: b + a if isinstance(b, Dual) else a + b,
     np.subtract: lambda a, b: b.__rsub__(a) if not isinstance(a, Dual) else a - b,
     np.multiply: lambda a, b: b * a if isinstance(b, Dual) else a * b,
     np.divide: lambda a, b: b.__rtruediv__(a) if not isinstance(a, Dual) else a / b,
-    np.power: lambda a, b: b.__rpow__(a) if not isinstance(a, Dual) else a**b,
+    np.power: _power,
     np.matmul: lambda a, b: _bilinear(a, b, lambda x, y: x @ y),
+    np.equal: lambda a, b: value(a) == value(b),
+    np.not_equal: lambda a, b: value(a) != value(b),
+    np.less: lambda a, b: value(a) < value(b),
+    np.less_equal: lambda a, b: value(a) <= value(b),
+    np.greater: lambda a, b: value(a) > value(b),
+    np.greater_equal: lambda a, b: value(a) >= value(b),
 }
 
 
@@ -328,23 +357,26 @@ def _show(part: Any) -> str:
 
 __all__ = [
     "Dual",
-    "HyperDual",
     "absolute",
     "arccos",
     "arcsin",
     "arctan",
     "cos",
     "cosh",
-    "derivative",
     "exp",
-    "hyperdual",
-    "lift",
+    "expm1",
+    "is_dual",
     "log",
+    "log1p",
+    "primal_of",
+    "sign",
     "sin",
     "sinh",
     "sqrt",
     "square",
+    "tag_of",
     "tan",
+    "tangent_of",
     "tanh",
     "value",
 ]

@@ -74,28 +74,39 @@ class Lanczos:
 
 
 def lanczos(product: Product, size: int, key: Key, *, steps: int) -> Lanczos:
-    """Lanczos with full reorthogonalisation: the ends of the spectrum of a symmetric matrix from a few products."""
+    """Lanczos with full reorthogonalisation: the ends of the spectrum of a symmetric matrix from a few products.
+
+    When the starting vector's subspace is used up before that many steps (few distinct eigenvalues), it goes on with
+    a new random vector, so that every value it returns is one of the matrix.
+    """
     _positive("lanczos", size=size, steps=steps)
-    steps = min(steps, size)
+    return _lanczos(product, size, key, min(steps, size))
+
+
+def _lanczos(product: Product, size: int, key: Key, steps: int) -> Lanczos:
     start = jax.random.normal(key, (size,))
     basis = jnp.zeros((steps, size), start.dtype).at[0].set(start / jnp.linalg.norm(start))
-    alphas, betas = jnp.zeros(steps, start.dtype), jnp.zeros(steps, start.dtype)
+    zeros = jnp.zeros(steps, start.dtype)
+
+    def project(w: Array, basis: Array) -> Array:
+        for _ in range(2):  # twice is enough (Parlett)
+            w = w - basis.T @ (basis @ w)
+        return w
 
     def step(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         basis, alphas, betas = carry
         w = product(basis[k])
         alphas = alphas.at[k].set(w @ basis[k])
-        for _ in range(2):  # twice is enough (Parlett)
-            w = w - basis.T @ (basis @ w)
+        scale = jnp.linalg.norm(w)
+        w = project(w, basis)
         norm = jnp.linalg.norm(w)
-        betas = betas.at[k].set(norm)
-        following = jnp.where(norm > 1e-10, w / jnp.maximum(norm, 1e-30), jnp.zeros_like(w))
-        basis = jax.lax.cond(
-            k + 1 < steps, lambda b: b.at[jnp.minimum(k + 1, steps - 1)].set(following), lambda b: b, basis
-        )
-        return basis, alphas, betas
+        used_up = norm <= 100 * jnp.finfo(w.dtype).eps * scale
+        fresh = project(jax.random.normal(jax.random.fold_in(key, k), (size,)), basis)
+        following = jnp.where(used_up, fresh / jnp.linalg.norm(fresh), w / jnp.where(used_up, 1.0, norm))
+        betas = betas.at[k].set(jnp.where(used_up, 0.0, norm))
+        return basis.at[k + 1].set(following, mode="drop"), alphas, betas
 
-    basis, alphas, betas = jax.lax.fori_loop(0, steps, step, (basis, alphas, betas))
+    basis, alphas, betas = jax.lax.fori_loop(0, steps, step, (basis, zeros, zeros))
     off = betas[:-1]
     values, vectors = jnp.linalg.eigh(jnp.diag(alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
     return Lanczos(values, basis.T @ vectors, jnp.square(vectors[0]))
@@ -107,7 +118,7 @@ def top_eigenpairs(
     """The `count` eigenvalues of largest magnitude of a symmetric matrix (descending in magnitude), and their vectors.
 
     >>> values, _ = top_eigenpairs(lambda v: jnp.array([5.0, 1.0, -3.0]) * v, 3, 2, jax.random.key(0))
-    >>> values.round(3).tolist()
+    >>> [round(float(value), 3) for value in values]
     [5.0, -3.0]
     """
     if not 1 <= count <= size:
@@ -120,10 +131,13 @@ def top_eigenpairs(
 def log_determinant(product: Product, size: int, key: Key, *, samples: int = 16, steps: int = 30) -> Estimate:
     """The log-determinant of a positive definite matrix by stochastic Lanczos quadrature (Ubaru et al., 2017)."""
     _positive("log_determinant", size=size, samples=samples, steps=steps)
-    found = [lanczos(product, size, k, steps=steps) for k in jax.random.split(key, samples)]
-    if any(bool((f.values <= 0).any()) for f in found):
-        raise ArgumentError("log_determinant: the matrix has an eigenvalue that is not positive")
-    return _mean(jnp.stack([size * jnp.sum(f.weights * jnp.log(f.values)) for f in found]))
+    values, weights = _quadratures(product, size, key, samples, steps)
+    lowest = float(values.min())
+    if lowest <= 0:
+        raise ArgumentError(
+            f"log_determinant: the matrix has an eigenvalue of {lowest:.3g}, not all are positive"
+        )
+    return _mean(size * jnp.sum(weights * jnp.log(values), axis=1))
 
 
 def spectral_density(
@@ -131,9 +145,8 @@ def spectral_density(
 ) -> tuple[np.ndarray, np.ndarray]:
     """A smoothed density of the eigenvalues of a symmetric matrix: (values, density), integrating to one."""
     _positive("spectral_density", size=size, samples=samples, steps=steps, points=points)
-    found = [lanczos(product, size, k, steps=steps) for k in jax.random.split(key, samples)]
-    values = np.concatenate([np.asarray(f.values) for f in found])
-    weights = np.concatenate([np.asarray(f.weights) for f in found]) / samples
+    values, weights = (np.asarray(a).ravel() for a in _quadratures(product, size, key, samples, steps))
+    weights = weights / samples
     spread = max(float(values.max() - values.min()), 1e-12)
     width = spread / 50
     grid = np.linspace(values.min() - 3 * width, values.max() + 3 * width, points)
@@ -162,6 +175,16 @@ def divergence(f: Callable[[Any], Any], *, samples: int | None = None) -> Callab
         return trace(push, flat.n, key, samples=samples)
 
     return evaluate
+
+
+def _quadratures(product: Product, size: int, key: Key, samples: int, steps: int) -> tuple[Array, Array]:
+    """Nodes and weights of one quadrature of the spectrum per random vector."""
+
+    def one(key: Key) -> tuple[Array, Array]:
+        found = _lanczos(product, size, key, min(steps, size))
+        return found.values, found.weights
+
+    return jax.vmap(one)(jax.random.split(key, samples))
 
 
 def _signs(key: Key, count: int, size: int) -> Array:

@@ -24,6 +24,8 @@ class Flat:
     """Shapes and types of the input leaves."""
     outputs: Tree
     """Shapes and types of the output leaves."""
+    traceable: bool = True
+    """Whether the function may be traced; not if it branches on values in Python."""
 
     @property
     def n(self) -> int:
@@ -34,6 +36,12 @@ class Flat:
     def m(self) -> int:
         """Number of outputs."""
         return size(self.outputs)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one entry of a derivative."""
+        dtypes = [leaf.dtype for leaf in jax.tree.leaves((self.inputs, self.outputs))]
+        return jnp.result_type(*dtypes).itemsize if dtypes else 0
 
     def jacobian_tree(self, matrix: Array) -> Tree:
         """An m x n matrix as a tree of blocks: outputs outside, inputs inside, each block of shape out + in."""
@@ -46,7 +54,10 @@ class Flat:
     def _blocks(self, tensor: Array, levels: tuple[Tree, ...]) -> Tree:
         def descend(part: Array, axis: int, shape: tuple[int, ...], dtypes: tuple[Any, ...]) -> Tree:
             if axis == len(levels):
-                return part.reshape(shape).astype(jnp.result_type(*dtypes))
+                dtype = jnp.result_type(*dtypes)
+                # Real leaves beside complex ones: their parts of the common vector have no imaginary part.
+                real = jnp.iscomplexobj(part) and not jnp.issubdtype(dtype, jnp.complexfloating)
+                return (part.real if real else part).reshape(shape).astype(dtype)
             leaves, structure = jax.tree.flatten(levels[axis])
             blocks, start = [], 0
             for leaf in leaves:
@@ -59,7 +70,7 @@ class Flat:
         return descend(tensor, 0, (), ())
 
 
-def flatten(f: Callable[[Any], Any], x: Tree, outputs: Tree | None = None) -> Flat:
+def flatten(f: Callable[[Any], Any], x: Tree, outputs: Tree | None = None, *, traceable: bool = True) -> Flat:
     """The flat view of `f` at `x`; `outputs` saves an abstract evaluation when the output shapes are known."""
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(jnp.shape(a), jnp.result_type(a)), x)
     flat, restore = ravel_pytree(x)
@@ -69,7 +80,7 @@ def flatten(f: Callable[[Any], Any], x: Tree, outputs: Tree | None = None) -> Fl
     def vector(z: Array) -> Array:
         return ravel_pytree(f(restore(z)))[0]
 
-    return Flat(vector, flat, shapes, outputs)
+    return Flat(vector, flat, shapes, outputs, traceable)
 
 
 def size(shapes: Tree) -> int:

@@ -11,7 +11,9 @@ Every strategy works for functions of several outputs too: the result is then an
 the runs are multiplied by the number of outputs (except for forward-over-forward).
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -20,13 +22,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.errors import check_choice
 from chainrule.core.types import Array, Scalar, Tree
-from chainrule.derive import budget, validate
+from chainrule.derive import budget, planning, validate
 from chainrule.derive.batched import basis_map, index_map
-from chainrule.derive.budget import Cost
 from chainrule.derive.flat import Flat, flatten
-from chainrule.derive.jacobians import check_chunk
+from chainrule.derive.jacobians import check_chunk, jacobian
+from chainrule.derive.planning import NoRuleError, Problem, Trial
 from chainrule.derive.prepared import Prepared
 from chainrule.derive.report import Report
 
@@ -37,7 +39,9 @@ _REMEDIES = (
     "derive.quadratic for single entries, or a larger memory="
 )
 
-Run = Callable[[Callable[[Array], Array], Array, Array], Array]
+_FEW = 8  # inputs up to which n(n+1)/2 cheap runs may beat n dear ones
+
+Run = Callable[[Callable[[Any], Any], Tree, Tree], Tree]
 
 
 def hessian(
@@ -45,7 +49,7 @@ def hessian(
     strategy: str = "auto",
     chunk: int | None = None,
     *,
-    argnums: int = 0,
+    argnums: int | Sequence[int] = 0,
     memory: str | int | None = None,
 ) -> Prepared:
     """The Hessian of a function, as a function: `hessian(f)(x)` has shape output + input + input.
@@ -64,18 +68,28 @@ def hessian(
     check_choice("hessian", "strategy", strategy, ("auto", *STRATEGIES))
     check_chunk("hessian", chunk)
 
-    def plan(flat: Flat, obstacle: str, limit: int, args: tuple[Any, ...]) -> Report:
-        del args
-        size = jnp.dtype(flat.x.dtype).itemsize
-        out = budget.check_output("hessian", flat.m * flat.n**2, size, limit, _REMEDIES)
-        if obstacle or not flat.n or not flat.m:
-            return _plan_by_shape(flat, strategy, chunk, out)
-        return _plan_by_cost(flat, strategy, chunk, out, limit - out)
+    def plan(flat: Flat, trial: Trial, limit: int) -> Report:
+        out = budget.check_output("hessian", flat.m * flat.n**2, flat.itemsize, limit, _REMEDIES)
+        rank = functools.partial(_rank, flat)
+
+        def among(*names: str) -> Report:
+            counts = {name: runs(name, flat.n, flat.m) for name in names}
+            problem = Problem("hessian", flat.n, flat.m, "strategy", counts, chunk, out, limit)
+            return planning.plan(problem, trial, rank)
+
+        if strategy != "auto":
+            return among(strategy)
+        if flat.n <= _FEW:
+            return among(*((FOF, FOR, ROF) if flat.n <= 2 else (FOR, ROF, FOF)))
+        try:
+            return among(FOR, ROF)
+        except NoRuleError as error:
+            return replace(among(FOF), reason=f"no reverse rule ({planning.first_sentence(error)})")
 
     def evaluate(flat: Flat, strategy: str, chunk: int) -> Tree:
         return flat.hessian_tree(tensor(flat, strategy, chunk))
 
-    return Prepared("hessian", f, argnums, memory, False, plan, evaluate)
+    return Prepared("hessian", f, argnums, memory, None, plan, evaluate)
 
 
 def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], Tree]:
@@ -85,17 +99,18 @@ def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], 
     [6.0, 12.0]
     """
     check_choice("hvp", "strategy", strategy, STRATEGIES)
+    validate.function("hvp", f)
+    scalar = _scalar("hvp", f)
 
     def product(x: Tree, v: Tree) -> Tree:
         x = validate.point("hvp", x)
         v = validate.direction("hvp", "v", v, x)
-        restore = _restore(x)
-        flat = flatten(_scalar("hvp", f), x)
-        along = ravel_pytree(v)[0]
-        if strategy == FOF:
-            units = lambda w: second(flat.vector, flat.x, along, w)[0]  # noqa: E731
-            return restore(basis_map(units, flat.n, flat.x.dtype, flat.n))
-        return restore(RUNS[strategy](lambda z: flat.vector(z)[0], flat.x, along))
+        if strategy != FOF:
+            return RUNS[strategy](scalar, x, v)
+        along, restore = ravel_pytree(v)
+        flat = flatten(scalar, x)
+        entry = lambda w: second(flat.vector, flat.x, along, w)[0]  # noqa: E731
+        return restore(basis_map(entry, flat.n, flat.x.dtype, max(flat.n, 1)))
 
     return product
 
@@ -108,68 +123,71 @@ def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
     6.0
     """
 
+    validate.function("quadratic", f)
+    scalar = _scalar("quadratic", f)
+
     def form(x: Tree, v: Tree, w: Tree) -> Scalar:
         x = validate.point("quadratic", x)
         v = validate.direction("quadratic", "v", v, x)
         w = validate.direction("quadratic", "w", w, x)
-        slope = lambda x: jax.jvp(_scalar("quadratic", f), (x,), (v,))[1]  # noqa: E731
-        return jax.jvp(slope, (x,), (w,))[1]
+        return second(scalar, x, v, w)
 
     return form
 
 
-def lagrangian_hessian(f: Callable[[Any], Any]) -> Callable[[Tree, Tree], Tree]:
+def lagrangian_hessian(
+    f: Callable[[Any], Any], strategy: str = FOR, chunk: int | None = None, *, memory: str | int | None = None
+) -> Prepared:
     """`sum_i y_i H_i(x)` of a function of several outputs, from one reverse seed: `lagrangian_hessian(f)(x, y)`.
 
     >>> f = lambda x: jnp.stack([x[0] ** 2, x[0] * x[1]])
     >>> lagrangian_hessian(f)(jnp.array([1.0, 2.0]), jnp.array([1.0, 10.0])).tolist()
     [[2.0, 10.0], [10.0, 0.0]]
     """
+    validate.function("lagrangian_hessian", f)
 
-    def evaluate(x: Tree, y: Tree) -> Tree:
-        x = validate.point("lagrangian_hessian", x)
-        y = validate.direction("lagrangian_hessian", "y", y, jax.eval_shape(f, x), "f(x)")
-        return hessian(lambda x: tree.dot(y, f(x)), FOR)(x)
+    def lagrangian(x: Tree, y: Tree) -> Array:
+        z = f(x)
+        return tree.dot(validate.direction("lagrangian_hessian", "y", y, z, "f(x)"), z)
 
-    return evaluate
+    return hessian(lagrangian, strategy, chunk, memory=memory)
 
 
-def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> Callable[..., Tree]:
+def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> Prepared:
     """The block of second derivatives between two arguments of a scalar function: first x other.
 
     >>> mixed(lambda x, q: q * jnp.sum(x**2))(jnp.array([1.0, 2.0]), 3.0).tolist()
     [2.0, 4.0]
     """
+    validate.function("mixed", f)
 
-    def evaluate(*args: Any) -> Tree:
-        for number in (first, other):
-            validate.point("mixed", validate.argument("mixed", args, number), name=f"argument {number}")
-        return jax.jacfwd(jax.grad(f, first), other)(
-            *(jnp.asarray(a) if isinstance(a, float) else a for a in args)
-        )
+    def scalar(*args: Any) -> Any:
+        y = f(*args)
+        validate.scalar_output("mixed", y)
+        return y
 
-    return evaluate
+    return jacobian(lambda *args: jacobian(scalar, argnums=first)(*args), argnums=other)
 
 
 # ---------------------------------------------------------------------- one run of each strategy
 
 
-def second(f: Callable[[Array], Array], x: Array, v: Array, w: Array) -> Array:
+def second(f: Callable[[Any], Any], x: Tree, v: Tree, w: Tree) -> Tree:
     """Forward over forward: the second derivative of every output along `v` and `w`."""
     return jax.jvp(lambda x: jax.jvp(f, (x,), (v,))[1], (x,), (w,))[1]
 
 
-def forward_over_reverse(f: Callable[[Array], Array], x: Array, v: Array) -> Array:
+def forward_over_reverse(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
     """`H v` as the directional derivative of the gradient."""
     return jax.jvp(jax.grad(f), (x,), (v,))[1]
 
 
-def reverse_over_forward(f: Callable[[Array], Array], x: Array, v: Array) -> Array:
+def reverse_over_forward(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
     """`H v` as the gradient of the directional derivative."""
     return jax.grad(lambda x: jax.jvp(f, (x,), (v,))[1])(x)
 
 
-def reverse_over_reverse(f: Callable[[Array], Array], x: Array, w: Array) -> Array:
+def reverse_over_reverse(f: Callable[[Any], Any], x: Tree, w: Tree) -> Tree:
     """`H w` as the gradient of the gradient's inner product with `w`."""
     return jax.vjp(jax.grad(f), x)[1](w)[0]
 
@@ -180,30 +198,43 @@ RUNS: dict[str, Run] = {FOR: forward_over_reverse, ROF: reverse_over_forward, RO
 def tensor(flat: Flat, strategy: str, chunk: int) -> Array:
     """The m x n x n tensor of second derivatives of a flat function."""
     n, m = flat.n, flat.m
-    dtype = flat.x.dtype
+    if not n or not m:
+        return jnp.zeros((m, n, n), flat.x.dtype)
     if strategy == FOF:
-        rows, columns = (jnp.asarray(i) for i in np.triu_indices(n))
-        unit = lambda i: (jnp.arange(n) == i).astype(dtype)  # noqa: E731
-        pairs = index_map(
-            lambda ij: second(flat.vector, flat.x, unit(ij[0]), unit(ij[1])), (rows, columns), chunk
-        )
-        upper = jnp.zeros((m, n, n), pairs.dtype).at[:, rows, columns].set(pairs.T)
-        return upper.at[:, columns, rows].set(pairs.T)
-    run = RUNS[strategy]
+        return _by_pairs(flat, chunk)
 
-    def one(k: Array) -> Array:
-        output = lambda z: flat.vector(z)[k]  # noqa: E731
-        if strategy == FOR:  # the gradient is linearised once and pushed along every direction
-            _, push = jax.linearize(jax.grad(output), flat.x)
-            return basis_map(push, n, dtype, chunk)
-        if strategy == ROR:
-            _, pull = jax.vjp(jax.grad(output), flat.x)
-            return basis_map(lambda w: pull(w)[0], n, dtype, chunk)
-        return basis_map(lambda v: run(output, flat.x, v), n, dtype, chunk)
+    def one(k: Array | int) -> Array:
+        return basis_map(_product(flat, strategy, k), n, flat.x.dtype, chunk, traced=flat.traceable)
 
     if m == 1:
-        return one(jnp.asarray(0))[None]
-    return index_map(one, jnp.arange(m), max(1, chunk // max(n, 1)))
+        return one(0)[None]
+    return index_map(one, m, max(1, chunk // n), traced=flat.traceable)
+
+
+def _product(flat: Flat, strategy: str, k: Array | int) -> Callable[[Array], Array]:
+    """Products with the Hessian of one output; what does not depend on the direction is done once."""
+    output = lambda z: flat.vector(z)[k]  # noqa: E731
+    if strategy == FOR:
+        return jax.linearize(jax.grad(output), flat.x)[1]
+    if strategy == ROR:
+        _, pull = jax.vjp(jax.grad(output), flat.x)
+        return lambda w: pull(w)[0]
+    return lambda v: reverse_over_forward(output, flat.x, v)
+
+
+def _by_pairs(flat: Flat, chunk: int) -> Array:
+    """Forward over forward for every pair of inputs on or above the diagonal."""
+    n = flat.n
+    rows, columns = np.triu_indices(n)
+    unit = lambda i: (jnp.arange(n) == i).astype(flat.x.dtype)  # noqa: E731
+
+    def pair(k: Array) -> Array:
+        return second(flat.vector, flat.x, unit(jnp.asarray(rows)[k]), unit(jnp.asarray(columns)[k]))
+
+    pairs = index_map(pair, len(rows), chunk, axis=1, traced=flat.traceable)
+    i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+    low, high = jnp.minimum(i, j), jnp.maximum(i, j)
+    return pairs[:, low * n - low * (low - 1) // 2 + high - low]
 
 
 def runs(strategy: str, n: int, m: int) -> int:
@@ -211,71 +242,10 @@ def runs(strategy: str, n: int, m: int) -> int:
     return n * (n + 1) // 2 if strategy == FOF else n * m
 
 
-# ---------------------------------------------------------------------- planning
-
-
-def _plan_by_shape(flat: Flat, strategy: str, chunk: int | None, out: int) -> Report:
-    chosen = strategy if strategy != "auto" else FOF if flat.n <= 2 else FOR
-    why = "asked for" if strategy != "auto" else f"{flat.n} inputs"
-    count = runs(chosen, flat.n, flat.m)
-    return Report(
-        "hessian", flat.n, flat.m, chosen, min(chunk or count, count) or 1, count, why, output_bytes=out
-    )
-
-
-def _plan_by_cost(flat: Flat, strategy: str, chunk: int | None, out: int, room: int) -> Report:
-    candidates = (FOF, FOR, ROF) if strategy == "auto" else (strategy,)
-    costs: dict[str, Cost] = {}
-    missing: dict[str, str] = {}
-    for name in candidates:
-        try:
-            costs[name] = strategy_cost(flat, name)
-        except (TypeError, ValueError, NotImplementedError) as error:  # how JAX says that a rule is missing
-            if len(candidates) == 1:
-                raise
-            missing[name] = str(error).split(". ")[0].splitlines()[0]
-    if not costs:
-        raise ArgumentError(
-            "hessian: no strategy can differentiate the function twice",
-            remedy="\n".join(f"{name}: {why}" for name, why in list(missing.items())[:3]),
-        )
-    counts = {name: runs(name, flat.n, flat.m) for name in costs}
-    flops = {name: cost.total_flops(counts[name]) for name, cost in costs.items()}
-    fitting = [name for name in costs if costs[name].scratch(1) <= room] or list(costs)
-    # A near tie goes to forward-over-reverse, which keeps less than reverse-over-forward.
-    chosen = min(fitting, key=lambda name: flops[name] * (0.9 if name == FOR else 1.0))
-    why = "asked for" if strategy != "auto" else f"fewest operations for {flat.n} inputs and {flat.m} outputs"
-    if strategy == "auto" and missing:
-        why += "; no rule for " + ", ".join(f"{name} ({reason})" for name, reason in missing.items())
-    size = min(counts[chosen], chunk or max(1, costs[chosen].largest_chunk(room)))
-    return Report(
-        "hessian",
-        flat.n,
-        flat.m,
-        chosen,
-        size,
-        counts[chosen],
-        why,
-        flops=flops,
-        output_bytes=out,
-        peak_bytes=int(costs[chosen].scratch(size)),
-    )
-
-
-def strategy_cost(flat: Flat, strategy: str) -> Cost:
-    """Compiled operations and scratch memory of batched runs of one strategy."""
-    x = budget.struct(flat.x.shape, flat.x.dtype)
-    if strategy == FOF:
-
-        def pairs(x: Array, vs: Array, ws: Array) -> Array:
-            return jax.vmap(lambda v, w: second(flat.vector, x, v, w))(vs, ws)
-
-        return budget.batch_cost(pairs, x, lambda k: (budget.struct((k, flat.n), x.dtype),) * 2)
-
-    def products(x: Array, vs: Array) -> Array:
-        return jax.vmap(lambda v: RUNS[strategy](lambda z: flat.vector(z)[0], x, v))(vs)
-
-    return budget.batch_cost(products, x, lambda k: (budget.struct((k, flat.n), x.dtype),))
+def _rank(flat: Flat, flops: Mapping[str, float]) -> tuple[list[str], str]:
+    """By operations; a near tie goes to forward-over-reverse, which keeps less than reverse-over-forward."""
+    order = sorted(flops, key=lambda name: flops[name] * (0.9 if name == FOR else 1.0))
+    return order, f"fewest operations for {flat.n:,} inputs and {flat.m:,} outputs"
 
 
 def _scalar(where: str, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -285,11 +255,6 @@ def _scalar(where: str, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return y
 
     return checked
-
-
-def _restore(x: Tree) -> Callable[[Array], Tree]:
-    restore: Callable[[Array], Tree] = ravel_pytree(x)[1]
-    return restore
 
 
 __all__ = [
@@ -306,6 +271,5 @@ __all__ = [
     "quadratic",
     "runs",
     "second",
-    "strategy_cost",
     "tensor",
 ]

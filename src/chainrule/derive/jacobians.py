@@ -1,25 +1,25 @@
 """Dense Jacobians: the mode and the batch size are chosen for the user's own function, and the choice is explained.
 
 Forward mode gives a column per product, reverse mode a row. Which is cheaper depends on the shape and on the function,
-so both are compiled for one and two directions and their operations and scratch memory compared (`Report`).
+so both are compiled and compared; `planning` says how, the `Report` of each call with what result.
 """
 
 import functools
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Tree
-from chainrule.derive import budget, validate
+from chainrule.derive import budget, planning, validate
 from chainrule.derive.batched import basis_map
-from chainrule.derive.budget import Cost
-from chainrule.derive.flat import Flat, flatten
+from chainrule.derive.flat import Flat
+from chainrule.derive.planning import Problem, Trial
 from chainrule.derive.prepared import Prepared
-from chainrule.derive.report import Report, bytes_text
+from chainrule.derive.report import Report
 
 MODES = ("auto", "forward", "reverse")
 _REMEDIES = (
@@ -33,9 +33,9 @@ def jacobian(
     mode: str = "auto",
     chunk: int | None = None,
     *,
-    argnums: int = 0,
+    argnums: int | Sequence[int] = 0,
     memory: str | int | None = None,
-    measure: bool = False,
+    measure: bool | None = None,
     holomorphic: bool = False,
 ) -> Prepared:
     """The Jacobian of a function, as a function: `jacobian(f)(x)` has shape output + input (blocks for PyTrees).
@@ -43,9 +43,11 @@ def jacobian(
     - `mode`: "forward" (a product per input), "reverse" (a product per output) or "auto".
     - `chunk`: products per batch; chosen from the memory budget when not given.
     - `memory`: budget, e.g. "2GiB"; a quarter of the free device memory when not given.
-    - `measure`: let "auto" time both modes instead of comparing their operations.
+    - `measure`: whether "auto" times both modes instead of comparing their operations; when not given it does so
+      where the operations are within a factor of three, which says little about time.
 
-    The callable keeps a `.report` of its latest call and gives one beforehand with `.plan(x)`.
+    The callable keeps a `.report` of its latest call and gives one beforehand with `.plan(x)`. Planning and compilation
+    happen at the first call for each kind of input, so keep the callable and use it again.
 
     >>> J = jacobian(lambda x: jnp.stack([x[0] * x[1], x[1] ** 2]))
     >>> J(jnp.array([2.0, 3.0])).tolist()
@@ -56,28 +58,34 @@ def jacobian(
     check_choice("jacobian", "mode", mode, MODES)
     check_chunk("jacobian", chunk)
 
-    def plan(flat: Flat, obstacle: str, limit: int, args: tuple[Any, ...]) -> Report:
-        size = jnp.dtype(flat.x.dtype).itemsize
-        out = budget.check_output("jacobian", flat.m * flat.n, size, limit, _REMEDIES)
-        if obstacle or not flat.n or not flat.m:
-            return _plan_by_shape(flat, mode, chunk, out)
-        timed = functools.partial(_seconds, prepared, args) if measure else None
-        return _plan_by_cost(flat, mode, chunk, out, limit - out, timed)
+    def plan(flat: Flat, trial: Trial, limit: int) -> Report:
+        out = budget.check_output("jacobian", flat.m * flat.n, flat.itemsize, limit, _REMEDIES)
+        counts = {"forward": flat.n, "reverse": flat.m}
+        names = (mode,) if mode != "auto" else sorted(counts, key=lambda name: counts[name])
+        counts = {name: counts[name] for name in names}
+        problem = Problem("jacobian", flat.n, flat.m, "mode", counts, chunk, out, limit)
+        return planning.plan(problem, trial, functools.partial(_rank, flat), measure=measure)
 
     def evaluate(flat: Flat, mode: str, chunk: int) -> Tree:
         return flat.jacobian_tree(matrix(flat, mode, chunk))
 
-    prepared = Prepared("jacobian", f, argnums, memory, holomorphic, plan, evaluate)
-    return prepared
+    return Prepared("jacobian", f, argnums, memory, holomorphic, plan, evaluate)
 
 
 def matrix(flat: Flat, mode: str, chunk: int) -> Array:
     """The m x n Jacobian of a flat function."""
     if mode == "forward":
         _, push = jax.linearize(flat.vector, flat.x)
-        return basis_map(push, flat.n, flat.x.dtype, chunk).T
+        return basis_map(push, flat.n, flat.x.dtype, chunk, axis=1)
     y, pull = jax.vjp(flat.vector, flat.x)
-    return basis_map(lambda u: pull(u)[0], flat.m, y.dtype, chunk)
+    return basis_map(functools.partial(_row, flat, pull), flat.m, y.dtype, chunk)
+
+
+def _row(flat: Flat, pull: Callable[[Array], tuple[Array]], u: Array) -> Array:
+    if jnp.iscomplexobj(u) and not jnp.iscomplexobj(flat.x):
+        # A pullback to real inputs keeps the real part of uᵀ J: one for the real part of J, one for the imaginary.
+        return pull(u)[0] + 1j * pull(-1j * u)[0]
+    return pull(u)[0]
 
 
 def jacobian_blocks(f: Callable[[Any], Any], x: Tree, rows: int = 1024) -> Iterator[tuple[slice, Array]]:
@@ -88,20 +96,28 @@ def jacobian_blocks(f: Callable[[Any], Any], x: Tree, rows: int = 1024) -> Itera
     >>> [block.shape for _, block in jacobian_blocks(lambda x: x**2, jnp.arange(5.0), rows=2)]
     [(2, 5), (2, 5), (1, 5)]
     """
-    if rows < 1:
-        raise ArgumentError(f"jacobian_blocks(rows={rows}): rows must be at least 1")
-    flat = flatten(f, validate.point("jacobian_blocks", x))
-    y, pull = jax.vjp(flat.vector, flat.x)
+    if not isinstance(rows, int) or rows < 1:
+        raise ArgumentError(f"jacobian_blocks(rows={rows!r}): rows must be a positive whole number")
+    validate.function("jacobian_blocks", f)
+    x = validate.point("jacobian_blocks", x)
+    return _blocks(f, x, rows)
 
-    @functools.partial(jax.jit, static_argnums=1)
-    def block(first: Array, count: int) -> Array:
-        return jax.vmap(lambda i: pull((jnp.arange(flat.m) == i).astype(y.dtype))[0])(
-            first + jnp.arange(count)
-        )
 
-    for first in range(0, flat.m, rows):
-        stop = min(first + rows, flat.m)
-        yield slice(first, stop), block(jnp.asarray(first), stop - first)
+def _blocks(f: Callable[[Any], Any], x: Tree, rows: int) -> Iterator[tuple[slice, Array]]:
+    y, back = jax.vjp(f, x)
+    validate.outputs("jacobian_blocks", y)
+    flat_y, restore = ravel_pytree(y)
+    flat = Flat(lambda z: z, ravel_pytree(x)[0], x, y)
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def block(back: Callable[[Tree], tuple[Tree]], first: Array, count: int) -> Array:
+        pull = lambda u: (ravel_pytree(back(restore(u)))[0],)  # noqa: E731
+        unit = lambda i: (jnp.arange(flat_y.size) == i).astype(flat_y.dtype)  # noqa: E731
+        return jax.vmap(lambda i: _row(flat, pull, unit(i)))(first + jnp.arange(count))
+
+    for first in range(0, flat_y.size, rows):
+        stop = min(first + rows, flat_y.size)
+        yield slice(first, stop), block(back, jnp.asarray(first), stop - first)
 
 
 def check_chunk(where: str, chunk: int | None) -> None:
@@ -112,112 +128,16 @@ def check_chunk(where: str, chunk: int | None) -> None:
         )
 
 
-def _plan_by_shape(flat: Flat, mode: str, chunk: int | None, out: int) -> Report:
-    """Without a cost analysis: fewer products win."""
-    chosen = mode if mode != "auto" else "forward" if flat.n <= flat.m else "reverse"
-    why = "asked for" if mode != "auto" else f"{flat.n} inputs, {flat.m} outputs"
-    count = flat.n if chosen == "forward" else flat.m
-    return Report(
-        "jacobian", flat.n, flat.m, chosen, min(chunk or count, count) or 1, count, why, output_bytes=out
-    )
-
-
-def _plan_by_cost(
-    flat: Flat, mode: str, chunk: int | None, out: int, room: int, timed: Callable[[str, int], float] | None
-) -> Report:
-    costs, failures = _costs(flat, MODES[1:] if mode == "auto" else (mode,))
-    counts = {"forward": flat.n, "reverse": flat.m}
-    chunks = {
-        name: min(counts[name], chunk or max(1, cost.largest_chunk(room))) for name, cost in costs.items()
-    }
-    flops = {name: cost.total_flops(counts[name]) for name, cost in costs.items()}
-    if mode != "auto":
-        chosen, why = mode, "asked for"
-    elif failures:
-        (chosen,), ((other, reason), *_) = costs, failures.items()
-        why = f"no {other} rule ({reason})"
-    elif timed is not None:
-        seconds = {name: timed(name, chunks[name]) for name in costs}
-        chosen = min(seconds, key=lambda name: seconds[name])
-        why = "measured " + ", ".join(f"{name} {s * 1e3:.3g} ms" for name, s in seconds.items())
-    else:
-        chosen, why = _choose(flat, costs, flops, room)
-    scratch = costs[chosen].scratch(chunks[chosen])
-    notes: tuple[str, ...] = ()
-    if scratch > room:
-        notes = (
-            f"scratch of about {bytes_text(scratch)} exceeds the budget; derive.checkpoint trades memory for time",
-        )
-    return Report(
-        "jacobian",
-        flat.n,
-        flat.m,
-        chosen,
-        chunks[chosen],
-        counts[chosen],
-        why,
-        flops=flops,
-        output_bytes=out,
-        peak_bytes=int(scratch),
-        notes=notes,
-    )
-
-
-def _choose(flat: Flat, costs: dict[str, Cost], flops: dict[str, float], room: int) -> tuple[str, str]:
+def _rank(flat: Flat, flops: Mapping[str, float]) -> tuple[list[str], str]:
+    why = f"{flat.n:,} inputs, {flat.m:,} outputs"
+    if len(flops) == 1:
+        return list(flops), why
     forward, reverse = flops["forward"], flops["reverse"]
-    why = f"{flat.n} inputs, {flat.m} outputs; {forward:.3g} operations forward, {reverse:.3g} reverse"
-    if costs["reverse"].scratch(1) > room >= costs["forward"].scratch(1):
-        return "forward", f"{why}; what reverse mode keeps would not fit the memory budget"
-    if forward <= 1.2 * reverse:
-        near = " (within 20 %: forward needs less memory)" if forward > reverse / 1.2 else ""
-        return "forward", why + near
-    return "reverse", why
-
-
-def _costs(flat: Flat, names: tuple[str, ...]) -> tuple[dict[str, Cost], dict[str, str]]:
-    """The cost of each mode, and why a mode that has no derivative rule is missing."""
-    costs: dict[str, Cost] = {}
-    failures: dict[str, str] = {}
-    for name in names:
-        try:
-            costs[name] = _cost(flat, name)
-        except (TypeError, ValueError, NotImplementedError) as error:  # how JAX says that a rule is missing
-            if len(names) == 1:
-                raise
-            failures[name] = str(error).split(". ")[0].splitlines()[0]
-    if not costs:
-        raise ArgumentError(
-            "jacobian: the function has neither a forward nor a reverse derivative",
-            remedy="\n".join(f"{name}: {why}" for name, why in failures.items()),
-        )
-    return costs, failures
-
-
-def _cost(flat: Flat, mode: str) -> Cost:
-    x = budget.struct(flat.x.shape, flat.x.dtype)
-    if mode == "forward":
-
-        def push(x: Array, vs: Array) -> Array:
-            return jax.vmap(lambda v: jax.jvp(flat.vector, (x,), (v,))[1])(vs)
-
-        return budget.batch_cost(push, x, lambda k: (budget.struct((k, flat.n), flat.x.dtype),))
-    dtype = jax.eval_shape(flat.vector, x).dtype
-
-    def pull(x: Array, us: Array) -> Array:
-        return jax.vmap(lambda u: jax.vjp(flat.vector, x)[1](u)[0])(us)
-
-    return budget.batch_cost(pull, x, lambda k: (budget.struct((k, flat.m), dtype),))
-
-
-def _seconds(prepared: Prepared, args: tuple[Any, ...], mode: str, chunk: int) -> float:
-    """The fastest of a few calls."""
-    jax.block_until_ready(prepared.run(mode, chunk, *args))
-    runs = []
-    for _ in range(5):
-        began = time.perf_counter()
-        jax.block_until_ready(prepared.run(mode, chunk, *args))
-        runs.append(time.perf_counter() - began)
-    return min(runs)
+    why += f"; {forward:.3g} operations forward, {reverse:.3g} reverse"
+    if forward > 1.2 * reverse:
+        return ["reverse", "forward"], why
+    near = " (within 20 %: forward needs less memory)" if forward > reverse / 1.2 else ""
+    return ["forward", "reverse"], why + near
 
 
 __all__ = ["MODES", "check_chunk", "jacobian", "jacobian_blocks", "matrix"]

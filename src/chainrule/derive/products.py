@@ -5,18 +5,19 @@ reverse mode carries an adjoint back, `r_{k-1} = r_k J_k`, after a forward pass 
 exact and cost a small multiple of one evaluation. These functions check their input and then call JAX.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.derive import validate
 
 
 def gradient(
     f: Callable[..., Any],
-    argnums: int = 0,
+    argnums: int | Sequence[int] = 0,
     *,
     has_aux: bool = False,
     value: bool = False,
@@ -25,51 +26,57 @@ def gradient(
     """The gradient of a scalar function, by one reverse pass.
 
     With `value=True` the call returns `(f(x), gradient)`; with `has_aux=True` the function returns `(number, extra)`
-    and the extra comes back beside the gradient.
+    and the extra comes back beside the gradient (with both: `((f(x), extra), gradient)`).
 
     >>> gradient(lambda x: x + x**2)(3.0)
     Array(7., dtype=float32, weak_type=True)
     """
+    validate.function("gradient", f)
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         x = validate.point("gradient", validate.argument("gradient", args, argnums), holomorphic=holomorphic)
-        place = argnums % len(args)
-        args = (*args[:place], x, *args[place + 1 :])
 
         def checked(*inner: Any) -> Any:
             y = f(*inner, **kwargs)
-            validate.scalar_output("gradient", y[0] if has_aux else y)
+            if has_aux and not (isinstance(y, tuple) and len(y) == 2):
+                raise ArgumentError("gradient(has_aux=True): the function must return (number, extra)")
+            validate.scalar_output("gradient", y[0] if has_aux else y, holomorphic=holomorphic)
             return y
 
-        both = jax.value_and_grad(checked, place, has_aux=has_aux, holomorphic=holomorphic)(*args)
+        slope = jax.value_and_grad(checked, argnums, has_aux=has_aux, holomorphic=holomorphic)
+        found, grad = slope(*validate.put(args, argnums, x))
         if value:
-            return both
-        (_, aux), grad = both if has_aux else ((None, None), both[1])
-        return (grad, aux) if has_aux else grad
+            return found, grad
+        return (grad, found[1]) if has_aux else grad
 
     return evaluate
 
 
-def jvp(f: Callable[[Any], Any], x: Tree, v: Tree, *, has_aux: bool = False) -> Any:
+def jvp(
+    f: Callable[[Any], Any], x: Tree, v: Tree, *, has_aux: bool = False, holomorphic: bool = False
+) -> Any:
     """`(f(x), J v)`: the value and its change along `v`, by one forward pass.
 
-    >>> jvp(lambda x: x**2, 3.0, 1.0)[1]
-    Array(6., dtype=float32, weak_type=True)
+    >>> float(jvp(lambda x: x**2, 3.0, 1.0)[1])
+    6.0
     """
-    x = validate.point("jvp", x)
+    validate.function("jvp", f)
+    x = validate.point("jvp", x, holomorphic=holomorphic)
     v = validate.direction("jvp", "v", v, x)
     return jax.jvp(f, (x,), (v,), has_aux=has_aux)
 
 
-def vjp(f: Callable[[Any], Any], x: Tree, *, has_aux: bool = False) -> Any:
+def vjp(f: Callable[[Any], Any], x: Tree, *, has_aux: bool = False, holomorphic: bool = False) -> Any:
     """`(f(x), pullback)`, where `pullback(u)` is `uᵀ J`: one forward pass now, one reverse pass per call.
 
     >>> y, pullback = vjp(lambda x: x**2, 3.0)
-    >>> pullback(1.0)
-    Array(6., dtype=float32, weak_type=True)
+    >>> float(pullback(1.0))
+    6.0
     """
-    x = validate.point("vjp", x)
+    validate.function("vjp", f)
+    x = validate.point("vjp", x, holomorphic=holomorphic)
     y, back, *aux = jax.vjp(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # JAX types the two cases apart
+    validate.outputs("vjp", y, holomorphic=holomorphic)
 
     def pullback(u: Tree) -> Tree:
         return back(validate.direction("vjp", "u", u, y, "f(x)"))[0]
@@ -77,14 +84,17 @@ def vjp(f: Callable[[Any], Any], x: Tree, *, has_aux: bool = False) -> Any:
     return (y, pullback, *aux)
 
 
-def linearize(f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Callable[[Tree], Tree]]:
+def linearize(
+    f: Callable[[Any], Any], x: Tree, *, holomorphic: bool = False
+) -> tuple[Tree, Callable[[Tree], Tree]]:
     """`(f(x), push)`, where `push(v)` is `J v`: the function is evaluated once, each direction costs only its own part.
 
     >>> y, push = linearize(lambda x: x**2, 3.0)
     >>> float(push(1.0)), float(push(2.0))
     (6.0, 12.0)
     """
-    x = validate.point("linearize", x)
+    validate.function("linearize", f)
+    x = validate.point("linearize", x, holomorphic=holomorphic)
     y, push = jax.linearize(f, x)
     return y, lambda v: push(validate.direction("linearize", "v", v, x))
 

@@ -20,15 +20,15 @@ class Report:
     """Products (or second-order runs) in all."""
     reason: str
     flops: dict[str, float] = field(default_factory=dict)
-    """Predicted operations in all, for each mode or strategy that was considered."""
+    """Operations of each mode or strategy that was considered, by the compiler's count."""
     output_bytes: int = 0
     peak_bytes: int | None = None
-    """Predicted scratch memory at this chunk, from the compiler's own analysis."""
+    """Result and scratch memory of the compiled program, by the compiler's own analysis."""
     budget_bytes: int | None = None
     compiled: bool = True
     notes: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
-    """Time by phase: plan, first call (with compilation), latest call."""
+    """Time by phase: planning (with compilation), the first call."""
 
     def __str__(self) -> str:
         lines = [
@@ -41,12 +41,14 @@ class Report:
             lines.append(f"  flops     {costs}")
         memory = f"result {bytes_text(self.output_bytes)}"
         if self.peak_bytes is not None:
-            memory += f", scratch {bytes_text(self.peak_bytes)}"
+            memory += f", peak {bytes_text(self.peak_bytes)}"
         if self.budget_bytes is not None:
             memory += f", budget {bytes_text(self.budget_bytes)}"
         lines.append(f"  memory    {memory}")
         if self.seconds:
-            lines.append("  seconds   " + ", ".join(f"{name} {value:.3g}" for name, value in self.seconds.items()))
+            lines.append(
+                "  seconds   " + ", ".join(f"{name} {value:.3g}" for name, value in self.seconds.items())
+            )
         lines += [f"  note      {note}" for note in self.notes]
         return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """Checks at the public edge: what goes into a derivative must be floating, and directions must match what they move."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,9 +10,19 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 
+_NUMBERS = (jax.Array, np.ndarray, np.generic, float, int, complex, bool)
 
-def point(where: str, x: Tree, *, holomorphic: bool = False, name: str = "x") -> Tree:
+
+def function(where: str, f: Any) -> None:
+    """Raise unless `f` can be called."""
+    if not callable(f):
+        raise ArgumentError(f"{where}: what is to be differentiated is {type(f).__name__}, not a function")
+
+
+def point(where: str, x: Tree, *, holomorphic: bool | None = None, name: str = "x") -> Tree:
     """The point as JAX arrays; every leaf must be a floating number or array.
+
+    Complex leaves need `holomorphic=True`, which then holds for all of them; `None` means that it is not on offer.
 
     >>> point("gradient", {"count": 3})
     Traceback (most recent call last):
@@ -22,19 +32,22 @@ def point(where: str, x: Tree, *, holomorphic: bool = False, name: str = "x") ->
 
     def check(path: Any, leaf: Any) -> Any:
         label = name + jax.tree_util.keystr(path)
-        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | float | int | complex | bool):
+        if not isinstance(leaf, _NUMBERS):
             raise ArgumentError(
                 f"{where}: {label} is {type(leaf).__name__}, not a number or array",
                 remedy="pass numbers, arrays, or PyTrees of them; close over everything else",
             )
         array = jnp.asarray(leaf)
-        if jnp.issubdtype(array.dtype, jnp.complexfloating):
-            if not holomorphic:
-                raise ArgumentError(
-                    f"{where}: {label} is complex ({array.dtype})",
-                    remedy="pass holomorphic=True if the function is, or differentiate its real and imaginary parts",
-                )
-        elif not jnp.issubdtype(array.dtype, jnp.floating):
+        is_complex = jnp.issubdtype(array.dtype, jnp.complexfloating)
+        if is_complex and not holomorphic:
+            offer = "pass holomorphic=True if the function is, or " if holomorphic is not None else ""
+            raise ArgumentError(
+                f"{where}: {label} is complex ({array.dtype})",
+                remedy=f"{offer}differentiate in its real and imaginary parts",
+            )
+        if holomorphic and not is_complex:
+            raise ArgumentError(f"{where}(holomorphic=True): {label} has type {array.dtype}, not complex")
+        if not jnp.issubdtype(array.dtype, jnp.inexact):
             raise ArgumentError(
                 f"{where}: {label} has type {array.dtype} and shape {array.shape}; derivatives need floats",
                 remedy="cast it (jnp.asarray(value, float)) or choose other inputs with argnums",
@@ -51,34 +64,79 @@ def direction(where: str, name: str, v: Tree, like: Tree, like_name: str = "x") 
         raise ArgumentError(f"{where}: {name} has structure {found}, {like_name} has {wanted}")
 
     def check(path: Any, leaf: Any, other: Any) -> Any:
+        at = jax.tree_util.keystr(path)
+        if not isinstance(leaf, _NUMBERS):
+            raise ArgumentError(f"{where}: {name}{at} is {type(leaf).__name__}, not a number or array")
         array = jnp.asarray(leaf)
-        if array.shape != other.shape:
-            at = jax.tree_util.keystr(path)
+        shape, dtype = jnp.shape(other), jnp.result_type(other)
+        if array.shape != shape:
             raise ArgumentError(
-                f"{where}: {name}{at} has shape {array.shape}, {like_name}{at} has shape {other.shape}",
+                f"{where}: {name}{at} has shape {array.shape}, {like_name}{at} has shape {shape}",
                 remedy="directions have the shape of what they move",
             )
-        return array.astype(other.dtype)
+        if jnp.iscomplexobj(array) and not jnp.issubdtype(dtype, jnp.complexfloating):
+            raise ArgumentError(f"{where}: {name}{at} is complex, {like_name}{at} has type {dtype}")
+        return array.astype(dtype)
 
     return jax.tree_util.tree_map_with_path(check, v, like)
 
 
-def argument(where: str, args: tuple[Any, ...], argnums: int) -> Any:
-    """The argument a derivative is taken in."""
+def argument(where: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
+    """The argument a derivative is taken in, or a tuple of several."""
+    if not isinstance(argnums, int):
+        return tuple(argument(where, args, number) for number in argnums)
     if not -len(args) <= argnums < len(args):
         raise ArgumentError(f"{where}(argnums={argnums}): the function was called with {len(args)} arguments")
     return args[argnums]
 
 
-def fix(f: Callable[..., Any], args: tuple[Any, ...], argnums: int) -> Callable[[Any], Any]:
-    """`f` as a function of one argument, the others held."""
-    place = argnums % len(args)
-    return lambda x: f(*args[:place], x, *args[place + 1 :])
+def fix(f: Callable[..., Any], args: tuple[Any, ...], argnums: int | Sequence[int]) -> Callable[[Any], Any]:
+    """`f` as a function of one argument (or a tuple of several), the others held."""
+
+    def one(x: Any) -> Any:
+        return f(*put(args, argnums, x))
+
+    return one
 
 
-def scalar_output(where: str, y: Any) -> None:
-    """Raise unless `y` is one real number."""
+def put(args: tuple[Any, ...], argnums: int | Sequence[int], x: Any) -> tuple[Any, ...]:
+    """The arguments with another value (or tuple of values) in some places.
+
+    >>> put((1, 2, 3), (0, -1), ("a", "b"))
+    ('a', 2, 'b')
+    """
+    changed = list(args)
+    for number, value in [(argnums, x)] if isinstance(argnums, int) else zip(argnums, x, strict=True):
+        changed[number] = value
+    return tuple(changed)
+
+
+def outputs(where: str, y: Tree, *, holomorphic: bool | None = None) -> None:
+    """Raise unless every output has a derivative."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(y):
+        label = f"output{jax.tree_util.keystr(path)}"
+        if not isinstance(leaf, _NUMBERS):
+            raise ArgumentError(f"{where}: {label} is {type(leaf).__name__}, not a number or array")
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            raise ArgumentError(
+                f"{where}: {label} has type {dtype}; its derivative is zero or undefined",
+                remedy="return only floats, or cast it (value.astype(float))",
+            )
+        if holomorphic and not jnp.issubdtype(dtype, jnp.complexfloating):
+            raise ArgumentError(
+                f"{where}(holomorphic=True): {label} has type {dtype}; a holomorphic function is complex"
+            )
+
+
+def scalar_output(where: str, y: Any, *, holomorphic: bool = False) -> None:
+    """Raise unless `y` is one floating number: real, or complex if holomorphic."""
     leaves = jax.tree.leaves(y)
+    strange = [
+        type(leaf).__name__ for leaf in leaves if not isinstance(leaf, (*_NUMBERS, jax.ShapeDtypeStruct))
+    ]
+    if strange:
+        raise ArgumentError(f"{where}: the function returns {strange[0]}, not a number or array")
     shapes = [jnp.shape(leaf) for leaf in leaves]
     if len(leaves) != 1 or shapes[0] != ():
         found = f"shape {shapes[0]}" if len(leaves) == 1 else f"{len(leaves)} outputs of shapes {shapes}"
@@ -91,6 +149,11 @@ def scalar_output(where: str, y: Any) -> None:
         raise ArgumentError(
             f"{where}: the function returns type {dtype}; its derivative is zero or undefined"
         )
+    if jnp.issubdtype(dtype, jnp.complexfloating) and not holomorphic:
+        raise ArgumentError(
+            f"{where}: the function returns a complex number ({dtype})",
+            remedy="differentiate its real and imaginary parts",
+        )
 
 
-__all__ = ["argument", "direction", "fix", "point", "scalar_output"]
+__all__ = ["argument", "direction", "fix", "function", "outputs", "point", "put", "scalar_output"]

@@ -1,0 +1,12 @@
+"""Dense derivatives are compared in double precision; tests that are about single precision say so themselves."""
+
+from collections.abc import Iterator
+
+import jax
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield

@@ -1,0 +1,152 @@
+"""Every mode, strategy and chunk against each other, against JAX and against closed forms."""
+
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.core.errors import ArgumentError
+from tests.derive.dense.functions import CASES, Case, forward_only, point, python_branch, reverse_only
+
+MODES = ("forward", "reverse")
+names = pytest.mark.parametrize("name", list(CASES))
+
+
+def close(found: object, expected: object) -> None:
+    """The same tree with the same numbers."""
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(b).max(initial=0.0))))
+
+
+def jacobians(case: Case) -> list[object]:
+    """All modes and chunks, compiled as one program."""
+    ways = [(mode, chunk) for mode in MODES for chunk in (1, 7, max(case.x.size, 1))]
+    return jax.jit(lambda x: [cr.derive.jacobian(case.f, *way)(x) for way in ways])(case.x)
+
+
+def hessians(case: Case, chunks: Iterable[int]) -> list[object]:
+    """All strategies and some chunks, compiled as one program."""
+    ways = [(strategy, chunk) for strategy in cr.derive.STRATEGIES for chunk in chunks]
+    return jax.jit(lambda x: [cr.derive.hessian(case.f, *way)(x) for way in ways])(case.x)
+
+
+@names
+def test_every_mode_and_chunk_gives_the_jacobian(name: str) -> None:
+    case = CASES[name]
+    expected, reverse = jax.jit(lambda x: (jax.jacfwd(case.f)(x), jax.jacrev(case.f)(x)))(case.x)
+    close(reverse, expected)
+    if case.jacobian is not None:
+        close(expected, case.jacobian(case.x))
+    for found in jacobians(case):
+        close(found, expected)
+
+
+@names
+def test_every_strategy_gives_the_hessian(name: str) -> None:
+    case = CASES[name]
+    expected = jax.jit(jax.hessian(case.f))(case.x)
+    if case.hessian is not None:
+        close(expected, case.hessian(case.x))
+    for found in hessians(case, [10_000]):
+        close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["rosenbrock", "elementwise", "scan", "number to vector", "nothing out"])
+def test_the_chunk_does_not_change_the_hessian(name: str) -> None:
+    case = CASES[name]
+    expected = jax.jit(jax.hessian(case.f))(case.x)
+    for found in hessians(case, [1, 7, max(case.x.size, 1)]):
+        close(found, expected)
+
+
+@pytest.mark.parametrize("name", ["linear", "rosenbrock", "matrix", "cond", "number to number", "nothing in"])
+def test_the_automatic_choice_gives_the_same_derivatives(name: str) -> None:
+    case = CASES[name]
+    close(cr.derive.jacobian(case.f)(case.x), jax.jit(jax.jacfwd(case.f))(case.x))
+    close(cr.derive.hessian(case.f)(case.x), jax.jit(jax.hessian(case.f))(case.x))
+
+
+def test_a_function_without_a_reverse_rule_is_differentiated_forward() -> None:
+    x = np.abs(point(4)) / 10
+    expected = jax.jit(jax.jacfwd(forward_only))(x)
+    J = cr.derive.jacobian(lambda x: forward_only(x).sum())  # reverse mode would be cheaper
+    close(J(x), expected.sum(axis=0))
+    assert J.report.mode == "forward"
+    assert "no reverse rule" in J.report.reason
+    H = cr.derive.hessian(forward_only)
+    close(H(x), jax.jit(jax.jacfwd(jax.jacfwd(forward_only)))(x))
+    assert H.report.mode == "forward-over-forward"
+
+
+def test_many_inputs_without_a_reverse_rule_still_have_a_hessian() -> None:
+    x = np.abs(point(10)) / 10
+    H = cr.derive.hessian(lambda x: forward_only(x).sum())
+    close(H(x), jax.jit(jax.jacfwd(jax.jacfwd(lambda x: forward_only(x).sum())))(x))
+    assert "no reverse rule" in H.report.reason
+    assert H.report.products == 55
+
+
+def test_a_function_without_a_forward_rule_is_differentiated_in_reverse() -> None:
+    J = cr.derive.jacobian(lambda x: jnp.tile(reverse_only(x), 3))  # forward mode would be cheaper
+    x = point(4)
+    close(J(x), np.tile(np.diag(np.cos(x)), (3, 1)))
+    assert J.report.mode == "reverse"
+    assert "no forward rule" in J.report.reason
+    H = cr.derive.hessian(lambda x: reverse_only(x).sum(), "reverse-over-reverse")
+    close(H(x), np.diag(-np.sin(x)))
+
+
+def test_a_mode_without_a_rule_is_refused_by_name() -> None:
+    with pytest.raises(
+        ArgumentError, match=r'jacobian\(mode="reverse"\): Reverse-mode .*while_loop'
+    ) as caught:
+        cr.derive.jacobian(forward_only, "reverse")(point(2))
+    assert 'mode="auto"' in str(caught.value)
+    with pytest.raises(ArgumentError, match=r'hessian\(strategy="forward-over-forward"\)'):
+        cr.derive.hessian(lambda x: reverse_only(x).sum(), "forward-over-forward")(point(2))
+
+
+def test_a_function_without_any_rule_is_refused_with_all_reasons() -> None:
+    with pytest.raises(ArgumentError, match="no mode can differentiate") as caught:
+        cr.derive.jacobian(lambda x: reverse_only(forward_only(x)))(point(2))
+    assert "forward: " in str(caught.value)
+    assert "reverse: " in str(caught.value)
+
+
+def test_a_function_that_branches_in_python_is_run_as_it_is() -> None:
+    for x in (np.abs(point(4)), -np.abs(point(4))):
+        J, H = cr.derive.jacobian(python_branch), cr.derive.hessian(python_branch, chunk=3)
+        close(J(x), jax.jacfwd(python_branch)(x))
+        close(H(x), jax.hessian(python_branch)(x))
+        assert not J.report.compiled
+        assert "branches on values" in str(J.report)
+    assert not isinstance(J(np.ones(2)), jax.core.Tracer)
+    for strategy in cr.derive.STRATEGIES:
+        close(cr.derive.hessian(python_branch, strategy)(x), jax.hessian(python_branch)(x))
+
+
+def test_a_prepared_derivative_follows_a_python_branch_at_each_call() -> None:
+    J = cr.derive.jacobian(python_branch)
+    for x in (np.ones(3), -np.ones(3), np.ones(3)):
+        close(J(x), jax.jacfwd(python_branch)(x))
+
+
+def test_a_branching_function_without_a_rule_still_finds_the_other_mode() -> None:
+    f = lambda x: jnp.stack([reverse_only(x[0])] * 5) if x[0] > 0 else forward_only(x)  # noqa: E731
+    J = cr.derive.jacobian(f)
+    close(J(np.ones(1)), np.full((5, 1), np.cos(1.0)))
+    assert J.report.mode == "reverse"
+
+
+def test_closing_over_an_outer_value_is_differentiated_with_it() -> None:
+    def outer(w: jax.Array) -> jax.Array:
+        return cr.derive.jacobian(lambda x: jnp.sin(w * x))(jnp.ones(3)).sum()
+
+    w = 0.7
+    assert float(jax.grad(outer)(w)) == pytest.approx(3 * (np.cos(w) - w * np.sin(w)), rel=1e-12)
+    reverse = lambda w: cr.derive.jacobian(lambda x: w * reverse_only(x))(jnp.ones(2)).sum()  # noqa: E731
+    assert float(jax.grad(reverse)(w)) == pytest.approx(2 * np.cos(1.0), rel=1e-12)
