@@ -20,6 +20,7 @@ from chainrule.train.step import Stepper, initial_state
 
 _SMOOTHING = 0.98
 _BLOW_UP = 4.0
+_NOISY = 10
 
 
 @final
@@ -84,8 +85,12 @@ def find_lr(
         )
     rates, losses = (low * (high / low) ** (np.arange(done) / (steps - 1)))[:end], losses[:end]
     lowest = int(losses.argmin())
-    slope = np.gradient(losses[: max(lowest + 1, 3)], np.log(rates[: max(lowest + 1, 3)]))
-    return FoundRate(rates, losses, float(rates[slope.argmin()]), float(rates[lowest] / 10))
+    until = max(lowest + 1, 3)
+    slope = np.gradient(losses[:until], np.log(rates[:until]))
+    # The average of the first few batches is mostly their noise.
+    noisy = min(_NOISY, until - 2)
+    steepest = noisy + int(slope[noisy:].argmin())
+    return FoundRate(rates, losses, float(rates[steepest]), float(rates[lowest] / 10))
 
 
 def blow_up(losses: np.ndarray) -> np.ndarray:
