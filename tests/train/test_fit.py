@@ -317,3 +317,10 @@ def test_a_class_of_ones_own_with_borrowed_settings_is_not_taken_for_the_registe
     assert models.entry_of(Borrower(jnp.ones(2), models.configure("mlp", width=3))) is None
     registered = models.build("mlp", Schema("points", (2,), "class", classes=("a", "b")), width=3)
     assert models.entry_of(registered) is models.entry("mlp")
+
+
+def test_a_run_cannot_end_before_the_step_it_is_at(tmp_path: Path) -> None:
+    run = fit(Mean(jnp.zeros(3)), numbers(), run=tmp_path / "run", **{**SETTINGS, "steps": 6})
+    with pytest.raises(ArgumentError, match="is at step 6 already: it cannot end at step 3"):
+        resume(run, steps=3)
+    assert Run.open(run.path).settings.steps == 6

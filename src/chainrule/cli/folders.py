@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chainrule.core.errors import RunError, suggest
-from chainrule.train.folder import root
+from chainrule.train.folder import handle, root
 
 
 def place(word: str | None = None) -> Path:
@@ -36,11 +36,6 @@ def find(word: str, folder: Path) -> Path:
         f"there is no run {word!r} {where}{suggest(word, known)}",
         remedy="list runs: chainrule runs ls   look elsewhere: runs=DIR or a path",
     )
-
-
-def handle(path: Path) -> str:
-    """How to name a run so that `find` gives it back without further words."""
-    return path.name if path.parent.resolve() == place().resolve() else str(path)
 
 
 __all__ = ["find", "handle", "names", "place"]

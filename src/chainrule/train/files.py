@@ -37,7 +37,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         if error.errno in _DISK_ERRORS:
             raise DiskError(
                 f"cannot write {path}: {_DISK_ERRORS[error.errno]}",
-                remedy="free some space or choose another place with runs=DIR; what was saved before is intact",
+                remedy="free some space or write somewhere else; what was saved before is intact",
             ) from error
         raise
 

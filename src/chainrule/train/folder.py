@@ -45,6 +45,11 @@ def root(place: str | Path | None = None) -> Path:
     return Path(place or os.environ.get("CHAINRULE_RUNS") or "runs")
 
 
+def handle(path: Path) -> str:
+    """How to name a run on the command line: its name where run folders go by default, its path elsewhere."""
+    return path.name if path.parent.resolve() == root().expanduser().resolve() else str(path)
+
+
 def new_folder(place: Path, stem: str) -> Path:
     """A new folder `stem-NNN` with the next free number."""
     with disk_errors(place):
@@ -339,6 +344,7 @@ def plain(values: Any) -> Any:
 
 __all__ = [
     "Journalist",
+    "handle",
     "new_folder",
     "plain",
     "process_start",

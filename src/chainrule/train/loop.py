@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule import __version__, models
-from chainrule.core.errors import RunError
+from chainrule.core.errors import ArgumentError, RunError
 from chainrule.data.base import Data
 from chainrule.models.base import Model
 from chainrule.train import events, folder
@@ -80,6 +80,12 @@ def resume(
             opened = Run(opened.path, model=opened._template, data=opened._data, config=recipe)
         config = opened.settings
         total = config.total_steps(len(opened.data.train) / config.batch)
+        done = max(opened.checkpoints, default=0)
+        if overrides and total < done:
+            raise ArgumentError(
+                f"{opened.id} is at step {done} already: it cannot end at step {total}",
+                remedy=f"name more steps, e.g. steps={2 * done}, or look at an earlier checkpoint with Run.model_at",
+            )
         return Stretch(opened, total, listener).start()
 
 

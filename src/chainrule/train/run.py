@@ -168,7 +168,8 @@ class Run:
         available = self.checkpoints
         if not available:
             raise CheckpointError(
-                f"{self.id} has no checkpoint yet", remedy=f"go on with it: chainrule resume {self.id}"
+                f"{self.id} has no checkpoint yet",
+                remedy=f"go on with it: chainrule resume {folder.handle(self.path)}",
             )
         # Not from status.json, which a kill can leave one checkpoint behind.
         newest = checkpoints.read_manifest(checkpoints.path(self.path / "checkpoints", available[-1]))
@@ -204,7 +205,7 @@ class Run:
         if not isinstance(model, CanSample):
             raise CapabilityError(
                 f"{self.config['model']['name'] or type(model).__name__} does not generate examples",
-                remedy=f"it can be scored: chainrule score {self.id}",
+                remedy=f"it can be scored: chainrule score {folder.handle(self.path)}",
             )
         if n < 1:
             raise ArgumentError(f"n={n}: ask for at least one example")

@@ -308,7 +308,7 @@ class Stretch:
         saved = f"last good checkpoint: step {self.saved}.   " if self.saved is not None else ""
         raise DivergedError(
             f"{what} at step {step}",
-            remedy=f"{saved}retry: chainrule resume {self.run.id} optimizer.lr={halved:.2g}",
+            remedy=f"{saved}retry: chainrule resume {folder.handle(self.path)} optimizer.lr={halved:.2g}",
         )
 
 
