@@ -27,6 +27,7 @@ from typing import Any, final
 
 import yaml
 
+from chainrule import __version__
 from chainrule.core.errors import RunError
 from chainrule.data.base import Data, Scaling, Schema
 from chainrule.train.files import disk_errors, make_folder, read_own, sync_folder, write_atomic, write_json
@@ -160,13 +161,16 @@ def write_environment(folder: Path) -> None:
     """Versions, device and flags."""
     import jax  # the only use of JAX here; reading run folders does not need it
 
-    packages = ("chainrule", "jax", "jaxlib", "equinox", "optax", "numpy")
+    packages = ("jax", "jaxlib", "equinox", "optax", "numpy")
     write_json(
         folder / "env.json",
         {
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "versions": {name: importlib.metadata.version(name) for name in packages},
+            "versions": {
+                "chainrule": __version__,
+                **{name: importlib.metadata.version(name) for name in packages},
+            },
             "device": str(jax.devices()[0].device_kind),
             "devices": len(jax.devices()),
             "backend": jax.default_backend(),
