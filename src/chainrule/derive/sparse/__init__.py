@@ -8,7 +8,11 @@ from typing import Any
 
 _HOMES = {
     "coloring": ("METHODS", "ORDERS", "Coloring", "ColoringError", "color"),
+    "certificate": ("PatternError",),
+    "front": ("hessian", "jacobian"),
     "patterns": ("Pattern",),
+    "prepared": ("SparseDerivative",),
+    "report": ("SparseReport",),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 

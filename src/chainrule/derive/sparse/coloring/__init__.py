@@ -1,8 +1,8 @@
 """Graph colouring for compressing sparse matrices: problem (a pattern) and method in, `Coloring` out."""
 
 from chainrule.derive.sparse.coloring.checking import ColoringError
-from chainrule.derive.sparse.coloring.front import METHODS, color
+from chainrule.derive.sparse.coloring.front import METHODS, choose, color
 from chainrule.derive.sparse.coloring.orders import ORDERS
 from chainrule.derive.sparse.coloring.result import Coloring, SideColors
 
-__all__ = ["METHODS", "ORDERS", "Coloring", "ColoringError", "SideColors", "color"]
+__all__ = ["METHODS", "ORDERS", "Coloring", "ColoringError", "SideColors", "choose", "color"]

@@ -18,7 +18,8 @@ from chainrule.derive.sparse.coloring.star import star
 from chainrule.derive.sparse.patterns import Pattern
 
 METHODS = ("column", "row", "bidirectional", "star", "acyclic", "distance-1")
-_WORTH_IT = 0.8  # a second direction has to save this much before both are used
+_WORTH_IT = 0.8  # both directions together must promise fewer products than this share of either alone
+_FAR = 0.67  # rows are worth a try also where their bound is below this share of the columns' colours
 
 
 def color(
@@ -55,9 +56,9 @@ def color(
     if pattern.nnz == 0 and method in ("auto", "column", "row", "bidirectional"):
         made = _empty(pattern, method)
     elif method == "auto":
-        made = _auto(pattern, order, seed, budget)
+        made = choose(pattern, order, seed, budget, lambda: (1.0, 1.0))
     elif method == "bidirectional":
-        made = _two_sided(pattern, order, seed, budget)
+        made = _two_sided(pattern, order, seed, budget, (1.0, 1.0))
     elif method in ("column", "row"):
         made = _groups(pattern, method, order, seed, budget)
     else:
@@ -65,25 +66,39 @@ def color(
     return replace(made, seconds=time.perf_counter() - began)
 
 
-def _auto(pattern: Pattern, order: Any, seed: int, budget: float) -> Coloring:
-    """Columns, rows if their bound is lower, both directions if dense lines make them pay; never what cannot win."""
+def choose(
+    pattern: Pattern, order: Any, seed: int, budget: float, prices: Callable[[], tuple[float, float]]
+) -> Coloring:
+    """Columns, rows or both: whichever costs least at the prices of a forward and of a reverse product.
+
+    What cannot win is not tried, and nobody is asked for prices unless more than one kind could.
+    """
     if not isinstance(order, str):
         raise ArgumentError(
             "color(order=...): an order of one's own needs a method of one's own",
             remedy='say whose order it is: method="column", "row", "bidirectional", "star", "acyclic"',
         )
+    if pattern.nnz == 0:
+        return _empty(pattern, "column")
     tried: list[Coloring] = []
-    expected = estimate(pattern)
-    if expected < _WORTH_IT * min(bounds.columns(pattern), bounds.rows(pattern)):
-        tried.append(_two_sided(pattern, order, seed, budget))
-    for method, least in (("column", bounds.columns(pattern)), ("row", bounds.rows(pattern))):
-        if not tried or least < min(coloring.num_colors for coloring in tried):
-            tried.append(_groups(pattern, method, order, seed, budget))
-    best = min(tried, key=lambda coloring: (coloring.num_colors, METHODS.index(coloring.method)))
-    if best.method != "bidirectional" and expected < _WORTH_IT * best.num_colors:
-        tried.append(_two_sided(pattern, order, seed, budget))
-        best = min(best, tried[-1], key=lambda coloring: coloring.num_colors)
+    least = (bounds.columns(pattern), bounds.rows(pattern))
+    if estimate(pattern) < _WORTH_IT * min(least):
+        tried.append(_two_sided(pattern, order, seed, budget, prices()))
+    if not tried or least[0] < tried[0].num_colors:
+        tried.append(_groups(pattern, "column", order, seed, budget))
+    fewest = min(coloring.num_colors for coloring in tried)
+    if least[1] < min(least[0], fewest) or least[1] < _FAR * fewest:
+        tried.append(_groups(pattern, "row", order, seed, budget))
+    best = tried[0]
+    if len(tried) > 1:
+        forward, reverse = prices()
+        best = min(tried, key=lambda coloring: _cost(coloring, forward, reverse))
     return replace(best, considered={coloring.method: coloring.num_colors for coloring in tried})
+
+
+def _cost(coloring: Coloring, forward: float, reverse: float) -> float:
+    """Products at their prices; a price may be infinite, which matters only where such products are needed."""
+    return sum(n * price for n, price in ((coloring.forward, forward), (coloring.reverse, reverse)) if n)
 
 
 def _groups(pattern: Pattern, method: str, order: Any, seed: int, budget: float) -> Coloring:
@@ -142,17 +157,21 @@ def _exactly(found: portfolio.Found, neighbours: list[set[int]], method: str, le
     return found.count
 
 
-def _two_sided(pattern: Pattern, order: Any, seed: int, budget: float) -> Coloring:
+def _two_sided(
+    pattern: Pattern, order: Any, seed: int, budget: float, prices: tuple[float, float]
+) -> Coloring:
     least = bounds.products(pattern)
-    sides, counts = bidirectional(pattern, order, seed=seed, budget=budget, least=least)
+    sides, counts = bidirectional(
+        pattern, order, seed=seed, budget=budget, least=least, forward=prices[0], reverse=prices[1]
+    )
     colors = SideColors(sides.rows, sides.columns)
     return Coloring(pattern, "bidirectional", sides.order, colors, sum(sides.counts), least, 0.0, counts)
 
 
 def _empty(pattern: Pattern, method: str) -> Coloring:
     rows, columns = (np.full(size, -1, dtype=np.int64) for size in pattern.shape)
-    colors = {"row": rows, "bidirectional": SideColors(rows, columns)}.get(method, columns)
+    colors: Any = {"row": rows, "bidirectional": SideColors(rows, columns)}.get(method, columns)
     return Coloring(pattern, "column" if method == "auto" else method, "natural", colors, 0, 0, 0.0)
 
 
-__all__ = ["METHODS", "color"]
+__all__ = ["METHODS", "choose", "color"]

@@ -52,9 +52,11 @@ def _radices(n: int, gaps: np.ndarray) -> list[list[int]]:
     strides = sorted({int(d) for d in common if 1 < d < n and n % d == 0})[:10]
     chains = [[1]]
     for length in (1, 2):
-        for chain in itertools.combinations(strides, length):
-            if all(b % a == 0 for a, b in itertools.pairwise(chain)):
-                chains.append([1, *chain])
+        chains += [
+            [1, *chain]
+            for chain in itertools.combinations(strides, length)
+            if all(b % a == 0 for a, b in itertools.pairwise(chain))
+        ]
     return chains
 
 

@@ -46,6 +46,16 @@ class Coloring:
         return self.num_colors <= self.lower_bound
 
     @property
+    def forward(self) -> int:
+        """Forward products (second-order ones for a symmetric method)."""
+        return 0 if self.column_colors is None else int(self.column_colors.max(initial=-1)) + 1
+
+    @property
+    def reverse(self) -> int:
+        """Reverse products."""
+        return 0 if self.row_colors is None else int(self.row_colors.max(initial=-1)) + 1
+
+    @property
     def row_colors(self) -> np.ndarray | None:
         """Colours of the rows, where reverse products are used."""
         if isinstance(self.colors, SideColors):

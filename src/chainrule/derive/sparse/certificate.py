@@ -1,0 +1,136 @@
+"""The certificate: a prepared derivative against plain products at random points in random directions.
+
+A place missing from the pattern makes its value turn up at another place of its row, or nowhere; either way the
+decompressed matrix times a random vector differs from the true product with probability one wherever that entry is
+not zero.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ChainruleError
+from chainrule.core.types import Tree
+from chainrule.derive.sparse.patterns import Pattern
+
+POINTS = 3
+_STEPS = (0.1, 1e-3, 1e-6, 0.0)
+_SHOWN = 8
+
+Products = Callable[[Tree, np.ndarray], np.ndarray]
+"""A point and a direction -> the plain product."""
+
+
+class PatternError(ChainruleError):
+    """A sparsity pattern that misses entries of the derivative."""
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What was compared."""
+
+    products: int
+    unchecked: int
+    """Rows or columns that were not finite and so could not be compared."""
+
+
+def tolerance(dtype: Any) -> float:
+    """Relative difference beyond which a row is wrong."""
+    return 1e-8 if jnp.finfo(dtype).bits >= 64 else 1e-3 if jnp.finfo(dtype).bits >= 32 else 5e-2
+
+
+def certify(
+    where: str,
+    pattern: Pattern,
+    values: Callable[[Tree], np.ndarray],
+    products: dict[str, Products],
+    points: Iterator[Tree],
+    dtype: Any,
+    seed: int = 0,
+) -> Outcome:
+    """Compare at every point, or raise `PatternError` with the rows that differ.
+
+    `products` has "rows" for products J v (one number per row) and "columns" for products u J.
+    """
+    draw = np.random.default_rng(seed)
+    count = unchecked = 0
+    for x in points:
+        entries = np.asarray(values(x), dtype=np.float64)
+        for lines, product in products.items():
+            inner, outer = (pattern.cols, pattern.rows) if lines == "rows" else (pattern.rows, pattern.cols)
+            height, width = pattern.shape if lines == "rows" else pattern.shape[::-1]
+            direction = _direction(draw, width).astype(dtype)
+            true = np.asarray(product(x, direction), dtype=np.float64)
+            terms = entries * direction.astype(np.float64)[inner]
+            wrong, skipped = differing(outer, terms, true, height, tolerance(dtype))
+            count += 1
+            unchecked = max(unchecked, skipped)
+            if len(wrong):
+                raise missing(where, lines, wrong)
+    return Outcome(count, unchecked)
+
+
+def differing(
+    lines: np.ndarray, terms: np.ndarray, true: np.ndarray, count: int, allowed: float
+) -> tuple[np.ndarray, int]:
+    """Lines whose terms do not add up to the true product, and how many lines are not finite."""
+    sums = np.bincount(lines, weights=terms, minlength=count)
+    scale = np.bincount(lines, weights=np.abs(terms), minlength=count) + np.abs(true)
+    finite = np.isfinite(true)
+    with np.errstate(invalid="ignore"):
+        good = np.abs(sums - true) <= allowed * scale
+    return np.flatnonzero(finite & ~good), int((~finite).sum())
+
+
+def missing(where: str, lines: str, wrong: np.ndarray) -> PatternError:
+    """The error for lines that differ."""
+    shown = ", ".join(map(str, wrong[:_SHOWN].tolist())) + (", ..." if len(wrong) > _SHOWN else "")
+    return PatternError(
+        f"{where}: the pattern misses entries in {len(wrong)} {lines}: {shown}",
+        remedy="leave pattern= out to have it detected, or add the missing places;\n"
+        "a local pattern holds only near its point (local=False holds everywhere)",
+    )
+
+
+def points_around(x: Tree, values: Callable[[Tree], np.ndarray], *, local: bool, seed: int) -> Iterator[Tree]:
+    """The point itself and points around it at which the derivative is finite wherever it is finite at the point."""
+    yield x
+    if local:
+        yield from [x] * (POINTS - 1)
+        return
+    finite = np.isfinite(np.asarray(values(x))).sum()
+    draw = np.random.default_rng(seed + 1)
+    for _ in range(POINTS - 1):
+        for step in _STEPS:
+            moved = jax.tree.map(lambda a, step=step: _moved(a, step, draw), x)
+            if np.isfinite(np.asarray(values(moved))).sum() >= finite:
+                break
+        yield moved
+
+
+def _moved(leaf: Any, step: float, draw: np.random.Generator) -> Any:
+    array = np.asarray(leaf, dtype=np.float64)
+    moved = array + step * (0.1 + np.abs(array)) * draw.standard_normal(array.shape)
+    return jnp.asarray(moved, dtype=jnp.result_type(leaf))
+
+
+def _direction(draw: np.random.Generator, size: int) -> np.ndarray:
+    """Random numbers between 0.5 and 1.5 in size, either sign: nothing drowns next to a larger one."""
+    return draw.uniform(0.5, 1.5, size) * draw.choice([-1.0, 1.0], size)
+
+
+__all__ = [
+    "POINTS",
+    "Outcome",
+    "PatternError",
+    "certify",
+    "differing",
+    "missing",
+    "points_around",
+    "tolerance",
+]

@@ -1,0 +1,128 @@
+"""From a colouring to a recipe: which products to compute, and where in them every entry is found.
+
+All products are laid out in one vector, forward products (m numbers each) before reverse ones (n numbers each), and
+one gather puts the entries in the order of the pattern.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+from chainrule.derive.sparse.coloring import reading
+from chainrule.derive.sparse.coloring.checking import ColoringError
+from chainrule.derive.sparse.coloring.result import Coloring, SideColors
+from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.substitution import Substitution, substitution
+
+
+@final
+@dataclass(frozen=True)
+class Recipe:
+    """Products and where to read them."""
+
+    pattern: Pattern
+    column_colors: np.ndarray
+    """The forward product each column takes part in, -1 for none."""
+    row_colors: np.ndarray
+    """The reverse product each row takes part in, -1 for none."""
+    forward: int
+    reverse: int
+    index: np.ndarray
+    """Places in the vector of all products: one per entry, or with substitution one per diagonal entry and edge."""
+    substitution: Substitution | None = None
+    spread: np.ndarray | None = None
+    """With substitution: for each entry its place among diagonal entries followed by edges."""
+
+    @property
+    def products(self) -> int:
+        """Products in all."""
+        return self.forward + self.reverse
+
+
+def recipe(coloring: Coloring) -> Recipe:
+    """How to compute a derivative with these colours; colours that nothing is read from are dropped."""
+    pattern = coloring.pattern
+    if coloring.method == "distance-1":
+        raise ArgumentError(
+            "a distance-1 colouring does not determine the entries",
+            remedy='use "star", "acyclic" or "column"',
+        )
+    if isinstance(coloring.colors, SideColors):
+        return _two_sided(pattern, *coloring.colors)
+    if coloring.method == "column":
+        return _two_sided(pattern, np.full(pattern.shape[0], -1), coloring.colors)
+    if coloring.method == "row":
+        return _two_sided(pattern, coloring.colors, np.full(pattern.shape[1], -1))
+    if coloring.method == "star":
+        return _star(pattern, coloring.colors)
+    return _acyclic(pattern, coloring.colors)
+
+
+def _two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> Recipe:
+    m, n = pattern.shape
+    forward, reverse = (int(c.max(initial=-1)) + 1 for c in (column_colors, row_colors))
+    c, r = column_colors[pattern.cols], row_colors[pattern.rows]
+    by_column = reading.alone(pattern.rows, c)
+    by_row = reading.alone(pattern.cols, r)
+    _all_read(pattern, by_column | by_row)
+    index = np.where(by_column, c * m + pattern.rows, forward * m + r * n + pattern.cols)
+    return Recipe(pattern, column_colors, row_colors, forward, reverse, index)
+
+
+def _star(pattern: Pattern, colors: np.ndarray) -> Recipe:
+    """Entry (i, j) from the product of j's colour at i, or by symmetry from that of i's colour at j."""
+    n = pattern.shape[0]
+    ahead, mirrored = colors[pattern.cols], colors[pattern.rows]
+    by_column = reading.alone(pattern.rows, ahead)
+    by_mirror = reading.alone(pattern.cols, mirrored)
+    _all_read(pattern, by_column | by_mirror)
+    needed = _needed(ahead, mirrored, by_column, by_mirror)
+    names = np.where(needed, np.cumsum(needed) - 1, -1)
+    take = by_column & needed[ahead]
+    index = np.where(take, names[ahead] * n + pattern.rows, names[mirrored] * n + pattern.cols)
+    kept = names[colors] if len(colors) else colors
+    return Recipe(pattern, kept, np.full(n, -1), int(needed.sum()), 0, index)
+
+
+def _needed(
+    ahead: np.ndarray, mirrored: np.ndarray, by_column: np.ndarray, by_mirror: np.ndarray
+) -> np.ndarray:
+    """Colours to keep: those some entry depends on, then the most useful until every entry can be read."""
+    needed = np.zeros(int(ahead.max(initial=-1)) + 1, dtype=bool)
+    needed[ahead[by_column & ~by_mirror]] = True
+    needed[mirrored[by_mirror & ~by_column]] = True
+    needed[ahead[ahead == mirrored]] = True  # the diagonal
+    while True:
+        left = ~((by_column & needed[ahead]) | (by_mirror & needed[mirrored]))
+        if not left.any():
+            return needed
+        uses = np.bincount(np.concatenate([ahead[left & by_column], mirrored[left & by_mirror]]))
+        needed[int(uses.argmax())] = True
+
+
+def _acyclic(pattern: Pattern, colors: np.ndarray) -> Recipe:
+    n = pattern.shape[0]
+    found = substitution(pattern, colors)
+    diagonal = np.flatnonzero(found.edge < 0)
+    on = pattern.rows[diagonal].astype(np.int64)
+    read_colors = np.concatenate([colors[on], found.color]).astype(np.int64)
+    needed = np.zeros(int(colors.max(initial=-1)) + 1, dtype=bool)
+    needed[read_colors] = True
+    names = np.where(needed, np.cumsum(needed) - 1, -1)
+    index = names[read_colors] * n + np.concatenate([on, found.vertex])
+    spread = found.edge + len(diagonal)
+    spread[diagonal] = np.arange(len(diagonal))
+    kept = names[colors] if len(colors) else colors
+    return Recipe(pattern, kept, np.full(n, -1), int(needed.sum()), 0, index, found, spread)
+
+
+def _all_read(pattern: Pattern, read: np.ndarray) -> None:
+    missing = np.flatnonzero(~read)
+    if len(missing):
+        i, j = int(pattern.rows[missing[0]]), int(pattern.cols[missing[0]])
+        raise ColoringError(f"entry ({i}, {j}) cannot be read from any product of these colours")
+
+
+__all__ = ["Recipe", "recipe"]

@@ -1,0 +1,261 @@
+"""`jacobian` and `hessian`: detect the pattern, colour it, certify the result; once."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import scipy.sparse
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Tree
+from chainrule.derive import flat, validate
+from chainrule.derive.sparse import choice
+from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.prepared import FORMATS, SparseDerivative
+from chainrule.derive.sparse.programs import Plan, forward_product, reverse_product
+from chainrule.derive.sparse.report import SparseReport
+
+JACOBIAN_METHODS = ("column", "row", "bidirectional")
+HESSIAN_METHODS = ("star", "acyclic", "column")
+
+
+def jacobian(
+    f: Callable[[Any], Any],
+    x: Tree,
+    method: str = "auto",
+    format: str = "bcoo",
+    local: bool = False,
+    *,
+    pattern: Any = None,
+    order: Any = "auto",
+    seed: int = 0,
+    budget: float = 0.2,
+    certify: bool = True,
+) -> SparseDerivative:
+    """The sparse Jacobian of `f`, prepared at a point like `x`; call the result with points.
+
+    Rows are the entries of what `f` returns and columns those of `x`, both flattened in the order of their leaves.
+    Methods: "column" (forward products), "row" (reverse products), "bidirectional" (both), "auto" (the cheapest).
+    Formats: "bcoo" (JAX), "csr" (SciPy), "dense", "values" (a vector in the order of `.pattern`).
+
+    `pattern` (a `Pattern` or a SciPy sparse matrix) takes the place of detection. `local=True` finds the pattern at
+    `x` only, which may be smaller; every call then checks that it still holds. `order`, `seed` and `budget` (seconds
+    for each method tried) go to `color`; `certify=False` leaves out the comparison with plain products.
+
+    >>> import jax.numpy as jnp
+    >>> J = jacobian(lambda x: jnp.diff(x**2), jnp.arange(5.0), format="dense")
+    >>> J.coloring.num_colors
+    2
+    >>> J(jnp.ones(5))[0]
+    Array([-2.,  2.,  0.,  0.,  0.], dtype=float32)
+    """
+    check_choice("sparse.jacobian", "method", method, ("auto", *JACOBIAN_METHODS))
+    search = choice.Search(order, seed, budget)
+    return _prepare("jacobian", f, x, method, format, local, pattern, search, certify)
+
+
+def hessian(
+    f: Callable[[Any], Any],
+    x: Tree,
+    method: str = "auto",
+    format: str = "bcoo",
+    local: bool = False,
+    *,
+    pattern: Any = None,
+    order: Any = "auto",
+    seed: int = 0,
+    budget: float = 0.2,
+    certify: bool = True,
+) -> SparseDerivative:
+    """The sparse Hessian of a function with one number as its value, prepared at a point like `x`.
+
+    Methods: "star" (entries read directly), "acyclic" (fewer products, entries by substitution), "column" (no use of
+    symmetry), "auto". Everything else is as in `jacobian`; products are forward over reverse.
+
+    >>> import jax.numpy as jnp
+    >>> H = hessian(lambda x: jnp.sum(x[1:] ** 2 * x[:-1]), jnp.arange(4.0), format="csr")
+    >>> H(jnp.ones(4)).toarray()[0]
+    array([0., 2., 0., 0.], dtype=float32)
+    """
+    check_choice("sparse.hessian", "method", method, ("auto", *HESSIAN_METHODS))
+    search = choice.Search(order, seed, budget)
+    return _prepare("hessian", f, x, method, format, local, pattern, search, certify)
+
+
+@final
+@dataclass(frozen=True)
+class _Request:
+    """What the user wants, checked."""
+
+    what: str
+    f: Callable[[Any], Any]
+    inner: Callable[[Any], Any]
+    """What is differentiated once more: `f`, or its gradient."""
+    x: Tree
+    inputs: Tree
+    outputs: Tree
+    method: str
+    format: str
+    local: bool
+    search: choice.Search
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the derivative."""
+        return flat.size(self.outputs), flat.size(self.inputs)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the flattened point."""
+        return jnp.result_type(*jax.tree.leaves(self.inputs))
+
+    def prices(self) -> tuple[float, float]:
+        """Operations of one forward and one reverse product."""
+        rows, columns = (jax.ShapeDtypeStruct((size,), self.dtype) for size in self.shape)
+        forward = choice.operations(partial(forward_product, self.inner, self.outputs), self.inputs, columns)
+        reverse = choice.operations(partial(reverse_product, self.inner, self.outputs), self.inputs, rows)
+        return forward, reverse
+
+
+def _prepare(
+    what: str,
+    f: Callable[[Any], Any],
+    x: Tree,
+    method: str,
+    format: str,
+    local: bool,
+    given: Any,
+    search: choice.Search,
+    certify: bool,
+) -> SparseDerivative:
+    where = f"sparse.{what}"
+    validate.function(where, f)
+    check_choice(where, "format", format, FORMATS)
+    x = validate.point(where, x)
+    inner = jax.grad(f) if what == "hessian" else f
+    request = _Request(what, f, inner, x, *shapes(what, f, x), method, format, local, search)
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "detect" if given is None else "pattern"):
+        pattern = _pattern(request, given)
+    with _timed(seconds, "colour"):
+        chosen = _choose(request, pattern)
+    with _timed(seconds, "compile"):
+        made, chosen = _compiled(request, chosen)
+    notes: tuple[str, ...] = () if certify else ("not certified",)
+    if certify:
+        with _timed(seconds, "certify"):
+            unchecked = made.certify(x, search.seed).unchecked
+        if unchecked:
+            notes = (f"{unchecked} rows or columns were not finite at the points tried and are unchecked",)
+    made.report = report(what, chosen, notes, seconds)
+    return made
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[phase] = time.perf_counter() - began
+
+
+def shapes(what: str, f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Tree]:
+    """Shapes of the point and of what is differentiated once more: the outputs, or for a Hessian the gradient."""
+    where = f"sparse.{what}"
+    inputs = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+    if not jax.tree.leaves(inputs):
+        raise ArgumentError(
+            f"{where}: x holds no numbers, so there is nothing to differentiate with respect to"
+        )
+
+    def checked(z: Tree) -> Tree:
+        y = f(z)
+        if what == "hessian":
+            validate.scalar_output(where, y)
+        elif not jax.tree.leaves(y):
+            raise ArgumentError(f"{where}: the function returns nothing, so it has no derivative")
+        else:
+            validate.outputs(where, y)
+        return y
+
+    outputs = jax.eval_shape(checked, inputs)
+    return inputs, inputs if what == "hessian" else outputs
+
+
+def _pattern(request: _Request, given: Any) -> Pattern:
+    if given is None:
+        from chainrule.derive.sparse.detection import detect
+
+        return detect(request.f, request.x, of=request.what, local=request.local)
+    if scipy.sparse.issparse(given):
+        given = Pattern.from_scipy(given)
+    if not isinstance(given, Pattern):
+        raise ArgumentError(
+            f"sparse.{request.what}(pattern={type(given).__name__}): a Pattern or a SciPy sparse matrix is needed"
+        )
+    if given.shape != request.shape:
+        raise ArgumentError(
+            f"sparse.{request.what}: the pattern has shape {given.shape}, "
+            f"the {request.what} has shape {request.shape}",
+            remedy="rows are the entries of the output, columns those of the input",
+        )
+    return given
+
+
+def _choose(request: _Request, pattern: Pattern) -> choice.Choice:
+    if request.method != "auto":
+        return choice.asked(pattern, request.method, request.search)
+    if request.what == "hessian":
+        return choice.for_hessian(pattern, request.search)
+    return choice.for_jacobian(pattern, request.search, request.prices)
+
+
+def _compiled(request: _Request, chosen: choice.Choice) -> tuple[SparseDerivative, choice.Choice]:
+    """The derivative, compiled; where the function has no rule for one direction, by the other."""
+    try:
+        return _build(request, chosen), chosen
+    except choice.MISSING_RULE as error:
+        if request.method != "auto" or request.what == "hessian" or not chosen.recipe.products:
+            raise
+        missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
+        chosen = choice.asked(chosen.coloring.pattern, other, request.search)
+        chosen = replace(chosen, reason=f"the function has no {missing} rule ({str(error).splitlines()[0]})")
+        return _build(request, chosen), chosen
+
+
+def _build(request: _Request, chosen: choice.Choice) -> SparseDerivative:
+    plan = Plan(request.inner, request.outputs, chosen.recipe, request.dtype)
+    made = SparseDerivative(
+        request.what, request.f, plan, chosen, request.inputs, request.format, request.local
+    )
+    made.compile(request.x)
+    return made
+
+
+def report(
+    what: str, chosen: choice.Choice, notes: tuple[str, ...], seconds: dict[str, float]
+) -> SparseReport:
+    """What is told about a prepared derivative."""
+    recipe, coloring = chosen.recipe, chosen.coloring
+    kinds = {"second-order" if what == "hessian" else "forward": recipe.forward, "reverse": recipe.reverse}
+    return SparseReport(
+        what=what,
+        shape=coloring.pattern.shape,
+        nnz=coloring.pattern.nnz,
+        method=coloring.method,
+        order=coloring.order,
+        products={kind: count for kind, count in kinds.items() if count},
+        lower_bound=coloring.lower_bound,
+        reason=chosen.reason,
+        colors={name: counts for name, counts in chosen.colors.items() if counts},
+        depth=0 if recipe.substitution is None else recipe.substitution.depth,
+        notes=notes,
+        seconds=seconds,
+    )
+
+
+__all__ = ["HESSIAN_METHODS", "JACOBIAN_METHODS", "hessian", "jacobian"]
