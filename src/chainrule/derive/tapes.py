@@ -22,7 +22,7 @@ from chainrule.derive.graphs.writing import text
 from chainrule.derive.jaxprs.formula import literal, render
 from chainrule.derive.jaxprs.local import Operation
 from chainrule.derive.jaxprs.source import Source, of_caller
-from chainrule.derive.jaxprs.tracing import dotted, flatten, is_inexact, require_some_inexact
+from chainrule.derive.jaxprs.tracing import directions, dotted, flatten, is_inexact, require_some_inexact
 
 
 def tape(f: Callable[..., Any], *args: Any, order: int = 1) -> "Tape":
@@ -160,19 +160,10 @@ class Tape:
                 f"tape.gradient(): the function returns {shown}, not one number",
                 remedy="pass cotangent=, weights with the structure of the result, or use jacobian(f)(x)",
             )
-        try:
-            parts = self._out_tree.flatten_up_to(cotangent)
-        except ValueError as error:
-            raise ArgumentError(
-                "tape.gradient(cotangent=...): its structure differs from that of the result",
-                remedy=str(error).splitlines()[0],
-            ) from error
-        for (name, _), part, value in zip(self._outputs, parts, values, strict=True):
-            if jnp.shape(part) != value.shape:
-                raise ArgumentError(
-                    f"tape.gradient(cotangent=...): {name} has shape {value.shape}, its weight {jnp.shape(part)}"
-                )
-        return [jnp.asarray(part, value.dtype) for part, value in zip(parts, values, strict=True)]
+        names = [name for name, _ in self._outputs]
+        return directions(
+            "tape.gradient(cotangent=...)", "the result", cotangent, self._out_tree, names, values
+        )
 
 
 @final
@@ -203,7 +194,7 @@ class _Recorder(Trace):
 
     def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
         inner = params.get("jaxpr") if primitive.name in ("jit", "pjit") else None
-        if inner is not None and len(inner.eqns) <= 1:  # most of jax.numpy wraps one operation in a call
+        if inner is not None and _is_one_operation(inner):
             with set_current_trace(self):
                 return jaxpr_as_fun(inner)(*tracers)
 
@@ -214,6 +205,12 @@ class _Recorder(Trace):
         label = str(params.get("name") or primitive.name).strip("_<>")
         results = self._record(str(primitive.name), label, apply, tracers, params)
         return results if primitive.multiple_results else results[0]
+
+    def stage_value(self, val: Any, /) -> Any:
+        if self._is_mine(val):
+            return val
+        with set_current_trace(self.parent):
+            return jnp.asarray(val)
 
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **params: Any
@@ -295,6 +292,11 @@ def _leaves_the_tape(how: str) -> CapabilityError:
         f"tape: f takes a recorded value off the tape with {how}, so its derivative would be lost",
         remedy="use jax.numpy functions on it; jax.lax.stop_gradient(x) marks what needs no derivative",
     )
+
+
+def _is_one_operation(program: Any) -> bool:
+    """Most functions of jax.numpy are a call of one operation, perhaps after casts."""
+    return sum(equation.primitive.name != "convert_element_type" for equation in program.eqns) <= 1
 
 
 def _literal_of(value: Any) -> str:

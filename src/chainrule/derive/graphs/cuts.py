@@ -70,7 +70,8 @@ def invariant(graph: Record) -> Invariant:
         if edge.target is not None:
             arriving[edge.target] += edge.product
     leaves = sum(node.kind in ("input", "constant") for node in graph.nodes)
-    sums = np.cumsum(leaving - arriving)[max(leaves - 1, 0) :]
+    with np.errstate(invalid="ignore"):  # infinities make NaN, which is what a cut through them is worth
+        sums = np.cumsum(leaving - arriving)[max(leaves - 1, 0) :]
     return Invariant(sums, graph.derivative)
 
 

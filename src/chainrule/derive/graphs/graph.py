@@ -4,18 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
-import jax
-import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.derive.graphs import cuts, drawing, folding, opening, paths, writing
 from chainrule.derive.graphs.node import Edge, Node
 from chainrule.derive.graphs.record import Record
 from chainrule.derive.graphs.sweep import sweep
 from chainrule.derive.jaxprs import equations as eqs
-from chainrule.derive.jaxprs.tracing import is_inexact, require_some_inexact, trace
+from chainrule.derive.jaxprs.tracing import directions, require_some_inexact, trace
 
 
 def graph(f: Callable[..., Any], *args: Any, tangent: Any = None, cotangent: Any = None) -> "Graph":
@@ -34,11 +31,17 @@ def graph(f: Callable[..., Any], *args: Any, tangent: Any = None, cotangent: Any
     """
     traced = trace("graph", f, args)
     require_some_inexact("graph", traced.inputs, traced.leaves)
-    directions = _directions("tangent", tangent, len(args) == 1, traced.in_tree, traced.inputs, traced.leaves)
-    outs = [jax.ShapeDtypeStruct(out.shape, out.dtype) for out in traced.program.out_avals]
-    weights = _directions("cotangent", cotangent, False, traced.out_tree, traced.outputs, outs)
+    if tangent is not None and len(args) == 1:
+        tangent = (tangent,)
+    moves = directions(
+        "graph(tangent=...)", "the arguments", tangent, traced.in_tree, traced.inputs, traced.leaves
+    )
+    outs = traced.program.out_avals
+    weights = directions(
+        "graph(cotangent=...)", "the result", cotangent, traced.out_tree, traced.outputs, outs
+    )
     program = eqs.open_trivial_calls(traced.program)
-    return Graph(program, traced.inputs, traced.outputs, traced.leaves, directions, weights)
+    return Graph(program, traced.inputs, traced.outputs, traced.leaves, moves, weights)
 
 
 @final
@@ -153,35 +156,6 @@ class Graph:
         """A picture. Large graphs are folded and the picture says how; `focus` shows a node's neighbourhood."""
         centre = None if focus is None else self.node(focus)
         return writing.save(drawing.svg(self._record, centre, radius), path)
-
-
-def _directions(
-    argument: str, given: Any, alone: bool, tree: Any, names: Sequence[str], leaves: Sequence[Any]
-) -> list[Any]:
-    if given is None:
-        return [jnp.ones(leaf.shape, leaf.dtype) if is_inexact(leaf) else None for leaf in leaves]
-    try:
-        parts = tree.flatten_up_to((given,) if alone else given)
-    except ValueError as error:
-        what = "the arguments" if argument == "tangent" else "the result"
-        raise ArgumentError(
-            f"graph({argument}=...): its structure differs from that of {what}",
-            remedy=str(error).splitlines()[0],
-        ) from error
-    return [
-        _direction(argument, name, part, leaf) if is_inexact(leaf) else None
-        for name, part, leaf in zip(names, parts, leaves, strict=True)
-    ]
-
-
-def _direction(argument: str, name: str, part: Any, leaf: Any) -> Any:
-    direction = jnp.asarray(part, leaf.dtype)
-    if direction.shape != leaf.shape:
-        raise ArgumentError(
-            f"graph({argument}=...): {name} has shape {leaf.shape}, its {argument} {direction.shape}",
-            remedy=f"give {argument} the structure and shapes of what it moves",
-        )
-    return direction
 
 
 __all__ = ["Graph", "graph"]

@@ -108,7 +108,8 @@ def pairing(adjoint: Any, tangent: Any) -> float:
         return 0.0
     left, right = to_host(adjoint), to_host(tangent)
     wide = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
-    return float(np.real(np.sum(left.astype(wide) * right.astype(wide))))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(np.real(np.sum(left.astype(wide) * right.astype(wide))))
 
 
 def _strict(entry: Any) -> Any:

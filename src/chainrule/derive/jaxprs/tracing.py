@@ -100,6 +100,30 @@ def trace(where: str, f: Callable[..., Any], args: Sequence[Any], *, abstract: b
     return Traced(program, arguments.leaves, arguments.names, tuple(outputs), arguments.tree, out_tree[0])
 
 
+def directions(
+    where: str, what: str, given: Any, tree: Any, names: Sequence[str], leaves: Sequence[Any]
+) -> list[Any]:
+    """One direction (or weight) per leaf: `given` with the structure `tree`, all ones by default, none for integers."""
+    if given is None:
+        return [jnp.ones(leaf.shape, leaf.dtype) if is_inexact(leaf) else None for leaf in leaves]
+    try:
+        parts = tree.flatten_up_to(given)
+    except ValueError as error:
+        raise ArgumentError(f"{where}: its structure is not that of {what}", remedy=str(error)) from error
+    found: list[Any] = []
+    for name, part, leaf in zip(names, parts, leaves, strict=True):
+        if not is_inexact(leaf):
+            found.append(None)
+            continue
+        if not isinstance(part, _ARRAYS):
+            raise ArgumentError(f"{where}: its structure is not that of {what}: {name} is one array")
+        direction = jnp.asarray(part, leaf.dtype)
+        if direction.shape != leaf.shape:
+            raise ArgumentError(f"{where}: {name} has shape {leaf.shape}, here {direction.shape}")
+        found.append(direction)
+    return found
+
+
 def is_inexact(leaf: Any) -> bool:
     """Whether derivatives with respect to a value exist: floating-point or complex."""
     return _is_inexact(leaf.dtype)
@@ -171,6 +195,7 @@ def _argument_names(f: Callable[..., Any], count: int) -> list[str]:
 __all__ = [
     "Arguments",
     "Traced",
+    "directions",
     "dotted",
     "flatten",
     "is_inexact",

@@ -33,7 +33,7 @@ def program(f: Callable[..., Any], *args: Any, order: int = 1, argnums: int = 0)
     >>> float(p(2.0)), float(program(p)(2.0))
     (13.0, 12.0)
     >>> p.count().operations
-    4
+    3
     """
     if isinstance(f, Program) and not args:
         args = f.arguments
