@@ -13,6 +13,7 @@ _HOMES = {
     "patterns": ("Pattern",),
     "prepared": ("SparseDerivative",),
     "report": ("SparseReport",),
+    "storage": ("StorageError", "load"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,0 +1,217 @@
+"""Prepared sparse derivatives on disk: pattern and colours as plain arrays, the rest as JSON, nothing that is code.
+
+The function itself is not kept. A fingerprint of its program is, so that colours are never used for a function that
+they were not made for.
+"""
+
+import hashlib
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError, ChainruleError, DiskError
+from chainrule.core.types import Tree
+from chainrule.derive import validate
+from chainrule.derive.sparse import front
+from chainrule.derive.sparse.choice import Choice
+from chainrule.derive.sparse.coloring.front import METHODS
+from chainrule.derive.sparse.coloring.result import Coloring, SideColors
+from chainrule.derive.sparse.compression import recipe
+from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.prepared import FORMATS, SparseDerivative
+from chainrule.derive.sparse.programs import Plan
+
+_FORMAT = "chainrule sparse derivative 1"
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_PLAIN = {"dict": dict, "list": list, "tuple": tuple}
+
+
+class StorageError(ChainruleError):
+    """A file that holds no prepared derivative, or one of something else."""
+
+
+def save(made: SparseDerivative, path: Path) -> None:
+    """Write a prepared derivative; the file appears whole or not at all."""
+    coloring = made.coloring
+    sides = coloring.colors if isinstance(coloring.colors, SideColors) else (coloring.colors,)
+    about = {
+        "format": _FORMAT,
+        "what": made.what,
+        "output": made.format,
+        "local": made.local,
+        "shape": list(made.pattern.shape),
+        "coloring": coloring.to_json(),
+        "reason": made.report.reason,
+        "inputs": _describe(made.inputs),
+        "program": fingerprint(made.f, made.inputs),
+    }
+    arrays = {f"colors_{number}": side for number, side in enumerate(sides)}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                about=np.array(json.dumps(about)),
+                indptr=made.pattern.indptr,
+                cols=made.pattern.cols,
+                **arrays,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DiskError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> SparseDerivative:
+    """The derivative saved at `path`, for the same function; nothing is detected or coloured again.
+
+    `x`, if given, must be a point of the kind it was prepared for; it is needed only where points are PyTrees of other
+    containers than dictionaries, lists and tuples. Raises `StorageError` naming what differs.
+    """
+    validate.function("sparse.load", f)
+    about, arrays = _read(Path(path))
+    kept = about["inputs"]
+    inputs = _inputs(Path(path), kept, x)
+    _, outputs = front.shapes(about["what"], f, inputs)
+    found = fingerprint(f, inputs)
+    if found != about["program"]:
+        raise StorageError(
+            f"{path} was prepared for another function (program {about['program'][:12]}, this one is {found[:12]})",
+            remedy=f"prepare it again: sparse.{about['what']}(f, x)",
+        )
+    pattern = _pattern(Path(path), about, arrays)
+    coloring = _coloring(Path(path), about, arrays, pattern)
+    chosen = Choice(coloring, recipe(coloring), about["reason"], {coloring.method: coloring.counts})
+    inner = jax.grad(f) if about["what"] == "hessian" else f
+    plan = Plan(inner, outputs, chosen.recipe, jnp.result_type(*jax.tree.leaves(inputs)))
+    made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["local"])
+    made.report = front.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
+    return made
+
+
+def fingerprint(f: Callable[[Any], Any], inputs: Tree) -> str:
+    """SHA-256 of the program of `f` at inputs of these shapes, and of the numbers it closes over."""
+    closed = jax.make_jaxpr(f)(inputs)
+    digest = hashlib.sha256(_ADDRESS.sub("0x", str(closed)).encode())
+    for constant in closed.consts:
+        digest.update(np.asarray(constant).tobytes())
+    return digest.hexdigest()
+
+
+def _describe(inputs: Tree) -> dict[str, Any]:
+    leaves, structure = jax.tree.flatten(inputs)
+    return {
+        "leaves": [[list(leaf.shape), str(leaf.dtype)] for leaf in leaves],
+        "structure": str(structure),
+        "tree": _containers(inputs),
+    }
+
+
+def _containers(tree: Any) -> Any:
+    """Nested plain containers as JSON; "other" where there are others."""
+    if isinstance(tree, jax.ShapeDtypeStruct):
+        return "leaf"
+    for name, kind in _PLAIN.items():
+        if type(tree) is kind:
+            parts = [tree[key] for key in sorted(tree)] if kind is dict else list(tree)
+            keys = sorted(tree) if kind is dict else []
+            if not all(isinstance(key, str) for key in keys):
+                return "other"
+            return {"kind": name, "keys": keys, "parts": [_containers(part) for part in parts]}
+    return "none" if tree is None else "other"
+
+
+def _rebuild(description: Any, leaves: list[Any]) -> Any:
+    if description == "leaf":
+        return leaves.pop(0)
+    if description == "none":
+        return None
+    parts = [_rebuild(part, leaves) for part in description["parts"]]
+    if description["kind"] == "dict":
+        return dict(zip(description["keys"], parts, strict=True))
+    return _PLAIN[description["kind"]](parts)
+
+
+def _inputs(path: Path, kept: dict[str, Any], x: Tree | None) -> Tree:
+    leaves = [jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype)) for shape, dtype in kept["leaves"]]
+    wide = [leaf.dtype for leaf in leaves if jnp.zeros((), leaf.dtype).dtype != leaf.dtype]
+    if wide:
+        raise StorageError(
+            f"{path} was prepared for {wide[0]}, which JAX does not use now",
+            remedy='jax.config.update("jax_enable_x64", True)',
+        )
+    if x is None:
+        if "other" in json.dumps(kept["tree"]):
+            raise ArgumentError(
+                f"sparse.load: points have structure {kept['structure']}, which only a point can tell",
+                remedy="pass one: load(path, f, x)",
+            )
+        return _rebuild(kept["tree"], leaves)
+    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), validate.point("sparse.load", x))
+    theirs = _describe(given)
+    for part, words in (("structure", "points of structure"), ("leaves", "points with leaves")):
+        if theirs[part] != kept[part]:
+            raise StorageError(f"{path} was prepared for {words} {kept[part]}, x has {theirs[part]}")
+    return given
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(str(arrays.pop("about")))
+        if about["format"] != _FORMAT:
+            raise StorageError(f"{path} has format {about['format']!r}, this version reads {_FORMAT!r}")
+        return about, arrays
+    except FileNotFoundError as error:
+        raise StorageError(f"{path} does not exist") from error
+    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{path} is not a saved sparse derivative, or it is damaged") from error
+
+
+def _pattern(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Pattern:
+    """The pattern, through the constructor that checks it."""
+    try:
+        indptr, cols = arrays["indptr"], arrays["cols"]
+        m, n = about["shape"]
+        rows = np.repeat(np.arange(m), np.diff(indptr))
+        made = Pattern(rows, cols, (m, n))
+        if made.nnz != len(cols):
+            raise ValueError("a place occurs twice")
+        return made
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{path} is damaged: its pattern cannot be read ({error})") from error
+
+
+def _coloring(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray], pattern: Pattern) -> Coloring:
+    try:
+        kept = about["coloring"]
+        sides = [
+            arrays[f"colors_{number}"] for number in range(2 if kept["method"] == "bidirectional" else 1)
+        ]
+        m, n = pattern.shape
+        sizes = [m, n] if len(sides) == 2 else [m] if kept["method"] == "row" else [n]
+        if kept["method"] not in METHODS or about["output"] not in FORMATS:
+            raise ValueError("unknown method or format")
+        if [side.shape for side in sides] != [(size,) for size in sizes]:
+            raise ValueError("wrong number of colours")
+        colors = SideColors(*sides) if len(sides) == 2 else sides[0]
+        return Coloring(pattern=pattern, colors=colors, **kept)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{path} is damaged: its colours cannot be read ({error})") from error
+
+
+__all__ = ["StorageError", "fingerprint", "load", "save"]
