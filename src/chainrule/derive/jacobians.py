@@ -73,10 +73,14 @@ def jacobian(
 
 
 def matrix(flat: Flat, mode: str, chunk: int) -> Array:
-    """The m x n Jacobian of a flat function."""
+    """The m x n Jacobian of a flat function.
+
+    Forward mode carries tangents along with the values and keeps nothing, so every batch evaluates the function anew;
+    reverse mode evaluates it once and keeps what the pullback needs.
+    """
     if mode == "forward":
-        _, push = jax.linearize(flat.vector, flat.x)
-        return basis_map(push, flat.n, flat.x.dtype, chunk, axis=1)
+        push = lambda v: jax.jvp(flat.vector, (flat.x,), (v,))[1]  # noqa: E731
+        return basis_map(push, flat.n, flat.x.dtype, chunk, axis=1, traced=flat.traceable)
     y, pull = jax.vjp(flat.vector, flat.x)
     return basis_map(functools.partial(_row, flat, pull), flat.m, y.dtype, chunk)
 

@@ -197,7 +197,7 @@ def _costs(problem: Problem, trial: Trial) -> tuple[dict[str, Cost], dict[str, E
 def _fit(problem: Problem, trial: Trial, name: str) -> int:
     """The largest batch that fits the budget; 1 if none does."""
     chunk = problem.batch(name)
-    if problem.chunk is not None or trial.cost(name, chunk).scratch <= problem.room:
+    if problem.chunk is not None or chunk == 1 or trial.cost(name, chunk).scratch <= problem.room:
         return chunk
     one, two = (trial.cost(name, size).scratch for size in (1, 2))
     chunk = 1 + max(0, problem.room - one) // max(two - one, 1)

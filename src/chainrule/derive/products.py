@@ -2,7 +2,8 @@
 
 For a chain `s_k = f_k(s_{k-1})` with Jacobians `J_k`, forward mode carries a tangent along, `t_k = J_k t_{k-1}`, and
 reverse mode carries an adjoint back, `r_{k-1} = r_k J_k`, after a forward pass that keeps what the `J_k` need. Both are
-exact and cost a small multiple of one evaluation. These functions check their input and then call JAX.
+exact and cost a small multiple of one evaluation. These functions check their input and then call JAX, whose
+conventions hold at kinks: `relu'(0) = 0`, and entries that tie for a maximum share its derivative equally.
 """
 
 from collections.abc import Callable, Sequence
