@@ -78,19 +78,19 @@ def _star(pattern: Pattern, colors: np.ndarray) -> Recipe:
     by_column = reading.alone(pattern.rows, ahead)
     by_mirror = reading.alone(pattern.cols, mirrored)
     _all_read(pattern, by_column | by_mirror)
-    needed = _needed(ahead, mirrored, by_column, by_mirror)
+    count = int(colors.max(initial=-1)) + 1
+    needed = _needed(count, ahead, mirrored, by_column, by_mirror)
     names = np.where(needed, np.cumsum(needed) - 1, -1)
     take = by_column & needed[ahead]
     index = np.where(take, names[ahead] * n + pattern.rows, names[mirrored] * n + pattern.cols)
-    kept = names[colors] if len(colors) else colors
-    return Recipe(pattern, kept, np.full(n, -1), int(needed.sum()), 0, index)
+    return Recipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index)
 
 
 def _needed(
-    ahead: np.ndarray, mirrored: np.ndarray, by_column: np.ndarray, by_mirror: np.ndarray
+    count: int, ahead: np.ndarray, mirrored: np.ndarray, by_column: np.ndarray, by_mirror: np.ndarray
 ) -> np.ndarray:
     """Colours to keep: those some entry depends on, then the most useful until every entry can be read."""
-    needed = np.zeros(int(ahead.max(initial=-1)) + 1, dtype=bool)
+    needed = np.zeros(count, dtype=bool)
     needed[ahead[by_column & ~by_mirror]] = True
     needed[mirrored[by_mirror & ~by_column]] = True
     needed[ahead[ahead == mirrored]] = True  # the diagonal
@@ -114,8 +114,7 @@ def _acyclic(pattern: Pattern, colors: np.ndarray) -> Recipe:
     index = names[read_colors] * n + np.concatenate([on, found.vertex])
     spread = found.edge + len(diagonal)
     spread[diagonal] = np.arange(len(diagonal))
-    kept = names[colors] if len(colors) else colors
-    return Recipe(pattern, kept, np.full(n, -1), int(needed.sum()), 0, index, found, spread)
+    return Recipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index, found, spread)
 
 
 def _all_read(pattern: Pattern, read: np.ndarray) -> None:

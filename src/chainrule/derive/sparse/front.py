@@ -141,18 +141,20 @@ def _prepare(
     request = _Request(what, f, inner, x, *shapes(what, f, x), method, format, local, search)
     seconds: dict[str, float] = {}
     with _timed(seconds, "detect" if given is None else "pattern"):
-        pattern = _pattern(request, given)
+        pattern, dense = _pattern(request, given)
     with _timed(seconds, "colour"):
         chosen = _choose(request, pattern)
     with _timed(seconds, "compile"):
         made, chosen = _compiled(request, chosen)
-    notes: tuple[str, ...] = () if certify else ("not certified",)
+    notes = [f"treated as depending on everything: {', '.join(dense)}"] if dense else []
     if certify:
         with _timed(seconds, "certify"):
             unchecked = made.certify(x, search.seed).unchecked
         if unchecked:
-            notes = (f"{unchecked} rows or columns were not finite at the points tried and are unchecked",)
-    made.report = report(what, chosen, notes, seconds)
+            notes.append(f"{unchecked} rows or columns were not finite at the points tried: not checked")
+    else:
+        notes.append("not certified")
+    made.report = report(what, chosen, tuple(notes), seconds)
     return made
 
 
@@ -186,11 +188,13 @@ def shapes(what: str, f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Tree]:
     return inputs, inputs if what == "hessian" else outputs
 
 
-def _pattern(request: _Request, given: Any) -> Pattern:
+def _pattern(request: _Request, given: Any) -> tuple[Pattern, tuple[str, ...]]:
+    """The pattern, and the operations that detection could not look into."""
     if given is None:
-        from chainrule.derive.sparse.detection import detect
+        from chainrule.derive.sparse.detection import analyse
 
-        return detect(request.f, request.x, of=request.what, local=request.local)
+        found = analyse(request.f, request.x, of=request.what, local=request.local)
+        return found.pattern, found.dense
     if scipy.sparse.issparse(given):
         given = Pattern.from_scipy(given)
     if not isinstance(given, Pattern):
@@ -203,7 +207,7 @@ def _pattern(request: _Request, given: Any) -> Pattern:
             f"the {request.what} has shape {request.shape}",
             remedy="rows are the entries of the output, columns those of the input",
         )
-    return given
+    return given, ()
 
 
 def _choose(request: _Request, pattern: Pattern) -> choice.Choice:

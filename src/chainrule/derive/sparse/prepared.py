@@ -69,13 +69,13 @@ class SparseDerivative:
     def __call__(self, x: Tree) -> Any:
         """The derivative at a point, in the format chosen at preparation."""
         x = self._admit(x)
-        return self._wrap(self._guarded(x) if self.local else self._run(x))
+        return self._guarded(x) if self.local else self._wrap(self._run(x))
 
     def value_and_jacobian(self, x: Tree) -> tuple[Tree, Any]:
         """The value and the derivative together: f and its Jacobian; for a Hessian, the gradient and the Hessian."""
         x = self._admit(x)
         y, values = self._with_value(x)
-        return y, self._wrap(self._guarded(x) if self.local else values)
+        return y, self._guarded(x) if self.local else self._wrap(values)
 
     def verify(self, x: Tree) -> None:
         """Compare with plain products at this point, in both directions; raise `PatternError` with rows that differ."""
@@ -192,16 +192,19 @@ class SparseDerivative:
     def _plain(product: Callable[[Tree, Any], Array]) -> certificate.Products:
         return lambda x, direction: np.asarray(product(x, jnp.asarray(direction)))
 
-    def _guarded(self, x: Tree) -> Array:
-        """The entries of a local pattern, if it still holds here; one more product tells."""
+    def _guarded(self, x: Tree) -> Any:
+        """The derivative by a local pattern, if that still holds here; one more product tells."""
         values, wrong = self._with_guard(x)
         where = f"sparse {self.what}(local=True)"
         if isinstance(wrong, jax.core.Tracer):
-            return eqx.error_if(values, wrong.any(), f"{where}: the pattern does not hold at this point")
-        rows = np.flatnonzero(np.asarray(wrong))
-        if len(rows):
-            raise certificate.missing(where, "rows", rows)
-        return values
+            result = self._wrap(values)
+            if not any(leaf.size for leaf in jax.tree.leaves(result)):
+                # Nothing depends on an empty result, so the check needs an effect of its own.
+                jax.debug.callback(functools.partial(_raise, where), wrong)
+                return result
+            return eqx.error_if(result, wrong.any(), f"{where}: the pattern does not hold at this point")
+        _raise(where, wrong)
+        return self._wrap(values)
 
     @functools.cached_property
     def _with_guard(self) -> Callable[[Tree], tuple[Array, Array]]:
@@ -221,6 +224,12 @@ class SparseDerivative:
 
     def __repr__(self) -> str:
         return f"sparse {self.what}: {self.pattern!r}, {self.coloring!r}, as {self.format}"
+
+
+def _raise(where: str, wrong: Any) -> None:
+    rows = np.flatnonzero(np.asarray(wrong))
+    if len(rows):
+        raise certificate.missing(where, "rows", rows)
 
 
 def _floating(leaf: Any, dtype: Any) -> Any:

@@ -1,0 +1,86 @@
+"""Compiled or not, colours are the same."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chainrule.derive.sparse import ORDERS, color
+from chainrule.derive.sparse.coloring import compiled
+from tests.derive.sparse.coloring.graphs import arrow, band_with_hubs, brusselator
+
+
+def both_ways(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> tuple[Any, Any]:
+    found = []
+    for small in (0, 10**12):
+        monkeypatch.setattr(compiled, "_plain_work", 0.0)
+        monkeypatch.setattr(compiled, "SMALL_WORK", small)
+        found.append(color(*arguments))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("method", ["column", "star", "acyclic", "distance-1"])
+def test_plain_python_gives_the_same_colours(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pattern in (brusselator(6), band_with_hubs(60)):
+        for order in ORDERS:
+            fast, plain = both_ways(monkeypatch, pattern, method, order)
+            assert np.array_equal(fast.colors, plain.colors), order
+
+
+def test_more_colours_than_fit_a_block_come_in_further_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 2500  # sixteen words of 63 colours are 1008
+    fast, plain = both_ways(monkeypatch, arrow(n), "column", "natural")
+    assert fast.num_colors == plain.num_colors == n
+    assert sorted(fast.colors.tolist()) == list(range(n))
+
+
+def test_star_colouring_with_more_than_a_word_of_colours_is_valid() -> None:
+    found = color(band_with_hubs(150, width=40, hubs=3), "star", "natural")
+    assert found.num_colors > 63
+    found.check()
+
+
+def test_without_numba_everything_is_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "compiler", lambda: None)
+    monkeypatch.setattr(compiled, "SMALL_WORK", 0)
+    found = color(brusselator(6), "star", "smallest-last")
+    found.check()
+
+
+def test_a_small_graph_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys, scipy.sparse as s; from chainrule.derive.sparse import color; "
+        "assert color(s.eye_array(50)).num_colors == 1; assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    numba = pytest.importorskip("numba")
+    asked: list[dict[str, Any]] = []
+
+    class Refusing:
+        @staticmethod
+        def njit(**options: Any) -> Any:
+            asked.append(options)
+            if options.get("cache"):
+                raise RuntimeError("cannot cache function: no locator available for file")
+            return numba.njit(**options)
+
+    monkeypatch.setattr(compiled, "compiler", lambda: Refusing)
+    monkeypatch.setattr(compiled, "SMALL_WORK", 0)
+
+    def double(values: Any) -> int:
+        for i in range(len(values)):
+            values[i] *= 2
+        return len(values)
+
+    values = np.arange(3)
+    assert compiled.Kernel(double)(1.0, values) == 3
+    assert values.tolist() == [0, 2, 4]
+    assert [options.get("cache", False) for options in asked] == [True, False]
