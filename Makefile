@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test
 	@echo 'tests    src, tests and README.md with $(BIN)/python, two processes'
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python -m pytest -q tests/architecture
