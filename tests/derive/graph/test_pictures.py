@@ -51,7 +51,7 @@ def test_a_picture_is_valid_and_names_every_operation(case: Case) -> None:
     picture = g.to_svg()
     root = ET.fromstring(picture)
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
-    if len(g) <= 36:
+    if len(g) <= 28:
         shown = _texts(picture)
         assert all(any(text.startswith(node.name[:12]) for text in shown) for node in g.nodes)
 

@@ -200,7 +200,7 @@ def test_a_long_timeline_makes_a_small_picture_that_keeps_the_peak() -> None:
     assert len(timeline.steps) > 4500
     assert len(picture) < 120_000
     assert "peak 5.73 MiB" in picture
-    assert "compiled program" not in picture
+    assert "compiled program:" not in picture
 
 
 def test_the_picture_as_data_has_a_curve_per_role() -> None:

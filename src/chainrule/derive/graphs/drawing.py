@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from chainrule.derive.graphs.folding import LIMIT, Folded, Group, Link, fold
+from chainrule.derive.graphs.folding import Folded, Group, Link, fold
 from chainrule.derive.graphs.layout import arrange, depth
 from chainrule.derive.graphs.node import Node
 from chainrule.derive.graphs.numbers import brief, number
@@ -52,9 +52,9 @@ class _Box:
         return 2 * _PAD + _LINE * (1 + len(self.lines)) - 6
 
 
-def svg(graph: Record, focus: Node | None, radius: int) -> str:
+def svg(graph: Record, limit: int, focus: Node | None, radius: int) -> str:
     """The picture of a graph, folded if large, or of the neighbourhood of a node."""
-    folded = fold(graph, LIMIT) if focus is None else _around(graph, focus, radius)
+    folded = fold(graph, limit) if focus is None else _around(graph, focus, radius)
     boxes = [_box(graph, group) for group in folded.groups]
     links = [(link.tail, link.head) for link in folded.links if link.head is not None]
     owner = {node.id: place for place, group in enumerate(folded.groups) for node in group.nodes}

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from chainrule.derive.graphs.node import Node
 from chainrule.derive.graphs.record import Record
 
-LIMIT = 36
+LIMIT = 28
 """Boxes a picture can hold and still be read."""
 
 

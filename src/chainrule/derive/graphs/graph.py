@@ -21,7 +21,8 @@ def graph(f: Callable[..., Any], *args: Any, tangent: Any = None, cotangent: Any
     Nodes are operations, edges the variables between them. A forward sweep carries `tangent` (a direction with the
     structure of the arguments, by default all ones), a reverse sweep carries `cotangent` (weights with the structure
     of the result, by default all ones, so 1 for a scalar). Calls, loops and branches are single nodes that
-    `Graph.open` looks into. Any JAX function of any arguments; integer arguments are shown but do not move.
+    `Graph.open` looks into. Any JAX function of any arguments; integer arguments are shown but do not move. Complex
+    numbers follow JAX: the product of an adjoint and a tangent is the real part of the sum of entrywise products.
 
     >>> g = graph(lambda x: x + x**2, 3.0)
     >>> [(node.name, float(node.tangent), float(node.adjoint)) for node in g.nodes]
@@ -151,11 +152,20 @@ class Graph:
         return writing.save(writing.dot_text(self._record), path)
 
     def to_svg(
-        self, path: str | Path | None = None, *, focus: int | str | Node | None = None, radius: int = 2
+        self,
+        path: str | Path | None = None,
+        *,
+        limit: int = folding.LIMIT,
+        focus: int | str | Node | None = None,
+        radius: int = 2,
     ) -> str:
-        """A picture. Large graphs are folded and the picture says how; `focus` shows a node's neighbourhood."""
+        """A picture.
+
+        A graph of more than `limit` nodes is folded and the picture says how. `focus` shows the neighbourhood of one
+        node instead, `radius` edges deep.
+        """
         centre = None if focus is None else self.node(focus)
-        return writing.save(drawing.svg(self._record, centre, radius), path)
+        return writing.save(drawing.svg(self._record, limit, centre, radius), path)
 
 
 __all__ = ["Graph", "graph"]

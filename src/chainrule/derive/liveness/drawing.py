@@ -133,7 +133,7 @@ def _legend(canvas: Canvas, content: Content) -> None:
         canvas.text(
             _LEFT - 56, y + 22, "held at the peak by  " + "  ·  ".join(content.holders), "f-muted", size=12
         )
-    note = "Operations one by one, unfused; the compiler may need less."
+    note = "Operations one by one, unfused. Compiled, they are fused, but arguments and results are held throughout."
     canvas.text(_LEFT - 56, y + 42, note, "f-muted", size=11)
 
 

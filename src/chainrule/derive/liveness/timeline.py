@@ -19,7 +19,7 @@ from chainrule.derive.jaxprs.source import Source
 from chainrule.derive.jaxprs.tracing import flatten, is_inexact, require_inexact, trace
 from chainrule.derive.liveness import drawing
 from chainrule.derive.liveness.roles import ROLES, Role
-from chainrule.derive.liveness.schedule import Schedule, Step, flat
+from chainrule.derive.liveness.schedule import Schedule, Step, Value, flat
 
 MODES = ("evaluate", "forward", "reverse")
 
@@ -110,14 +110,14 @@ class Timeline:
             if value.born <= self.peak_step <= value.dies and value.bytes:
                 found.setdefault((value.source, value.role), []).append(value)
         holders = [
-            Holder(source, role, sum(v.bytes for v in some), len(some), some[0].label)
+            Holder(source, role, sum(v.bytes for v in some), len(some), _shared_label(some))
             for (source, role), some in found.items()
         ]
         return tuple(sorted(holders, key=lambda holder: (-holder.bytes, str(holder.source))))
 
     @cached_property
     def compiled_peak(self) -> int:
-        """Bytes the compiled program needs for arguments, results and scratch, by the compiler's own account."""
+        """Bytes of the compiled program's arguments, results and scratch together, by the compiler's own account."""
         analysis = self._lower().compile().memory_analysis()
         if analysis is None:
             raise ArgumentError(
@@ -176,6 +176,11 @@ _TITLES = {
 
 def _place(step: Step) -> str:
     return f"{step.label}, {step.source}" if step.source else step.label
+
+
+def _shared_label(values: Sequence[Value]) -> str:
+    labels = list(dict.fromkeys(value.label for value in values))
+    return labels[0] if len(labels) == 1 else f"{labels[0]} and others"
 
 
 def _evaluate(f: Callable[..., Any], args: Any) -> Schedule:
