@@ -1,0 +1,16 @@
+"""Sparsity patterns found by walking a function's program: sound by construction, for every differentiable function."""
+
+from chainrule.derive.sparse.detection.analysis import DenseDetectionWarning
+from chainrule.derive.sparse.detection.api import Detected, analyse, detect
+from chainrule.derive.sparse.detection.guard import Guard, LocalPatternError
+from chainrule.derive.sparse.detection.registering import register
+
+__all__ = [
+    "DenseDetectionWarning",
+    "Detected",
+    "Guard",
+    "LocalPatternError",
+    "analyse",
+    "detect",
+    "register",
+]

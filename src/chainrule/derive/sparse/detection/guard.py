@@ -1,0 +1,83 @@
+"""A guard for patterns that hold near one point: the conditions and indices they rely on, looked at again elsewhere."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError, ChainruleError
+from chainrule.core.types import Array, Tree
+from chainrule.derive.jaxprs.local import function_of
+from chainrule.derive.sparse.detection.values import Value
+
+
+class LocalPatternError(ChainruleError):
+    """A pattern found at one point is used at another where a branch, selection or index is different."""
+
+
+@final
+class Guard:
+    """Says whether a local pattern holds at another point: all selections it relies on come out as they did."""
+
+    def __init__(self, sources: Sequence[Value], selectors: Sequence[Value], structure: Any) -> None:
+        self._sources = list(sources)
+        self._selectors = list(selectors)
+        self._expected = [np.asarray(value.number()) for value in selectors]
+        self._structure = structure
+        self._compiled = jax.jit(self._holds)
+
+    @property
+    def count(self) -> int:
+        """Number of conditions and indices the pattern relies on."""
+        return len(self._selectors)
+
+    def holds(self, x: Tree) -> Array:
+        """Whether the pattern holds at `x`, as one truth value; works under `jax.jit` and `jax.vmap`."""
+        leaves, structure = jax.tree.flatten(x)
+        if structure != self._structure:
+            raise ArgumentError(
+                f"guard: x has structure {structure}, the pattern was found for {self._structure}"
+            )
+        result: Array = self._compiled(leaves)
+        return result
+
+    def check(self, x: Tree) -> None:
+        """Raise `LocalPatternError` unless the pattern holds at `x`."""
+        if not bool(self.holds(x)):
+            raise LocalPatternError(
+                "the local pattern does not hold here: a branch, selection or index differs from the point it was "
+                "found at",
+                remedy="detect it again at this point, or use the global pattern (local=False)",
+            )
+
+    def _holds(self, leaves: Sequence[Any]) -> Array:
+        numbers = {id(value): leaf for value, leaf in zip(self._sources, leaves, strict=True)}
+        agree = jnp.asarray(True)
+        for value, expected in zip(self._selectors, self._expected, strict=True):
+            agree = agree & jnp.all(_evaluate(value, numbers) == expected)
+        return agree
+
+
+def _evaluate(value: Value, numbers: dict[int, Any]) -> Any:
+    """The numbers of a value from those of the inputs, each operation once."""
+    stack = [value]
+    while stack:
+        top = stack[-1]
+        if id(top) in numbers:
+            stack.pop()
+            continue
+        if top.equation is None or not top.varies:
+            numbers[id(top)] = top.number()
+            continue
+        waiting = [operand for operand in top.operands if id(operand) not in numbers]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        found = function_of(top.equation)(*[numbers[id(operand)] for operand in top.operands])
+        numbers.update((id(sibling), number) for sibling, number in zip(top.siblings, found, strict=True))
+    return numbers[id(value)]
+
+
+__all__ = ["Guard", "LocalPatternError"]

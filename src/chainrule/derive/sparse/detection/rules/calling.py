@@ -1,0 +1,142 @@
+"""Equations that hold programs to be run once: calls, custom rules, branches, linear solves."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.derive.jaxprs.equations import closed
+from chainrule.derive.sparse.detection import values as values_of
+from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, Unruled, rule, structure
+from chainrule.derive.sparse.detection.kinds import Bounds, is_inexact
+from chainrule.derive.sparse.detection.reach import Reach, seed, union
+from chainrule.derive.sparse.detection.stepping import blocks
+from chainrule.derive.sparse.detection.values import Value
+
+
+@structure("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "composite")
+def _call(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+    params = equation.params
+    program = closed(params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"])
+    return analysis.walk(program, operands)
+
+
+@structure("custom_jvp_call", "custom_vjp_call", "custom_vmap_call")
+def _custom(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+    params = equation.params
+    program = closed(params["call"] if "call" in params else params["call_jaxpr"])
+    still = [Cell(cell.value, None) for cell in operands] if analysis.slopes else operands
+    found = analysis.walk(program, still)
+    if not analysis.slopes or all(cell.reach is None for cell in operands):
+        return found
+    # The numbers are those of the function, the slopes those of its rule.
+    reaches = analysis.slopes_of(equation, operands)
+    return [Cell(cell.value, reach) for cell, reach in zip(found, reaches, strict=True)]
+
+
+@structure("linear_call")
+def _linear_call(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+    return analysis.walk(closed(equation.params["callee"]), operands)
+
+
+@structure("cond")
+def _branch(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+    which, *rest = operands
+    branches = equation.params["branches"]
+    bounds = which.value.bounds()
+    low, high = (0, len(branches) - 1) if bounds is None else (int(bounds[0]), int(bounds[1]))
+    last = len(branches) - 1
+    chosen = branches[min(max(low, 0), last) : min(max(high, 0), last) + 1]
+    outcomes = [analysis.walk(branch, rest) for branch in chosen]
+    if len(outcomes) == 1 and which.reach is None:
+        return outcomes[0]
+    made = []
+    for variable, *cells in zip(equation.outvars, *outcomes, strict=True):
+        shape = tuple(variable.aval.shape)
+        reach = union(shape, [which.reach, *(cell.reach for cell in cells)])
+        made.append(Cell(joined(variable.aval, [cell.value for cell in cells]), reach))
+    return made
+
+
+def joined(aval: Any, values: Sequence[Value]) -> Value:
+    """A value that is one of several."""
+    bounds: list[Bounds | None] = [value.bounds() for value in values]
+    masks = [value.mask() for value in values]
+    some = [one for one in bounds if one is not None]
+    hull = None
+    if len(some) == len(bounds):
+        hull = (np.minimum.reduce([one[0] for one in some]), np.maximum.reduce([one[1] for one in some]))
+    known = [mask for mask in masks if mask is not None]
+    return values_of.unknown(aval, hull, np.logical_or.reduce(known) if len(known) == len(masks) else None)
+
+
+@rule("custom_lin")
+def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    """The forward side of a custom reverse rule: what the rule reads of each cotangent, turned round."""
+    kept = equation.params["num_res"]
+    residuals, tangents = operands[:kept], operands[kept:]
+    if any(cell.reach is not None for cell in residuals):
+        raise Unruled
+    outs = [variable for variable in equation.outvars if is_inexact(variable.aval)]
+    starts = np.cumsum([0, *(variable.aval.size for variable in outs)])
+    width = int(starts[-1])
+    program = analysis.notes.transposed(equation, kept)
+    cotangents = [
+        Cell(values_of.unknown(v.aval), seed(width, tuple(v.aval.shape), int(start)))
+        for v, start in zip(outs, starts, strict=False)
+    ]
+    inner = Analysis(width, slopes=False, notes=analysis.notes)
+    back = inner.walk(program, [*(Cell(cell.value, None) for cell in residuals), *cotangents])
+    parts: dict[Any, list[Reach | None]] = {variable: [] for variable in outs}
+    for cell, answer in zip(tangents, back, strict=True):
+        if cell.reach is None or answer.reach is None:
+            continue
+        elements, reads = answer.reach.table().to_pairs()
+        for variable, start in zip(outs, starts, strict=False):
+            mine = (reads >= start) & (reads < start + variable.aval.size)
+            shape = tuple(variable.aval.shape)
+            parts[variable].append(cell.reach.connect(reads[mine] - start, elements[mine], shape))
+    return [union(tuple(v.aval.shape), parts[v]) if v in parts else None for v in equation.outvars]
+
+
+@rule("custom_linear_solve")
+def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    """An inverse couples what its matrix connects: everything within one connected block."""
+    lengths, programs = equation.params["const_lengths"], equation.params["jaxprs"]
+    constants = sum(lengths)
+    given = operands[constants:]
+    if any(cell.reach is not None for cell in operands[:constants]):
+        raise Unruled
+    sizes = [cell.value.aval.size for cell in given]
+    starts = np.cumsum([0, *sizes])
+    width = int(starts[-1])
+    inner = Analysis(width, slopes=False, notes=analysis.notes)
+    seeds = [
+        Cell(values_of.unknown(cell.value.aval), seed(width, tuple(cell.value.aval.shape), int(start)))
+        for cell, start in zip(given, starts, strict=False)
+    ]
+    matrix = inner.walk(programs.matvec, [*operands[: lengths.matvec], *seeds])
+    rows, columns = [], []
+    for cell, start in zip(matrix, starts, strict=False):
+        if cell.reach is not None:
+            row, column = cell.reach.table().to_pairs()
+            rows.append(row + start)
+            columns.append(column)
+    if not rows:
+        return analysis.everything(equation.outvars, given)
+    block = blocks(np.concatenate(rows), np.concatenate(columns), width)
+    groups = int(block.max()) + 1
+    parts = [
+        None if cell.reach is None else cell.reach.collect(block[start : start + size], (groups,))
+        for cell, start, size in zip(given, starts, sizes, strict=False)
+    ]
+    total = union((groups,), parts)
+    found: Reaches = []
+    for variable, start in zip(equation.outvars, starts, strict=False):
+        shape = tuple(variable.aval.shape)
+        mine = block[start : start + variable.aval.size].reshape(shape)
+        found.append(None if total is None else total.take(mine))
+    return found
+
+
+__all__ = ["joined"]

@@ -1,0 +1,128 @@
+"""Operations that work element by element: a result depends on the operands' elements in the same place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Cell, Reaches, rule
+from chainrule.derive.sparse.detection.kinds import Mask
+from chainrule.derive.sparse.detection.reach import Reach, Shape, union
+
+_SMOOTH = (
+    *("abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e"),
+    *(
+        "bessel_i1e",
+        "cbrt",
+        "clamp",
+        "complex",
+        "conj",
+        "convert_element_type",
+        "copy",
+        "copy_p",
+        "cos",
+        "cosh",
+    ),
+    *(
+        "digamma",
+        "erf",
+        "erf_inv",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "igamma",
+        "igammac",
+        "imag",
+        "lgamma",
+        "log",
+    ),
+    *("log1p", "logistic", "max", "min", "name", "neg", "polygamma", "pow", "real", "reduce_precision"),
+    *("regularized_incomplete_beta", "rem", "rsqrt", "sin", "sinh", "sqrt", "sub", "tan", "tanh"),
+    *("sharding_constraint", "layout_constraint", "pvary", "reshard"),
+)
+_STEPS = ("ceil", "floor", "nextafter", "round", "sign", "stop_gradient")
+_DISCRETE = (
+    *(
+        "and",
+        "clz",
+        "eq",
+        "eq_to",
+        "ge",
+        "gt",
+        "is_finite",
+        "le",
+        "le_to",
+        "lt",
+        "lt_to",
+        "mulhi",
+        "ne",
+        "not",
+    ),
+    *("or", "population_count", "shift_left", "shift_right_arithmetic", "shift_right_logical", "xor"),
+    *("igamma_grad_a", "random_gamma_grad", "zeta"),
+)
+
+FLAT.update(_STEPS)
+
+
+@rule(*_SMOOTH, *_STEPS, *_DISCRETE)
+def _elementwise(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    return [union(tuple(equation.outvars[0].aval.shape), [cell.reach for cell in operands])]
+
+
+@rule("optimization_barrier", "device_put")
+def _unchanged(_: Analysis, __: Any, operands: Sequence[Cell]) -> Reaches:
+    return [cell.reach for cell in operands]
+
+
+@rule("mul")
+def _product(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    shape = tuple(equation.outvars[0].aval.shape)
+    a, b = operands
+    if not analysis.slopes and a.reach is not None and b.reach is not None:
+        return [union(shape, [a.reach, b.reach])]
+    return [union(shape, [_times(a.reach, shape, b), _times(b.reach, shape, a)])]
+
+
+@rule("div")
+def _quotient(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    shape = tuple(equation.outvars[0].aval.shape)
+    a, b = operands
+    return [union(shape, [a.reach, _times(b.reach, shape, a)])]
+
+
+@rule("integer_pow", "square")
+def _power(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    exponent = equation.params.get("y", 2)
+    if exponent == 0:
+        return [None]
+    reach = operands[0].reach
+    assert reach is not None
+    if analysis.slopes and exponent > 1:
+        return [reach.keep(operands[0].value.mask())]
+    return [reach]
+
+
+@rule("select_n")
+def _select(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    which, *cases = operands
+    shape = tuple(equation.outvars[0].aval.shape)
+    bounds = which.value.bounds()
+    parts = [which.reach]
+    for number, case in enumerate(cases):
+        if case.reach is not None:
+            possible = None if bounds is None else (bounds[0] <= number) & (bounds[1] >= number)
+            parts.append(case.reach.keep(possible))
+    return [union(shape, parts)]
+
+
+def _times(reach: Reach | None, shape: Shape, factor: Cell) -> Reach | None:
+    """What remains of a reach after multiplication by a factor that may be zero in places."""
+    mask: Mask | None = None if reach is None else factor.value.mask()
+    if reach is None or mask is None:
+        return reach
+    return reach.spread(shape).keep(np.broadcast_to(mask, shape))
+
+
+__all__ = ["RULES"]

@@ -1,0 +1,149 @@
+"""Where the windows of gather, scatter and dynamic slices lie, as flat positions.
+
+All of them move windows of one size between an array and a list of windows; they differ only in how the indices are
+written down. Axes along which the place of a window is not known are *blurred*: positions are then those in an array
+that has length one there.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.lax import GatherScatterMode
+
+
+class Windows(NamedTuple):
+    """What the parameters of an equation say."""
+
+    shape: tuple[int, ...]
+    """Of the array the windows lie in."""
+    sizes: tuple[int, ...]
+    """Of a window, along every axis of that array."""
+    batch: tuple[int, ...]
+    """Shape of the list of windows."""
+    offset_axes: tuple[int, ...]
+    """Axes of the windows in the array of all windows."""
+    hidden: tuple[int, ...]
+    """Axes of length one that windows do not show."""
+    indexed: tuple[int, ...]
+    """Axes for which there is an index, in the order of the indices."""
+    paired: tuple[tuple[int, int], ...]
+    """Axes whose index is the position along an axis of the list."""
+    clip: bool
+    """Windows that stick out are moved inside; otherwise they are left out."""
+
+    @property
+    def loose(self) -> tuple[int, ...]:
+        """Axes along which a window can lie in more than one place."""
+        return tuple(axis for axis in self.indexed if self.sizes[axis] < self.shape[axis])
+
+
+def of(equation: Any) -> Windows:
+    """The windows of a gather, scatter or dynamic (update) slice."""
+    params = equation.params
+    shape = tuple(equation.invars[0].aval.shape)
+    every = tuple(range(len(shape)))
+    name = equation.primitive.name
+    if name == "dynamic_slice":
+        return Windows(shape, tuple(params["slice_sizes"]), (), every, (), every, (), True)
+    if name == "dynamic_update_slice":
+        return Windows(shape, tuple(equation.invars[1].aval.shape), (), every, (), every, (), True)
+    numbers = params["dimension_numbers"]
+    indices = tuple(equation.invars[1].aval.shape)
+    clip = GatherScatterMode.from_any(params["mode"]) != GatherScatterMode.FILL_OR_DROP
+    if name == "gather":
+        hidden = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+        paired = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+        return Windows(
+            shape,
+            tuple(params["slice_sizes"]),
+            indices[:-1],
+            tuple(numbers.offset_dims),
+            hidden,
+            tuple(numbers.start_index_map),
+            tuple(paired),
+            clip,
+        )
+    hidden = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    paired = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    updates = equation.invars[2].aval.shape
+    shown = iter(updates[axis] for axis in numbers.update_window_dims)
+    sizes = tuple(1 if axis in hidden else next(shown) for axis in every)
+    return Windows(
+        shape,
+        sizes,
+        indices[:-1],
+        tuple(numbers.update_window_dims),
+        hidden,
+        tuple(numbers.scatter_dims_to_operand_dims),
+        tuple(paired),
+        clip,
+    )
+
+
+def starts(windows: Windows, indices: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    """For every indexed axis the array of indices, from an equation's index operand or operands."""
+    if len(indices) == len(windows.indexed) and not windows.batch and np.ndim(indices[0]) == 0:
+        return dict(zip(windows.indexed, indices, strict=True))
+    return {axis: indices[0][..., number] for number, axis in enumerate(windows.indexed)}
+
+
+def place(windows: Windows, begins: Mapping[int, np.ndarray], blurred: Collection[int] = ()) -> np.ndarray:
+    """The position of every element of every window; -1 for windows that are left out.
+
+    `begins` has the index along each indexed axis that is not blurred.
+    """
+    ndim = len(windows.batch) + len(windows.offset_axes)
+    batch_axes = [axis for axis in range(ndim) if axis not in windows.offset_axes]
+    shape = [1 if axis in blurred else size for axis, size in enumerate(windows.shape)]
+
+    def lay(values: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+        full = [1] * ndim
+        for axis, size in zip(axes, np.shape(values), strict=True):
+            full[axis] = size
+        return np.reshape(values, full)
+
+    positions: Any = np.zeros((1,) * ndim, dtype=np.int64)
+    inside: Any = True
+    shown = iter(windows.offset_axes)
+    paired = dict(windows.paired)
+    for axis, size in enumerate(shape):
+        stride = math.prod(shape[axis + 1 :])
+        offset = None if axis in windows.hidden else next(shown)
+        if axis in blurred:
+            continue
+        if axis in begins:
+            first = np.asarray(begins[axis], dtype=np.int64)
+            last = size - windows.sizes[axis]
+            if windows.clip:
+                first = np.clip(first, 0, max(last, 0))
+            else:
+                inside = inside & lay((first >= 0) & (first <= last), batch_axes)
+            positions = positions + lay(first, batch_axes) * stride
+        if axis in paired:
+            along = batch_axes[paired[axis]]
+            positions = positions + lay(np.arange(size), [along]) * stride
+        if offset is not None:
+            positions = positions + lay(np.arange(windows.sizes[axis]), [offset]) * stride
+    full = [0] * ndim
+    for axis, size in zip(batch_axes, windows.batch, strict=True):
+        full[axis] = size
+    visible = [size for axis, size in enumerate(windows.sizes) if axis not in windows.hidden]
+    for axis, size in zip(windows.offset_axes, visible, strict=True):
+        full[axis] = size
+    return np.broadcast_to(np.where(inside, positions, -1), full)
+
+
+def positions(equation: Any, indices: Sequence[np.ndarray]) -> np.ndarray:
+    """Positions of all windows of an equation whose indices are known."""
+    windows = of(equation)
+    return place(windows, starts(windows, indices))
+
+
+def stays_inside(equation: Any) -> bool:
+    """Whether a gather or dynamic slice only ever returns elements of its operand."""
+    return of(equation).clip
+
+
+__all__ = ["Windows", "of", "place", "positions", "starts", "stays_inside"]
