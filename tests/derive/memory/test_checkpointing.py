@@ -110,7 +110,7 @@ def test_the_program_advances_exactly_as_the_schedule_says(length: int, snapshot
         "dots",
         "nothing",
         ["hidden"],
-        jax.checkpoint_policies.everything_saveable,
+        pytest.param(jax.checkpoint_policies.everything_saveable, id="everything_saveable"),
     ],
     ids=str,
 )
