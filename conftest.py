@@ -48,7 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse test names that hold an address: they differ between the processes that share the work."""
     for item in items:
         if " at 0x" in item.nodeid:
-            raise pytest.UsageError(f"{item.nodeid}: give this parameter an id that is the same in every process")
+            raise pytest.UsageError(
+                f"{item.nodeid}: give this parameter an id that is the same in every process"
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)
