@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, final
 
 import jax
@@ -58,10 +59,13 @@ def for_jacobian(pattern: Pattern, search: Search, prices: Callable[[], tuple[fl
 
     made = choose(pattern, search.order, search.seed, search.budget, remembered)
     others = ", ".join(f"{name} {count}" for name, count in made.considered.items() if name != made.method)
-    reason = (
-        f"fewest products ({others})" if others else "neither rows nor both directions promise fewer products"
-    )
-    if paid:
+    if others:
+        reason = f"the least work ({others})"
+    elif made.method == "bidirectional":
+        reason = f"columns alone need at least {bounds.columns(pattern)}, rows alone {bounds.rows(pattern)}"
+    else:
+        reason = "neither rows nor both directions promise fewer products"
+    if paid and isfinite(sum(paid[0])):
         reason += f"; a reverse product costs {paid[0][1] / paid[0][0]:.2g} times a forward one"
     colors = {made.method: made.counts}
     colors |= {name: {"best": n} for name, n in made.considered.items() if name != made.method}

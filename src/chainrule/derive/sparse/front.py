@@ -223,11 +223,16 @@ def _compiled(request: _Request, chosen: choice.Choice) -> tuple[SparseDerivativ
     try:
         return _build(request, chosen), chosen
     except choice.MISSING_RULE as error:
-        if request.method != "auto" or request.what == "hessian" or not chosen.recipe.products:
+        why = str(error).splitlines()[0]
+        if request.what == "hessian":
+            request = replace(request, inner=jax.jacfwd(request.f))
+            chosen = replace(chosen, reason=f"{chosen.reason}; gradients by forward mode ({why})")
+            return _build(request, chosen), chosen
+        if request.method != "auto" or not chosen.recipe.products:
             raise
         missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
         chosen = choice.asked(chosen.coloring.pattern, other, request.search)
-        chosen = replace(chosen, reason=f"the function has no {missing} rule ({str(error).splitlines()[0]})")
+        chosen = replace(chosen, reason=f"the function has no {missing} rule ({why})")
         return _build(request, chosen), chosen
 
 

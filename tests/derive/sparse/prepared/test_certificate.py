@@ -1,0 +1,133 @@
+"""Wrong patterns do not pass, and wrong arguments are named."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.errors import ArgumentError
+from chainrule.derive import sparse
+from chainrule.derive.sparse import Pattern, PatternError
+from tests.derive.sparse.prepared import functions
+
+
+def without(pattern: Pattern, entry: int) -> Pattern:
+    keep = np.arange(pattern.nnz) != entry
+    return Pattern(pattern.rows[keep], pattern.cols[keep], pattern.shape)
+
+
+@pytest.mark.parametrize("method", ["column", "row"])
+def test_a_pattern_with_any_entry_deleted_fails_the_certificate(method: str) -> None:
+    x = np.linspace(0.4, 1.6, 32)
+    f = jax.jit(functions.brusselator(4))
+    pattern = functions.pattern_of(functions.dense_jacobian(f, x))
+    for entry in np.random.default_rng(0).permutation(pattern.nnz)[:50]:
+        with pytest.raises(PatternError, match=r"misses entries in 1 (rows|columns)"):
+            sparse.jacobian(f, x, method, pattern=without(pattern, entry), order="natural")
+
+
+def test_the_error_lists_the_rows() -> None:
+    pattern = Pattern(np.arange(2, 20), np.arange(2, 20), (20, 20))
+    with pytest.raises(PatternError, match="misses entries in 2 rows: 0, 1"):
+        sparse.jacobian(jnp.sin, np.ones(20), pattern=pattern)
+    none = Pattern([], [], (20, 20))
+    with pytest.raises(PatternError, match=r"20 rows: 0, 1, 2, 3, 4, 5, 6, 7, \.\.\."):
+        sparse.jacobian(jnp.sin, np.ones(20), pattern=none)
+
+
+def test_a_pattern_that_is_too_large_is_fine() -> None:
+    full = Pattern(*np.nonzero(np.ones((3, 3))), (3, 3))
+    J = sparse.jacobian(jnp.sin, np.ones(3), format="dense", pattern=full)
+    np.testing.assert_allclose(J(np.ones(3)), np.diag(np.cos(np.ones(3))), atol=1e-15)
+
+
+def test_a_missing_entry_of_a_hessian_is_found_in_every_method() -> None:
+    x = np.linspace(0.5, 1.5, 8)
+    full = functions.pattern_of(functions.dense_hessian(functions.hub, x))
+    keep = ~(((full.rows == 3) & (full.cols == 4)) | ((full.rows == 4) & (full.cols == 3)))
+    fewer = Pattern(full.rows[keep], full.cols[keep], full.shape)
+    for method in ("star", "acyclic", "column", "auto"):
+        with pytest.raises(PatternError, match="rows"):
+            sparse.hessian(functions.hub, x, method, pattern=fewer)
+
+
+def test_an_uncertified_derivative_says_so_and_can_be_verified_later() -> None:
+    J = sparse.jacobian(jnp.sin, np.ones(3), pattern=Pattern([0, 1], [0, 1], (3, 3)), certify=False)
+    assert "not certified" in str(J.report)
+    with pytest.raises(PatternError, match="1 rows: 2"):
+        J.verify(np.ones(3))
+
+
+def test_points_around_stay_where_the_function_is_defined() -> None:
+    J = sparse.jacobian(lambda z: jnp.log(z) * z, np.array([1e-9, 1.0, 2.0]))
+    assert J.report.notes == ()
+
+
+def test_rows_that_are_not_finite_are_reported_as_unchecked() -> None:
+    J = sparse.jacobian(lambda z: jnp.sqrt(z), np.array([0.0, -1.0, 2.0]), format="values")
+    assert "not finite" in str(J.report)
+
+
+def chosen(z: jax.Array) -> jax.Array:
+    return jnp.where(z[0] > 0, z[0] * z[1], 0.0)[None]
+
+
+@pytest.mark.parametrize("format", ["dense", "values"])
+def test_a_local_pattern_raises_where_it_does_not_hold(format: str) -> None:
+    J = sparse.jacobian(chosen, np.array([-1.0, 2.0]), format=format, local=True)
+    assert J.pattern.nnz == 0
+    J(np.array([-3.0, 1.0]))
+    with pytest.raises(PatternError, match="local=True"):
+        J(np.array([3.0, 1.0]))
+    with pytest.raises(PatternError, match="local=True"):
+        J.value_and_jacobian(np.array([3.0, 1.0]))
+
+
+def test_a_local_pattern_fails_loudly_inside_jit() -> None:
+    J = sparse.jacobian(chosen, np.array([-1.0, 2.0]), format="dense", local=True)
+    with pytest.raises(Exception, match="does not hold at this point"):
+        jax.block_until_ready(jax.jit(J)(jnp.array([3.0, 1.0])))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"pattern": Pattern([0], [0], (2, 3))},
+            r"pattern has shape \(2, 3\), the jacobian has shape \(3, 3\)",
+        ),
+        ({"pattern": [[1]]}, "SciPy sparse matrix"),
+        ({"method": "star"}, '"column", "row" or "bidirectional"'),
+        ({"method": "colunm"}, "did you mean 'column'"),
+        ({"format": "coo"}, "format must be"),
+        ({"order": "worst", "method": "column"}, "order must be"),
+        ({"x": np.arange(3)}, "derivatives need floats"),
+        ({"x": {}}, "holds no numbers"),
+        ({"f": lambda z: ()}, "returns nothing"),
+        ({"f": lambda z: z > 0}, "type bool"),
+        ({"f": 3}, "not a function"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"f": jnp.sin, "x": np.ones(3), **arguments}
+    with pytest.raises(ArgumentError, match=message):
+        sparse.jacobian(**given)  # type: ignore[arg-type]
+
+
+def test_a_hessian_needs_one_number_and_a_symmetric_pattern() -> None:
+    with pytest.raises(ArgumentError, match="not one number"):
+        sparse.hessian(jnp.sin, np.ones(3))
+    with pytest.raises(ArgumentError, match=r"holds \(0, 1\) but not \(1, 0\)"):
+        sparse.hessian(functions.chain, np.ones(3), "star", pattern=Pattern([0], [1], (3, 3)))
+
+
+def test_a_point_of_another_kind_is_refused() -> None:
+    J = sparse.jacobian(jnp.sin, np.ones(3))
+    for other, message in (
+        (np.ones(4), r"shape \(4,\)"),
+        (np.ones(3, dtype=np.float32), "float32"),
+        (np.ones(3, dtype=int), "int"),
+        ([np.ones(3)], "structure"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            J(other)

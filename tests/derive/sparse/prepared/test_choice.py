@@ -1,0 +1,107 @@
+"""Which method is taken, and what the report says."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.derive import sparse
+from tests.derive.sparse.prepared import functions
+
+
+def test_an_arrow_is_read_in_both_directions() -> None:
+    J = sparse.jacobian(functions.arrow, np.linspace(1.0, 2.0, 40))
+    assert J.coloring.method == "bidirectional"
+    assert J.report.products == {"forward": 2, "reverse": 1}
+    assert "columns alone need at least 40" in J.report.reason
+
+
+def test_one_output_of_many_inputs_is_one_reverse_product() -> None:
+    J = sparse.jacobian(lambda z: jnp.sum(z**2)[None], np.ones(50))
+    assert (J.coloring.method, J.report.products) == ("row", {"reverse": 1})
+
+
+def test_a_dearer_reverse_product_is_weighed_against_fewer_of_them() -> None:
+    """Four columns against three rows: rows are fewer but each costs more than 4/3 of a column."""
+
+    def f(z: jax.Array) -> jax.Array:
+        return jnp.stack([jnp.prod(jnp.sin(z) * jnp.exp(z) + k) for k in range(3)])
+
+    J = sparse.jacobian(f, np.linspace(0.1, 0.4, 4))
+    assert J.coloring.considered == {"column": 4, "row": 3}
+    assert "times a forward one" in J.report.reason
+    forward, reverse = (
+        jax.jit(g).lower(jnp.ones(4), v).cost_analysis()["flops"]
+        for g, v in (
+            (lambda x, v: jax.jvp(f, (x,), (v,))[1], jnp.ones(4)),
+            (lambda x, u: jax.vjp(f, x)[1](u)[0], jnp.ones(3)),
+        )
+    )
+    assert J.coloring.method == ("column" if 4 * forward <= 3 * reverse else "row")
+
+
+@jax.custom_vjp
+def no_forward(x: jax.Array) -> jax.Array:
+    return x**2
+
+
+no_forward.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
+
+
+def test_a_function_without_a_forward_rule_is_done_in_reverse() -> None:
+    J = sparse.jacobian(lambda z: no_forward(z[:3]) + z[3], np.arange(4.0), format="dense")
+    assert J.coloring.method == "row"
+    assert "no forward rule" in J.report.reason
+    np.testing.assert_allclose(J(np.arange(4.0))[:, :3], np.diag(2 * np.arange(3.0)))
+    J.verify(np.arange(4.0))
+
+
+def loop(z: jax.Array) -> jax.Array:
+    return jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * z), (0, jnp.ones_like(z)))[1]
+
+
+def test_a_function_without_a_reverse_rule_is_done_forward() -> None:
+    J = sparse.jacobian(lambda z: jnp.sum(loop(z))[None], np.arange(1.0, 5.0), format="dense")
+    assert J.coloring.method == "column"
+    np.testing.assert_allclose(J(np.arange(1.0, 5.0))[0], 3 * np.arange(1.0, 5.0) ** 2)
+
+
+def test_a_hessian_without_a_reverse_rule_is_done_forward_over_forward() -> None:
+    H = sparse.hessian(lambda z: jnp.sum(loop(z)), np.arange(1.0, 4.0), format="dense")
+    np.testing.assert_allclose(H(np.arange(1.0, 4.0)), np.diag(6 * np.arange(1.0, 4.0)), atol=1e-12)
+
+
+def test_substitution_is_taken_where_it_saves_enough_products() -> None:
+    """A band with hubs: sixteen colours directly, eleven by substitution."""
+    n = 80
+    full = (np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= 5) * 1.0
+    full[:5] = full[:, :5] = 1.0
+    H = sparse.hessian(
+        lambda z: 0.5 * z @ jnp.asarray(full) @ z,
+        np.ones(n),
+        format="dense",
+        pattern=functions.pattern_of(full),
+    )
+    direct = sparse.hessian(
+        lambda z: 0.5 * z @ jnp.asarray(full) @ z,
+        np.ones(n),
+        "star",
+        "dense",
+        pattern=functions.pattern_of(full),
+    )
+    assert H.coloring.method == "acyclic"
+    assert H.report.products["second-order"] <= 0.75 * direct.report.products["second-order"]
+    np.testing.assert_allclose(H(np.ones(n)), full, atol=1e-9)
+
+
+def test_the_report_can_be_printed_and_kept() -> None:
+    J = sparse.jacobian(functions.brusselator(4), np.linspace(0.5, 1.5, 32))
+    text = str(J.report)
+    assert "32 x 32" in text
+    assert "products" in text
+    kept = json.loads(json.dumps(J.report.to_json()))
+    assert kept["nnz"] == J.pattern.nnz == 32 * 6
+    assert kept["lower_bound"] == 6
+    assert set(kept["seconds"]) == {"detect", "colour", "compile", "certify"}
+    assert kept["colors"]["column"]["natural"] >= kept["products"]["forward"]

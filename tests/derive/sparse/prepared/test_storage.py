@@ -1,0 +1,120 @@
+"""Saved and loaded derivatives, also in another process, and what is refused."""
+
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.errors import ArgumentError, DiskError
+from chainrule.derive import sparse
+from chainrule.derive.sparse import StorageError
+from tests.derive.sparse.prepared import functions
+from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS
+
+ANOTHER_PROCESS = """
+import sys
+import jax
+import numpy as np
+jax.config.update("jax_enable_x64", True)
+from chainrule.derive import sparse
+from tests.derive.sparse.prepared import functions
+J = sparse.load(sys.argv[1], functions.arrow)
+np.save(sys.argv[2], np.asarray(J(np.linspace(1.0, 2.0, 12))))
+"""
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+def test_a_loaded_jacobian_gives_identical_numbers(name: str, tmp_path: Path) -> None:
+    f, x = JACOBIANS[name]
+    J = sparse.jacobian(f, x, format="values")
+    J.save(tmp_path / "j.npz")
+    again = sparse.load(tmp_path / "j.npz", f)
+    assert np.array_equal(again(x), J(x))
+    assert again.pattern == J.pattern
+    assert again.report.products == J.report.products
+
+
+@pytest.mark.parametrize("method", ["star", "acyclic", "column"])
+def test_a_loaded_hessian_gives_identical_numbers(method: str, tmp_path: Path) -> None:
+    f, x = HESSIANS["hub"]
+    H = sparse.hessian(f, x, method, "csr")
+    H.save(tmp_path / "h.npz")
+    assert np.array_equal(sparse.load(tmp_path / "h.npz", f)(x).data, H(x).data)
+
+
+def test_another_process_gets_identical_numbers(tmp_path: Path) -> None:
+    f, x = JACOBIANS["arrow"]
+    J = sparse.jacobian(f, x, format="values")
+    J.save(tmp_path / "j.npz")
+    found = tmp_path / "found.npy"
+    root = Path(__file__).parents[4]
+    subprocess.run(
+        [sys.executable, "-c", ANOTHER_PROCESS, str(tmp_path / "j.npz"), str(found)], check=True, cwd=root
+    )
+    assert np.array_equal(np.load(found), J(x))
+
+
+def test_another_function_shape_or_type_is_refused_by_name(tmp_path: Path) -> None:
+    x = np.ones(6)
+    path = tmp_path / "j.npz"
+    sparse.jacobian(functions.tall, x).save(path)
+    with pytest.raises(StorageError, match="another function"):
+        sparse.load(path, lambda z: functions.tall(z) * 2.0)
+    with pytest.raises(StorageError, match=r"\[6\].*\[7\]"):
+        sparse.load(path, functions.tall, np.ones(7))
+    with pytest.raises(StorageError, match=r"float64.*float32"):
+        sparse.load(path, functions.tall, np.ones(6, dtype=np.float32))
+    with pytest.raises(ArgumentError, match=r"shape \(7,\)"):
+        sparse.load(path, functions.tall)(np.ones(7))
+
+
+def test_numbers_that_a_function_closes_over_are_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "j.npz"
+    first, second = np.arange(3.0), np.arange(3.0) + 1
+    sparse.jacobian(lambda z: z * jnp.asarray(first), np.ones(3)).save(path)
+    with pytest.raises(StorageError, match="another function"):
+        sparse.load(path, lambda z: z * jnp.asarray(second))
+
+
+Point = namedtuple("Point", "a b")
+
+
+def test_points_of_a_kind_of_their_own_need_an_example(tmp_path: Path) -> None:
+    x = Point(np.ones(2), np.ones(2))
+    J = sparse.jacobian(lambda p: p.a * p.b, x, format="values")
+    J.save(tmp_path / "j.npz")
+    with pytest.raises(ArgumentError, match="pass one"):
+        sparse.load(tmp_path / "j.npz", J.f)
+    assert np.array_equal(sparse.load(tmp_path / "j.npz", J.f, x)(x), J(x))
+
+
+def test_a_file_of_something_else_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "j.npz"
+    with pytest.raises(StorageError, match="does not exist"):
+        sparse.load(path, jnp.sin)
+    path.write_bytes(b"something else")
+    with pytest.raises(StorageError, match="not a saved"):
+        sparse.load(path, jnp.sin)
+    np.savez(path, about=np.array('{"format": "from the future"}'))
+    with pytest.raises(StorageError, match="from the future"):
+        sparse.load(path, jnp.sin)
+    np.savez(path, about=np.array([object()], dtype=object))
+    with pytest.raises(StorageError, match="not a saved"):
+        sparse.load(path, jnp.sin)
+    sparse.jacobian(jnp.sin, np.ones(40)).save(path)
+    whole = path.read_bytes()
+    for cut in (10, len(whole) // 2, len(whole) - 30):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(StorageError):
+            sparse.load(path, jnp.sin)
+
+
+def test_a_place_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    J = sparse.jacobian(jnp.sin, np.ones(3))
+    with pytest.raises(DiskError, match="could not be written"):
+        J.save(tmp_path / "missing" / "j.npz")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,171 @@
+"""Prepared sparse derivatives equal dense ones, in every method, format and transformation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.errors import CapabilityError
+from chainrule.derive import sparse
+from tests.derive.sparse.prepared import functions
+from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS
+
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+
+
+@pytest.mark.parametrize("name", JACOBIANS)
+@pytest.mark.parametrize("method", ["auto", "column", "row", "bidirectional"])
+def test_a_sparse_jacobian_equals_the_dense_one(name: str, method: str) -> None:
+    f, x = JACOBIANS[name]
+    J = sparse.jacobian(f, x, method, "dense")
+    np.testing.assert_allclose(J(x), functions.dense_jacobian(f, x), **CLOSE)
+    J.coloring.check()
+    elsewhere = jax.tree.map(lambda a: a * 1.25, x)
+    np.testing.assert_allclose(J(elsewhere), functions.dense_jacobian(f, elsewhere), **CLOSE)
+    J.verify(elsewhere)
+
+
+@pytest.mark.parametrize("name", HESSIANS)
+@pytest.mark.parametrize("method", ["auto", "star", "acyclic", "column"])
+def test_a_sparse_hessian_equals_the_dense_one(name: str, method: str) -> None:
+    f, x = HESSIANS[name]
+    H = sparse.hessian(f, x, method, "dense")
+    np.testing.assert_allclose(H(x), functions.dense_hessian(f, x), rtol=1e-11, atol=1e-11)
+    H.verify(x)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_substitution_solves_random_symmetric_matrices(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    n = 30
+    full = draw.standard_normal((n, n)) * (draw.random((n, n)) < 0.1)
+    full = full + full.T
+    found = {}
+    for method in ("star", "acyclic", "column"):
+        H = sparse.hessian(
+            lambda z: 0.5 * z @ jnp.asarray(full) @ z,
+            np.ones(n),
+            method,
+            "dense",
+            pattern=functions.pattern_of(full),
+        )
+        np.testing.assert_allclose(H(np.ones(n)), full, rtol=1e-10, atol=1e-12)
+        found[method] = sum(H.report.products.values())
+    assert found["acyclic"] <= found["star"]
+
+
+def test_a_long_two_coloured_path_is_solved_in_few_rounds() -> None:
+    n = 300
+    H = sparse.hessian(functions.chain, np.linspace(0.5, 1.5, n), "acyclic", "csr")
+    assert H.report.products == {"second-order": 2}
+    assert H.report.depth >= n // 2 - 1
+    dense = functions.dense_hessian(functions.chain, np.linspace(0.5, 1.5, n))
+    np.testing.assert_allclose(H(np.linspace(0.5, 1.5, n)).toarray(), dense, rtol=1e-9, atol=1e-9)
+
+
+def test_the_textbook_path_needs_two_products_by_substitution_and_three_directly() -> None:
+    full = np.array([[1.0, 2, 3, 0], [2, 4, 0, 5], [3, 0, 6, 0], [0, 5, 0, 7]])
+    pattern = functions.pattern_of(full)
+    counts = {}
+    for method in ("column", "star", "acyclic"):
+        H = sparse.hessian(
+            lambda z: 0.5 * z @ jnp.asarray(full) @ z, np.ones(4), method, "dense", pattern=pattern
+        )
+        np.testing.assert_allclose(H(np.ones(4)), full)
+        counts[method] = H.report.products["second-order"]
+        assert H.report.depth == (1 if method == "acyclic" else 0)
+    assert counts == {"column": 3, "star": 3, "acyclic": 2}
+
+
+def test_colours_that_nothing_is_read_from_cost_no_product() -> None:
+    swapped = sparse.hessian(lambda z: z[0] * z[1], np.ones(2))
+    assert swapped.report.products == {"second-order": 1}
+    star = sparse.hessian(lambda z: z[0] * jnp.sum(z[1:]), np.ones(6), "star", "dense")
+    assert (star.coloring.num_colors, star.report.products) == (2, {"second-order": 1})
+    np.testing.assert_allclose(star(np.ones(6))[0], [0, 1, 1, 1, 1, 1])
+
+
+def test_formats_hold_the_same_numbers_in_the_order_of_the_pattern() -> None:
+    f, x = JACOBIANS["arrow"]
+    made = {format: sparse.jacobian(f, x, format=format) for format in ("bcoo", "csr", "dense", "values")}
+    dense = functions.dense_jacobian(f, x)
+    pattern = made["values"].pattern
+    np.testing.assert_allclose(made["values"](x), dense[pattern.rows, pattern.cols])
+    np.testing.assert_allclose(made["bcoo"](x).todense(), dense)
+    np.testing.assert_allclose(made["csr"](x).toarray(), dense)
+    np.testing.assert_allclose(made["dense"](x), dense)
+    assert made["bcoo"](x).unique_indices
+
+
+@pytest.mark.parametrize("method", ["column", "row", "bidirectional"])
+def test_a_prepared_derivative_can_be_transformed(method: str) -> None:
+    f, x = JACOBIANS["arrow"]
+    J = sparse.jacobian(f, x, method, "dense")
+    x = jnp.asarray(x)
+    np.testing.assert_allclose(jax.jit(J)(x), J(x))
+    batch = jnp.stack([x, 2 * x])
+    np.testing.assert_allclose(jax.vmap(J)(batch), jnp.stack([J(x), J(2 * x)]))
+    weights = jnp.cos(jnp.arange(float(x.size)))
+    slope = jax.grad(lambda z: jnp.sum(jnp.sin(J(z)) @ weights))(x)
+    wanted = jax.grad(lambda z: jnp.sum(jnp.sin(jax.jacfwd(f)(z)) @ weights))(x)
+    np.testing.assert_allclose(slope, wanted, **CLOSE)
+
+
+def test_a_bcoo_matrix_comes_out_of_a_compiled_function() -> None:
+    f, x = JACOBIANS["brusselator"]
+    J = sparse.jacobian(f, x)
+    v = jnp.arange(32.0)
+    np.testing.assert_allclose(
+        jax.jit(lambda z: J(z) @ v)(jnp.asarray(x)), jax.jvp(f, (jnp.asarray(x),), (v,))[1]
+    )
+
+
+def test_value_and_jacobian_come_together() -> None:
+    f, x = JACOBIANS["tree"]
+    y, matrix = sparse.jacobian(f, x, format="dense").value_and_jacobian(x)
+    jax.tree.map(np.testing.assert_allclose, y, f(jax.tree.map(jnp.asarray, x)))
+    np.testing.assert_allclose(matrix, functions.dense_jacobian(f, x))
+    gradient, hessian = sparse.hessian(functions.chain, np.ones(4), format="dense").value_and_jacobian(
+        np.ones(4)
+    )
+    np.testing.assert_allclose(gradient, jax.grad(functions.chain)(jnp.ones(4)))
+    assert hessian.shape == (4, 4)
+
+
+def test_a_function_is_traced_a_fixed_number_of_times_and_never_again() -> None:
+    traces = []
+
+    def f(z: jax.Array) -> jax.Array:
+        traces.append(1)
+        return jnp.diff(z**2)
+
+    J = sparse.jacobian(f, np.ones(6), format="values")
+    before = len(traces)
+    assert before <= 5
+    for step in range(5):
+        J(np.ones(6) * step)
+    assert len(traces) == before
+
+
+def test_a_scipy_matrix_cannot_be_made_inside_a_transformation() -> None:
+    J = sparse.jacobian(jnp.sin, np.ones(3), format="csr")
+    with pytest.raises(CapabilityError, match="inside jit"):
+        jax.jit(lambda z: J(z).data)(jnp.ones(3))
+
+
+def test_single_precision_is_kept() -> None:
+    x = np.linspace(0.5, 1.5, 32, dtype=np.float32)
+    J = sparse.jacobian(functions.brusselator(4), x, format="values")
+    assert J(x).dtype == np.float32
+    J.verify(x)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_nothing_in_gives_nothing_out(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    J = sparse.jacobian(lambda z: z**2, x, format="csr")
+    assert J(x).shape == (0, 0)
+    assert J.report.products == {}
+    assert sparse.hessian(lambda z: jnp.sum(z), np.ones(3), format="csr")(np.ones(3)).nnz == 0
+    constant = sparse.jacobian(lambda z: jnp.ones(2), np.ones(3), format="dense")
+    assert not constant(np.ones(3)).any()
