@@ -32,23 +32,28 @@ def index_map(
 ) -> Array:
     """`product(i)` for `i` below `count`, stacked along an axis, `chunk` at a time.
 
-    With `traced=False` batches are run by Python, for products that look at values.
+    With `traced=False` batches are run by Python, for products that look at values. One at a time means just that:
+    nothing is batched, so products that cannot be are run too.
 
     Batches are written into the result in place, and the last one overlaps the one before it rather than being
     shorter: `jax.lax.map` would join two parts, and stacking along another axis would transpose, each with a copy of
     the whole result.
     """
-    if chunk >= count:
-        return jax.vmap(product, out_axes=axis)(jnp.arange(count))
     chunk = even(count, chunk)
+    if chunk == 1 and count:
+        batch = lambda indices: jnp.expand_dims(product(indices[0]), axis)  # noqa: E731
+    else:
+        batch = jax.vmap(product, out_axes=axis)
+    if chunk >= count:
+        return batch(jnp.arange(count))
     if not traced:
-        batches = [jnp.arange(first, min(first + chunk, count)) for first in range(0, count, chunk)]
-        return jnp.concatenate([jax.vmap(product, out_axes=axis)(batch) for batch in batches], axis)
+        parts = [batch(jnp.arange(i, min(i + chunk, count))) for i in range(0, count, chunk)]
+        return jnp.concatenate(parts, axis)
     shape = jax.eval_shape(product, jnp.arange(1)[0])
     result = jnp.zeros((*shape.shape[:axis], count, *shape.shape[axis:]), shape.dtype)
 
     def step(result: Array, start: Array) -> tuple[Array, None]:
-        part = jax.vmap(product, out_axes=axis)(start + jnp.arange(chunk))
+        part = batch(start + jnp.arange(chunk))
         return jax.lax.dynamic_update_slice_in_dim(result, part, start, axis), None
 
     starts = jnp.minimum(jnp.arange(0, count, chunk), count - chunk)

@@ -19,7 +19,7 @@ from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive import validate
 from chainrule.derive.complex_step import NotAnalyticError, complex_step
-from chainrule.derive.flat import flatten
+from chainrule.derive.flat import Flat, flatten
 from chainrule.derive.hessians import STRATEGIES, runs, tensor
 from chainrule.derive.jacobians import matrix
 from chainrule.derive.planning import MISSING_RULE, NEEDS_VALUES, first_sentence
@@ -105,8 +105,7 @@ class _Checker:
         found = {}
         for mode, size in (("forward", self.flat.n), ("reverse", self.flat.m)):
             try:
-                run = self.compile(functools.partial(matrix, self.flat, mode, max(size, 1)))
-                found[mode] = np.asarray(run())
+                found[mode] = self._whole(matrix, mode, size)
             except MISSING_RULE as error:
                 self.skipped[f"{mode} mode"] = first_sentence(error)
         if not found:
@@ -117,11 +116,11 @@ class _Checker:
         if len(found) == 2:
             self._compare("forward against reverse", found["forward"], found["reverse"])
         mode, self.jacobian = next(iter(found.items()))
-        self._compare(f"{mode} against central differences", self.jacobian, self._differences(self.vector))
         try:
             self._compare(f"{mode} against complex step", self.jacobian, complex_step(self.f, self.x))
         except NotAnalyticError as error:
             self.skipped["complex step"] = str(error)
+        self._compare(f"{mode} against central differences", self.jacobian, self._differences(self.vector))
         self._duality(self.jacobian)
 
     def second_order(self) -> np.ndarray | None:
@@ -130,10 +129,8 @@ class _Checker:
             return None
         found: dict[str, np.ndarray] = {}
         for strategy in STRATEGIES:
-            size = max(runs(strategy, self.flat.n, self.flat.m), 1)
             try:
-                run = self.compile(functools.partial(tensor, self.flat, strategy, size))
-                found[strategy] = np.asarray(run())
+                found[strategy] = self._whole(tensor, strategy, runs(strategy, self.flat.n, self.flat.m))
             except MISSING_RULE as error:
                 self.skipped[strategy] = first_sentence(error)
         if not found:
@@ -150,6 +147,15 @@ class _Checker:
         differences = self._differences(self.compile(slopes)).reshape(self.flat.m, self.flat.n, self.flat.n)
         self._compare(f"{first} against differences of the gradient", found[first], differences)
         return found[first]
+
+    def _whole(self, derivative: Callable[[Flat, str, int], Any], how: str, products: int) -> np.ndarray:
+        """All products at once, or one at a time where an operation cannot be batched."""
+        try:
+            return np.asarray(self.compile(functools.partial(derivative, self.flat, how, max(products, 1)))())
+        except MISSING_RULE:
+            if products <= 1:
+                raise
+            return np.asarray(self.compile(functools.partial(derivative, self.flat, how, 1))())
 
     def _differences(self, function: Callable[[Any], Any]) -> np.ndarray:
         """Fourth-order central differences in every coordinate."""

@@ -4,6 +4,7 @@
 so only where `f` is analytic: the function is first traced with complex numbers and every operation looked up.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -38,8 +39,10 @@ def complex_step(f: Callable[[Any], Any], x: Tree) -> np.ndarray:
     [[3.0]]
     """
     try:
-        flat = flatten(f, jax.tree.map(lambda a: a + 0j, x))
-        traced = jax.make_jaxpr(flat.vector)(flat.x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a cast to real numbers warns; it is found below
+            flat = flatten(f, jax.tree.map(lambda a: a + 0j, x))
+            traced = jax.make_jaxpr(flat.vector)(flat.x)
     except (
         TypeError,
         ValueError,

@@ -8,7 +8,7 @@ not, batches of one and of two products tell what each product needs, and the la
 import functools
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import jax
@@ -132,6 +132,21 @@ class Trial:
 
 def plan(problem: Problem, trial: Trial, rank: Rank, *, measure: bool | None = False) -> Report:
     """Choose a candidate and a batch size; `measure` is whether to time candidates, `None` if their costs are close."""
+    try:
+        return _plan(problem, trial, rank, measure)
+    except NoRuleError as error:
+        if problem.chunk == 1:
+            raise
+        try:  # perhaps there are derivatives, but not batches of them
+            report = _plan(replace(problem, chunk=1), trial, rank, measure)
+        except NoRuleError:
+            raise error from None
+        return replace(
+            report, notes=(*report.notes, f"one product at a time: {first_sentence(error.__cause__)}")
+        )
+
+
+def _plan(problem: Problem, trial: Trial, rank: Rank, measure: bool | None) -> Report:
     decided = len(problem.counts) == 1 and problem.chunk is not None
     if trial.obstacle or not problem.inputs or not problem.outputs or (decided and not trial.concrete):
         return _without_costs(problem, trial)
@@ -172,7 +187,7 @@ def _without_costs(problem: Problem, trial: Trial) -> Report:
             raise
         except MISSING_RULE as error:
             missing[name] = error
-    raise _refusal(problem, missing)
+    raise _refusal(problem, missing) from next(iter(missing.values()))
 
 
 def _costs(problem: Problem, trial: Trial) -> tuple[dict[str, Cost], dict[str, Exception]]:
@@ -184,7 +199,11 @@ def _costs(problem: Problem, trial: Trial) -> tuple[dict[str, Cost], dict[str, E
     missing: dict[str, Exception] = {}
     for name, count in problem.counts.items():
         try:
-            costs[name] = trial.cost(name, count if len(problem.counts) > 1 else problem.batch(name))
+            if problem.chunk == 1 and len(problem.counts) > 1:
+                single = trial.cost(name, 1)
+                costs[name] = replace(single, flops=single.flops * count)
+            else:
+                costs[name] = trial.cost(name, count if len(problem.counts) > 1 else problem.batch(name))
         except NEEDS_VALUES:
             raise
         except MISSING_RULE as error:
@@ -238,7 +257,7 @@ def _refusal(problem: Problem, missing: Mapping[str, Exception]) -> NoRuleError:
     )
 
 
-def first_sentence(error: Exception) -> str:
+def first_sentence(error: BaseException | None) -> str:
     """What an error says, in short."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].split(". ")[0].rstrip(".")

@@ -150,3 +150,31 @@ def test_closing_over_an_outer_value_is_differentiated_with_it() -> None:
     assert float(jax.grad(outer)(w)) == pytest.approx(3 * (np.cos(w) - w * np.sin(w)), rel=1e-12)
     reverse = lambda w: cr.derive.jacobian(lambda x: w * reverse_only(x))(jnp.ones(2)).sum()  # noqa: E731
     assert float(jax.grad(reverse)(w)) == pytest.approx(2 * np.cos(1.0), rel=1e-12)
+
+
+@jax.custom_jvp
+def outside(x: jax.Array) -> jax.Array:
+    """Computed by NumPy: there is a derivative rule, but nothing can be batched."""
+    return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+@outside.defjvp
+def _outside_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    (x,), (t,) = primals, tangents
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return outside(x), jax.custom_derivatives.linear_call(
+        lambda x, t: jax.pure_callback(lambda x, t: np.cos(x) * t, shape, x, t),
+        lambda x, u: jax.pure_callback(lambda x, u: np.cos(x) * u, shape, x, u),
+        x,
+        t,
+    )
+
+
+def test_operations_that_cannot_be_batched_are_differentiated_one_product_at_a_time() -> None:
+    x = point(4)
+    for mode in ("auto", "forward", "reverse"):
+        J = cr.derive.jacobian(outside, mode)
+        close(J(x), np.diag(np.cos(x)))
+        assert J.report.chunk == 1
+        assert "one product at a time: " in J.report.notes[0]
+    close(cr.derive.jacobian(lambda x: outside(x).sum())(x), np.cos(x))
