@@ -103,6 +103,12 @@ CASES = [
     Case("checkpointed call", lambda x: jax.checkpoint(lambda v: jnp.sin(v) * v)(x).sum(), (_array(3),)),
     Case("custom forward rule", lambda x: cubed(x) * x, (1.5,)),
     Case("custom reverse rule", lambda x: straight_through(2 * x) * x, (1.3,), forward=False),
+    Case(
+        "custom reverse rule inside a call",
+        jax.jit(lambda x: inner(straight_through(x), x) * x),
+        (1.3,),
+        forward=False,
+    ),
     Case("activation", lambda x: jax.nn.relu(x).sum() * jax.nn.gelu(x)[0], (_array(3),)),
     Case("scan", scanned, (_array(2), 0.7)),
     Case("scan from the end", backwards, (_array(3),)),

@@ -106,6 +106,13 @@ def test_random_keys_and_integers_are_shown_without_derivatives() -> None:
     ET.fromstring(g.to_svg())
 
 
+def test_half_precision_is_shown_and_summed_like_any_other() -> None:
+    g = graph(lambda x: jnp.tanh(x).sum(), jnp.full((6,), 0.5, jnp.bfloat16))
+    assert "bfloat16[6]" in str(g)
+    assert g.invariant().deviation < 1e-2
+    assert json.loads(g.to_json())["nodes"][1]["value"][0] == pytest.approx(0.462, abs=1e-2)
+
+
 def test_the_table_has_one_row_per_node() -> None:
     g = graph(many_lines, 0.5)
     table = g.table()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jax import lax
 from jax.extend.core import Literal
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive.jaxprs import equations as eqs
 from chainrule.derive.liveness import memory, peak_bytes
 from tests.derive.graph.programs import Line, build, lines
@@ -171,6 +171,15 @@ def test_an_empty_program_has_an_empty_timeline() -> None:
 def test_an_unknown_mode_is_named_with_the_known_ones() -> None:
     with pytest.raises(ArgumentError, match='mode must be "evaluate", "forward" or "reverse"'):
         memory(sines(2), X, mode="backward")
+
+
+def test_a_loop_without_a_reverse_rule_points_to_the_forward_mode() -> None:
+    def halving(x: Any) -> Any:
+        return lax.while_loop(lambda v: v.sum() > 1, lambda v: v / 2, x)
+
+    with pytest.raises(CapabilityError, match=r'memory\(mode="reverse"\)(.|\n)*mode="forward"'):
+        memory(halving, X)
+    assert memory(halving, X, mode="forward").peak >= 4 * X.nbytes
 
 
 def test_peak_bytes_is_the_peak_of_evaluation() -> None:

@@ -13,7 +13,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, check_choice
 from chainrule.core.pictures import Lines
 from chainrule.derive.jaxprs.source import Source
 from chainrule.derive.jaxprs.tracing import flatten, is_inexact, require_inexact, trace
@@ -52,9 +52,18 @@ def memory(
     moving = [place for place, owner in enumerate(_owners(args)) if owner in chosen]
     require_inexact("memory", [arguments.names[i] for i in moving], [shapes[i] for i in moving])
     derivative = _Derivative(f, arguments.tree, shapes, arguments.names, moving)
-    if mode == "forward":
-        return Timeline(mode, derivative.forward(), derivative.lower_forward)
-    return Timeline(mode, derivative.reverse(), derivative.lower_reverse)
+    try:
+        if mode == "forward":
+            return Timeline(mode, derivative.forward(), derivative.lower_forward)
+        return Timeline(mode, derivative.reverse(), derivative.lower_reverse)
+    except ChainruleError:
+        raise
+    except (NotImplementedError, TypeError, ValueError) as error:
+        other = "reverse" if mode == "forward" else "forward"
+        raise CapabilityError(
+            f'memory(mode="{mode}"): JAX cannot differentiate f in this mode ({str(error).splitlines()[0]})',
+            remedy=f'mode="{other}" may work',
+        ) from error
 
 
 def peak_bytes(f: Callable[..., Any], *args: Any) -> int:

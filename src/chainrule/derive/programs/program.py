@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError
 from chainrule.derive.jaxprs import cost
 from chainrule.derive.jaxprs import equations as eqs
 from chainrule.derive.jaxprs.tracing import flatten, require_inexact, trace
@@ -148,6 +148,8 @@ def _differentiate(f: Callable[..., Any], args: tuple[Any, ...], argnums: int) -
         derivative: Callable[..., Any] = mode(f, argnums=argnums)
         try:
             jax.eval_shape(derivative, *args)
+        except ChainruleError:
+            raise
         except _NO_RULE as error:
             errors.append(error)
         else:
