@@ -20,10 +20,10 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 def main() -> int:
     """Run the command line; the exit status."""
-    names = sorted(module.name for module in pkgutil.iter_modules(suite.__path__))
+    names = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(suite.__path__))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="?", choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--peer", action="append", metavar="P", help="measure only these peers")
+    parser.add_argument("--peer", action="extend", nargs="+", metavar="P", help="measure only these peers")
     parser.add_argument(
         "--rounds", type=int, default=7, metavar="N", help="turns of each contestant, 5 or more"
     )
@@ -49,7 +49,7 @@ def main() -> int:
         return 0
     try:
         peers = None if asked.peer is None else tuple(asked.peer)
-        benchmark = importlib.import_module(f"{suite.__name__}.{asked.name}")
+        benchmark = importlib.import_module(f"{suite.__name__}.{asked.name.replace('-', '_')}")
         report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience)))
     except BenchmarkError as error:
         console.print(f"error: {error}", highlight=False, markup=False)
@@ -68,7 +68,7 @@ def main() -> int:
 
 def _summary(name: str) -> str:
     """First line of a benchmark's docstring, without importing what it measures."""
-    source = (Path(suite.__path__[0]) / f"{name}.py").read_text(encoding="utf-8")
+    source = (Path(suite.__path__[0]) / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(source)) or "").partition("\n")[0]
 
 

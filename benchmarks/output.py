@@ -50,7 +50,7 @@ def _captions(report: Report) -> list[str]:
     if disturbed:
         turns = sum(len(t.seconds) for case in report.cases for t in case.times)
         lines.append(f"other processes disturbed {disturbed} of {turns} turns")
-    return lines
+    return [*lines, *report.notes]
 
 
 def record(name: str, report: Report, rounds: int, threads: int) -> dict[str, Any]:
@@ -64,6 +64,7 @@ def record(name: str, report: Report, rounds: int, threads: int) -> dict[str, An
         "rounds": rounds,
         "cases": [_case(case) for case in report.cases],
         "growth": [_growth(g) for g in report.growth],
+        "notes": list(report.notes),
     }
 
 

@@ -168,7 +168,8 @@ def _inputs(path: Path, kept: dict[str, Any], x: Tree | None) -> Tree:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy leaves a damaged file open if it opens it itself.
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about")))
         if about["format"] != _FORMAT:
