@@ -111,6 +111,12 @@ class Pattern:
         missing = np.flatnonzero(~np.isin(mirrored, keys))
         return (int(self.rows[missing[0]]), int(self.cols[missing[0]])) if missing.size else None
 
+    def to_svg(self, coloring: Any = None) -> str:
+        """A picture of the places; with a colouring, each in the colour of the product it is read from."""
+        from chainrule.derive.sparse.spy import spy
+
+        return spy(self, coloring)
+
     def fingerprint(self) -> str:
         """SHA-256 of shape and places."""
         contents = (

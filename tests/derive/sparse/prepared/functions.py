@@ -35,7 +35,10 @@ def tall(z: Any) -> Any:
 
 
 def tree(z: Any) -> Any:
-    return {"slopes": jnp.diff(z["u"] ** 2) * z["v"][0], "rest": (z["v"] ** 2, z["u"][:2, None] * z["v"])}
+    return {
+        "slopes": jnp.diff(z["u"] ** 2) * z["v"][0],
+        "rest": (z["v"] ** 2, z["u"][:2, None] * z["v"][None, :]),
+    }
 
 
 def chain(z: Any) -> Any:
