@@ -118,10 +118,12 @@ def _refuse_coupling(where: str, loss: Loss, params: Tree, batch: Tree, chunk: i
     value, gradient = jax.value_and_grad(lambda p: jnp.mean(loss(p, batch)))(params)
     values = jax.vmap(lambda example: _single(loss, params, example))(batch)
     slopes = _each(lambda g: tree.dot(direction, g), loss, params, batch, chunk)
+    # As many digits as the coarsest number in the loss has, less some for the sum over examples.
+    tolerance = 1e3 * max(float(jnp.finfo(leaf.dtype).eps) for leaf in (value, *leaves))
     for what, whole, parts in (("loss", value, values), ("slope", tree.dot(direction, gradient), slopes)):
         found, expected = float(whole), float(parts.mean())
         scale = float(jnp.abs(parts).max())
-        if not abs(found - expected) <= 1e3 * float(jnp.finfo(parts.dtype).eps) * scale:
+        if not abs(found - expected) <= tolerance * scale:
             raise ArgumentError(
                 f"{where}: the {what} of the batch is not the mean over its examples "
                 f"({found:.6g} against {expected:.6g}), so examples are coupled",

@@ -2,8 +2,8 @@
 
 Taylor mode carries `f(x), f'(x)[v], f''(x)[v, v], ...` through the program together, which costs a polynomial in the
 order where nested forward mode costs an exponential. Numbers here are derivatives, not Taylor coefficients: nothing is
-divided by a factorial. A primitive without a Taylor rule makes the whole evaluation fall back to nested forward mode;
-the result says which way was taken.
+divided by a factorial. A primitive without a Taylor rule, or a derivative rule written by a person, makes the whole
+evaluation fall back to nested forward mode; the result says which way was taken.
 """
 
 import functools
@@ -16,6 +16,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 from jax.experimental import jet
+from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
@@ -23,6 +24,8 @@ from chainrule.derive import validate
 from chainrule.derive.batched import basis_map
 from chainrule.derive.flat import flatten
 from chainrule.derive.hessians import second
+from chainrule.derive.jaxprs.equations import inner_programs, is_custom
+from chainrule.derive.planning import NEEDS_VALUES
 
 
 @final
@@ -46,23 +49,37 @@ def taylor(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> Taylor:
     v = validate.direction("taylor", "v", v, x)
     if order == 0:
         return Taylor((f(x),), "taylor")
-    zeros = jax.tree.map(jnp.zeros_like, x)
+    found = _jet(f, x, v, order)
+    return Taylor(_nested(f, x, v, order), "nested") if found is None else Taylor(found, "taylor")
+
+
+def _jet(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> tuple[Tree, ...] | None:
+    """All derivatives together, or nothing where JAX's Taylor mode cannot give them or would give others."""
+    try:
+        program, shapes = jax.make_jaxpr(f, return_shape=True)(x)
+    except NEEDS_VALUES:  # it branches in Python
+        return None
+    if _has_custom_rule(program):  # which Taylor mode would pass over
+        return None
     leaves, structure = jax.tree.flatten(x)
-    series = [
-        [a, *([z] * (order - 1))] for a, z in zip(jax.tree.leaves(v), jax.tree.leaves(zeros), strict=True)
-    ]
-    outputs = jax.tree.structure(jax.eval_shape(f, x))
+    series = [[a, *([jnp.zeros_like(a)] * (order - 1))] for a in jax.tree.leaves(v)]
 
     def plain(*parts: Array) -> list[Array]:
         return jax.tree.leaves(f(jax.tree.unflatten(structure, parts)))
 
     try:
         value, rest = jet.jet(plain, leaves, series)
-    except (NotImplementedError, KeyError):  # how jet says that a primitive has no Taylor rule
-        return Taylor(_nested(f, x, v, order), "nested")
+    except (NotImplementedError, KeyError):  # how JAX says that a primitive has no Taylor rule
+        return None
     columns = [[value[i], *rest[i]] for i in range(len(value))]
-    return Taylor(
-        tuple(jax.tree.unflatten(outputs, [c[k] for c in columns]) for k in range(order + 1)), "taylor"
+    outputs = jax.tree.structure(shapes)
+    return tuple(jax.tree.unflatten(outputs, [c[k] for c in columns]) for k in range(order + 1))
+
+
+def _has_custom_rule(program: ClosedJaxpr) -> bool:
+    return any(
+        is_custom(equation) or any(map(_has_custom_rule, inner_programs(equation)))
+        for equation in program.jaxpr.eqns
     )
 
 

@@ -1,0 +1,135 @@
+"""Gradients of single examples: equal to a Python loop, and refused where examples are coupled."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule.core.errors import ArgumentError
+from tests.derive.dense.functions import point
+from tests.derive.dense.test_strategies import close
+
+BATCH = {"x": point(7, 3), "y": np.array([0, 1, 2, 1, 0, 2, 1])}
+PARAMS = {"w": point(3, 4, seed=2), "v": point(4, 3, seed=3), "b": point(3, seed=4)}
+
+
+def logits(params: Any, x: Any) -> Any:
+    return jnp.tanh(x @ params["w"]) @ params["v"] + params["b"][None]
+
+
+def loss(params: Any, batch: Any) -> Any:
+    scores = jax.nn.log_softmax(logits(params, batch["x"]))
+    return -jnp.take_along_axis(scores, batch["y"][:, None], axis=1).mean()
+
+
+def one_each(params: Any, batch: Any) -> Any:
+    scores = jax.nn.log_softmax(logits(params, batch["x"]))
+    return -jnp.take_along_axis(scores, batch["y"][:, None], axis=1)[:, 0]
+
+
+def looped(params: Any, batch: Any) -> Any:
+    slope = jax.jit(jax.grad(loss))
+    rows = [slope(params, jax.tree.map(lambda a, i=i: a[i : i + 1], batch)) for i in range(7)]
+    return jax.tree.map(lambda *g: np.stack(g), *rows)
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 3, 7, 100])
+@pytest.mark.parametrize("function", [loss, one_each])
+def test_per_sample_gradients_equal_a_loop_and_average_to_the_batch(function: Any, chunk: int | None) -> None:
+    found = cr.derive.per_sample_gradient(function, PARAMS, BATCH, chunk=chunk)
+    close(found, looped(PARAMS, BATCH))
+    mean = jax.tree.map(lambda g: g.mean(axis=0), found)
+    close(mean, jax.jit(jax.grad(loss))(PARAMS, BATCH))
+
+
+def norms() -> np.ndarray:
+    rows = looped(PARAMS, BATCH)
+    return np.sqrt(sum((g.reshape(7, -1) ** 2).sum(axis=1) for g in jax.tree.leaves(rows)))
+
+
+@pytest.mark.parametrize("chunk", [None, 2, 7])
+def test_norms_come_without_keeping_gradients(chunk: int | None) -> None:
+    close(cr.derive.per_sample_norms(loss, PARAMS, BATCH, chunk=chunk), norms())
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 3, 7])
+@pytest.mark.parametrize("limit", [0.1, 0.7, 1e6])
+def test_clipped_sums_clip_every_gradient(limit: float, chunk: int | None) -> None:
+    factors = np.minimum(1, limit / norms())
+    expected = jax.tree.map(lambda g: np.einsum("i,i...->...", factors, g), looped(PARAMS, BATCH))
+    close(cr.derive.clipped_sum(loss, PARAMS, BATCH, limit, chunk=chunk), expected)
+
+
+def test_a_gradient_of_zero_is_not_divided_by() -> None:
+    found = cr.derive.clipped_sum(lambda w, x: (0.0 * w * x).mean(), 1.0, np.ones(3), 1.0)
+    assert float(found) == 0.0
+
+
+def normalised(params: Any, batch: Any) -> Any:
+    z = logits(params, batch["x"])
+    return (((z - z.mean(axis=0, keepdims=True)) / (z.std(axis=0, keepdims=True) + 1.0)) ** 2).mean()
+
+
+def test_a_loss_that_couples_examples_is_refused() -> None:
+    for call in (
+        lambda: cr.derive.per_sample_gradient(normalised, PARAMS, BATCH),
+        lambda: cr.derive.per_sample_norms(normalised, PARAMS, BATCH),
+        lambda: cr.derive.clipped_sum(normalised, PARAMS, BATCH, 1.0),
+    ):
+        with pytest.raises(
+            ArgumentError, match=r"is not the mean over its examples .* so examples are coupled"
+        ):
+            call()
+
+
+def test_coupling_that_does_not_show_in_the_loss_shows_in_its_slope() -> None:
+    def hidden(w: Any, x: Any) -> Any:
+        centred = x - x.mean(axis=0, keepdims=True)  # batch normalisation before weights that are still zero
+        return jax.nn.softplus(centred @ w).mean()
+
+    with pytest.raises(ArgumentError, match="the slope of the batch is not the mean"):
+        cr.derive.per_sample_gradient(hidden, np.zeros(3), BATCH["x"] ** 2)
+
+
+def test_a_sum_over_examples_is_told_apart_from_a_mean() -> None:
+    with pytest.raises(ArgumentError, match="use a mean over examples"):
+        cr.derive.per_sample_gradient(lambda w, x: (w * x).sum(), 1.0, np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ({"x": np.ones(3), "y": np.ones(4)}, "leading sizes 3, 4"),
+        ({"x": np.ones(3), "y": np.asarray(1.0)}, "leading sizes 3, none"),
+        ({"x": np.ones((0, 2))}, "leading sizes 0"),
+        ({}, "leading sizes none"),
+    ],
+)
+def test_a_batch_needs_one_row_per_example(batch: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        cr.derive.per_sample_gradient(lambda w, b: w * b["x"].mean(), 1.0, batch)
+
+
+def test_other_mistakes_are_named() -> None:
+    with pytest.raises(ArgumentError, match=r"the loss has shape \(3, 3\), not \(\) or \(3,\)"):
+        cr.derive.per_sample_gradient(lambda w, x: w * jnp.outer(x, x), 1.0, np.ones(3))
+    with pytest.raises(ArgumentError, match=r"clipped_sum\(limit=0\): the limit must be positive"):
+        cr.derive.clipped_sum(loss, PARAMS, BATCH, 0)
+    with pytest.raises(ArgumentError, match=r"params\['w'\] has type int64"):
+        cr.derive.per_sample_norms(loss, {"w": np.arange(3)}, BATCH)
+    with pytest.raises(ArgumentError, match=r"per_sample_norms\(chunk=0\)"):
+        cr.derive.per_sample_norms(loss, PARAMS, BATCH, chunk=0)
+
+
+def test_inside_jit_gradients_are_the_same() -> None:
+    run = jax.jit(lambda p, b: cr.derive.per_sample_gradient(loss, p, b, chunk=2))
+    close(run(PARAMS, BATCH), looped(PARAMS, BATCH))
+
+
+def test_single_precision_is_not_taken_for_coupling() -> None:
+    single = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), PARAMS)
+    batch = {"x": jnp.asarray(point(500, 3), jnp.float32), "y": jnp.zeros(500, int)}
+    assert cr.derive.per_sample_norms(loss, single, batch, chunk=50).shape == (500,)
