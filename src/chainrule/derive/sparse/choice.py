@@ -14,7 +14,8 @@ from chainrule.derive.sparse.patterns import Pattern
 
 _SUBSTITUTION_PAYS = 0.75
 """Share of the products of a direct method below which rounding by substitution is worth it."""
-_DEEPEST = 64
+_DEEPEST = 8
+"""Substitutions one after another that "auto" accepts; rounding errors add up along them."""
 
 
 @final

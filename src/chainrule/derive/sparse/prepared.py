@@ -124,7 +124,7 @@ class SparseDerivative:
 
     def _admit(self, x: Tree) -> Tree:
         leaves, structure = jax.tree.flatten(x)
-        if structure != self._structure:
+        if structure != self._structure:  # type: ignore[operator]  # JAX leaves this type open
             raise ArgumentError(
                 f"sparse {self.what}: x has structure {structure}, it was prepared for {self._structure}"
             )

@@ -31,7 +31,6 @@ from chainrule.derive.sparse.programs import Plan
 
 _FORMAT = "chainrule sparse derivative 1"
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
-_PLAIN = {"dict": dict, "list": list, "tuple": tuple}
 
 
 class StorageError(ChainruleError):
@@ -122,14 +121,14 @@ def _containers(tree: Any) -> Any:
     """Nested plain containers as JSON; "other" where there are others."""
     if isinstance(tree, jax.ShapeDtypeStruct):
         return "leaf"
-    for name, kind in _PLAIN.items():
-        if type(tree) is kind:
-            parts = [tree[key] for key in sorted(tree)] if kind is dict else list(tree)
-            keys = sorted(tree) if kind is dict else []
-            if not all(isinstance(key, str) for key in keys):
-                return "other"
-            return {"kind": name, "keys": keys, "parts": [_containers(part) for part in parts]}
-    return "none" if tree is None else "other"
+    if tree is None:
+        return "none"
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        keys = sorted(tree)
+        return {"kind": "dict", "keys": keys, "parts": [_containers(tree[key]) for key in keys]}
+    if type(tree) in (list, tuple):
+        return {"kind": type(tree).__name__, "keys": [], "parts": [_containers(part) for part in tree]}
+    return "other"
 
 
 def _rebuild(description: Any, leaves: list[Any]) -> Any:
@@ -140,7 +139,7 @@ def _rebuild(description: Any, leaves: list[Any]) -> Any:
     parts = [_rebuild(part, leaves) for part in description["parts"]]
     if description["kind"] == "dict":
         return dict(zip(description["keys"], parts, strict=True))
-    return _PLAIN[description["kind"]](parts)
+    return tuple(parts) if description["kind"] == "tuple" else parts
 
 
 def _inputs(path: Path, kept: dict[str, Any], x: Tree | None) -> Tree:
