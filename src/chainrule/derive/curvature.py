@@ -64,10 +64,18 @@ def fisher_product(
         raise ArgumentError('fisher_product(kind="empirical"): needs the targets of the batch')
     if kind == "sampled" and key is None:
         raise ArgumentError('fisher_product(kind="sampled"): needs a random key')
+    if samples < 1:
+        raise ArgumentError(f"fisher_product(samples={samples}): at least one sample is needed")
     params = validate.point("fisher_product", params, name="params")
     z, push = jax.linearize(f, params)
     if z.ndim != 2:
         raise ArgumentError(f"fisher_product: the function must return (batch, outputs), not shape {z.shape}")
+    wanted = z.shape[:1] if likelihood == "categorical" else z.shape
+    if targets is not None and jnp.shape(targets) != wanted:
+        raise ArgumentError(
+            f"fisher_product: targets of shape {jnp.shape(targets)} for outputs of shape {z.shape}",
+            remedy=f'likelihood="{likelihood}" takes targets of shape {wanted}',
+        )
     pull = jax.linear_transpose(push, params)
     metric = _output_metric(z, likelihood, kind, targets, key, samples)
 
@@ -91,12 +99,12 @@ def _output_metric(
             return lambda t: p * (1 - p) * t
         return lambda t: t
     if kind == "empirical":
-        scores = [_score(z, likelihood, jnp.asarray(targets))]
+        scores = _score(z, likelihood, jnp.asarray(targets))[None]
     else:
         assert key is not None
-        scores = [_score(z, likelihood, _draw(z, likelihood, k)) for k in jax.random.split(key, samples)]
-    stacked = jnp.stack(scores)
-    return lambda t: (stacked * (stacked * t[None]).sum(axis=-1, keepdims=True)).mean(axis=0)
+        draw = lambda k: _score(z, likelihood, _draw(z, likelihood, k))  # noqa: E731
+        scores = jax.vmap(draw)(jax.random.split(key, samples))
+    return lambda t: (scores * (scores * t[None]).sum(axis=-1, keepdims=True)).mean(axis=0)
 
 
 def _score(z: Array, likelihood: str, targets: Array) -> Array:

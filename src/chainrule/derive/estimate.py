@@ -21,6 +21,7 @@ Product = Callable[[Array], Array]
 
 
 @final
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Estimate:
     """A value (a number or an array) with its standard error; an exact value has error zero."""
@@ -64,6 +65,7 @@ def diagonal(product: Product, size: int, key: Key, *, samples: int = 32) -> Est
 
 
 @final
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Lanczos:
     """Ritz values (ascending) and vectors (columns), and the weight each value has in the starting vector."""

@@ -10,7 +10,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import jax
@@ -29,12 +29,13 @@ from chainrule.derive.planning import NEEDS_VALUES
 
 
 @final
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Taylor:
     """`derivatives[k]` is the k-th derivative of `t -> f(x + t v)` at 0; `method` is "taylor" or "nested"."""
 
     derivatives: tuple[Tree, ...]
-    method: str
+    method: str = field(metadata={"static": True})
 
 
 def taylor(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> Taylor:

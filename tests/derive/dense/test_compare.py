@@ -1,0 +1,81 @@
+"""The measured table of the four Hessian strategies."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from tests.derive.dense.functions import point, rosenbrock
+
+STRATEGIES = cr.derive.STRATEGIES
+
+
+def test_every_strategy_has_a_row_with_its_number_of_runs() -> None:
+    table = cr.derive.compare_hessian(rosenbrock, point(5), repeats=1)
+    assert [row.strategy for row in table.rows] == list(STRATEGIES)
+    assert [row.runs for row in table.rows] == [15, 5, 5, 5]
+    assert [row.gives for row in table.rows] == ["wᵀHv", "Hv", "Hv", "Hv"]
+    assert table.inputs == 5
+    for row in table.rows:
+        assert row.deviation <= 1e-12
+        assert row.flops_per_run > 0
+        assert row.flops_vs_gradient == pytest.approx(row.flops_per_run / table.gradient_flops)
+        assert row.seconds_per_run > 0
+        assert row.seconds > 0
+        assert row.liveness_bytes >= 8 * 5
+
+
+def test_the_table_prints_and_becomes_json_and_a_picture() -> None:
+    table = cr.derive.compare_hessian(rosenbrock, {"x": point(3)}["x"], repeats=1)
+    lines = str(table).splitlines()
+    assert lines[0].startswith("Hessian of 3 inputs; one gradient: ")
+    assert len(lines) == 6
+    assert len({len(line) for line in lines[2:]}) == 1  # columns line up
+    assert json.loads(json.dumps(table.to_json()))["rows"][0]["runs"] == 6
+    picture = table.picture()
+    assert len(picture.rows) == 4
+    assert len(picture.columns) == len(picture.rows[0])
+
+
+def network(width: int, depth: int) -> tuple[object, np.ndarray]:
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((width, width)) / width**0.5 for _ in range(depth)]
+
+    def loss(x: jax.Array) -> jax.Array:
+        for w in weights:
+            x = jnp.tanh(x @ w)
+        return (x**2).sum()
+
+    return loss, rng.standard_normal(width)
+
+
+def test_a_hessian_product_of_a_network_costs_little_more_than_two_gradients() -> None:
+    f, x = network(64, 4)
+    table = cr.derive.compare_hessian(f, x, repeats=1)
+    _, forward_over_reverse, reverse_over_forward, _ = table.rows
+    assert forward_over_reverse.flops_vs_gradient <= 2.5
+    assert reverse_over_forward.flops_vs_gradient <= 2.5
+
+
+def test_the_gradient_of_a_network_costs_less_than_three_values() -> None:
+    """In weights and input, for a batch, as in training."""
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((64, 64)) / 8 for _ in range(4)]
+    batch = rng.standard_normal((32, 64))
+
+    def loss(weights: list[jax.Array]) -> jax.Array:
+        h = jnp.asarray(batch)
+        for w in weights:
+            h = jnp.tanh(h @ w)
+        return (h**2).mean()
+
+    def flops(f: object, *args: object) -> float:
+        return float(jax.jit(f).lower(*args).compile().cost_analysis()["flops"])  # type: ignore[arg-type]
+
+    value, gradient = flops(loss, weights), flops(cr.derive.gradient(loss), weights)
+    product = flops(cr.derive.hvp(loss), weights, weights)
+    assert gradient / value <= 2.8
+    assert product / gradient <= 2.5
