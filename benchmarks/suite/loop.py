@@ -31,6 +31,10 @@ from chainrule.core import random
 from chainrule.data.base import Batch, Data
 from chainrule.data.batches import Batches
 from chainrule.models.base import Model
+from chainrule.train import TrainConfig
+from chainrule.train.schedules import schedule
+from chainrule.train.step import Stepper, initial_state
+from chainrule.train.stretch import MOST_STEPS_PER_CALL
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
 TARGET_WIDTH = 512
@@ -50,13 +54,9 @@ def run(options: Options) -> Report:
     options.chosen([])
     data = images()
     rare = {**SETTINGS, "eval_every": NEVER, "save_every": NEVER}
-    cases, memory = [], []
-    for width in WIDTHS:
-        case, bytes_needed = _case(f"width {width}", width, data, rare, options)
-        cases.append(case)
-        memory.append(bytes_needed)
+    cases = [_case(f"width {width}", width, data, rare, options) for width in WIDTHS]
     label = f"width {TARGET_WIDTH}, evaluation and checkpoint every 200 steps"
-    cases.append(_case(label, TARGET_WIDTH, data, SETTINGS, options)[0])
+    cases.append(_case(label, TARGET_WIDTH, data, SETTINGS, options))
     medians = tuple(case.ours.summary.median for case in cases[: len(WIDTHS)])
     growth = (
         Growth(
@@ -66,21 +66,19 @@ def run(options: Options) -> Report:
             medians,
             tuple(operations(w) for w in WIDTHS),
         ),
-        # Parameters, two averages of Adam, and gradients.
+        # Parameters, the two averages of Adam, and gradients.
         Growth(
-            "bytes of a bare step at its peak",
+            "bytes of its compiled program",
             "width",
             WIDTHS,
-            tuple(memory),
+            tuple(map(program_bytes, WIDTHS)),
             tuple(4 * 4.0 * parameters(w) for w in WIDTHS),
         ),
     )
     return Report(tuple(cases), growth)
 
 
-def _case(
-    label: str, width: int, data: Data, settings: dict[str, Any], options: Options
-) -> tuple[Case, float]:
+def _case(label: str, width: int, data: Data, settings: dict[str, Any], options: Options) -> Case:
     model = perceptron(data, width)
     bare = Bare(model, data)
     contestants: list[Contestant] = [
@@ -92,8 +90,19 @@ def _case(
         Local("bare call", bare.prepare_calls, lambda: steady(bare.calls)),
         Local("bare loop", bare.prepare_loop, lambda: steady(bare.loops, STEPS_PER_CALL)),
     ]
-    case, _ = measure(label, contestants, rounds=options.rounds, tolerance=1e-3, watch=options.watch)
-    return case, bare.peak_bytes
+    return measure(label, contestants, rounds=options.rounds, tolerance=1e-3, watch=options.watch)[0]
+
+
+def program_bytes(width: int) -> float:
+    """What the compiled program of `fit` takes, with hardly any data."""
+    data = images(BATCH)
+    model = perceptron(data, width)
+    config = TrainConfig.parse(**SETTINGS)
+    stepper = Stepper(
+        model, config, data.train, schedule(config.schedule, 1), resident=True, most=MOST_STEPS_PER_CALL
+    )
+    stepper.compile(initial_state(model, config))
+    return float(stepper.nbytes)
 
 
 State = tuple[Any, Any]
@@ -126,7 +135,6 @@ class Bare:
         began = time.perf_counter()
         self.step = self.step.lower(self.state, self.batches[0]).compile()
         compiling = time.perf_counter() - began
-        self.peak_bytes = float(self.step.memory_analysis().peak_memory_in_bytes)
         return Prepared([float(loss) for loss in self.calls(CHECKED_STEPS)], compiling)
 
     def prepare_loop(self) -> Prepared:

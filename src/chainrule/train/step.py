@@ -97,7 +97,7 @@ class Stepper:
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(model, eqx.is_array, inverse=True)
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
-        self._compiled: Callable[..., Any] | None = None
+        self._compiled: jax.stages.Compiled | None = None
         self._ahead: tuple[int, int, list[Any]] = (0, 0, [])
         """First step, number of steps and contents of the feed that was made in advance."""
 
@@ -106,6 +106,19 @@ class Stepper:
         example = self._feed(0, 1)
         jitted = jax.jit(self._stretch, donate_argnums=0)
         self._compiled = jitted.lower(state, self.resident, example, np.int32(1)).compile()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the compiled stretch takes on its device: data, state, feeds, metrics and all that lies between."""
+        assert self._compiled is not None, "compile first"
+        used = self._compiled.memory_analysis()
+        assert used is not None, "this device does not say"
+        return int(
+            used.argument_size_in_bytes
+            + used.output_size_in_bytes
+            - used.alias_size_in_bytes
+            + used.temp_size_in_bytes
+        )
 
     def run(self, state: State, first: int, count: int) -> tuple[State, dict[str, np.ndarray], int]:
         """Run steps `first` to `first + count - 1`; `state` is used up.
