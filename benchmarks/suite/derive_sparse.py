@@ -157,7 +157,7 @@ def _targets(cases: dict[str, Case], peers: list[str]) -> list[str]:
     if rival is not None:
         share = cases["star 100000"].ours.summary.median / rival.summary.median
         lines.append(_line("star colours of band, ours at 100,000 over casadi at 2,000", share, 1.0))
-    lines.append("SuiteSparse matrices: not installed, skipped")
+    lines.append("SuiteSparse and CUTEst matrices: not part of the repository, skipped")
     return lines
 
 

@@ -152,9 +152,7 @@ def casadi_colors(matrix: scipy.sparse.csr_matrix, task: str) -> Callable[[], An
 
     places = matrix.tocoo()
     pattern = casadi.Sparsity.triplet(*places.shape, places.row.tolist(), places.col.tolist())
-    # For columns CasADi is handed the transposed pattern, as it does itself.
-    turned = pattern.T
-    return pattern.star_coloring if task == "star" else lambda: pattern.uni_coloring(turned)
+    return pattern.star_coloring if task == "star" else pattern.uni_coloring
 
 
 def scipy_colors(matrix: scipy.sparse.csr_matrix, _: str) -> Callable[[], Any]:
