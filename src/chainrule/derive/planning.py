@@ -36,8 +36,8 @@ _WORTH_TIMING = 1e5  # operations below which a call costs more than its work
 _RACE_ROUNDS, _RACE_SECONDS = 7, 0.25
 _DEAD_HEAT = 1.05
 
-Program = Callable[[list[Any]], Tree]
-"""From the leaves of the arguments to the derivative."""
+Program = Callable[..., Tree]
+"""From the arguments to the derivative."""
 Rank = Callable[[Mapping[str, float]], tuple[list[str], str]]
 """Operations by candidate -> candidates, the best first, and the reason."""
 
@@ -85,14 +85,14 @@ class Trial:
     """The programs among which a plan chooses, for one kind of input."""
 
     def __init__(
-        self, program: Callable[[str, int], Program], leaves: list[Any], obstacle: str, effects: bool
+        self, program: Callable[[str, int], Program], args: tuple[Any, ...], obstacle: str, effects: bool
     ) -> None:
         self.obstacle = obstacle
         """Why the function cannot be compiled on its own; empty when it can."""
         self._program = program
-        self._leaves = leaves
+        self._args = args
         self._costs: dict[tuple[str, int], Cost] = {}
-        concrete = not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        concrete = not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args))
         self.concrete = concrete
         """Whether there are numbers, and not just shapes inside a trace."""
         self.can_race = concrete and not effects
@@ -102,28 +102,28 @@ class Trial:
         """The cost of a program; compiles it."""
         if (name, chunk) not in self._costs:
             program: Any = self._program(name, chunk)
-            self._costs[name, chunk] = cost_of(program.lower(list(map(_abstract, self._leaves))).compile())
+            self._costs[name, chunk] = cost_of(program.lower(*jax.tree.map(_abstract, self._args)).compile())
         return self._costs[name, chunk]
 
     def try_rule(self, name: str, chunk: int) -> None:
         """Raise what JAX raises when the function has no such derivative, without compiling it."""
         program = self._program(name, chunk)
         if self.obstacle == BRANCHES:
-            program(self._leaves)
+            program(*self._args)
         else:
-            jax.eval_shape(program, self._leaves)
+            jax.eval_shape(program, *self._args)
 
     def race(self, chunks: Mapping[str, int]) -> dict[str, float]:
         """Seconds of each program: the best of alternating rounds."""
         runs = {name: self._program(name, chunk) for name, chunk in chunks.items()}
         best = dict.fromkeys(runs, float("inf"))
         for run in runs.values():
-            jax.block_until_ready(run(self._leaves))
+            jax.block_until_ready(run(*self._args))
         deadline = time.perf_counter() + _RACE_SECONDS
         for _ in range(_RACE_ROUNDS):
             for name, run in runs.items():
                 began = time.perf_counter()
-                jax.block_until_ready(run(self._leaves))
+                jax.block_until_ready(run(*self._args))
                 best[name] = min(best[name], time.perf_counter() - began)
             if time.perf_counter() > deadline:
                 break

@@ -58,53 +58,53 @@ class Prepared:
         self._planner = planner
         self._evaluate = evaluate
         self._ready: dict[Any, _Ready] = {}
+        self._only: Program | None = None
+        """The program of the only kind of input seen so far, called without looking at the arguments."""
 
     def __call__(self, *args: Any) -> Tree:
         """The derivative at a point."""
-        leaves, structure = jax.tree.flatten(args)
-        key = (structure, *map(_kind, leaves))
-        ready = self._ready.get(key)
-        if ready is None:
-            ready, result = self._first_call(key, args)
-        else:
+        if self._only is not None:
             try:
-                result = ready.run(ready.programs.traced(leaves))
-            except jax.errors.JaxRuntimeError as error:
-                ready, result = self._smaller(key, leaves, error)
+                return self._only(*args)
+            except (_OtherKindError, TypeError, jax.errors.JaxRuntimeError):
+                pass  # below it is done with care, or fails with a better message
+        key = _kinds(args)
+        ready, result = self._run(key, args) if key in self._ready else self._first_run(key, args)
         self.report = ready.report
+        self._only = ready.run if len(self._ready) == 1 and ready.programs.whole else None
         return result
 
     def plan(self, *args: Any) -> Report:
         """How the derivative at such a point will be computed."""
-        leaves, structure = jax.tree.flatten(args)
-        return self._prepare((structure, *map(_kind, leaves)), args).report
+        self._only = None
+        return self._prepare(_kinds(args), args).report
 
-    def _first_call(self, key: Any, args: tuple[Any, ...]) -> tuple["_Ready", Tree]:
-        leaves = jax.tree.leaves(args)
-        ready = self._prepare(key, args)
+    def _first_run(self, key: Any, args: tuple[Any, ...]) -> tuple["_Ready", Tree]:
+        self._prepare(key, args)
         began = time.perf_counter()
-        try:
-            result = jax.block_until_ready(ready.run(ready.programs.traced(leaves)))
-        except jax.errors.JaxRuntimeError as error:
-            ready, result = self._smaller(key, leaves, error)
+        ready, result = self._run(key, args)
+        jax.block_until_ready(result)
         seconds = {**ready.report.seconds, "first call": time.perf_counter() - began}
         self._ready[key] = replace(ready, report=replace(ready.report, seconds=seconds))
         return self._ready[key], result
 
-    def _smaller(self, key: Any, leaves: list[Any], error: Exception) -> tuple["_Ready", Tree]:
-        """Where the device ran out of memory although the plan should fit: again with half the batch, once."""
+    def _run(self, key: Any, args: tuple[Any, ...]) -> tuple["_Ready", Tree]:
         ready = self._ready[key]
-        report = ready.report
-        if "RESOURCE_EXHAUSTED" not in str(error) or report.chunk == 1:
-            raise error
-        half = report.chunk // 2
-        note = f"out of memory at chunk {report.chunk}: continued at {half}"
-        warnings.warn(f"{self.name}: {note}", RuntimeWarning, stacklevel=3)
-        run = ready.programs.program(report.mode, half)
-        result = jax.block_until_ready(run(ready.programs.traced(leaves)))
-        report = replace(report, chunk=half, peak_bytes=None, notes=(*report.notes, note))
-        self._ready[key] = _Ready(ready.programs, run, report)
-        return self._ready[key], result
+        try:
+            return ready, ready.run(*ready.programs.traced(args))
+        except jax.errors.JaxRuntimeError as error:
+            report = ready.report
+            if "RESOURCE_EXHAUSTED" not in str(error) or report.chunk == 1:
+                raise
+            # The device ran out of memory although the plan should fit: again with half the batch, once.
+            half = report.chunk // 2
+            note = f"out of memory at chunk {report.chunk}: continued at {half}"
+            warnings.warn(f"{self.name}: {note}", RuntimeWarning, stacklevel=3)
+            run = ready.programs.program(report.mode, half)
+            result = run(*ready.programs.traced(args))
+            report = replace(report, chunk=half, peak_bytes=None, notes=(*report.notes, note))
+            self._ready[key] = _Ready(ready.programs, run, report)
+            return self._ready[key], result
 
     def _prepare(self, key: Any, args: tuple[Any, ...]) -> "_Ready":
         if key in self._ready:
@@ -114,10 +114,9 @@ class Prepared:
         validate.point(self.name, x, holomorphic=self.holomorphic)
         check = functools.partial(validate.outputs, self.name, holomorphic=self.holomorphic)
         programs = _Programs(self.f, self.argnums, args, self._evaluate, check)
-        leaves = programs.traced(jax.tree.leaves(args))
-        flat = programs.flat(leaves)
-        trial = Trial(programs.program, leaves, programs.obstacle, programs.effects)
-        report = self._planner(flat, trial, budget.parse(self.name, self.memory))
+        traced = programs.traced(args)
+        trial = Trial(programs.program, traced, programs.obstacle, programs.effects)
+        report = self._planner(programs.flat(*traced), trial, budget.parse(self.name, self.memory))
         report = replace(
             report, compiled=programs.obstacle != BRANCHES, seconds={"plan": time.perf_counter() - began}
         )
@@ -136,11 +135,16 @@ class _Ready:
     report: Report
 
 
+class _OtherKindError(Exception):
+    """A program was given another kind of input than it was planned for."""
+
+
 @final
 class _Programs:
     """The programs of a derivative for one kind of input, by mode and chunk; each is traced and compiled once.
 
-    They take those leaves of the arguments that are arrays or floats; all others are fixed here.
+    They take the arguments as they are if all their leaves are arrays or floats (they are `whole`), and a list of such
+    leaves otherwise; all other leaves are fixed here.
     """
 
     def __init__(
@@ -156,63 +160,79 @@ class _Programs:
         self._argnums = argnums
         self._evaluate = evaluate
         self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, _TRACED)]
-        self._all_traced = len(self._places) == len(leaves)
         self._fixed = [None if isinstance(leaf, _TRACED) else leaf for leaf in leaves]
+        self._kinds = _kinds(self.traced(args))
         self._made: dict[tuple[str, int], Program] = {}
-        self.outputs, self.obstacle, self.effects = self._examine(self.traced(leaves), check)
+        self.outputs, self.obstacle, self.effects = self._examine(self.traced(args), check)
 
-    def traced(self, leaves: list[Any]) -> list[Any]:
-        """Those leaves of the arguments that the programs take."""
-        return leaves if self._all_traced else [leaves[i] for i in self._places]
+    @property
+    def whole(self) -> bool:
+        """Whether programs take the arguments as they are."""
+        return len(self._places) == len(self._fixed)
+
+    def traced(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the programs take of these arguments."""
+        if len(self._places) == len(self._fixed):
+            return args
+        leaves = jax.tree.leaves(args)
+        return ([leaves[i] for i in self._places],)
 
     def program(self, mode: str, chunk: int) -> Program:
-        """A program that maps leaves to the derivative."""
+        """A program that maps arguments to the derivative."""
         if (mode, chunk) not in self._made:
 
-            def derivative(leaves: list[Any]) -> Tree:
-                return self._evaluate(self.flat(leaves), mode, chunk)
+            def derivative(*traced: Any) -> Tree:
+                if _kinds(traced) != self._kinds:
+                    raise _OtherKindError
+                return self._evaluate(self.flat(*traced), mode, chunk)
 
             self._made[mode, chunk] = derivative if self.obstacle == BRANCHES else jax.jit(derivative)
         return self._made[mode, chunk]
 
-    def flat(self, leaves: list[Any]) -> Flat:
-        """The function as a map of vectors, at the point in these leaves."""
-        f, x = self._at(leaves)
+    def flat(self, *traced: Any) -> Flat:
+        """The function as a map of vectors, at the point in these arguments."""
+        f, x = self._at(traced)
         return flatten(f, x, self.outputs, traceable=self.obstacle != BRANCHES)
 
-    def _at(self, leaves: list[Any]) -> tuple[Callable[[Any], Any], Tree]:
-        everything = list(self._fixed)
-        for place, leaf in zip(self._places, leaves, strict=True):
-            everything[place] = leaf
-        args = jax.tree.unflatten(self._structure, everything)
+    def _at(self, traced: tuple[Any, ...]) -> tuple[Callable[[Any], Any], Tree]:
+        leaves = list(self._fixed)
+        for place, leaf in zip(self._places, jax.tree.leaves(traced), strict=True):
+            leaves[place] = leaf
+        args = jax.tree.unflatten(self._structure, leaves)
         x = jax.tree.map(jnp.asarray, validate.argument("", args, self._argnums))
         return validate.fix(self._f, args, self._argnums), x
 
-    def _examine(self, leaves: list[Any], check: Callable[[Tree], None]) -> tuple[Tree, str, bool]:
+    def _examine(self, traced: tuple[Any, ...], check: Callable[[Tree], None]) -> tuple[Tree, str, bool]:
         """Shapes of the outputs, what keeps the function from being compiled on its own, and whether it has effects."""
 
-        def value(leaves: list[Any]) -> Tree:
-            f, x = self._at(leaves)
+        def value(*traced: Any) -> Tree:
+            f, x = self._at(traced)
             y = f(x)
             check(y)
             return y
 
         try:
-            closed, outputs = jax.make_jaxpr(value, return_shape=True)(leaves)
+            closed, outputs = jax.make_jaxpr(value, return_shape=True)(*traced)
         except NEEDS_VALUES:
-            y = value(leaves)
+            y = value(*traced)
             return jax.tree.map(lambda a: budget.struct(jnp.shape(a), jnp.result_type(a)), y), BRANCHES, False
         closes = any(isinstance(c, jax.core.Tracer) for c in closed.consts)
         return outputs, CLOSES if closes else "", bool(closed.effects)
 
 
+def _kinds(args: tuple[Any, ...]) -> Any:
+    """What programs depend on: structure, shapes and types of what is traced, the values of everything else."""
+    leaves, structure = jax.tree.flatten(args)
+    return (structure, *map(_kind, leaves))
+
+
 def _kind(leaf: Any) -> Any:
-    """What a program depends on: shape and type of what is traced, the value of everything else."""
     aval = getattr(leaf, "aval", None)
     if aval is not None:
-        return aval
+        return aval.shape, aval.dtype, aval.weak_type
     if isinstance(leaf, _TRACED):
-        return type(leaf), np.shape(leaf), jnp.result_type(leaf)
+        weak = isinstance(leaf, float | complex) and not isinstance(leaf, np.generic)
+        return np.shape(leaf), jnp.result_type(leaf), weak
     try:
         hash(leaf)
     except TypeError:

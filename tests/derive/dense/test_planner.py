@@ -196,9 +196,9 @@ def test_a_race_runs_every_program_and_returns_its_time() -> None:
     runs = []
 
     def program(name: str, chunk: int) -> planning.Program:
-        return lambda leaves: runs.append((name, chunk))
+        return lambda *args: runs.append((name, chunk))
 
-    seconds = Trial(program, [], "", False).race({"forward": 3, "reverse": 5})
+    seconds = Trial(program, (), "", False).race({"forward": 3, "reverse": 5})
     assert set(seconds) == {"forward", "reverse"}
     assert all(0 <= s < 60 for s in seconds.values())
     assert runs[:4] == [("forward", 3), ("reverse", 5)] * 2
@@ -211,11 +211,11 @@ def exhausted_at(chunk: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def program(self: Any, mode: str, size: int) -> planning.Program:
         real = made(self, mode, size)
 
-        def wrapped(leaves: list[Any]) -> Any:
+        def wrapped(*args: Any) -> Any:
             run.append(size)
             if size == chunk:
                 raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.")
-            return real(leaves)
+            return real(*args)
 
         wrapped.lower = real.lower  # type: ignore[attr-defined]
         return wrapped
@@ -259,17 +259,20 @@ def test_running_out_of_memory_one_product_at_a_time_is_an_error(monkeypatch: py
 
 
 def test_other_failures_of_the_device_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Any, leaves: list[Any]) -> Any:
-        raise jax.errors.JaxRuntimeError("INTERNAL: broken")
+    made = prepared._Programs.program
 
+    def program(self: Any, mode: str, size: int) -> planning.Program:
+        def broken(*args: Any) -> Any:
+            raise jax.errors.JaxRuntimeError("INTERNAL: broken")
+
+        broken.lower = made(self, mode, size).lower  # type: ignore[attr-defined]
+        return broken
+
+    monkeypatch.setattr(prepared._Programs, "program", program)
     J = cr.derive.jacobian(network(4, 3), "forward")
-    J(point(4))
-    ready = next(iter(J._ready.values()))
-    J._ready = dict.fromkeys(
-        J._ready, prepared._Ready(ready.programs, lambda leaves: fail(None, leaves), ready.report)
-    )
-    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
-        J(point(4))
+    for _ in range(2):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+            J(point(4))
 
 
 def test_a_known_kind_of_input_is_neither_traced_nor_planned_again() -> None:
@@ -289,8 +292,24 @@ def test_a_known_kind_of_input_is_neither_traced_nor_planned_again() -> None:
     J(jnp.ones(4))
     assert len(traces) > seen
     assert J.report.inputs == 4
-    J(jnp.ones(3))
-    assert J.report.inputs == 3
+    seen = len(traces)
+    for size in (3, 4, 3):
+        assert J(jnp.ones(size)).shape == (size, size)
+        assert J.report.inputs == size
+    assert len(traces) == seen
+
+
+def test_every_kind_of_input_has_its_own_plan() -> None:
+    J = cr.derive.jacobian(lambda x: jnp.outer(x["a"], x["a"])[0] if "a" in x else jnp.sin(x["b"]))
+    close(J({"a": np.ones(2)})["a"], np.array([[2.0, 0.0], [1.0, 1.0]]))
+    close(J({"b": np.ones(2)})["b"], np.diag(np.cos(np.ones(2))))
+    with jax.enable_x64(False):
+        assert J({"b": np.ones(2)})["b"].dtype == jnp.float32
+    assert J({"b": np.ones(2)})["b"].dtype == jnp.float64
+    many = cr.derive.jacobian(lambda x: jnp.sin(jnp.arange(20.0) * x.sum()))
+    for size, mode in ((2, "forward"), (500, "reverse"), (2, "forward")):
+        many(jnp.ones(size))
+        assert (many.report.inputs, many.report.mode) == (size, mode)
 
 
 def test_a_plan_is_what_the_call_does() -> None:
