@@ -58,7 +58,7 @@ def bidirectional(
     """The cheapest sides found, and the number of products of each attempt."""
     deadline = time.perf_counter() + budget
     named = orders.ORDERS[1:4] if isinstance(order, str) and order == "auto" else (order,)
-    turned = pattern.transpose()
+    turned = _turned(pattern)
     best: Sides | None = None
     counts: dict[str, int] = {}
 
@@ -86,7 +86,7 @@ def bidirectional(
 
 def estimate(pattern: Pattern) -> int:
     """Products that setting dense rows or columns apart needs at least, at the best degree."""
-    return int(min(_estimates(pattern)[1].min(), _estimates(pattern.transpose())[1].min()))
+    return int(min(_estimates(pattern)[1].min(), _estimates(_turned(pattern))[1].min()))
 
 
 def _estimates(pattern: Pattern, forward: float = 1.0, reverse: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -118,6 +118,11 @@ def _split(pattern: Pattern, threshold: int, order: str, seed: int) -> Sides:
     row_colors = _fit(graphs.rows(_keep(pattern, of_dense)), order, seed)
     column_colors = _fit(graphs.columns(_keep(pattern, ~of_dense)), order, seed)
     return Sides(row_colors, column_colors, order)
+
+
+def _turned(pattern: Pattern) -> Pattern:
+    nets = graphs.columns(pattern)
+    return Pattern.from_csr(nets.ptr, nets.idx, (pattern.shape[1], pattern.shape[0]))
 
 
 def _keep(pattern: Pattern, mask: np.ndarray) -> Pattern:

@@ -82,7 +82,8 @@ def choose(
         return _empty(pattern, "column")
     tried: list[Coloring] = []
     least = (bounds.columns(pattern), bounds.rows(pattern))
-    if estimate(pattern) < _WORTH_IT * min(least):
+    hopeful = _WORTH_IT * min(least)
+    if bounds.products(pattern) < hopeful and estimate(pattern) < hopeful:
         tried.append(_two_sided(pattern, order, seed, budget, prices()))
     if not tried or least[0] < tried[0].num_colors:
         tried.append(_groups(pattern, "column", order, seed, budget))

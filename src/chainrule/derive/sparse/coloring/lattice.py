@@ -22,10 +22,7 @@ def lattice(graph: Nets, least: int, below: int) -> tuple[np.ndarray, int] | Non
     """A colouring of this kind with at least `least` and fewer than `below` colours, if one is found."""
     if below > _MOST_COLORS or least >= below or least < 2:
         return None
-    sizes = np.diff(graph.net_ptr)
-    nets = np.flatnonzero(sizes > 1)
-    picked = np.unique(np.linspace(0, len(nets) - 1, min(len(nets), _SAMPLED_NETS)).astype(int))
-    pairs = [_pairs(graph.net_idx[graph.net_ptr[i] : graph.net_ptr[i + 1]]) for i in nets[picked]]
+    pairs = [_pairs(graph.net_idx[graph.net_ptr[i] : graph.net_ptr[i + 1]]) for i in _sample(graph)]
     left, right = (np.concatenate(side).astype(np.int64) for side in zip(*pairs, strict=True))
     grids = []
     for strides in _radices(graph.vertices, right - left):
@@ -38,6 +35,15 @@ def lattice(graph: Nets, least: int, below: int) -> tuple[np.ndarray, int] | Non
             if colors is not None:
                 return colors, k
     return None
+
+
+def _sample(graph: Nets) -> np.ndarray:
+    """Nets spread evenly, and one of every span: at the edges of a grid nets are longer or shorter than inside."""
+    nets = np.flatnonzero(np.diff(graph.net_ptr) > 1)
+    spans = graph.net_idx[graph.net_ptr[nets + 1] - 1] - graph.net_idx[graph.net_ptr[nets]]
+    _, first = np.unique(spans, return_index=True)
+    even = np.linspace(0, len(nets) - 1, min(len(nets), _SAMPLED_NETS)).astype(np.int64)
+    return nets[np.unique(np.concatenate([even, first[:_SAMPLED_NETS]]))]
 
 
 def _pairs(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
