@@ -51,12 +51,13 @@ def hessian(
     *,
     argnums: int | Sequence[int] = 0,
     memory: str | int | None = None,
+    measure: bool | None = None,
 ) -> Prepared:
     """The Hessian of a function, as a function: `hessian(f)(x)` has shape output + input + input.
 
     `strategy` is one of the four nestings, or "auto": the cheapest of the first three by the compiler's count of
-    operations. (Reverse-over-reverse keeps most and never wins; it runs on request.) `chunk`, `memory`, `.report` and
-    `.plan` are those of `jacobian`.
+    operations. (Reverse-over-reverse keeps most and never wins; it runs on request.) With `measure=True` they are timed
+    instead. `chunk`, `memory`, `.report` and `.plan` are those of `jacobian`.
 
     >>> rosenbrock = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
     >>> H = hessian(rosenbrock, "forward-over-forward")
@@ -75,7 +76,7 @@ def hessian(
         def among(*names: str) -> Report:
             counts = {name: runs(name, flat.n, flat.m) for name in names}
             problem = Problem("hessian", flat.n, flat.m, "strategy", counts, chunk, out, limit)
-            return planning.plan(problem, trial, rank)
+            return planning.plan(problem, trial, rank, measure=measure)
 
         if strategy != "auto":
             return among(strategy)

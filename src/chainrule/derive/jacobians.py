@@ -43,8 +43,8 @@ def jacobian(
     - `mode`: "forward" (a product per input), "reverse" (a product per output) or "auto".
     - `chunk`: products per batch; chosen from the memory budget when not given.
     - `memory`: budget, e.g. "2GiB"; a quarter of the free device memory when not given.
-    - `measure`: whether "auto" times both modes instead of comparing their operations; when not given it does so
-      where the operations are within a factor of three, which says little about time.
+    - `measure`: whether to time what "auto" chooses between. When not given, modes are timed where their operations
+      are within a factor of three, which says little about time, and batch sizes where they could matter.
 
     The callable keeps a `.report` of its latest call and gives one beforehand with `.plan(x)`. Planning and compilation
     happen at the first call for each kind of input, so keep the callable and use it again.
@@ -63,7 +63,8 @@ def jacobian(
         counts = {"forward": flat.n, "reverse": flat.m}
         names = (mode,) if mode != "auto" else sorted(counts, key=lambda name: counts[name])
         counts = {name: counts[name] for name in names}
-        problem = Problem("jacobian", flat.n, flat.m, "mode", counts, chunk, out, limit)
+        # Operations do not predict time better than within a factor of three.
+        problem = Problem("jacobian", flat.n, flat.m, "mode", counts, chunk, out, limit, close=3.0)
         return planning.plan(problem, trial, functools.partial(_rank, flat), measure=measure)
 
     def evaluate(flat: Flat, mode: str, chunk: int) -> Tree:

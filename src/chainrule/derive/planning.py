@@ -2,12 +2,13 @@
 
 Every candidate is compiled as it would run, all products at once. The compiler's count of operations decides between
 them, or a stopwatch where the counts are close; its memory analysis decides whether all products fit the budget. If
-not, batches of one and of two products tell what each product needs, and the largest batch that fits is taken.
+not, batches of one and of two products tell what each product needs, and the largest batch that fits is taken. Where
+scratch memory is many times a processor's cache, a batch that fits the cache is timed too: it is often faster.
 """
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -31,13 +32,15 @@ NEEDS_VALUES = (
 )
 """How JAX says that a function wants to know in Python what it computes."""
 
-_CLOSE = 3.0  # operations do not predict time better than this
 _WORTH_TIMING = 1e5  # operations below which a call costs more than its work
 _RACE_ROUNDS, _RACE_SECONDS = 7, 0.25
 _DEAD_HEAT = 1.05
+_CACHE = 1 << 20  # bytes a core can work on without waiting for main memory
 
 Program = Callable[..., Tree]
 """From the arguments to the derivative."""
+Entrant = tuple[str, int]
+"""A candidate and its batch size."""
 Rank = Callable[[Mapping[str, float]], tuple[list[str], str]]
 """Operations by candidate -> candidates, the best first, and the reason."""
 
@@ -63,6 +66,8 @@ class Problem:
     """Bytes of the result."""
     limit: int
     """Bytes that may be used."""
+    close: float = 0.0
+    """Candidates whose operations differ by less than this factor are timed."""
 
     @property
     def room(self) -> int:
@@ -75,9 +80,8 @@ class Problem:
 
     def report(self, name: str, chunk: int, why: str, **rest: Any) -> Report:
         """The plan in words and numbers."""
-        reason = "asked for" if len(self.counts) == 1 else why
         rest |= {"output_bytes": self.out, "budget_bytes": self.limit}
-        return Report(self.what, self.inputs, self.outputs, name, chunk, self.counts[name], reason, **rest)
+        return Report(self.what, self.inputs, self.outputs, name, chunk, self.counts[name], why, **rest)
 
 
 @final
@@ -113,25 +117,29 @@ class Trial:
         else:
             jax.eval_shape(program, *self._args)
 
-    def race(self, chunks: Mapping[str, int]) -> dict[str, float]:
+    def race(self, entrants: Sequence[Entrant]) -> list[float]:
         """Seconds of each program: the best of alternating rounds."""
-        runs = {name: self._program(name, chunk) for name, chunk in chunks.items()}
-        best = dict.fromkeys(runs, float("inf"))
-        for run in runs.values():
+        runs = [self._program(*entrant) for entrant in entrants]
+        best = [float("inf")] * len(runs)
+        for run in runs:
             jax.block_until_ready(run(*self._args))
         deadline = time.perf_counter() + _RACE_SECONDS
         for _ in range(_RACE_ROUNDS):
-            for name, run in runs.items():
+            for place, run in enumerate(runs):
                 began = time.perf_counter()
                 jax.block_until_ready(run(*self._args))
-                best[name] = min(best[name], time.perf_counter() - began)
+                best[place] = min(best[place], time.perf_counter() - began)
             if time.perf_counter() > deadline:
                 break
         return best
 
 
-def plan(problem: Problem, trial: Trial, rank: Rank, *, measure: bool | None = False) -> Report:
-    """Choose a candidate and a batch size; `measure` is whether to time candidates, `None` if their costs are close."""
+def plan(problem: Problem, trial: Trial, rank: Rank, *, measure: bool | None = None) -> Report:
+    """Choose a candidate and a batch size.
+
+    With `measure=True` all candidates are timed, with `None` those whose costs are close and batch sizes that matter,
+    with `False` nothing is.
+    """
     try:
         return _plan(problem, trial, rank, measure)
     except NoRuleError as error:
@@ -152,30 +160,36 @@ def _plan(problem: Problem, trial: Trial, rank: Rank, measure: bool | None) -> R
         return _without_costs(problem, trial)
     costs, missing = _costs(problem, trial)
     flops = {name: cost.flops for name, cost in costs.items()}
-    order, why = rank(flops)
+    order, why = rank(flops) if len(problem.counts) > 1 else (list(flops), "asked for")
     why += _missing(missing)
     batch = functools.cache(functools.partial(_fit, problem, trial))
 
     def fits(name: str) -> bool:
         return trial.cost(name, batch(name)).scratch <= problem.room
 
-    if trial.can_race and _worth_timing(flops, order, measure) and all(map(fits, order)):
-        order, why = _by_race(trial, order, {name: batch(name) for name in order})
-    fitting = next(filter(fits, order), None)
-    chosen = fitting or order[0]
-    peak = problem.out + trial.cost(chosen, batch(chosen)).scratch
+    timed = order if _worth_timing(problem, flops, measure) else order[:1]
+    entrants = [(name, batch(name)) for name in timed if fits(name)]
+    entrants += [small for entrant in entrants for small in _cached(problem, trial, *entrant)]
+    if trial.can_race and measure is not False and len(entrants) > 1:
+        chosen, size, measured = _by_race(trial, entrants)
+        why = measured if len({name for name, _ in entrants}) > 1 else f"{why}; {measured}"
+    else:
+        chosen = next(filter(fits, order), order[0])
+        size = batch(chosen)
+    peak = problem.out + trial.cost(chosen, size).scratch
     notes: tuple[str, ...] = ()
-    if fitting is None:
+    if peak > problem.limit:
         notes = (f"{bytes_text(peak)} exceed the budget; derive.checkpoint trades memory for time",)
-    elif fitting != order[0]:
+    elif not fits(order[0]):
         why += f"; {order[0]} would not fit the memory budget (derive.checkpoint could make it fit)"
     considered = {} if decided else flops
-    return problem.report(chosen, batch(chosen), why, flops=considered, peak_bytes=peak, notes=notes)
+    return problem.report(chosen, size, why, flops=considered, peak_bytes=peak, notes=notes)
 
 
 def _without_costs(problem: Problem, trial: Trial) -> Report:
     """The first candidate that has a rule, where there is nothing to compile."""
-    why = f"{problem.inputs:,} inputs, {problem.outputs:,} outputs"
+    shape = f"{problem.inputs:,} inputs, {problem.outputs:,} outputs"
+    why = shape if len(problem.counts) > 1 else "asked for"
     notes = (f"cost not analysed: {trial.obstacle}",) if trial.obstacle else ()
     missing: dict[str, Exception] = {}
     for name in problem.counts:
@@ -226,18 +240,31 @@ def _fit(problem: Problem, trial: Trial, name: str) -> int:
     return chunk
 
 
-def _worth_timing(flops: Mapping[str, float], names: list[str], measure: bool | None) -> bool:
-    if len(names) < 2 or measure is not None:
-        return len(names) > 1 and bool(measure)
-    found = [flops[name] for name in names]
-    return _WORTH_TIMING <= max(found) <= _CLOSE * min(found)
+def _cached(problem: Problem, trial: Trial, name: str, chunk: int) -> list[Entrant]:
+    """A smaller batch that works within a processor's cache, where the one that memory allows is far larger."""
+    scratch = trial.cost(name, chunk).scratch
+    if problem.chunk is not None or scratch < 4 * _CACHE or jax.default_backend() != "cpu":
+        return []
+    small = even(problem.counts[name], max(1, chunk * _CACHE // scratch))
+    return [(name, small)] if small < chunk else []
 
 
-def _by_race(trial: Trial, order: list[str], batches: Mapping[str, int]) -> tuple[list[str], str]:
-    seconds = trial.race(batches)
-    why = "measured " + ", ".join(f"{name} {s * 1e3:.3g} ms" for name, s in seconds.items())
-    best = min(seconds.values())
-    return sorted(order, key=lambda name: seconds[name] > _DEAD_HEAT * best), why
+def _worth_timing(problem: Problem, flops: Mapping[str, float], measure: bool | None) -> bool:
+    """Whether all candidates should be timed."""
+    if measure is not None:
+        return measure
+    return _WORTH_TIMING <= max(flops.values()) <= problem.close * min(flops.values())
+
+
+def _by_race(trial: Trial, entrants: Sequence[Entrant]) -> tuple[str, int, str]:
+    """The winner, and what was measured; the first of those that are as good as the best."""
+    seconds = trial.race(entrants)
+    best = min(seconds)
+    name, chunk = next(e for e, s in zip(entrants, seconds, strict=True) if s <= _DEAD_HEAT * best)
+    whole = dict(reversed(entrants))
+    labels = [n if whole[n] == c else f"{n} in batches of {c:,}" for n, c in entrants]
+    times = ", ".join(f"{label} {s * 1e3:.3g} ms" for label, s in zip(labels, seconds, strict=True))
+    return name, chunk, f"measured {times}"
 
 
 def _missing(missing: Mapping[str, Exception]) -> str:

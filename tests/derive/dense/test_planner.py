@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -155,7 +155,7 @@ def test_given_chunks_are_evened_out() -> None:
 def test_modes_with_similar_operations_are_timed(
     monkeypatch: pytest.MonkeyPatch, forward: float, reverse: float, winner: str
 ) -> None:
-    monkeypatch.setattr(Trial, "race", lambda self, chunks: {"forward": forward, "reverse": reverse})
+    monkeypatch.setattr(Trial, "race", lambda self, entrants: [forward, reverse])
     f, x = network(80, 80), point(80)
     J = cr.derive.jacobian(f)
     report = J.plan(x)
@@ -165,16 +165,16 @@ def test_modes_with_similar_operations_are_timed(
 
 
 def test_a_dead_heat_goes_to_forward_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trial, "race", lambda self, chunks: {"forward": 1.02, "reverse": 1.0})
+    monkeypatch.setattr(Trial, "race", lambda self, entrants: [1.02, 1.0])
     assert cr.derive.jacobian(network(80, 80)).plan(point(80)).mode == "forward"
 
 
 def test_the_stopwatch_is_used_only_where_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     raced = []
 
-    def race(self: Trial, chunks: Mapping[str, int]) -> dict[str, float]:
-        raced.append(dict(chunks))
-        return dict.fromkeys(chunks, 1.0)
+    def race(self: Trial, entrants: Sequence[tuple[str, int]]) -> list[float]:
+        raced.append(list(entrants))
+        return [1.0] * len(entrants)
 
     monkeypatch.setattr(Trial, "race", race)
     x = point(80)
@@ -189,7 +189,43 @@ def test_the_stopwatch_is_used_only_where_it_helps(monkeypatch: pytest.MonkeyPat
     assert raced == []
     cr.derive.jacobian(network(80, 2), measure=True).plan(x)
     cr.derive.jacobian(network(80, 80)).plan(x)
-    assert raced == [{"forward": 80, "reverse": 2}, {"forward": 80, "reverse": 80}]
+    cr.derive.hessian(lambda x: network(80, 1)(x)[0], measure=True).plan(x)
+    assert raced == [
+        [("reverse", 2), ("forward", 80)],
+        [("forward", 80), ("reverse", 80)],
+        [("forward-over-reverse", 80), ("reverse-over-forward", 80)],
+    ]
+
+
+def stencil(x: Any) -> Any:
+    """Needs much scratch memory when all products are run at once."""
+    return jnp.sin(jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1) + x**3)
+
+
+@pytest.mark.parametrize(("whole", "batches"), [(2.0, 1.0), (1.0, 2.0)])
+def test_a_batch_that_fits_the_cache_is_tried_where_memory_is_far_larger(
+    monkeypatch: pytest.MonkeyPatch, whole: float, batches: float
+) -> None:
+    raced = []
+
+    def race(self: Trial, entrants: Sequence[tuple[str, int]]) -> list[float]:
+        raced.append(list(entrants))
+        return [whole, batches]
+
+    monkeypatch.setattr(Trial, "race", race)
+    x = point(600)
+    J = cr.derive.jacobian(stencil, "forward")
+    report = J.plan(x)
+    ((_, (mode, small)),) = raced
+    assert mode == "forward"
+    assert small < 300
+    assert report.chunk == (small if batches < whole else 600)
+    assert report.reason == (
+        f"asked for; measured forward {1e3 * whole:.3g} ms, forward in batches of {small} {1e3 * batches:.3g} ms"
+    )
+    close(J(x), jax.jit(jax.jacfwd(stencil))(x))
+    assert cr.derive.jacobian(stencil, "forward", measure=False).plan(x).chunk == 600
+    assert len(raced) == 1
 
 
 def test_a_race_runs_every_program_and_returns_its_time() -> None:
@@ -198,9 +234,9 @@ def test_a_race_runs_every_program_and_returns_its_time() -> None:
     def program(name: str, chunk: int) -> planning.Program:
         return lambda *args: runs.append((name, chunk))
 
-    seconds = Trial(program, (), "", False).race({"forward": 3, "reverse": 5})
-    assert set(seconds) == {"forward", "reverse"}
-    assert all(0 <= s < 60 for s in seconds.values())
+    seconds = Trial(program, (), "", False).race([("forward", 3), ("reverse", 5)])
+    assert len(seconds) == 2
+    assert all(0 <= s < 60 for s in seconds)
     assert runs[:4] == [("forward", 3), ("reverse", 5)] * 2
 
 
