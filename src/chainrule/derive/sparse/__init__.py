@@ -9,6 +9,7 @@ from typing import Any
 _HOMES = {
     "coloring": ("METHODS", "ORDERS", "Coloring", "ColoringError", "color"),
     "certificate": ("PatternError",),
+    "detection": ("detect",),
     "front": ("hessian", "jacobian"),
     "patterns": ("Pattern",),
     "prepared": ("SparseDerivative",),

@@ -1,17 +1,18 @@
 """The walk through a program: every equation hands the reach of its operands on to its results.
 
-Detection follows derivatives. A program is walked in one of two senses:
+Detection follows derivatives. What "depends on" means differs between programs:
 
-- *slopes*: results depend on operands through derivatives. Operations with a rule (linear ones, and nonlinear ones
-  that work element by element) are handed on directly; any other is differentiated by JAX itself, alone, and the
-  linear program that comes out is walked for dependence. So custom rules, stopped gradients and whatever JAX defines
-  for an operation are exactly what is analysed.
-- *dependence*: results depend on operands in any way. This is the sense for linear programs and for the cotangents of
-  custom reverse rules, which need not be linear.
+- *slopes*: through derivatives. Operations with a rule (linear ones, and nonlinear ones that work element by element)
+  are handed on directly; any other is differentiated by JAX itself, alone, and the linear program that comes out is
+  walked in its turn. So custom rules, stopped gradients and whatever JAX defines for an operation are exactly what is
+  analysed.
+- *linear*: the program is linear in what is followed.
+- *any*: in any way whatever. Custom reverse rules need not be linear in their cotangents.
 
 An operation nobody knows makes every result depend on everything its operands depend on, and is named in a warning.
 """
 
+import enum
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
@@ -20,13 +21,19 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from chainrule.core.errors import ChainruleError
 from chainrule.derive.jaxprs.local import function_of
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.kinds import is_inexact
 from chainrule.derive.sparse.detection.reach import Reach, union
+from chainrule.derive.sparse.detection.tables import TooLarge
 from chainrule.derive.sparse.detection.values import Value
 
 Reaches: TypeAlias = list[Reach | None]
+
+_TO_THE_CALLER = (ChainruleError, TooLarge, MemoryError)
+"""What the rules of others say, and what is answered by following less at once."""
+_REFERENCES = {"new_ref", "empty_ref", "get", "swap", "addupdate", "freeze", "run_state", "accum_grad_in_ref"}
 
 
 class Cell(NamedTuple):
@@ -40,6 +47,14 @@ class DenseDetectionWarning(UserWarning):
     """A part of a program could not be looked into, so everything in it counts as depending on everything."""
 
 
+class Sense(enum.Enum):
+    """What it means that a result depends on an operand."""
+
+    SLOPES = "through its derivative"
+    LINEAR = "linearly"
+    ANY = "in any way"
+
+
 @final
 class Unruled(Exception):
     """A rule does not cover this case."""
@@ -49,10 +64,13 @@ class Unruled(Exception):
 class Analysis:
     """One walk: the sense it is done in and what it noticed on the way."""
 
-    def __init__(self, width: int, *, slopes: bool, notes: "Notes | None" = None) -> None:
+    def __init__(self, width: int, sense: Sense, notes: "Notes") -> None:
         self.width = width
-        self.slopes = slopes
-        self.notes = Notes() if notes is None else notes
+        self.sense = sense
+        self.slopes = sense is Sense.SLOPES
+        self.smooth = sense is not Sense.ANY
+        """Whole numbers and truth values depend on nothing."""
+        self.notes = notes
 
     def walk(self, program: Any, operands: Sequence[Cell]) -> list[Cell]:
         """The results of a closed program."""
@@ -64,6 +82,8 @@ class Analysis:
 
     def walk_open(self, program: Any, constants: Sequence[Cell], operands: Sequence[Cell]) -> list[Cell]:
         """The results of a program whose constants are given as cells."""
+        if any(equation.primitive.name in _REFERENCES for equation in program.eqns):
+            return self._opaque(program, [*constants, *operands])
         cells: dict[Any, Cell] = dict(zip(program.constvars, constants, strict=True))
         cells.update(zip(program.invars, operands, strict=True))
 
@@ -81,18 +101,36 @@ class Analysis:
         """The results of one equation."""
         structure = STRUCTURES.get(equation.primitive.name)
         if structure is not None:
-            return structure(self, equation, operands)
+            return self._guarded(structure, equation, operands)
         values = values_of.results(equation, [cell.value for cell in operands])
         if all(cell.reach is None for cell in operands):
             return [Cell(value, None) for value in values]
-        if self.slopes and not any(is_inexact(variable.aval) for variable in equation.outvars):
+        if self.smooth and not any(is_inexact(variable.aval) for variable in equation.outvars):
             return [Cell(value, None) for value in values]
         return [
             Cell(value, self._possible(variable, reach))
             for value, variable, reach in zip(
-                values, equation.outvars, self.reach(equation, operands), strict=True
+                values, equation.outvars, self._reach(equation, operands), strict=True
             )
         ]
+
+    def _guarded(self, structure: "Structure", equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+        try:
+            return structure(self, equation, operands)
+        except _TO_THE_CALLER:
+            raise
+        except Exception as error:  # a pattern comes out whatever JAX changes; the warning says what happened
+            values = values_of.results(equation, [cell.value for cell in operands])
+            reaches = self.dense(equation, operands, f"could not be looked into ({_first_line(error)})")
+            return [Cell(value, reach) for value, reach in zip(values, reaches, strict=True)]
+
+    def _reach(self, equation: Any, operands: Sequence[Cell]) -> Reaches:
+        try:
+            return self.reach(equation, operands)
+        except _TO_THE_CALLER:
+            raise
+        except Exception as error:  # as above
+            return self.dense(equation, operands, f"could not be looked into ({_first_line(error)})")
 
     def reach(self, equation: Any, operands: Sequence[Cell]) -> Reaches:
         """What the results of an operation depend on."""
@@ -122,7 +160,7 @@ class Analysis:
             for cell in operands
             if cell.reach is not None
         ]
-        inner = Analysis(self.width, slopes=False, notes=self.notes)
+        inner = Analysis(self.width, Sense.LINEAR, self.notes)
         found = inner.walk(program, [*(Cell(cell.value, None) for cell in operands), *tangents])
         remaining = iter(found)
         return [next(remaining).reach if is_inexact(v.aval) else None for v in equation.outvars]
@@ -147,8 +185,18 @@ class Analysis:
             for variable in variables
         ]
 
+    def _opaque(self, program: Any, operands: Sequence[Cell]) -> list[Cell]:
+        """A program that writes into memory it has set aside, which is not followed."""
+        self.notes.warn("new_ref", "writes into an array reference")
+        variables = program.outvars
+        reaches = self.everything(variables, operands)
+        return [
+            Cell(values_of.unknown(variable.aval), self._possible(variable, reach))
+            for variable, reach in zip(variables, reaches, strict=True)
+        ]
+
     def _possible(self, variable: Any, reach: Reach | None) -> Reach | None:
-        return reach if not self.slopes or is_inexact(variable.aval) else None
+        return reach if not self.smooth or is_inexact(variable.aval) else None
 
 
 @final
@@ -186,14 +234,14 @@ class Notes:
             self._transposed[id(equation)] = (equation, _transposed(equation, kept))
         return self._transposed[id(equation)][1]
 
-    def speak(self, where: str) -> None:
+    def speak(self, where: str, stacklevel: int) -> None:
         """Give the warnings that were collected."""
         for name, why in self.dense.items():
             warnings.warn(
                 f"{where}: the operation {name!r} {why}; every result of it counts as depending on all of its "
                 f"operands. Register a rule to get a smaller pattern: sparse.register({name!r}, rule)",
                 DenseDetectionWarning,
-                stacklevel=3,
+                stacklevel=stacklevel + 1,
             )
 
 
@@ -315,6 +363,7 @@ __all__ = [
     "DenseDetectionWarning",
     "Notes",
     "Reaches",
+    "Sense",
     "Unruled",
     "rule",
     "structure",

@@ -1,5 +1,6 @@
 """Finding the sparsity pattern of a Jacobian or Hessian from the program of the function, without running it."""
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from chainrule.derive import budget as budgets
 from chainrule.derive import validate
 from chainrule.derive.sparse.detection import rules, tables
 from chainrule.derive.sparse.detection import values as values_of
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Notes
+from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Notes, Sense
 from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.detection.reach import NOTHING, Reach, seed
 from chainrule.derive.sparse.detection.tables import Table, TooLarge
@@ -67,7 +68,7 @@ def detect(
     >>> detect(lambda x: jnp.sum(x**3), jnp.ones(4), of="hessian").nnz
     4
     """
-    return analyse(f, x, of, local, memory=memory).pattern
+    return _find(f, x, of, local, memory).pattern
 
 
 def analyse(
@@ -85,6 +86,10 @@ def analyse(
     >>> found.pattern.nnz, bool(found.guard.holds(jnp.ones(2)))
     (0, False)
     """
+    return _find(f, x, of, local, memory)
+
+
+def _find(f: Callable[[Any], Any], x: Tree, of: str, local: bool, memory: str | int | None) -> Detected:
     check_choice("detect", "of", of, ["jacobian", "hessian"])
     if not callable(f):
         raise ArgumentError(f"detect(f={f!r}): f must be a function")
@@ -101,7 +106,7 @@ def analyse(
         tables.budget.reset(token)
     if of == "hessian":
         pattern = _symmetric(pattern) if square else _grid(pattern)
-    search.notes.speak("detect")
+    search.notes.speak("detect", stacklevel=3)
     seconds = {"trace": traced - began, "walk": time.perf_counter() - traced}
     guard = search.guard(jax.tree.structure(x)) if local else None
     return Detected(pattern, guard, tuple(search.notes.dense), seconds)
@@ -169,9 +174,7 @@ class _Search:
         for pieces in _PIECES:
             try:
                 edges = np.linspace(0, self.width, pieces + 1).astype(np.int64)
-                parts = [
-                    self._rows(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True) if a < b
-                ]
+                parts = [self._rows(int(a), int(b)) for a, b in itertools.pairwise(edges) if a < b]
                 table = tables.unite(parts, self.width) if parts else self._stack([])
                 return Pattern.from_csr(table.indptr, table.indices, (self.height, self.width))
             except (TooLarge, MemoryError):
@@ -194,7 +197,7 @@ class _Search:
             start += atom.aval.size
         directions = self.program.jaxpr.invars[len(cells) :]
         cells += [Cell(values_of.unknown(atom.aval), None) for atom in directions]
-        found = Analysis(self.width, slopes=True, notes=self.notes).walk(self.program, cells)
+        found = Analysis(self.width, Sense.SLOPES, self.notes).walk(self.program, cells)
         return self._stack([cell.reach for cell in found])
 
     def _stack(self, reaches: Sequence[Reach | None]) -> Table:
@@ -229,6 +232,8 @@ class _Search:
 
 def _symmetric(pattern: Pattern) -> Pattern:
     """The pattern and its mirror image: they differ only where a rule written by hand is not a gradient's."""
+    if pattern.nnz == pattern.shape[0] * pattern.shape[1]:
+        return pattern
     places = np.empty(pattern.nnz, dtype=np.int8)
     mirror = scipy.sparse.csr_array((places, pattern.cols, pattern.indptr), shape=pattern.shape).tocsc()
     if np.array_equal(mirror.indptr, pattern.indptr) and np.array_equal(mirror.indices, pattern.cols):

@@ -197,7 +197,7 @@ def _apart(a: Bounds, b: Bounds) -> Any:
     return (a[1] < b[0]) | (b[1] < a[0])
 
 
-def _not(_: Any, __: int, letter: str, a: Bounds) -> Bounds:
+def _not(_: Any, __: int, ___: str, a: Bounds) -> Bounds:
     low = ~a[1]
     return (low, low) if a[0] is a[1] else (low, ~a[0])
 

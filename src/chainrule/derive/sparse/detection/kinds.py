@@ -44,7 +44,7 @@ def as_bounds(number: Any) -> Bounds | None:
     array = np.asarray(number)
     if letter == "u" and array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
         return None
-    wide = array.astype(_WIDE[letter], copy=False)
+    wide: np.ndarray = array.astype(_WIDE[letter], copy=False)
     return wide, wide
 
 

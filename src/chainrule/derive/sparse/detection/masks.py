@@ -23,9 +23,10 @@ def of(equation: Any, output: int, operands: Sequence[Mask | None], bounds: AskB
     if name in _SAME:
         return _shaped(equation, output, operands[0])
     if name in _SUMS:
-        if any(one is None for one in operands):
+        some = [one for one in operands if one is not None]
+        if len(some) < len(operands):
             return None
-        return _shaped(equation, output, np.logical_or.reduce([*np.broadcast_arrays(*operands)]))
+        return _shaped(equation, output, np.logical_or.reduce(np.broadcast_arrays(*some)))
     rule = _move if name in MOVES else _RULES.get(name)
     return (
         None if rule is None else settled(_shaped(equation, output, rule(equation, output, operands, bounds)))
@@ -56,12 +57,12 @@ def _move(equation: Any, output: int, operands: Sequence[Mask | None], _: AskBou
     return found
 
 
-def _product(equation: Any, _: int, operands: Sequence[Mask | None], __: AskBounds) -> Mask | None:
+def _product(_: Any, __: int, operands: Sequence[Mask | None], ___: AskBounds) -> Mask | None:
     some = [one for one in operands if one is not None]
-    return np.logical_and.reduce([*np.broadcast_arrays(*some)]) if some else None
+    return np.logical_and.reduce(np.broadcast_arrays(*some)) if some else None
 
 
-def _quotient(equation: Any, _: int, operands: Sequence[Mask | None], __: AskBounds) -> Mask | None:
+def _quotient(_: Any, __: int, operands: Sequence[Mask | None], ___: AskBounds) -> Mask | None:
     return operands[0]
 
 
@@ -69,7 +70,7 @@ def _power(equation: Any, _: int, operands: Sequence[Mask | None], __: AskBounds
     return operands[0] if equation.params["y"] > 0 else None
 
 
-def _convert(equation: Any, _: int, operands: Sequence[Mask | None], bounds: AskBounds) -> Mask | None:
+def _convert(_: Any, __: int, operands: Sequence[Mask | None], bounds: AskBounds) -> Mask | None:
     if operands[0] is not None:
         return operands[0]
     found = bounds(0)
@@ -90,7 +91,7 @@ def _select(equation: Any, _: int, operands: Sequence[Mask | None], bounds: AskB
 
 
 def _reduce(equation: Any, _: int, operands: Sequence[Mask | None], __: AskBounds) -> Mask | None:
-    return None if operands[0] is None else operands[0].any(axis=tuple(equation.params["axes"]))
+    return None if operands[0] is None else np.asarray(operands[0].any(axis=tuple(equation.params["axes"])))
 
 
 def _cumulative(equation: Any, _: int, operands: Sequence[Mask | None], __: AskBounds) -> Mask | None:

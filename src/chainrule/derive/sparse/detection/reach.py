@@ -9,7 +9,7 @@ something are merged on the way, which is what keeps a difference stencil at as 
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -31,7 +31,7 @@ NOTHING = np.int32(-1)
 class Layer(NamedTuple):
     """Rows of one table, one per element."""
 
-    index: np.ndarray
+    rows: np.ndarray
     table: Table | None
     """`None` is the identity."""
 
@@ -49,8 +49,8 @@ class Reach:
 
     def map(self, change: Callable[[np.ndarray], np.ndarray]) -> "Reach":
         """Rearrange: the same change of every index array."""
-        layers = [Layer(change(layer.index), layer.table) for layer in self.layers]
-        return Reach(self.width, layers[0].index.shape, layers)
+        layers = [Layer(change(layer.rows), layer.table) for layer in self.layers]
+        return Reach(self.width, layers[0].rows.shape, layers)
 
     def spread(self, shape: Shape) -> "Reach":
         """Repeat along axes of length one or missing in front, as NumPy broadcasts."""
@@ -84,7 +84,7 @@ class Reach:
         kept = tuple(size for axis, size in enumerate(self.shape) if axis not in axes)
         if math.prod(self.shape) == 0:
             return None
-        columns = [(_columns(layer.index, axes, kept), layer.table) for layer in self.layers]
+        columns = [(_columns(layer.rows, axes, kept), layer.table) for layer in self.layers]
         if sum(len(column) for column, _ in columns) <= _LAZY:
             return _gathered(self.width, kept, ((one, table) for column, table in columns for one in column))
         flat = [(column.reshape(len(column), -1), table) for column, table in columns]
@@ -112,7 +112,7 @@ class Reach:
             return union(shape, [self.take(one.reshape(shape)) for one in places])
         parts = []
         for table, layers in self.by_table():
-            rows = np.concatenate([layer.index.reshape(-1)[ins] for layer in layers])
+            rows = np.concatenate([layer.rows.reshape(-1)[ins] for layer in layers])
             owners = np.tile(outs, len(layers))
             found = tables.from_pairs(
                 owners[rows >= 0], rows[rows >= 0], size, self.width if table is None else table.height
@@ -129,7 +129,7 @@ class Reach:
 
     def table(self) -> Table:
         """One row per element, in flat order."""
-        return _united([(layer.index.reshape(1, -1), layer.table) for layer in self.layers], self.width)
+        return _united([(layer.rows.reshape(1, -1), layer.table) for layer in self.layers], self.width)
 
     def through(self, inner: "Reach | None") -> "Reach | None":
         """Inputs that are themselves the elements of another array: what they depend on, in turn."""
@@ -170,9 +170,8 @@ def union(shape: Shape, parts: Sequence[Reach | None]) -> Reach | None:
     if len(some) == 1:
         return some[0].spread(shape)
     width = some[0].width
-    return _gathered(
-        width, shape, ((np.broadcast_to(layer.index, shape), layer.table) for p in some for layer in p.layers)
-    )
+    layers = (layer for part in some for layer in part.spread(shape).layers)
+    return _gathered(width, shape, layers)
 
 
 def blend(
@@ -190,18 +189,16 @@ def blend(
             for number, layer in enumerate(layers):
                 if number == len(rows):
                     rows.append(list(absent))
-                rows[number][position] = layer.index
+                rows[number][position] = layer.rows
     made = [Layer(place(row), table) for table, rows in slots.values() for row in rows]
-    if made[0].index.size == 0:
+    if made[0].rows.size == 0:
         return None
-    return _settled(some[0].width, made[0].index.shape, made)
+    return _settled(some[0].width, made[0].rows.shape, made)
 
 
-def _gathered(
-    width: int, shape: Shape, layers: "Sequence[tuple[np.ndarray, Table | None]] | object"
-) -> Reach:
+def _gathered(width: int, shape: Shape, layers: Iterable[tuple[np.ndarray, Table | None]]) -> Reach:
     found: list[Layer] = []
-    for index, table in layers:  # type: ignore[attr-defined]
+    for index, table in layers:
         _absorb(found, index, table)
     return _settled(width, shape, found)
 
@@ -216,14 +213,16 @@ def _settled(width: int, shape: Shape, layers: list[Layer]) -> Reach:
 
 def _absorb(found: list[Layer], index: np.ndarray, table: Table | None) -> None:
     """Add a layer, merged with an earlier one where nowhere both say something different."""
+    probe = _probe(index.shape)
+    a: np.ndarray | None = None
     for number, (other, owner) in enumerate(found):
         if owner is not table:
             continue
         if other is index:
             return
-        probe = _probe(index.shape)
-        a, b = index[probe], other[probe]
-        if not ((a == b) | (a < 0) | (b < 0)).all():
+        a = index[probe] if a is None else a
+        b = other[probe]
+        if ((a != b) & (a >= 0) & (b >= 0)).any():
             continue
         same = index == other
         if same.all():
@@ -259,12 +258,33 @@ def _united(columns: Sequence[tuple[np.ndarray, Table | None]], width: int) -> T
     groups: dict[int, tuple[Table | None, list[np.ndarray]]] = {}
     for column, table in columns:
         groups.setdefault(id(table), (table, []))[1].append(column)
+    joined = [
+        (np.concatenate(members) if len(members) > 1 else members[0], t) for t, members in groups.values()
+    ]
+    if len(joined) > 1:
+        joined = _without_covered(joined, width)
     parts = []
-    for table, members in groups.values():
-        joined = members[0] if len(members) == 1 else np.concatenate(members)
-        rows = tables.from_padded(joined, width if table is None else table.height)
-        parts.append(rows if table is None else rows.through(table, width))
+    for rows, table in joined:
+        found = tables.from_padded(rows, width if table is None else table.height)
+        parts.append(found if table is None else found.through(table, width))
     return tables.unite(parts, width)
+
+
+def _without_covered(
+    groups: list[tuple[np.ndarray, Table | None]], width: int
+) -> list[tuple[np.ndarray, Table | None]]:
+    """Where one row holds every input already, nothing else needs to be said."""
+    covered, by = None, None
+    for rows, table in groups:
+        full = None if table is None else table.lengths == width
+        if full is not None and full.any():
+            covered = ((rows >= 0) & full[rows]).any(axis=0)
+            by = table
+            break
+    if covered is None or not covered.any():
+        return groups
+    kept = [(rows if table is by else np.where(covered, NOTHING, rows), table) for rows, table in groups]
+    return [(rows, table) for rows, table in kept if table is by or (rows >= 0).any()]
 
 
 __all__ = ["NOTHING", "Layer", "Reach", "Shape", "blend", "from_table", "seed", "union"]

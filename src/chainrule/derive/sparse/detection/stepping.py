@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse import csgraph
 
-from chainrule.derive.sparse.detection import bits
+from chainrule.derive.sparse.detection import tables
 from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches
 from chainrule.derive.sparse.detection.kinds import is_inexact
 from chainrule.derive.sparse.detection.reach import Layer, Reach, Shape, blend, seed
@@ -40,7 +40,7 @@ class Stepper:
         self.starts: list[int | None] = []
         self.size = 0
         for number, (cell, variable) in enumerate(zip(operands, program.jaxpr.invars, strict=True)):
-            stateful = number in state and (not analysis.slopes or is_inexact(variable.aval))
+            stateful = number in state and (not analysis.smooth or is_inexact(variable.aval))
             moves = (stateful or cell.reach is not None) and self.sizes[number] > 0
             self.starts.append(self.size if moves else None)
             self.size += self.sizes[number] if moves else 0
@@ -48,7 +48,7 @@ class Stepper:
             Cell(cell.value, None if start is None else seed(self.size, shape, start))
             for cell, start, shape in zip(operands, self.starts, self.shapes, strict=True)
         ]
-        inner = Analysis(self.size, slopes=analysis.slopes, notes=analysis.notes)
+        inner = Analysis(self.size, analysis.sense, analysis.notes)
         self.results = [cell.reach for cell in inner.walk(program, cells)]
         self.out_shapes = [tuple(variable.aval.shape) for variable in program.jaxpr.outvars]
         self._tables: dict[int, Table] = {}
@@ -83,17 +83,17 @@ class Stepper:
             for _ in range(max(_WORK // max(self._nnz(()) * rows.shape[1], 1), 1)):
                 before = rows.copy()
                 for number, part in self.moving_state():
-                    rows[part] |= bits.united(self.table(number), before)
+                    rows[part] |= tables.united_bits(self.table(number), before)
                 if (rows == before).all():
                     return [self._reach(number, rows, operands) for number in range(len(self.state))]
         return _Steps(self, operands, range(0)).at_once((), [])
 
     def rows(self, operands: Reaches) -> np.ndarray:
         """All that moves as rows of bits; slices are left empty."""
-        found = np.zeros((self.size, bits.words(self.width)), dtype=np.uint64)
+        found = np.zeros((self.size, tables.words(self.width)), dtype=np.uint64)
         for start, size, reach in zip(self.starts, self.sizes, operands, strict=False):
             if start is not None and reach is not None:
-                found[start : start + size] = bits.from_reach(reach, size, self.width)
+                found[start : start + size] = tables.to_bits(reach.table(), self.width)
         return found
 
     def moving_state(self) -> list[tuple[int, slice]]:
@@ -144,7 +144,7 @@ class Stepper:
         shapes = [
             (length, size) for size, start in zip(self.sizes, self.starts, strict=True) if start is not None
         ]
-        parts = []
+        parts: Reaches = []
         for operand, (reach, size, start) in enumerate(zip(operands, self.sizes, self.starts, strict=True)):
             if start is None:
                 continue
@@ -167,7 +167,7 @@ class Stepper:
             if start is not None
         )
         room = (self.size + sliced * length) * max(self.width, 64)
-        return room <= _ROOM and length * self._nnz(outputs) * bits.words(self.width) <= _WORK
+        return room <= _ROOM and length * self._nnz(outputs) * tables.words(self.width) <= _WORK
 
 
 @final
@@ -187,28 +187,29 @@ class _Steps:
 
     def by_bits(self, busy: Sequence[int], stacked: Reaches) -> Reaches:
         """Exact steps on rows of bits, stopping early when nothing changes any more."""
-        body, length = self.body, len(self.order)
+        body = self.body
         rows = body.rows(self.operands[: body.state.stop])
-        sliced = {
-            number: bits.from_reach(self.operands[number], length * body.sizes[number], body.width).reshape(
-                length, body.sizes[number], -1
-            )
-            for number, _ in self.slices
-        }
+        sliced = {number: self._sliced(number) for number, _ in self.slices}
         found: dict[int, dict[int, np.ndarray]] = {number: {} for number in busy}
         for step in self.order:
             for number, part in self.slices:
                 rows[part] = sliced[number][step]
             for number in busy:
-                found[number][step] = bits.united(body.table(number), rows)
+                found[number][step] = tables.united_bits(body.table(number), rows)
             before = rows.copy()
             for number, part in body.moving_state():
-                rows[part] = bits.united(body.table(number), before)
+                rows[part] = tables.united_bits(body.table(number), before)
             if not self.slices and (rows == before).all():
                 break
         for number in busy:
             stacked[number - len(body.state)] = self._stacked(number, found[number])
         return [body._reach(number, rows, self.operands) for number in range(len(body.state))]
+
+    def _sliced(self, number: int) -> np.ndarray:
+        """The slices of all steps as rows of bits: (step, element, word)."""
+        reach, size = self.operands[number], self.body.sizes[number]
+        assert reach is not None
+        return tables.to_bits(reach.table(), self.body.width).reshape(len(self.order), size, -1)
 
     def _stacked(self, number: int, found: dict[int, np.ndarray]) -> Reach | None:
         body = self.body
@@ -217,7 +218,7 @@ class _Steps:
         height = math.prod(body.out_shapes[number])
         if not height:
             return None
-        table = bits.to_table(np.concatenate([found[step] for step in steps]), body.width)
+        table = tables.from_bits(np.concatenate([found[step] for step in steps]), body.width)
         # Steps after nothing changed any more look like the last one that was taken.
         place = {step: row for row, step in enumerate(steps)}
         which = np.array([place.get(step, len(steps) - 1) for step in range(len(self.order))])
@@ -281,7 +282,7 @@ class _Steps:
 
 def reach_of(rows: np.ndarray, shape: Shape, width: int) -> Reach | None:
     """Rows of bits as a reach."""
-    table = bits.to_table(rows, width)
+    table = tables.from_bits(rows, width)
     if not table.nnz:
         return None
     return Reach(width, shape, [Layer(np.arange(table.height, dtype=np.int32).reshape(shape), table)])

@@ -2,6 +2,7 @@
 
 Everything is NumPy on whole arrays. Rows that hold few entries are sorted all at once, column against column, by a
 sorting network; long ones by one sort of all (row, column) pairs, or by marking a bit map where the rows are dense.
+Sets can also be rows of bits, which makes many unions of the same rows cheap.
 """
 
 import contextvars
@@ -12,8 +13,8 @@ import numpy as np
 
 _FEW = 16
 """Entries per row up to which a sorting network beats `np.sort`."""
-_SMALL = 1 << 20
-"""Entries below which nobody asks about memory."""
+_MARK = 8
+"""Places of a bit map that are marked and read in the time one pair takes to be sorted."""
 _BYTES = 24
 """Peak bytes per entry while sets are being united: a key, its sorted copy and the result."""
 
@@ -53,12 +54,23 @@ class Table:
         return np.diff(self.indptr)
 
     @property
+    def uniform(self) -> int | None:
+        """The length of all rows, if they have one length and it is not zero."""
+        lengths = self.lengths
+        return int(lengths[0]) if len(lengths) and lengths[0] and (lengths == lengths[0]).all() else None
+
+    @property
     def nnz(self) -> int:
         """Entries in all rows."""
         return len(self.indices)
 
     def take(self, rows: np.ndarray) -> "Table":
         """The chosen rows in the given order; row -1 is empty."""
+        length = self.uniform
+        if length is not None and len(rows) and rows.min() >= 0:
+            reserve(len(rows) * length)
+            chosen = self.indices.reshape(-1, length)[rows]
+            return Table(np.arange(len(rows) + 1, dtype=np.int64) * length, chosen.reshape(-1))
         owners, columns = self.expand(rows)
         return Table(_starts(owners, len(rows)), columns)
 
@@ -76,6 +88,9 @@ class Table:
         """Rows of numbers that are themselves rows of `other`: the union of those, row by row."""
         if self.nnz == self.height and (self.lengths == 1).all():
             return other.take(self.indices)
+        pairs = int(other.lengths[self.indices].sum())
+        if (self.height + other.height) * width + self.nnz * words(width) <= _MARK * pairs:
+            return from_bits(united_bits(self, to_bits(other, width)), width)
         owners, columns = other.expand(self.indices)
         holders = np.repeat(np.arange(self.height), self.lengths)
         return from_pairs(holders[owners], columns, self.height, width)
@@ -91,14 +106,12 @@ def from_padded(columns: np.ndarray, width: int) -> Table:
     reserve(columns.size)
     if count == 1:
         return _from_single(columns[0])
-    if count > _FEW and height * width <= 8 * columns.size:
+    if count > _FEW and height * width <= _MARK * columns.size:
         owners = np.broadcast_to(np.arange(height), columns.shape)
         present = columns >= 0
         return from_pairs(owners[present], columns[present], height, width)
-    if count <= _FEW:
-        rows = np.stack(_sorted_columns(list(columns)), axis=1)
-    else:
-        rows = np.sort(columns.T, axis=1)
+    few = count <= _FEW
+    rows = np.stack(_sorted_columns(list(columns)), axis=1) if few else np.sort(columns.T, axis=1)
     keep = rows >= 0
     keep[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     if keep.all():
@@ -110,7 +123,7 @@ def from_padded(columns: np.ndarray, width: int) -> Table:
 def from_pairs(rows: np.ndarray, columns: np.ndarray, height: int, width: int) -> Table:
     """Rows from (row, number) pairs in any order, repetitions allowed."""
     reserve(len(rows))
-    if height * width <= max(8 * len(rows), 1 << 12):
+    if height * width <= max(_MARK * len(rows), 1 << 12):
         marked = np.zeros(height * width, dtype=bool)
         marked[rows.astype(np.int64) * width + columns] = True
         keys = np.flatnonzero(marked)
@@ -124,11 +137,58 @@ def from_pairs(rows: np.ndarray, columns: np.ndarray, height: int, width: int) -
 
 def unite(tables: list[Table], width: int) -> Table:
     """Row by row the union of tables of one height."""
-    if len(tables) == 1:
-        return tables[0]
-    pairs = [table.to_pairs() for table in tables]
-    rows = np.concatenate([pair[0] for pair in pairs])
-    return from_pairs(rows, np.concatenate([pair[1] for pair in pairs]), tables[0].height, width)
+    largest, *others = sorted(tables, key=lambda table: -table.nnz)
+    if not others:
+        return largest
+    total = sum(table.nnz for table in tables)
+    reserve(total)
+    height = largest.height
+    if height * width <= _MARK * total:
+        marked = np.zeros((height, width), dtype=bool)
+        for table in tables:
+            marked[table.to_pairs()] = True
+        owners, inputs = np.nonzero(marked)
+        return Table(_starts(owners, height), inputs.astype(np.int32))
+    rows, columns = largest.to_pairs()
+    keys = rows * width + columns
+    for table in others:
+        rows, columns = table.to_pairs()
+        more = rows * width + columns
+        places = np.searchsorted(keys, more)
+        new = keys[np.minimum(places, len(keys) - 1)] != more if len(keys) else np.ones(len(more), dtype=bool)
+        if new.any():
+            keys = np.insert(keys, places[new], more[new])
+    if len(keys) == largest.nnz:
+        return largest
+    found = keys // max(width, 1)
+    return Table(_starts(found, height), (keys - found * width).astype(np.int32))
+
+
+def words(width: int) -> int:
+    """64-bit words that hold so many bits."""
+    return (width + 63) // 64
+
+
+def to_bits(table: Table, width: int) -> np.ndarray:
+    """The rows of a table as rows of bits."""
+    marked = np.zeros((table.height, 64 * words(width)), dtype=bool)
+    marked[table.to_pairs()] = True
+    return np.packbits(marked, axis=1, bitorder="little").view(np.uint64)
+
+
+def from_bits(bits: np.ndarray, width: int) -> Table:
+    """Rows of bits as a table."""
+    owners, inputs = np.nonzero(np.unpackbits(bits.view(np.uint8), axis=1, count=width, bitorder="little"))
+    return Table(_starts(owners, len(bits)), inputs.astype(np.int32))
+
+
+def united_bits(table: Table, bits: np.ndarray) -> np.ndarray:
+    """For every row of the table the union of the rows of bits it names."""
+    found = np.zeros((table.height, bits.shape[1]), dtype=np.uint64)
+    some = table.lengths > 0
+    if some.any():
+        found[some] = np.bitwise_or.reduceat(bits[table.indices], table.indptr[:-1][some], axis=0)
+    return found
 
 
 def _from_single(column: np.ndarray) -> Table:
@@ -158,18 +218,29 @@ def _sorted_columns(columns: list[np.ndarray]) -> list[np.ndarray]:
 @functools.cache
 def _network(count: int) -> tuple[tuple[int, int], ...]:
     """Batcher's odd-even merge sort: the pairs to compare, in order."""
-    pairs = []
+    pairs: list[tuple[int, int]] = []
     block = 1
     while block < count:
         step = block
         while step >= 1:
             for start in range(step % block, count - step, 2 * step):
-                for low in range(start, min(start + step, count - step)):
-                    if low // (2 * block) == (low + step) // (2 * block):
-                        pairs.append((low, low + step))
+                lows = range(start, min(start + step, count - step))
+                pairs += [(a, a + step) for a in lows if a // (2 * block) == (a + step) // (2 * block)]
             step //= 2
         block *= 2
     return tuple(pairs)
 
 
-__all__ = ["Table", "TooLarge", "budget", "from_padded", "from_pairs", "reserve", "unite"]
+__all__ = [
+    "Table",
+    "TooLarge",
+    "budget",
+    "from_bits",
+    "from_padded",
+    "from_pairs",
+    "reserve",
+    "to_bits",
+    "unite",
+    "united_bits",
+    "words",
+]

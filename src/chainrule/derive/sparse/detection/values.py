@@ -89,7 +89,7 @@ class Value:
             found = _ask(self, "_bounds", _find_bounds)
         if self.loop is not None and found is not None:
             self.loop.asked = True
-        return found  # type: ignore[no-any-return]
+        return found
 
     def mask(self) -> Mask | None:
         """False where an element is certainly zero; `None` if there is no such element."""
@@ -98,7 +98,7 @@ class Value:
             found = _ask(self, "_mask", _find_mask)
         if self.loop is not None and found is not None:
             self.loop.asked = True
-        return found  # type: ignore[no-any-return]
+        return found
 
     def number(self) -> Any:
         """The value at the point of a local analysis, or of a constant."""
@@ -150,7 +150,7 @@ def results(equation: Any, operands: Sequence[Value]) -> list[Value]:
         computable = computable and operand.computable
         point = operand.point if point is None else point
         loop = operand.loop if loop is None else loop
-    made = []
+    made: list[Value] = []
     for output, variable in enumerate(equation.outvars):
         one = Value(variable.aval, varies=varies, computable=computable)
         one.equation, one.operands, one.output, one.siblings = equation, operands, output, made
@@ -196,7 +196,7 @@ def _by_number(value: Value) -> bool:
 
 def _find_bounds(value: Value) -> Bounds | None:
     if value.equation is None:
-        return value._number() if value.loop is not None else as_bounds(value._number)  # type: ignore[no-any-return]
+        return value._number() if value.loop is not None else as_bounds(value._number)
     if value.aval.size > _LARGEST:
         return None
     if _by_number(value):

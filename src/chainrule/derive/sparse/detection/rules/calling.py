@@ -7,7 +7,15 @@ import numpy as np
 
 from chainrule.derive.jaxprs.equations import closed
 from chainrule.derive.sparse.detection import values as values_of
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, Unruled, rule, structure
+from chainrule.derive.sparse.detection.analysis import (
+    Analysis,
+    Cell,
+    Reaches,
+    Sense,
+    Unruled,
+    rule,
+    structure,
+)
 from chainrule.derive.sparse.detection.kinds import Bounds, is_inexact
 from chainrule.derive.sparse.detection.reach import Reach, seed, union
 from chainrule.derive.sparse.detection.stepping import blocks
@@ -25,9 +33,10 @@ def _call(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[C
 def _custom(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
     params = equation.params
     program = closed(params["call"] if "call" in params else params["call_jaxpr"])
-    still = [Cell(cell.value, None) for cell in operands] if analysis.slopes else operands
-    found = analysis.walk(program, still)
-    if not analysis.slopes or all(cell.reach is None for cell in operands):
+    if not analysis.slopes:
+        return analysis.walk(program, operands)
+    found = analysis.walk(program, [Cell(cell.value, None) for cell in operands])
+    if all(cell.reach is None for cell in operands):
         return found
     # The numbers are those of the function, the slopes those of its rule.
     reaches = analysis.slopes_of(equation, operands)
@@ -85,7 +94,7 @@ def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Cell])
         Cell(values_of.unknown(v.aval), seed(width, tuple(v.aval.shape), int(start)))
         for v, start in zip(outs, starts, strict=False)
     ]
-    inner = Analysis(width, slopes=False, notes=analysis.notes)
+    inner = Analysis(width, Sense.ANY, analysis.notes)
     back = inner.walk(program, [*(Cell(cell.value, None) for cell in residuals), *cotangents])
     parts: dict[Any, list[Reach | None]] = {variable: [] for variable in outs}
     for cell, answer in zip(tangents, back, strict=True):
@@ -110,7 +119,7 @@ def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -
     sizes = [cell.value.aval.size for cell in given]
     starts = np.cumsum([0, *sizes])
     width = int(starts[-1])
-    inner = Analysis(width, slopes=False, notes=analysis.notes)
+    inner = Analysis(width, Sense.LINEAR, analysis.notes)
     seeds = [
         Cell(values_of.unknown(cell.value.aval), seed(width, tuple(cell.value.aval.shape), int(start)))
         for cell, start in zip(given, starts, strict=False)

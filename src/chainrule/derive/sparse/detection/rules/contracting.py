@@ -116,7 +116,7 @@ def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Cell]) -> R
 
 
 @rule("tridiagonal_solve")
-def _tridiagonal_solve(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _tridiagonal_solve(_: Analysis, __: Any, operands: Sequence[Cell]) -> Reaches:
     if any(cell.reach is not None for cell in operands[:3]) or operands[3].reach is None:
         raise Unruled
     reach = operands[3].reach

@@ -59,7 +59,7 @@ def _while(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     asked, constants, start = operands[:first], operands[first:second], operands[second:]
     if all(cell.reach is None for cell in [*constants, *start]) and (
-        analysis.slopes or all(cell.reach is None for cell in asked)
+        analysis.smooth or all(cell.reach is None for cell in asked)
     ):
         return [Cell(value, None) for value in values]
     reaches = _known_steps(analysis, ask, run, asked, constants, start)
@@ -68,7 +68,7 @@ def _while(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[
         moving = [*constants, *_carried(run, start, len(constants), None, Loop())]
         stepper = Stepper(analysis, run, moving, carried)
         reaches = stepper.settle([cell.reach for cell in [*constants, *start]])
-        if not analysis.slopes:
+        if not analysis.smooth:
             cells = [*asked, *(Cell(v, reach) for v, reach in zip(values, reaches, strict=True))]
             if any(cell.reach is not None for cell in analysis.walk(ask, cells)):
                 reaches = analysis.everything(equation.outvars, operands)

@@ -40,7 +40,7 @@ def _gather(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     if any(cell.reach is not None for cell in indices) or source.reach is None:
         raise Unruled
     where = windows.of(equation)
-    begins, blurred = _begins(where, indices)
+    begins, blurred, _certain = _begins(where, indices)
     reach = _blur(source.reach, where, begins, blurred)
     if reach is None:
         return [None]
@@ -57,7 +57,7 @@ def _gather(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     "scatter-max",
     "dynamic_update_slice",
 )
-def _scatter(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _scatter(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     name = equation.primitive.name
     replaces = name in ("scatter", "dynamic_update_slice")
     target, indices, updates = (
@@ -68,7 +68,7 @@ def _scatter(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Rea
     if any(cell.reach is not None for cell in indices):
         raise Unruled
     where = windows.of(equation)
-    begins, blurred = _begins(where, indices)
+    begins, blurred, certain = _begins(where, indices)
     exact = {axis: low for axis, (low, _) in begins.items() if axis not in blurred}
     places = windows.place(where, exact, blurred)
     arrived = None
@@ -79,33 +79,36 @@ def _scatter(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Rea
             None if arrived is None else arrived.spread(where.shape).keep(_range(where, begins, blurred))
         )
     kept = target.reach
-    if kept is not None and replaces and not blurred:
+    if kept is not None and replaces and certain:
         untouched = np.ones(where.shape, dtype=bool)
         untouched.reshape(-1)[places[places >= 0]] = False
         kept = kept.keep(untouched)
     return [union(where.shape, [kept, arrived])]
 
 
-def _begins(where: Windows, indices: Sequence[Cell]) -> tuple[dict[int, Bounds], set[int]]:
-    """Bounds of the window starts along every indexed axis, and the axes along which they are not known."""
+def _begins(where: Windows, indices: Sequence[Cell]) -> tuple[dict[int, Bounds], set[int], bool]:
+    """Bounds of the window starts along every indexed axis, the axes along which they are unknown, and if none is."""
     found: dict[int, Bounds] = {}
-    blurred = set()
-    components = _components(where, indices)
-    for axis, component in components.items():
-        if axis not in where.loose:  # a window as long as the axis lies at its beginning or nowhere
+    blurred: set[int] = set()
+    certain = True
+    needed = where.loose if where.clip else where.indexed
+    for axis, component in _components(where, indices, ask=bool(needed)).items():
+        if component is not None and is_exact(component):
+            found[axis] = component
+        elif axis in where.loose:
+            blurred.add(axis)
+            certain = False
+            if component is not None:
+                found[axis] = component
+        else:  # a window as long as the axis lies at its beginning or, where that is allowed, nowhere
             zeros = np.zeros(where.batch, dtype=np.int64)
             found[axis] = (zeros, zeros)
-        elif component is None:
-            blurred.add(axis)
-        else:
-            found[axis] = component
-            if not is_exact(component):
-                blurred.add(axis)
-    return found, blurred
+            certain = certain and where.clip
+    return found, blurred, certain
 
 
-def _components(where: Windows, indices: Sequence[Cell]) -> dict[int, Bounds | None]:
-    bounds = [cell.value.bounds() for cell in indices] if where.loose else [None] * len(indices)
+def _components(where: Windows, indices: Sequence[Cell], *, ask: bool) -> dict[int, Bounds | None]:
+    bounds = [cell.value.bounds() if ask else None for cell in indices]
     if not where.batch and len(indices) == len(where.indexed) and indices[0].value.aval.ndim == 0:
         return dict(zip(where.indexed, bounds, strict=True))
     (only,) = bounds

@@ -61,7 +61,7 @@ def _fft(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
 
 
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "select_and_gather_add")
-def _windows(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _windows(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     if any(cell.reach is not None for cell in operands[1:]):
         raise Unruled
     reach = _given(operands)
