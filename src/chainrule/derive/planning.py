@@ -35,7 +35,7 @@ NEEDS_VALUES = (
 _WORTH_TIMING = 1e5  # operations below which a call costs more than its work
 _RACE_ROUNDS, _RACE_SECONDS = 7, 0.25
 _DEAD_HEAT = 1.05
-_CACHE = 1 << 20  # bytes a core can work on without waiting for main memory
+_CACHE = 512 << 10  # bytes a core can work on without waiting for memory
 
 Program = Callable[..., Tree]
 """From the arguments to the derivative."""
