@@ -2,7 +2,8 @@
 
 The import hook decorates one function at a time, and beartype refuses `Self` outside a class it has decorated as a
 whole. Here `Self` counts as "anything"; the static type checker looks at it more closely. As for that checker, an
-`int` will do where a `float` is asked for.
+`int` will do where a `float` is asked for, and a NumPy scalar where a NumPy array is: operations on arrays without axes
+return scalars.
 """
 
 import functools
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Self, TypeVar, get_args, get_origin
 
 import beartype
+import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CONFIGURATION = beartype.BeartypeConf(is_pep484_tower=True)
@@ -20,27 +22,31 @@ _CONFIGURATION = beartype.BeartypeConf(is_pep484_tower=True)
 def enforce(function: F) -> F:
     """Check arguments and results of a function against its annotations."""
     hints = getattr(function, "__annotations__", {})
-    loose = {name: without_self(hint) for name, hint in hints.items()}
+    loose = {name: loosened(hint) for name, hint in hints.items()}
     if loose != hints:
         function.__annotations__ = loose
     return beartype.beartype(function, conf=_CONFIGURATION)
 
 
-def without_self(hint: Any) -> Any:
-    """The same annotation with `Any` in place of every `Self`.
+def loosened(hint: Any) -> Any:
+    """The same annotation with `Any` in place of every `Self`, and scalars allowed where there are NumPy arrays.
 
-    >>> without_self(tuple[int, Self])
+    >>> loosened(tuple[int, Self])
     tuple[int, typing.Any]
-    >>> without_self(dict[str, list[Self]] | None)
+    >>> loosened(dict[str, list[Self]] | None)
     dict[str, list[typing.Any]] | None
     """
     if hint is Self:
         return Any
+    if hint is np.ndarray:
+        return np.ndarray | np.generic
     if isinstance(hint, list):  # the parameters of a Callable
-        return [without_self(part) for part in hint]
+        return [loosened(part) for part in hint]
     old = get_args(hint)
-    new = tuple(without_self(part) for part in old)
+    new = tuple(loosened(part) for part in old)
     if new == old:
+        return hint
+    if get_origin(hint) is np.ndarray:
         return hint
     if isinstance(hint, types.UnionType):
         return functools.reduce(operator.or_, new)

@@ -25,7 +25,7 @@ HESSIAN_METHODS = ("star", "acyclic", "column")
 
 
 def jacobian(
-    f: Callable[[Any], Any],
+    f: Any,
     x: Tree,
     method: str = "auto",
     format: str = "bcoo",
@@ -60,7 +60,7 @@ def jacobian(
 
 
 def hessian(
-    f: Callable[[Any], Any],
+    f: Any,
     x: Tree,
     method: str = "auto",
     format: str = "bcoo",
@@ -124,7 +124,7 @@ class _Request:
 
 def _prepare(
     what: str,
-    f: Callable[[Any], Any],
+    f: Any,
     x: Tree,
     method: str,
     format: str,

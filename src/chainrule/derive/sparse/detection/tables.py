@@ -10,6 +10,7 @@ import functools
 from typing import final
 
 import numpy as np
+import scipy.sparse
 
 _FEW = 16
 """Entries per row up to which a sorting network beats `np.sort`."""
@@ -89,11 +90,16 @@ class Table:
         if self.nnz == self.height and (self.lengths == 1).all():
             return other.take(self.indices)
         pairs = int(other.lengths[self.indices].sum())
-        if (self.height + other.height) * width + self.nnz * words(width) <= _MARK * pairs:
+        reserve(min(pairs, self.height * width))
+        if (self.height + other.height) * width + self.nnz * words(width) <= _MARK * pairs // 2:
             return from_bits(united_bits(self, to_bits(other, width)), width)
-        owners, columns = other.expand(self.indices)
-        holders = np.repeat(np.arange(self.height), self.lengths)
-        return from_pairs(holders[owners], columns, self.height, width)
+        product = self._matrix(other.height) @ other._matrix(width)
+        product.sort_indices()
+        return Table(product.indptr.astype(np.int64), product.indices.astype(np.int32))
+
+    def _matrix(self, width: int) -> scipy.sparse.csr_array:
+        ones = np.ones(self.nnz, dtype=bool)
+        return scipy.sparse.csr_array((ones, self.indices, self.indptr), shape=(self.height, width))
 
     def to_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Every entry as row and number."""
