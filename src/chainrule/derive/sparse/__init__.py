@@ -9,7 +9,7 @@ from typing import Any
 _HOMES = {
     "coloring": ("METHODS", "ORDERS", "Coloring", "ColoringError", "color"),
     "certificate": ("PatternError",),
-    "detection": ("detect",),
+    "detection": ("DenseDetectionWarning", "LocalPatternError", "analyse", "detect", "register"),
     "front": ("hessian", "jacobian"),
     "patterns": ("Pattern",),
     "prepared": ("SparseDerivative",),

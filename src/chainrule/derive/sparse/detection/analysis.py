@@ -13,6 +13,7 @@ An operation nobody knows makes every result depend on everything its operands d
 """
 
 import enum
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
@@ -33,6 +34,8 @@ Reaches: TypeAlias = list[Reach | None]
 
 _TO_THE_CALLER = (ChainruleError, TooLarge, MemoryError)
 """What the rules of others say, and what is answered by following less at once."""
+_OURS = ("chainrule.", "jaxtyping.")
+"""Modules whose frames a warning does not point at: our own, and what checks types on the way in."""
 _REFERENCES = {"new_ref", "empty_ref", "get", "swap", "addupdate", "freeze", "run_state", "accum_grad_in_ref"}
 
 
@@ -234,14 +237,17 @@ class Notes:
             self._transposed[id(equation)] = (equation, _transposed(equation, kept))
         return self._transposed[id(equation)][1]
 
-    def speak(self, where: str, stacklevel: int) -> None:
-        """Give the warnings that were collected."""
+    def speak(self, where: str) -> None:
+        """Give the warnings that were collected, as coming from the line that asked for the pattern."""
+        frame, level = sys._getframe(), 1
+        while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_OURS):
+            frame, level = frame.f_back, level + 1
         for name, why in self.dense.items():
             warnings.warn(
                 f"{where}: the operation {name!r} {why}; every result of it counts as depending on all of its "
                 f"operands. Register a rule to get a smaller pattern: sparse.register({name!r}, rule)",
                 DenseDetectionWarning,
-                stacklevel=stacklevel + 1,
+                stacklevel=level,
             )
 
 

@@ -44,7 +44,7 @@ class Detected:
 
 
 def detect(
-    f: Callable[[Any], Any],
+    f: Any,
     x: Tree,
     of: str = "jacobian",
     local: bool = False,
@@ -72,7 +72,7 @@ def detect(
 
 
 def analyse(
-    f: Callable[[Any], Any],
+    f: Any,
     x: Tree,
     of: str = "jacobian",
     local: bool = False,
@@ -89,7 +89,7 @@ def analyse(
     return _find(f, x, of, local, memory)
 
 
-def _find(f: Callable[[Any], Any], x: Tree, of: str, local: bool, memory: str | int | None) -> Detected:
+def _find(f: Any, x: Tree, of: str, local: bool, memory: str | int | None) -> Detected:
     check_choice("detect", "of", of, ["jacobian", "hessian"])
     if not callable(f):
         raise ArgumentError(f"detect(f={f!r}): f must be a function")
@@ -106,7 +106,7 @@ def _find(f: Callable[[Any], Any], x: Tree, of: str, local: bool, memory: str | 
         tables.budget.reset(token)
     if of == "hessian":
         pattern = _symmetric(pattern) if square else _grid(pattern)
-    search.notes.speak("detect", stacklevel=3)
+    search.notes.speak("detect")
     seconds = {"trace": traced - began, "walk": time.perf_counter() - traced}
     guard = search.guard(jax.tree.structure(x)) if local else None
     return Detected(pattern, guard, tuple(search.notes.dense), seconds)

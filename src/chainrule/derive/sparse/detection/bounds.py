@@ -21,19 +21,20 @@ Rule: TypeAlias = Callable[..., Bounds | None]
 
 
 def of(equation: Any, output: int, operands: Sequence[Bounds | None]) -> Bounds | None:
-    """Bounds of one result of an equation."""
+    """Bounds of one result of an equation; `None` says nothing."""
     aval = equation.outvars[output].aval
-    name = equation.primitive.name
     letter = kind(aval.dtype)
     if letter in "xc" or not aval.size or any(atom.aval.size == 0 for atom in equation.invars):
         return None
+    known = all(one is not None and is_exact(one) for one in operands)
+    full = [
+        _range(atom.aval) if one is None else one for one, atom in zip(operands, equation.invars, strict=True)
+    ]
     with np.errstate(all="ignore"):
-        found = _by_rule(name, equation, output, operands, letter)
-        if found is None and all(one is not None and is_exact(one) for one in operands):
+        found = _sensible(_by_rule(equation, output, full, letter), aval)
+        if found is None and known:
             found = _run(equation, output, [one[0] for one in operands if one is not None])
-    if found is None or not (found[0] <= found[1]).all():
-        return None  # nothing known, or whole numbers that ran over
-    if letter in "iu" and not _in_range(found, aval.dtype):
+    if found is None:
         return None
     if found[0].shape == aval.shape and found[1].shape == aval.shape:
         return found
@@ -41,15 +42,43 @@ def of(equation: Any, output: int, operands: Sequence[Bounds | None]) -> Bounds 
     return (low, low) if found[0] is found[1] else (low, np.broadcast_to(found[1], aval.shape))
 
 
-def _by_rule(
-    name: str, equation: Any, output: int, operands: Sequence[Bounds | None], letter: str
-) -> Bounds | None:
+def _range(aval: Any) -> Bounds | None:
+    """All that numbers of a type can be, if they are whole or truth values."""
+    letter = kind(aval.dtype)
+    if letter == "b":
+        return np.asarray(False), np.asarray(True)
+    if letter not in "iu" or aval.dtype in (np.int64, np.uint64):
+        return None
+    try:
+        info = np.iinfo(aval.dtype)
+    except ValueError:  # four-bit integers and the like
+        return None
+    return np.asarray(info.min, dtype=np.int64), np.asarray(info.max, dtype=np.int64)
+
+
+def _sensible(found: Bounds | None, aval: Any) -> Bounds | None:
+    """Nothing instead of bounds that say nothing, contradict themselves or leave the range of their type."""
+    if found is None or not (found[0] <= found[1]).all():
+        return None
+    letter = kind(aval.dtype)
+    if letter == "b":
+        return None if found[1].all() and not found[0].any() else found
+    limits = _range(aval)
+    if letter not in "iu" or limits is None:
+        return found
+    low, high = found[0].min(), found[1].max()
+    if low < limits[0] or high > limits[1]:
+        return None
+    nothing = (found[0] == limits[0]).all() and (found[1] == limits[1]).all()
+    return None if nothing else found
+
+
+def _by_rule(equation: Any, output: int, operands: Sequence[Bounds | None], letter: str) -> Bounds | None:
+    name = equation.primitive.name
     if name in MOVES:
         return _moved(equation, output, operands)
     rule = _RULES.get(name)
-    if rule is None:
-        return None
-    if name not in _PARTIAL and any(one is None for one in operands):
+    if rule is None or (name not in _PARTIAL and any(one is None for one in operands)):
         return None
     return rule(equation, output, letter, *operands)
 
@@ -85,14 +114,9 @@ def _run(equation: Any, output: int, numbers: Sequence[np.ndarray]) -> Bounds | 
     return rounding.widen(rounded, rounded, equation.outvars[output].aval.dtype)
 
 
-def _in_range(found: Bounds, dtype: Any) -> bool:
-    if not found[0].size:
-        return True
-    try:
-        info: Any = np.iinfo(dtype)
-    except ValueError:  # four-bit integers and the like
-        return is_exact(found)
-    return bool(found[0].min() >= info.min and found[1].max() <= info.max)
+def _small(*operands: Bounds) -> bool:
+    """Whether sums of whole numbers cannot run over."""
+    return all(int(one[0].min()) > -(2**62) and int(one[1].max()) < 2**62 for one in operands)
 
 
 def _both(f: Callable[..., np.ndarray]) -> Rule:
@@ -117,20 +141,25 @@ def _known(f: Callable[..., np.ndarray]) -> Rule:
     return rule
 
 
-def _add(equation: Any, _: int, letter: str, a: Bounds, b: Bounds) -> Bounds:
+def _add(equation: Any, _: int, letter: str, a: Bounds, b: Bounds) -> Bounds | None:
     if letter == "f":
         return rounding.add(a, b, equation.outvars[0].aval.dtype)
+    if not _small(a, b):
+        return None
     low = a[0] + b[0]
     return (low, low) if a[0] is a[1] and b[0] is b[1] else (low, a[1] + b[1])
 
 
-def _negative(_: Any, __: int, ___: str, a: Bounds) -> Bounds:
+def _negative(_: Any, __: int, letter: str, a: Bounds) -> Bounds | None:
+    if letter != "f" and not _small(a):
+        return None
     low = -a[1]
     return (low, low) if a[0] is a[1] else (low, -a[0])
 
 
-def _subtract(equation: Any, output: int, letter: str, a: Bounds, b: Bounds) -> Bounds:
-    return _add(equation, output, letter, a, _negative(None, 0, letter, b))
+def _subtract(equation: Any, output: int, letter: str, a: Bounds, b: Bounds) -> Bounds | None:
+    negative = _negative(None, 0, letter, b)
+    return None if negative is None else _add(equation, output, letter, a, negative)
 
 
 def _multiply(equation: Any, _: int, letter: str, a: Bounds, b: Bounds) -> Bounds | None:
@@ -168,7 +197,9 @@ def _remainder(_: Any, __: int, letter: str, a: Bounds, b: Bounds) -> Bounds | N
     return low, np.where(a[1] > 0, np.minimum(b[0] - 1, a[1]), 0)
 
 
-def _absolute(_: Any, __: int, ___: str, a: Bounds) -> Bounds:
+def _absolute(_: Any, __: int, letter: str, a: Bounds) -> Bounds | None:
+    if letter != "f" and not _small(a):
+        return None
     size = np.abs(a[0])
     if a[0] is a[1]:
         return size, size
@@ -178,7 +209,8 @@ def _absolute(_: Any, __: int, ___: str, a: Bounds) -> Bounds:
 
 
 def _square(equation: Any, output: int, letter: str, a: Bounds) -> Bounds | None:
-    return _multiply(equation, output, letter, *[_absolute(equation, output, letter, a)] * 2)
+    size = _absolute(equation, output, letter, a)
+    return None if size is None else _multiply(equation, output, letter, size, size)
 
 
 def _compare(certain: Callable[[Bounds, Bounds], Any], refuted: Callable[[Bounds, Bounds], Any]) -> Rule:

@@ -1,17 +1,15 @@
 """Rules people add for operations of their own."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.sparse.detection.analysis import CUSTOM, Analysis, Cell, Reaches
 from chainrule.derive.sparse.detection.reach import union
 from chainrule.derive.sparse.patterns import Pattern
 
-UserRule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Sequence[Sequence[Pattern | None]]]
 
-
-def register(primitive: Any, rule: UserRule) -> None:
+def register(primitive: Any, rule: Any) -> None:
     """Tell detection what the results of an operation depend on.
 
     `primitive` is a JAX primitive or its name. `rule(operands, params)` gets the shapes and types of the operands and

@@ -6,7 +6,7 @@ that has length one there.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from jax.lax import GatherScatterMode
 
 
 class Windows(NamedTuple):
-    """What the parameters of an equation say."""
+    """What the parameters of an equation say, in plain integers."""
 
     shape: tuple[int, ...]
     """Of the array the windows lie in."""
@@ -45,41 +45,38 @@ def of(equation: Any) -> Windows:
     shape = tuple(equation.invars[0].aval.shape)
     every = tuple(range(len(shape)))
     name = equation.primitive.name
-    if name == "dynamic_slice":
-        return Windows(shape, tuple(params["slice_sizes"]), (), every, (), every, (), True)
-    if name == "dynamic_update_slice":
-        return Windows(shape, tuple(equation.invars[1].aval.shape), (), every, (), every, (), True)
+    if name in ("dynamic_slice", "dynamic_update_slice"):
+        sizes = params["slice_sizes"] if name == "dynamic_slice" else equation.invars[1].aval.shape
+        return Windows(shape, _plain(sizes), (), every, (), every, (), clip=True)
     numbers = params["dimension_numbers"]
-    indices = tuple(equation.invars[1].aval.shape)
-    clip = GatherScatterMode.from_any(params["mode"]) != GatherScatterMode.FILL_OR_DROP
     if name == "gather":
-        hidden = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
-        paired = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
-        return Windows(
-            shape,
-            tuple(params["slice_sizes"]),
-            indices[:-1],
-            tuple(numbers.offset_dims),
-            hidden,
-            tuple(numbers.start_index_map),
-            tuple(paired),
-            clip,
-        )
-    hidden = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
-    paired = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
-    updates = equation.invars[2].aval.shape
-    shown = iter(updates[axis] for axis in numbers.update_window_dims)
-    sizes = tuple(1 if axis in hidden else next(shown) for axis in every)
+        offsets, hidden, indexed = numbers.offset_dims, numbers.collapsed_slice_dims, numbers.start_index_map
+        pairs = zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    else:
+        offsets, hidden = numbers.update_window_dims, numbers.inserted_window_dims
+        indexed = numbers.scatter_dims_to_operand_dims
+        pairs = zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    hidden = (*_plain(hidden), *_plain(numbers.operand_batching_dims))
+    if name == "gather":
+        sizes = params["slice_sizes"]
+    else:
+        shown = iter(equation.invars[2].aval.shape[axis] for axis in offsets)
+        sizes = [1 if axis in hidden else next(shown) for axis in every]
     return Windows(
-        shape,
-        sizes,
-        indices[:-1],
-        tuple(numbers.update_window_dims),
-        hidden,
-        tuple(numbers.scatter_dims_to_operand_dims),
-        tuple(paired),
-        clip,
+        shape=shape,
+        sizes=_plain(sizes),
+        batch=tuple(equation.invars[1].aval.shape[:-1]),
+        offset_axes=_plain(offsets),
+        hidden=hidden,
+        indexed=_plain(indexed),
+        paired=tuple((int(a), int(b)) for a, b in pairs),
+        clip=GatherScatterMode.from_any(params["mode"]) != GatherScatterMode.FILL_OR_DROP,
     )
+
+
+def _plain(numbers: Iterable[Any]) -> tuple[int, ...]:
+    """Under `vmap` some of JAX's parameters are NumPy integers."""
+    return tuple(int(number) for number in numbers)
 
 
 def starts(windows: Windows, indices: Sequence[np.ndarray]) -> dict[int, np.ndarray]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Cell, Reaches, rule
+from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Cell, Reaches, Unruled, rule
 from chainrule.derive.sparse.detection.kinds import Mask
 from chainrule.derive.sparse.detection.reach import Reach, Shape, union
 
@@ -37,7 +37,7 @@ _SMOOTH = (
         "lgamma",
         "log",
     ),
-    *("log1p", "logistic", "max", "min", "name", "neg", "polygamma", "pow", "real", "reduce_precision"),
+    *("log1p", "logistic", "name", "neg", "polygamma", "pow", "real", "reduce_precision"),
     *("regularized_incomplete_beta", "rem", "rsqrt", "sin", "sinh", "sqrt", "sub", "tan", "tanh"),
     *("sharding_constraint", "layout_constraint", "pvary", "reshard"),
 )
@@ -64,6 +64,13 @@ _DISCRETE = (
 )
 
 FLAT.update(_STEPS)
+
+
+@rule("clamp", "max", "min")
+def _choice(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    if analysis.slopes and any(cell.value.point is not None for cell in operands):
+        raise Unruled  # at a point, the derivative that JAX takes knows which operand it is
+    return _elementwise(analysis, equation, operands)
 
 
 @rule(*_SMOOTH, *_STEPS, *_DISCRETE)
