@@ -9,59 +9,22 @@ from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Ce
 from chainrule.derive.sparse.detection.kinds import Mask
 from chainrule.derive.sparse.detection.reach import Reach, Shape, union
 
+# fmt: off
 _SMOOTH = (
-    *("abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e"),
-    *(
-        "bessel_i1e",
-        "cbrt",
-        "clamp",
-        "complex",
-        "conj",
-        "convert_element_type",
-        "copy",
-        "copy_p",
-        "cos",
-        "cosh",
-    ),
-    *(
-        "digamma",
-        "erf",
-        "erf_inv",
-        "erfc",
-        "exp",
-        "exp2",
-        "expm1",
-        "igamma",
-        "igammac",
-        "imag",
-        "lgamma",
-        "log",
-    ),
-    *("log1p", "logistic", "name", "neg", "polygamma", "pow", "real", "reduce_precision"),
-    *("regularized_incomplete_beta", "rem", "rsqrt", "sin", "sinh", "sqrt", "sub", "tan", "tanh"),
-    *("sharding_constraint", "layout_constraint", "pvary", "reshard"),
+    "abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i0e",
+    "bessel_i1e", "cbrt", "complex", "conj", "convert_element_type", "copy", "copy_p", "cos", "cosh",
+    "digamma", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "igamma", "igammac", "imag",
+    "layout_constraint", "lgamma", "log", "log1p", "logistic", "name", "neg", "polygamma", "pow", "pvary",
+    "real", "reduce_precision", "regularized_incomplete_beta", "rem", "reshard", "rsqrt",
+    "sharding_constraint", "sin", "sinh", "sqrt", "sub", "tan", "tanh",
 )
 _STEPS = ("ceil", "floor", "nextafter", "round", "sign", "stop_gradient")
 _DISCRETE = (
-    *(
-        "and",
-        "clz",
-        "eq",
-        "eq_to",
-        "ge",
-        "gt",
-        "is_finite",
-        "le",
-        "le_to",
-        "lt",
-        "lt_to",
-        "mulhi",
-        "ne",
-        "not",
-    ),
-    *("or", "population_count", "shift_left", "shift_right_arithmetic", "shift_right_logical", "xor"),
-    *("igamma_grad_a", "random_gamma_grad", "zeta"),
+    "and", "clz", "eq", "eq_to", "ge", "gt", "igamma_grad_a", "is_finite", "le", "le_to", "lt", "lt_to",
+    "mulhi", "ne", "not", "or", "population_count", "random_gamma_grad", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "xor", "zeta",
 )
+# fmt: on
 
 FLAT.update(_STEPS)
 
