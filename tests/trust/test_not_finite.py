@@ -43,7 +43,7 @@ def test_a_run_that_diverges_names_step_and_tensor_and_keeps_the_last_good_check
     assert error.value.exit_code == 4
     assert error.value.message == says
     assert "last good checkpoint: step 4" in error.value.remedy
-    assert "chainrule resume toy optimizer.lr=0.025" in error.value.remedy
+    assert f"chainrule resume {tmp_path / 'toy'} optimizer.lr=0.025" in error.value.remedy
     run = Run.open(tmp_path / "toy")
     assert run.checkpoints == [4]
     assert (run.status["status"], run.status["step"]) == ("diverged", 4)

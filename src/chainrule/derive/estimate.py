@@ -86,8 +86,9 @@ def lanczos(product: Product, size: int, key: Key, *, steps: int) -> Lanczos:
 
 
 def _lanczos(product: Product, size: int, key: Key, steps: int) -> Lanczos:
-    start = jax.random.normal(key, (size,))
-    basis = jnp.zeros((steps, size), start.dtype).at[0].set(start / jnp.linalg.norm(start))
+    random = jax.random.normal(key, (steps, size))  # one to start, the others in case they are needed
+    start = random[0] / jnp.linalg.norm(random[0])
+    basis = jnp.zeros((steps, size), start.dtype).at[0].set(start)
     zeros = jnp.zeros(steps, start.dtype)
 
     def project(w: Array, basis: Array) -> Array:
@@ -103,7 +104,7 @@ def _lanczos(product: Product, size: int, key: Key, steps: int) -> Lanczos:
         w = project(w, basis)
         norm = jnp.linalg.norm(w)
         used_up = norm <= 100 * jnp.finfo(w.dtype).eps * scale
-        fresh = project(jax.random.normal(jax.random.fold_in(key, k), (size,)), basis)
+        fresh = project(random[jnp.minimum(k + 1, steps - 1)], basis)
         following = jnp.where(used_up, fresh / jnp.linalg.norm(fresh), w / jnp.where(used_up, 1.0, norm))
         betas = betas.at[k].set(jnp.where(used_up, 0.0, norm))
         return basis.at[k + 1].set(following, mode="drop"), alphas, betas

@@ -66,7 +66,7 @@ def test_signs_are_exact_for_diagonal_matrices_and_full_sketches_for_all() -> No
 
 
 def test_diagonals_are_unbiased_with_honest_errors() -> None:
-    found = d.diagonal(lambda v: A @ v, 12, key(3), samples=2000)
+    found = jax.jit(lambda k: d.diagonal(lambda v: A @ v, 12, k, samples=2000))(key(3))
     assert np.all(np.abs(found.value - np.diag(A)) < 5 * found.stderr)
     run = jax.jit(jax.vmap(lambda k: d.diagonal(lambda v: A @ v, 12, k, samples=4).value))
     within(run(jax.random.split(key(4), 400)), np.diag(A), sigmas=4.5)
@@ -121,8 +121,8 @@ def test_log_determinants_are_exact_for_one_eigenvalue_and_unbiased_otherwise() 
     assert float(found.value) == pytest.approx(7 * np.log(3.0), rel=1e-10)
     values = np.linspace(0.5, 4.0, 15)
     M = symmetric(values)
-    runs = [d.log_determinant(lambda v: M @ v, 15, key(seed), samples=10).value for seed in range(8)]
-    within(runs, np.log(values).sum())
+    found = d.log_determinant(lambda v: M @ v, 15, key(1), samples=60)
+    assert abs(float(found.value) - np.log(values).sum()) < 4 * float(found.stderr)
 
 
 def test_a_spectral_density_integrates_to_one_and_peaks_at_the_eigenvalues() -> None:
@@ -140,7 +140,7 @@ def test_divergence_is_the_trace_of_the_jacobian_exactly_or_estimated() -> None:
     p = {"a": point(3), "b": point(2)}
     expected = float(np.cos(p["a"]).sum() * p["b"].sum() + 2 * p["b"].sum())
     assert float(d.divergence(f)(p)) == pytest.approx(expected, rel=1e-12)
-    runs = [d.divergence(f, samples=8)(p, key(seed)).value for seed in range(30)]
-    within(runs, expected)
+    run = jax.jit(jax.vmap(lambda k: d.divergence(f, samples=8)(p, k).value))
+    within(run(jax.random.split(key(0), 100)), expected)
     field = lambda x: jnp.stack([-x[1], x[0]])  # noqa: E731  # a rotation has none
     close(jax.jit(d.divergence(field))(np.ones(2)), np.asarray(0.0))

@@ -1,7 +1,5 @@
 """Every mode, strategy and chunk against each other, against JAX and against closed forms."""
 
-from collections.abc import Iterable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
-from tests.derive.dense.functions import CASES, Case, forward_only, point, python_branch, reverse_only
+from tests.derive.dense.functions import CASES, forward_only, point, python_branch, reverse_only
 
 MODES = ("forward", "reverse")
 names = pytest.mark.parametrize("name", list(CASES))
@@ -22,48 +20,43 @@ def close(found: object, expected: object) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(b).max(initial=0.0))))
 
 
-def jacobians(case: Case) -> list[object]:
-    """All modes and chunks, compiled as one program."""
-    ways = [(mode, chunk) for mode in MODES for chunk in (1, 7, max(case.x.size, 1))]
-    return jax.jit(lambda x: [cr.derive.jacobian(case.f, *way)(x) for way in ways])(case.x)
-
-
-def hessians(case: Case, chunks: Iterable[int]) -> list[object]:
-    """All strategies and some chunks, compiled as one program."""
-    ways = [(strategy, chunk) for strategy in cr.derive.STRATEGIES for chunk in chunks]
-    return jax.jit(lambda x: [cr.derive.hessian(case.f, *way)(x) for way in ways])(case.x)
-
-
 @names
-def test_every_mode_and_chunk_gives_the_jacobian(name: str) -> None:
+def test_every_mode_strategy_and_chunk_gives_the_derivatives(name: str) -> None:
     case = CASES[name]
-    expected, reverse = jax.jit(lambda x: (jax.jacfwd(case.f)(x), jax.jacrev(case.f)(x)))(case.x)
-    close(reverse, expected)
+    modes = [(mode, chunk) for mode in MODES for chunk in (1, 7, max(case.x.size, 1))]
+
+    def everything(x: jax.Array) -> tuple[list[object], list[object]]:
+        first = [jax.jacfwd(case.f)(x), jax.jacrev(case.f)(x)]
+        first += [cr.derive.jacobian(case.f, *way)(x) for way in modes]
+        second = [jax.hessian(case.f)(x)]
+        second += [cr.derive.hessian(case.f, strategy, 10_000)(x) for strategy in cr.derive.STRATEGIES]
+        return first, second
+
+    first, second = jax.jit(everything)(case.x)
+    for found in first[1:]:
+        close(found, first[0])
+    for found in second[1:]:
+        close(found, second[0])
     if case.jacobian is not None:
-        close(expected, case.jacobian(case.x))
-    for found in jacobians(case):
-        close(found, expected)
-
-
-@names
-def test_every_strategy_gives_the_hessian(name: str) -> None:
-    case = CASES[name]
-    expected = jax.jit(jax.hessian(case.f))(case.x)
+        close(first[0], case.jacobian(case.x))
     if case.hessian is not None:
-        close(expected, case.hessian(case.x))
-    for found in hessians(case, [10_000]):
-        close(found, expected)
+        close(second[0], case.hessian(case.x))
 
 
-@pytest.mark.parametrize("name", ["rosenbrock", "elementwise", "scan", "number to vector", "nothing out"])
+@pytest.mark.parametrize("name", ["rosenbrock", "elementwise", "scan"])
 def test_the_chunk_does_not_change_the_hessian(name: str) -> None:
     case = CASES[name]
-    expected = jax.jit(jax.hessian(case.f))(case.x)
-    for found in hessians(case, [1, 7, max(case.x.size, 1)]):
+    ways = [(strategy, chunk) for strategy in cr.derive.STRATEGIES for chunk in (1, 7, case.x.size)]
+
+    def everything(x: jax.Array) -> list[object]:
+        return [jax.hessian(case.f)(x), *(cr.derive.hessian(case.f, *way)(x) for way in ways)]
+
+    expected, *others = jax.jit(everything)(case.x)
+    for found in others:
         close(found, expected)
 
 
-@pytest.mark.parametrize("name", ["linear", "rosenbrock", "matrix", "cond", "number to number", "nothing in"])
+@pytest.mark.parametrize("name", ["linear", "rosenbrock", "cond", "number to number", "nothing in"])
 def test_the_automatic_choice_gives_the_same_derivatives(name: str) -> None:
     case = CASES[name]
     close(cr.derive.jacobian(case.f)(case.x), jax.jit(jax.jacfwd(case.f))(case.x))
@@ -118,21 +111,21 @@ def test_a_function_without_any_rule_is_refused_with_all_reasons() -> None:
 
 
 def test_a_function_that_branches_in_python_is_run_as_it_is() -> None:
-    for x in (np.abs(point(4)), -np.abs(point(4))):
-        J, H = cr.derive.jacobian(python_branch), cr.derive.hessian(python_branch, chunk=3)
-        close(J(x), jax.jacfwd(python_branch)(x))
-        close(H(x), jax.hessian(python_branch)(x))
-        assert not J.report.compiled
-        assert "branches on values" in str(J.report)
-    assert not isinstance(J(np.ones(2)), jax.core.Tracer)
-    for strategy in cr.derive.STRATEGIES:
-        close(cr.derive.hessian(python_branch, strategy)(x), jax.hessian(python_branch)(x))
+    x = np.abs(point(2))
+    J = cr.derive.jacobian(python_branch)
+    close(J(x), np.diag(np.cos(x) * x + np.sin(x)))
+    assert not J.report.compiled
+    assert "branches on values" in str(J.report)
+    for strategy in ("auto", *cr.derive.STRATEGIES):
+        H = cr.derive.hessian(python_branch, strategy, chunk=3)(-x)
+        close(H, np.einsum("i,ij,ik->ijk", -6 * x, np.eye(2), np.eye(2)))
 
 
 def test_a_prepared_derivative_follows_a_python_branch_at_each_call() -> None:
     J = cr.derive.jacobian(python_branch)
-    for x in (np.ones(3), -np.ones(3), np.ones(3)):
-        close(J(x), jax.jacfwd(python_branch)(x))
+    for _ in range(2):
+        close(J(np.ones(2)), (np.sin(1.0) + np.cos(1.0)) * np.eye(2))
+        close(J(-np.ones(2)), 3 * np.eye(2))
 
 
 def test_a_branching_function_without_a_rule_still_finds_the_other_mode() -> None:

@@ -100,8 +100,7 @@ def test_a_function_that_branches_in_python_has_its_derivatives() -> None:
     np.testing.assert_allclose(found.derivatives, [8, 12, 12, 6], rtol=1e-12)
 
 
-@given(order=st.integers(0, 6))
-@settings(max_examples=7)
+@pytest.mark.parametrize("order", [0, 1, 6])
 def test_any_order_of_the_sine(order: int) -> None:
     found = taylor(jnp.sin, 0.3, 2.0, order).derivatives
     cycle = [math.sin, math.cos, lambda x: -math.sin(x), lambda x: -math.cos(x)]
@@ -121,43 +120,43 @@ def test_mixed_partials_come_from_directions() -> None:
     x = point(3)
     third = jax.jit(jax.jacfwd(jax.jacfwd(jax.jacfwd(f))))(x)
     e = np.eye(3)
+    partial = jax.jit(lambda x, *directions: cr.derive.mixed_partial(f, x, directions))
     for i, j, k in ((0, 0, 0), (0, 1, 2), (2, 2, 1), (0, 0, 2)):
-        found = cr.derive.mixed_partial(f, x, [e[i], e[j], e[k]])
+        found = partial(x, e[i], e[j], e[k])
         assert float(found) == pytest.approx(float(third[i, j, k]), rel=1e-9, abs=1e-9)
     assert float(cr.derive.mixed_partial(f, x, [])) == pytest.approx(float(f(x)))
     assert float(cr.derive.mixed_partial(f, x, [e[1]])) == pytest.approx(float(jax.grad(f)(x)[1]))
 
 
 @given(n=st.integers(1, 5), seed=st.integers(0, 50))
-@settings(max_examples=6)
+@settings(max_examples=5)
 def test_the_laplacian_of_a_gaussian_has_its_closed_form(n: int, seed: int) -> None:
     x = point(n, seed=seed)
     f = lambda x: jnp.exp(-(x @ x) / 2)  # noqa: E731
     r = float(x @ x)
     expected = (r - n) * math.exp(-r / 2)
-    for chunk in (None, 1, 2):
-        found = cr.derive.laplacian(f, chunk=chunk)(x)
-        assert float(found) == pytest.approx(expected, rel=1e-10, abs=1e-10)
+    run = jax.jit(lambda x: [cr.derive.laplacian(f, chunk=chunk)(x) for chunk in (None, 1, 2)])
+    np.testing.assert_allclose(run(x), expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_the_biharmonic_of_a_gaussian_and_of_a_power_have_closed_forms(n: int) -> None:
     x = point(n, seed=n)
     r = float(x @ x)
-    gaussian = cr.derive.biharmonic(lambda x: jnp.exp(-(x @ x) / 2))(x)
+    gaussian = jax.jit(cr.derive.biharmonic(lambda x: jnp.exp(-(x @ x) / 2)))(x)
     expected = (r**2 - 2 * (n + 2) * r + n * (n + 2)) * math.exp(-r / 2)
     assert float(gaussian) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    quartic = cr.derive.biharmonic(lambda x: (x @ x) ** 2)(x)
+    quartic = jax.jit(cr.derive.biharmonic(lambda x: (x @ x) ** 2))(x)
     assert float(quartic) == pytest.approx(8 * n * (n + 2), rel=1e-10)
 
 
 def test_operators_keep_the_shapes_of_outputs() -> None:
     f = lambda p: {"field": jnp.outer(p["a"] ** 2, p["b"] ** 2), "sum": (p["a"] ** 2).sum()}  # noqa: E731
     p = {"a": point(2), "b": point(3)}
-    found = cr.derive.laplacian(f)(p)
+    found = jax.jit(cr.derive.laplacian(f))(p)
     close(found["field"], 2 * np.add.outer(p["a"] ** 2, p["b"] ** 2))
     close(found["sum"], np.asarray(4.0))
-    close(cr.derive.biharmonic(f)(p)["field"], np.full((2, 3), 8.0))
+    close(jax.jit(cr.derive.biharmonic(f))(p)["field"], np.full((2, 3), 8.0))
     assert float(cr.derive.laplacian(lambda x: x.sum())(np.zeros(0))) == 0.0
     assert float(cr.derive.biharmonic(lambda x: x.sum())(np.zeros(0))) == 0.0
 
@@ -165,7 +164,6 @@ def test_operators_keep_the_shapes_of_outputs() -> None:
 def test_operators_work_under_jit_and_grad() -> None:
     f = lambda x: jnp.sin(x).sum() ** 2  # noqa: E731
     x = point(3)
-    value = jax.jit(cr.derive.laplacian(f))(x)
-    assert float(value) == pytest.approx(float(jnp.trace(jax.hessian(f)(x))), rel=1e-12)
-    slope = jax.grad(cr.derive.laplacian(f))(x)
-    close(slope, jax.grad(lambda x: jnp.trace(jax.hessian(f)(x)))(x))
+    value, slope = jax.jit(jax.value_and_grad(cr.derive.laplacian(f)))(x)
+    trace, expected = jax.jit(jax.value_and_grad(lambda x: jnp.trace(jax.hessian(f)(x))))(x)
+    close((value, slope), (trace, expected))
