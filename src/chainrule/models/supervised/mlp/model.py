@@ -1,18 +1,16 @@
 """The multi-layer perceptron: affine maps with a nonlinearity between them."""
 
-import math
-from collections.abc import Sequence
 from typing import Literal, Self, final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from pydantic import Field
 
-from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Schema
-from chainrule.models.base import CanPredict, Config, HasState, Metrics
-from chainrule.nn import Dropout, Linear, Norm, activation, losses, norm
+from chainrule.core.types import Array, Float, Key
+from chainrule.data.base import Schema
+from chainrule.models.base import Config
+from chainrule.models.supervised.base import Supervised, chain, output_count
+from chainrule.nn import Dropout, Linear, Norm, activation, norm
 
 
 @final
@@ -59,7 +57,7 @@ class Block(eqx.Module):
 
 
 @final
-class MLP(HasState, CanPredict):
+class MLP(Supervised):
     """Hidden blocks and a last affine map, by default without a nonlinearity after it.
 
     Class targets are trained by cross-entropy, numeric targets by mean squared error. Inputs of any shape are
@@ -74,41 +72,16 @@ class MLP(HasState, CanPredict):
     def __init__(self, config: MLPConfig, schema: Schema, key: Key) -> None:
         *keys, key_head = jax.random.split(key, config.depth)
         widths = [schema.dimensions] + [config.width] * (config.depth - 1)
-        outputs = len(schema.classes) if schema.target == "class" else math.prod(schema.target_shape)
         self.blocks = tuple(Block(n, config, k) for n, k in zip(widths[:-1], keys, strict=True))
-        self.head = Linear(widths[-1], outputs, key=key_head, initializer=config.initializer)
+        self.head = Linear(widths[-1], output_count(schema), key=key_head, initializer=config.initializer)
         self.config = config
         self.schema = schema
 
     def outputs(self, x: Array, key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values, and the model with its state moved on when training."""
-        h = x.reshape(x.shape[0], self.schema.dimensions)
-        moved = []
-        for i, block in enumerate(self.blocks):
-            h, after = block(h, jax.random.fold_in(key, i))
-            moved.append(after)
+        h, moved = chain(self.blocks, x.reshape(x.shape[0], self.schema.dimensions), key)
         out = activation(self.config.final_activation)(self.head(h))
-        return out, eqx.tree_at(lambda model: model.blocks, self, tuple(moved))
-
-    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
-        """Mean cross-entropy with accuracy, or mean squared error."""
-        out, moved = self.outputs(batch.x, key)
-        if self.schema.target == "class":
-            metrics = {"accuracy": (out.argmax(axis=-1) == batch.y).mean()}
-            return losses.cross_entropy(out, batch.y).mean(), metrics, moved
-        return losses.squared_error(out.reshape(batch.y.shape), batch.y).mean(), {}, moved
-
-    def state(self) -> Sequence[Array]:
-        """The running statistics of batch normalisation."""
-        return [array for block in self.blocks for array in block.norm.state()]
-
-    def predict(self, x: Array) -> Array:
-        """Class probabilities, or values in model units."""
-        model = eqx.nn.inference_mode(self)
-        out, _ = model.outputs(x, jax.random.key(0))  # in inference mode the key is not used
-        if self.schema.target == "class":
-            return jax.nn.softmax(out.astype(jnp.promote_types(out.dtype, jnp.float32)), axis=-1)
-        return out.reshape(x.shape[0], *self.schema.target_shape)
+        return out, eqx.tree_at(lambda model: model.blocks, self, moved)
 
 
 __all__ = ["MLP", "MLPConfig"]

@@ -1,0 +1,78 @@
+"""What all models that predict a class or a value share: their loss, their prediction, their running statistics.
+
+A network says how its outputs (logits or values) come about; everything else follows from the schema of the data.
+"""
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data.base import Batch, Schema
+from chainrule.models.base import CanPredict, HasState, Metrics
+from chainrule.nn import Norm, losses
+
+L = TypeVar("L")
+
+
+class Supervised(HasState, CanPredict):
+    """A network that ends in logits (class targets, cross-entropy) or in values (mean squared error)."""
+
+    schema: eqx.AbstractVar[Schema]
+
+    @abc.abstractmethod
+    def outputs(self, x: Array, key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
+        """Logits or values, and the model with its state moved on when training."""
+
+    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+        """Mean cross-entropy with accuracy, or mean squared error."""
+        out, moved = self.outputs(batch.x, key)
+        if self.schema.target == "class":
+            metrics = {"accuracy": (out.argmax(axis=-1) == batch.y).mean()}
+            return losses.cross_entropy(out, batch.y).mean(), metrics, moved
+        return losses.squared_error(out.reshape(batch.y.shape), batch.y).mean(), {}, moved
+
+    def state(self) -> Sequence[Array]:
+        """The running statistics of all normalisers."""
+        nodes = jax.tree.leaves(self, is_leaf=lambda node: isinstance(node, Norm))
+        return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
+
+    def logits(self, x: Array) -> Float[Array, "batch outputs"]:
+        """What the network says before any softmax, in inference mode."""
+        still = eqx.nn.inference_mode(self)
+        out, _ = still.outputs(x, jax.random.key(0))  # in inference mode the key is not used
+        return out
+
+    def predict(self, x: Array) -> Array:
+        """Class probabilities, or values in model units."""
+        out = self.logits(x)
+        if self.schema.target == "class":
+            return jax.nn.softmax(out.astype(jnp.promote_types(out.dtype, jnp.float32)), axis=-1)
+        return out.reshape(x.shape[0], *self.schema.target_shape)
+
+
+def output_count(schema: Schema) -> int:
+    """How many numbers a network has to give for one example.
+
+    >>> output_count(Schema("table", (6,), target="value", target_shape=(2, 2)))
+    4
+    """
+    return len(schema.classes) if schema.target == "class" else math.prod(schema.target_shape)
+
+
+def chain(layers: Sequence[L], x: Array, key: Key) -> tuple[Array, tuple[L, ...]]:
+    """The layers in turn, each with a key of its own, and all of them with their state moved on."""
+    moved = []
+    for i, layer in enumerate(layers):
+        step: Any = layer
+        x, after = step(x, jax.random.fold_in(key, i))
+        moved.append(after)
+    return x, tuple(moved)
+
+
+__all__ = ["Supervised", "chain", "output_count"]
