@@ -6,13 +6,24 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 
 from chainrule.nn import initializers, losses
 from chainrule.nn.activations import Activation, activation, activations
+from chainrule.nn.convolution import Conv, ConvTranspose
 from chainrule.nn.dropout import Dropout
 from chainrule.nn.linear import Linear
 from chainrule.nn.normalize import BatchNorm, LayerNorm, NoNorm, Norm, norm
+from chainrule.nn.pooling import (
+    adaptive_average_pool,
+    adaptive_max_pool,
+    average_pool,
+    global_average_pool,
+    global_max_pool,
+    max_pool,
+)
 
 __all__ = [
     "Activation",
     "BatchNorm",
+    "Conv",
+    "ConvTranspose",
     "Dropout",
     "LayerNorm",
     "Linear",
@@ -20,7 +31,13 @@ __all__ = [
     "Norm",
     "activation",
     "activations",
+    "adaptive_average_pool",
+    "adaptive_max_pool",
+    "average_pool",
+    "global_average_pool",
+    "global_max_pool",
     "initializers",
     "losses",
+    "max_pool",
     "norm",
 ]
