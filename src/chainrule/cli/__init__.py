@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from chainrule.cli import data, derive, doctor, models, resume, runs, sample, score, train
+from chainrule.cli import data, derive, doctor, models, probe, resume, runs, sample, score, train
 from chainrule.cli.defaults import EXAMPLES
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("train", add_help_option=False)(train.train)
 app.command("resume")(resume.resume)
 app.command("sample")(sample.sample)
 app.command("score")(score.score)
+app.command("probe", add_help_option=False)(probe.probe)
 app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")

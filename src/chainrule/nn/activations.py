@@ -42,6 +42,8 @@ for _name, _function, _gain in (
     ("gelu", lambda x: jax.nn.gelu(x, approximate=False), math.sqrt(2)),
     ("silu", jax.nn.silu, math.sqrt(2)),
     ("softplus", jax.nn.softplus, 1.0),
+    ("sign", lambda x: jnp.where(x > 0, 1.0, -1.0).astype(x.dtype), 1.0),
+    ("step", lambda x: jnp.where(x > 0, 1.0, 0.0).astype(x.dtype), 1.0),
 ):
     activations.add(_name, Activation(_name, _function, _gain))
 

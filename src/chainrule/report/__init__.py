@@ -1,8 +1,18 @@
 """Pictures, and the report of a run as one self-contained page."""
 
+from chainrule.report.album import Album, Chapter, write_album
 from chainrule.report.drawing import draw, draw_png
 from chainrule.report.gallery import pictures
 from chainrule.report.samples import sample_picture
 from chainrule.report.writing import write
 
-__all__ = ["draw", "draw_png", "pictures", "sample_picture", "write"]
+__all__ = [
+    "Album",
+    "Chapter",
+    "draw",
+    "draw_png",
+    "pictures",
+    "sample_picture",
+    "write",
+    "write_album",
+]

@@ -51,14 +51,14 @@ def write(run: Run) -> Path:
     found = groups(run)
     make_folder(plots)
     about = _about(run)
-    for name, picture in _files([picture for group in found for picture in group.pictures]).items():
+    for name, picture in file_names([picture for group in found for picture in group.pictures]).items():
         draw(picture, plots / f"{name}.svg", metadata=about)
     path = run.path / "report.html"
     write_atomic(path, _page(run, found))
     return path
 
 
-def _files(pictures: Sequence[Picture]) -> dict[str, Picture]:
+def file_names(pictures: Sequence[Picture]) -> dict[str, Picture]:
     """Pictures by a file name of their own; a model may call them what it likes."""
     named: dict[str, Picture] = {}
     for picture in pictures:
@@ -245,4 +245,4 @@ def _data(record: Mapping[str, Any]) -> str:
     )
 
 
-__all__ = ["write"]
+__all__ = ["file_names", "write"]

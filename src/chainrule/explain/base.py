@@ -1,0 +1,85 @@
+"""What an experiment and a probe are: a name, settings, and a function that returns pictures, numbers and findings.
+
+An *experiment* shows a mechanism on a problem of its own: how optimisers race, why variance fades through depth, where
+a bound holds. A *probe* looks into a trained run. Both give the same kind of answer, and neither draws or writes
+anything: pictures are records that the report and the studio draw.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
+
+import pydantic
+
+from chainrule.core.pictures import Picture, Table
+from chainrule.data.base import Data, Schema
+from chainrule.models.base import Model
+from chainrule.train import Run
+
+Listener: TypeAlias = Callable[[str], None]
+"""Hears one line of text whenever there is something to tell while the work goes on."""
+
+
+def silent(line: str) -> None:
+    """The listener that hears nothing."""
+    del line
+
+
+class Settings(pydantic.BaseModel):
+    """Settings of an experiment or a probe: one schema for Python, the command line and the studio."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+@final
+class NoSettings(Settings):
+    """For what has nothing to set."""
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What came out: sentences first, then what they rest on."""
+
+    findings: Sequence[str]
+    """Sentences with the numbers in them, most important first."""
+    pictures: Sequence[Picture] = ()
+    table: Table | None = None
+    """The one table a reader wants beside the pictures, if there is one."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """Every number of the findings and the table by name, for machines: plain values, nested where that helps."""
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """A mechanism shown on a problem of its own. A file of `explain/experiments` that holds one registers it."""
+
+    summary: str
+    """One line."""
+    settings: type[Settings]
+    run: Callable[[Any, Listener], Outcome]
+    """From (settings, listener) to the outcome."""
+    toy: Mapping[str, Any]
+    """Settings with which it takes a second or two, for tests."""
+    reference: str
+    """The book or paper it follows."""
+
+
+@final
+@dataclass(frozen=True)
+class Probe:
+    """A look into a trained run. A file of `explain/probes` that holds one registers it."""
+
+    summary: str
+    """One line."""
+    needs: str
+    """What it applies to, as the end of "it needs ..."."""
+    applies: Callable[[Model, Schema], bool]
+    """Whether it can look into this model of data of this schema; asks for capabilities, never for names."""
+    look: Callable[[Run, Data, Any], Outcome]
+    """From (run, its data, settings) to the outcome."""
+    settings: type[Settings] = NoSettings
+
+
+__all__ = ["Experiment", "Listener", "NoSettings", "Outcome", "Probe", "Settings", "silent"]

@@ -1,0 +1,72 @@
+"""Probes: looks into a trained run, one file each, and the file is the registration.
+
+`explain/probes/gradients.py` holds a `probe` and is thereby known as `gradients`. A probe says itself which models it
+applies to, by what they can do.
+"""
+
+import functools
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.models import explain
+from chainrule.train import Run
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """Every probe.
+
+    >>> "gradients" in names()
+    True
+    """
+    files = Path(__file__).parent.glob("[a-z]*.py")
+    return tuple(sorted(file.stem.replace("_", "-") for file in files if not file.stem.startswith("test_")))
+
+
+def get(name: str) -> Probe:
+    """A probe by name.
+
+    >>> get("gradeints")
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: unknown probe 'gradeints' (did you mean 'gradients'?)
+           list them: chainrule probe
+    """
+    if name not in names():
+        raise ArgumentError(
+            f"unknown probe {name!r}{suggest(name, names())}", remedy="list them: chainrule probe"
+        )
+    found: Probe = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").probe
+    return found
+
+
+def applicable(run: Run) -> list[str]:
+    """The probes that can look into this run."""
+    return [name for name in names() if get(name).applies(run.model, run.schema)]
+
+
+def configure(name: str, **settings: Any) -> Settings:
+    """The validated settings of a probe."""
+    schema = get(name).settings
+    try:
+        return schema(**settings)
+    except pydantic.ValidationError as error:
+        raise explain(error, schema, f"settings of {name}: chainrule probe --help") from None
+
+
+def look(name: str, run: Run, **settings: Any) -> Outcome:
+    """Look into a run with one probe."""
+    probe = get(name)
+    if not probe.applies(run.model, run.schema):
+        raise CapabilityError(
+            f"{name} does not apply to {run.id}: it needs {probe.needs}",
+            remedy=f"what applies: chainrule probe {run.id}",
+        )
+    return probe.look(run, run.data, configure(name, **settings))
+
+
+__all__ = ["applicable", "configure", "get", "look", "names"]

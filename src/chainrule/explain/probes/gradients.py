@@ -1,0 +1,77 @@
+"""Gradients of a trained model tensor by tensor: which weights still move, and by how much of their size."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core import random, tree
+from chainrule.core.pictures import Bars, Table
+from chainrule.core.types import Tree
+from chainrule.data.base import Batch, Data, Schema
+from chainrule.explain.base import NoSettings, Outcome, Probe
+from chainrule.models.base import Model, Part, parts_of
+from chainrule.train import Run
+from chainrule.train.step import parameters
+
+
+def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
+    """Root mean squares of every weight and of its gradient on one training batch."""
+    del settings
+    model, config = run.model, run.settings
+    batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(min(config.batch, len(data.train)))))
+    rows: list[list[str | float]] = []
+    for part in parts_of(model):
+        grads = _gradient(model, part, batch)
+        weights = dict(tree.named_leaves(eqx.filter(part.where(model), parameters(model, parts_of(model)))))
+        for name, grad in tree.named_leaves(grads):
+            root = math.sqrt(max(grad.size, 1))
+            weight, slope = float(tree.norm(weights[name])) / root, float(tree.norm(grad)) / root
+            rows.append([name, weight, slope, slope / weight if weight else math.inf])
+    order = sorted(rows, key=lambda row: -float(row[2]))
+    names = [str(row[0]) for row in rows]
+    picture = Bars(
+        "gradient-norms",
+        "Gradient and weight, tensor by tensor",
+        "tensor",
+        "root mean square entry, log10",
+        names,
+        {
+            "gradient": np.log10(np.maximum([float(row[2]) for row in rows], 1e-12)),
+            "weight": np.log10(np.maximum([float(row[1]) for row in rows], 1e-12)),
+        },
+        caption=f"On a batch of {len(batch.x)} training examples at step {run.step:,}.",
+    )
+    return Outcome(
+        [
+            f"The largest gradient is that of {order[0][0]} (root mean square {float(order[0][2]):.3g}), the smallest "
+            f"that of {order[-1][0]} ({float(order[-1][2]):.3g})."
+        ],
+        [picture],
+        Table("gradients-table", "Weights and gradients", ["tensor", "weight", "gradient", "ratio"], rows),
+        {str(row[0]): {"weight": row[1], "gradient": row[2], "ratio": row[3]} for row in rows},
+    )
+
+
+def _gradient(model: Model, part: Part, batch: Batch) -> Tree:
+    owned, rest = eqx.partition(part.where(model), parameters(model, parts_of(model)))
+
+    def objective(owned: Tree) -> jax.Array:
+        whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
+        return part.loss(whole, batch, random.key(0, "probe"))[0]
+
+    return eqx.filter_jit(jax.grad(objective))(owned)
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    del model, schema
+    return True
+
+
+probe = Probe(
+    "Size of every weight and of its gradient on a training batch.", "any trained run", _applies, look
+)
+
+__all__ = ["look", "probe"]

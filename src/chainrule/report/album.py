@@ -1,0 +1,112 @@
+"""An album: pictures, findings and numbers in a folder, with one self-contained page over them.
+
+For everything that is shown without being a run: experiments, probes into a run. The folder holds `index.html`, every
+picture as a file of its own, and `numbers.json` for machines.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, final
+
+from chainrule.core.errors import RunError
+from chainrule.core.pictures import Images, Picture, Table
+from chainrule.report import page
+from chainrule.report.drawing import draw, draw_png
+from chainrule.report.writing import file_names
+from chainrule.train.files import make_folder, write_atomic, write_json
+
+
+@final
+@dataclass(frozen=True)
+class Chapter:
+    """One part of an album, or the reason why it is missing."""
+
+    name: str
+    summary: str
+    findings: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Album:
+    """The files of an album."""
+
+    page: Path
+    numbers: Path
+    pictures: Sequence[Path]
+
+
+def write_album(
+    folder: Path,
+    title: str,
+    lead: str,
+    chapters: Sequence[Chapter],
+    *,
+    settings: Mapping[str, Any],
+    again: Mapping[str, str],
+) -> Album:
+    """Write an album; `settings` are shown at the end and kept in every picture, `again` says what to type."""
+    if folder.is_symlink():
+        raise RunError(f"{folder} is a link: pictures are written only where they really lie")
+    make_folder(folder)
+    drawn = []
+    named = file_names([picture for chapter in chapters for picture in chapter.pictures])
+    for name, picture in named.items():
+        if isinstance(picture, Table):
+            continue  # the page and the numbers hold it as text
+        about = {"title": title, "settings": dict(settings)}
+        if isinstance(picture, Images):
+            drawn.append(folder / f"{name}.png")
+            draw_png(picture, drawn[-1], metadata=about)
+        else:
+            drawn.append(folder / f"{name}.svg")
+            draw(picture, drawn[-1], metadata=about)
+    numbers = folder / "numbers.json"
+    write_json(numbers, {chapter.name: _plain(chapter.numbers) for chapter in chapters}, durable=False)
+    index = folder / "index.html"
+    write_atomic(index, _page(title, lead, chapters, settings, again), durable=False)
+    return Album(index, numbers, drawn)
+
+
+def _page(
+    title: str,
+    lead: str,
+    chapters: Sequence[Chapter],
+    settings: Mapping[str, Any],
+    again: Mapping[str, str],
+) -> str:
+    footer = (
+        f"<footer><p>Written by Chainrule {page.say(metadata.version('chainrule'))}. The pictures are the files beside "
+        "this page; the numbers are in <code>numbers.json</code>.</p></footer>"
+    )
+    head = ["<header>", f"<h1>{page.say(title)}</h1>", f'<p class="lead">{page.say(lead)}</p>', "</header>"]
+    body = [_chapter(chapter) for chapter in chapters]
+    last = page.section("Again", page.commands(again), page.fold("Settings", page.pairs(settings)))
+    return page.document(f"{title} · Chainrule", [*head, "<main>", *body, last, "</main>", footer])
+
+
+def _chapter(chapter: Chapter) -> str:
+    parts = [f"<p>{page.say(sentence)}</p>" for sentence in chapter.findings]
+    if chapter.problem:
+        parts.append(page.notice("This could not be shown.", chapter.problem))
+    return page.section(chapter.summary, *parts, page.gallery(chapter.pictures))
+
+
+def _plain(value: Any) -> Any:
+    """A value made of what JSON knows; numbers it does not have become null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, str | bool | int) or value is None:
+        return value
+    return float(value) if math.isfinite(value) else None
+
+
+__all__ = ["Album", "Chapter", "write_album"]
