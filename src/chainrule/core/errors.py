@@ -61,6 +61,31 @@ class RunError(ChainruleError):
     """A run folder is missing, in use by another process, or in the wrong state."""
 
 
+class ImplicitFunctionError(ChainruleError):
+    """The implicit function theorem does not hold at a point, so what was asked for has no derivative there.
+
+    `condition` names what is violated; the numbers that show it are `residual` (norm of F), `rcond` (estimated
+    reciprocal condition of dF/dw, not a number where that was not estimated) and `null_direction` (a change of the
+    unknowns that F hardly notices, in the structure of the unknowns).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        condition: str,
+        residual: float = float("nan"),
+        rcond: float = float("nan"),
+        null_direction: Any = None,
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.condition = condition
+        self.residual = residual
+        self.rcond = rcond
+        self.null_direction = null_direction
+
+
 def suggest(word: str, options: Iterable[str]) -> str:
     """A parenthesis naming the closest option, or an empty string.
 
@@ -105,6 +130,7 @@ __all__ = [
     "DataError",
     "DiskError",
     "DivergedError",
+    "ImplicitFunctionError",
     "RunError",
     "check_choice",
     "spell",

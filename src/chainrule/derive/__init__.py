@@ -38,12 +38,12 @@ _HOMES = {
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = sorted([*_NAMES, "sparse"])
+__all__ = sorted([*_NAMES, "implicit", "sparse"])
 
 
 def __getattr__(name: str) -> Any:
-    if name == "sparse":
-        return importlib.import_module(f"{__name__}.sparse")
+    if name in ("implicit", "sparse"):
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _NAMES:
         return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chainrule.derive' has no attribute {name!r}")

@@ -1,0 +1,26 @@
+"""Derivatives of solutions: roots, fixed points, minimisers and programs, from one factorisation.
+
+Names are loaded the first time they are used.
+"""
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "conditions": ("Conditions",),
+    "linear": ("LU", "Cholesky"),
+    "theorem": ("attach",),
+}
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'chainrule.derive.implicit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

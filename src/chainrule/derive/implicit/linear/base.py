@@ -1,0 +1,83 @@
+"""What a way of solving with A = dF/dw has to offer: it factorises once and gives a handle every product shares.
+
+The handle is a PyTree of arrays, so it passes through `jit`, `vmap` and every nesting of derivatives like any other
+value. Forward products solve with A, reverse products with its transpose, second-order ones with both: always the same
+handle.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Scalar
+
+Product: TypeAlias = Callable[[Array], Array]
+"""A linear map, as a function of the vector it is applied to."""
+
+
+@final
+@dataclass(frozen=True)
+class System:
+    """F as a function of the unknowns alone, R^n to R^n, and the point at which its Jacobian A is wanted."""
+
+    f: Product
+    x: Array
+
+    def matvec(self, v: Array) -> Array:
+        """A v."""
+        return jax.jvp(self.f, (self.x,), (v,))[1]
+
+    def vecmat(self, v: Array) -> Array:
+        """The transpose of A times v."""
+        return jax.linear_transpose(self.matvec, self.x)(v)[0]
+
+    def products(self, directions: Array) -> Array:
+        """A v for every row v, as rows."""
+        _, push = jax.linearize(self.f, self.x)
+        return jax.vmap(push)(directions)
+
+    def transposed_matrix(self) -> Array:
+        """The transpose of A: row i is the product with the i-th unit vector."""
+        return self.products(jnp.eye(self.x.size, dtype=self.x.dtype))
+
+
+class Factor(eqx.Module):
+    """A at one point, ready to be solved with.
+
+    Solvers that iterate need products with A itself; they get them as the first argument, the others ignore it.
+    """
+
+    @abc.abstractmethod
+    def solve(self, matvec: Product, b: Array, /) -> Array:
+        """The x with A x = b."""
+
+    @abc.abstractmethod
+    def solve_transposed(self, vecmat: Product, b: Array, /) -> Array:
+        """The x with Aᵀ x = b."""
+
+    @abc.abstractmethod
+    def norm(self) -> Scalar:
+        """The largest sum of magnitudes in a column of A; NaN where that is not known."""
+
+
+class Linear(abc.ABC):
+    """A way to solve linear systems with A; instances are immutable and compare by value."""
+
+    exact: ClassVar[bool] = True
+    """Whether solutions are those of A up to rounding, so that the handle can be held against products with A."""
+
+    def prepare(self, _structure: Any, /) -> "Linear":
+        """Default: nothing. Ways that depend on the places of the nonzeros find them here, once for all points."""
+        return self
+
+    @abc.abstractmethod
+    def factorise(self, system: System) -> Factor:
+        """The handle for A at the point of the system."""
+
+
+__all__ = ["Factor", "Linear", "Product", "System"]
