@@ -9,7 +9,16 @@ from typing import Any
 _HOMES = {
     "coloring": ("METHODS", "ORDERS", "Coloring", "ColoringError", "color"),
     "certificate": ("PatternError",),
-    "detection": ("DenseDetectionWarning", "LocalPatternError", "analyse", "detect", "register"),
+    "comparison": ("Comparison", "compare"),
+    "detection": (
+        "DenseDetectionWarning",
+        "Detected",
+        "Guard",
+        "LocalPatternError",
+        "analyse",
+        "detect",
+        "register",
+    ),
     "front": ("hessian", "jacobian"),
     "patterns": ("Pattern",),
     "prepared": ("SparseDerivative",),

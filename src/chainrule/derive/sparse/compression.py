@@ -4,7 +4,7 @@ All products are laid out in one vector, forward products (m numbers each) befor
 one gather puts the entries in the order of the pattern.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -39,6 +39,14 @@ class Recipe:
     def products(self) -> int:
         """Products in all."""
         return self.forward + self.reverse
+
+    @property
+    def groups(self) -> np.ndarray:
+        """For every entry the product it is read from, forward ones numbered first."""
+        m, n = self.pattern.shape
+        index = self.index if self.spread is None else self.index[self.spread]
+        ahead = self.forward * m
+        return np.where(index < ahead, index // max(m, 1), self.forward + (index - ahead) // max(n, 1))
 
 
 def recipe(coloring: Coloring) -> Recipe:
@@ -117,6 +125,28 @@ def _acyclic(pattern: Pattern, colors: np.ndarray) -> Recipe:
     return Recipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index, found, spread)
 
 
+def restricted(made: Recipe, part: str) -> Recipe:
+    """The recipe for one triangle of a symmetric matrix, "lower" or "upper", or as it is for "full"."""
+    if part == "full":
+        return made
+    pattern = made.pattern
+    inside = pattern.rows >= pattern.cols if part == "lower" else pattern.rows <= pattern.cols
+    kept = Pattern(pattern.rows[inside], pattern.cols[inside], pattern.shape)
+    if made.spread is None:
+        return replace(made, pattern=kept, index=made.index[inside])
+    return replace(made, pattern=kept, spread=made.spread[inside])
+
+
+def mirrored(full: Pattern, triangle: Pattern) -> np.ndarray:
+    """For every place of a symmetric pattern, itself or its mirror image among those of one triangle of it."""
+    n = full.shape[1]
+    keys = triangle.rows.astype(np.int64) * n + triangle.cols
+    lower = triangle.nnz and bool((triangle.rows >= triangle.cols).all())
+    high, low = np.maximum(full.rows, full.cols), np.minimum(full.rows, full.cols)
+    first, second = (high, low) if lower else (low, high)
+    return np.searchsorted(keys, first.astype(np.int64) * n + second)
+
+
 def _all_read(pattern: Pattern, read: np.ndarray) -> None:
     missing = np.flatnonzero(~read)
     if len(missing):
@@ -124,4 +154,4 @@ def _all_read(pattern: Pattern, read: np.ndarray) -> None:
         raise ColoringError(f"entry ({i}, {j}) cannot be read from any product of these colours")
 
 
-__all__ = ["Recipe", "recipe"]
+__all__ = ["Recipe", "mirrored", "recipe", "restricted"]

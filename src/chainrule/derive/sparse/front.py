@@ -15,13 +15,17 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import flat, validate
 from chainrule.derive.sparse import choice
+from chainrule.derive.sparse.compression import restricted
+from chainrule.derive.sparse.detection import Detected, Guard, analyse
+from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
-from chainrule.derive.sparse.prepared import FORMATS, SparseDerivative
+from chainrule.derive.sparse.prepared import SparseDerivative
 from chainrule.derive.sparse.programs import Plan, forward_product, reverse_product
 from chainrule.derive.sparse.report import SparseReport
 
 JACOBIAN_METHODS = ("column", "row", "bidirectional")
 HESSIAN_METHODS = ("star", "acyclic", "column")
+PARTS = ("full", "lower", "upper")
 
 
 def jacobian(
@@ -41,11 +45,12 @@ def jacobian(
 
     Rows are the entries of what `f` returns and columns those of `x`, both flattened in the order of their leaves.
     Methods: "column" (forward products), "row" (reverse products), "bidirectional" (both), "auto" (the cheapest).
-    Formats: "bcoo" (JAX), "csr" (SciPy), "dense", "values" (a vector in the order of `.pattern`).
+    Formats: "bcoo" and "bcsr" (JAX), "csr" and "csc" (SciPy), "dense", "values" (a vector in the order of `.pattern`).
 
-    `pattern` (a `Pattern` or a SciPy sparse matrix) takes the place of detection. `local=True` finds the pattern at
-    `x` only, which may be smaller; every call then checks that it still holds. `order`, `seed` and `budget` (seconds
-    for each method tried) go to `color`; `certify=False` leaves out the comparison with plain products.
+    `pattern` (a `Pattern`, a SciPy sparse matrix, or what `analyse` found) takes the place of detection. `local=True`
+    finds the pattern at `x` only, which may be smaller; every call then checks that it still holds. `order`, `seed` and
+    `budget` (seconds for each method tried) go to `color`; `certify=False` leaves out the comparison with plain
+    products.
 
     >>> import jax.numpy as jnp
     >>> J = jacobian(lambda x: jnp.diff(x**2), jnp.arange(5.0), format="dense")
@@ -56,7 +61,7 @@ def jacobian(
     """
     check_choice("sparse.jacobian", "method", method, ("auto", *JACOBIAN_METHODS))
     search = choice.Search(order, seed, budget)
-    return _prepare("jacobian", f, x, method, format, local, pattern, search, certify)
+    return _prepare("jacobian", f, x, method, format, "full", local, pattern, search, certify)
 
 
 def hessian(
@@ -67,6 +72,7 @@ def hessian(
     local: bool = False,
     *,
     pattern: Any = None,
+    part: str = "full",
     order: Any = "auto",
     seed: int = 0,
     budget: float = 0.2,
@@ -75,7 +81,8 @@ def hessian(
     """The sparse Hessian of a function with one number as its value, prepared at a point like `x`.
 
     Methods: "star" (entries read directly), "acyclic" (fewer products, entries by substitution), "column" (no use of
-    symmetry), "auto". Everything else is as in `jacobian`; products are forward over reverse.
+    symmetry), "auto". `part` "lower" or "upper" gives one triangle, with the diagonal. Everything else is as in
+    `jacobian`; products are forward over reverse.
 
     >>> import jax.numpy as jnp
     >>> H = hessian(lambda x: jnp.sum(x[1:] ** 2 * x[:-1]), jnp.arange(4.0), format="csr")
@@ -83,8 +90,9 @@ def hessian(
     array([0., 2., 0., 0.], dtype=float32)
     """
     check_choice("sparse.hessian", "method", method, ("auto", *HESSIAN_METHODS))
+    check_choice("sparse.hessian", "part", part, PARTS)
     search = choice.Search(order, seed, budget)
-    return _prepare("hessian", f, x, method, format, local, pattern, search, certify)
+    return _prepare("hessian", f, x, method, format, part, local, pattern, search, certify)
 
 
 @final
@@ -101,6 +109,7 @@ class _Request:
     outputs: Tree
     method: str
     format: str
+    part: str
     local: bool
     search: choice.Search
 
@@ -128,6 +137,7 @@ def _prepare(
     x: Tree,
     method: str,
     format: str,
+    part: str,
     local: bool,
     given: Any,
     search: choice.Search,
@@ -138,15 +148,15 @@ def _prepare(
     check_choice(where, "format", format, FORMATS)
     x = validate.point(where, x)
     inner = jax.grad(f) if what == "hessian" else f
-    request = _Request(what, f, inner, x, *shapes(what, f, x), method, format, local, search)
+    request = _Request(what, f, inner, x, *shapes(what, f, x), method, format, part, local, search)
     seconds: dict[str, float] = {}
     with _timed(seconds, "detect" if given is None else "pattern"):
-        pattern, dense = _pattern(request, given)
+        found = _found(request, given)
     with _timed(seconds, "colour"):
-        chosen = _choose(request, pattern)
+        chosen = _choose(request, found.pattern)
     with _timed(seconds, "compile"):
-        made, chosen = _compiled(request, chosen)
-    notes = [f"treated as depending on everything: {', '.join(dense)}"] if dense else []
+        made, chosen = _compiled(request, chosen, found.guard)
+    notes = [f"treated as depending on everything: {', '.join(found.dense)}"] if found.dense else []
     if certify:
         with _timed(seconds, "certify"):
             unchecked = made.certify(x, search.seed).unchecked
@@ -188,26 +198,32 @@ def shapes(what: str, f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Tree]:
     return inputs, inputs if what == "hessian" else outputs
 
 
-def _pattern(request: _Request, given: Any) -> tuple[Pattern, tuple[str, ...]]:
-    """The pattern, and the operations that detection could not look into."""
+def _found(request: _Request, given: Any) -> Detected:
+    """The pattern, from the user or from the program, with the guard of a local one."""
     if given is None:
-        from chainrule.derive.sparse.detection import analyse
-
-        found = analyse(request.f, request.x, of=request.what, local=request.local)
-        return found.pattern, found.dense
-    if scipy.sparse.issparse(given):
-        given = Pattern.from_scipy(given)
-    if not isinstance(given, Pattern):
+        return analyse(request.f, request.x, of=request.what, local=request.local)
+    if isinstance(given, Detected):
+        found = given
+    elif scipy.sparse.issparse(given):
+        found = Detected(Pattern.from_scipy(given), None, (), {})
+    elif isinstance(given, Pattern):
+        found = Detected(given, None, (), {})
+    else:
         raise ArgumentError(
             f"sparse.{request.what}(pattern={type(given).__name__}): a Pattern or a SciPy sparse matrix is needed"
         )
-    if given.shape != request.shape:
+    if found.pattern.shape != request.shape:
         raise ArgumentError(
-            f"sparse.{request.what}: the pattern has shape {given.shape}, "
+            f"sparse.{request.what}: the pattern has shape {found.pattern.shape}, "
             f"the {request.what} has shape {request.shape}",
             remedy="rows are the entries of the output, columns those of the input",
         )
-    return given, ()
+    if request.local and found.guard is None:
+        raise ArgumentError(
+            f"sparse.{request.what}(local=True): nothing tells where the given pattern holds",
+            remedy="leave pattern= out, or pass what analyse(f, x, local=True) found",
+        )
+    return found
 
 
 def _choose(request: _Request, pattern: Pattern) -> choice.Choice:
@@ -218,28 +234,30 @@ def _choose(request: _Request, pattern: Pattern) -> choice.Choice:
     return choice.for_jacobian(pattern, request.search, request.prices)
 
 
-def _compiled(request: _Request, chosen: choice.Choice) -> tuple[SparseDerivative, choice.Choice]:
+def _compiled(
+    request: _Request, chosen: choice.Choice, guard: Guard | None
+) -> tuple[SparseDerivative, choice.Choice]:
     """The derivative, compiled; where the function has no rule for one direction, by the other."""
     try:
-        return _build(request, chosen), chosen
+        return _build(request, chosen, guard), chosen
     except choice.MISSING_RULE as error:
         why = str(error).splitlines()[0]
         if request.what == "hessian":
             request = replace(request, inner=jax.jacfwd(request.f))
             chosen = replace(chosen, reason=f"{chosen.reason}; gradients by forward mode ({why})")
-            return _build(request, chosen), chosen
+            return _build(request, chosen, guard), chosen
         if request.method != "auto" or not chosen.recipe.products:
             raise
         missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
         chosen = choice.asked(chosen.coloring.pattern, other, request.search)
         chosen = replace(chosen, reason=f"the function has no {missing} rule ({why})")
-        return _build(request, chosen), chosen
+        return _build(request, chosen, guard), chosen
 
 
-def _build(request: _Request, chosen: choice.Choice) -> SparseDerivative:
-    plan = Plan(request.inner, request.outputs, chosen.recipe, request.dtype)
+def _build(request: _Request, chosen: choice.Choice, guard: Guard | None) -> SparseDerivative:
+    plan = Plan(request.inner, request.outputs, restricted(chosen.recipe, request.part), request.dtype)
     made = SparseDerivative(
-        request.what, request.f, plan, chosen, request.inputs, request.format, request.local
+        request.what, request.f, plan, chosen, request.inputs, request.format, request.part, guard
     )
     made.compile(request.x)
     return made
@@ -267,4 +285,4 @@ def report(
     )
 
 
-__all__ = ["HESSIAN_METHODS", "JACOBIAN_METHODS", "hessian", "jacobian"]
+__all__ = ["HESSIAN_METHODS", "JACOBIAN_METHODS", "PARTS", "hessian", "jacobian"]

@@ -5,31 +5,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse
 
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
-from chainrule.derive.sparse import certificate
+from chainrule.derive.sparse import certificate, formats
 from chainrule.derive.sparse.choice import MISSING_RULE, Choice
 from chainrule.derive.sparse.coloring.result import Coloring
+from chainrule.derive.sparse.compression import mirrored
+from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.programs import Plan, Tables, forward_product, reverse_product
 from chainrule.derive.sparse.report import SparseReport
-
-FORMATS = ("bcoo", "csr", "dense", "values")
 
 
 @final
 class SparseDerivative:
     """A sparse Jacobian or Hessian of one function for one shape of input; call it with a point.
 
-    `.pattern`, `.coloring` and `.report` tell what was found. It works under `jit`, `vmap` and further derivatives;
-    "csr" matrices are SciPy's and live on the host, so inside a transformation use "bcoo", "dense" or "values" (under
-    `vmap`: "dense" or "values").
+    `.pattern`, `.coloring` and `.report` tell what was found. It works under `jit`, `vmap` and further derivatives.
+    SciPy's matrices ("csr", "csc") live on the host and cannot be made inside a transformation: there use
+    `.values(x)`, which works whatever the format, and `.matrix(values)` outside.
     """
 
     report: SparseReport
@@ -42,51 +40,76 @@ class SparseDerivative:
         choice: Choice,
         inputs: Tree,
         format: str,
-        local: bool,
+        part: str,
+        guard: Guard | None,
     ) -> None:
         self.what = what
         self.f = f
         self.format = format
-        self.local = local
+        self.part = part
+        """Which entries of a Hessian: "full", "lower" or "upper"."""
+        self.guard = guard
+        """For a local pattern: tells where it holds; every call asks it."""
         self.inputs = inputs
         """Shapes and types of the leaves of a point."""
         self._plan = plan
         self._choice = choice
         leaves, self._structure = jax.tree.flatten(inputs)
         self._leaves = [(leaf.shape, leaf.dtype) for leaf in leaves]
-        self._run = plan.compiled(plan.values)
+        self._maker = formats.maker(f"sparse.{what}", self.pattern, format)
+        self._finish = self._maker.outside
+        self._run = self._compiled(lambda x, tables: self._maker.inside(plan.values(x, tables)))
 
     @property
     def pattern(self) -> Pattern:
         """The places of the entries, in the order of the values."""
-        return self._choice.coloring.pattern
+        return self._plan.recipe.pattern
 
     @property
     def coloring(self) -> Coloring:
         """The colours in use."""
         return self._choice.coloring
 
+    @property
+    def local(self) -> bool:
+        """Whether the pattern holds only near the point it was found at."""
+        return self.guard is not None
+
     def __call__(self, x: Tree) -> Any:
         """The derivative at a point, in the format chosen at preparation."""
-        x = self._admit(x)
-        return self._guarded(x) if self.local else self._wrap(self._run(x))
+        if self.guard is None:
+            return self._finish(self._run(x))
+        return self._finish(self.guard.require(x, self._run(x)))
+
+    def values(self, x: Tree) -> Array:
+        """The entries at a point as a vector in the order of `.pattern`; works under `jit`, `vmap` and `grad`."""
+        values: Array = self._values(x)
+        return values if self.guard is None else self.guard.require(x, values)
+
+    def matrix(self, values: Any) -> Any:
+        """A matrix in the chosen format from a vector of values."""
+        values = jnp.asarray(values)
+        if values.shape != (self.pattern.nnz,):
+            raise ArgumentError(
+                f"sparse {self.what}: {values.shape} values for a pattern of {self.pattern.nnz} places",
+                remedy="make matrices one by one from the rows of a batch of values",
+            )
+        return self._finish(self._maker.inside(values))
 
     def value_and_jacobian(self, x: Tree) -> tuple[Tree, Any]:
         """The value and the derivative together: f and its Jacobian; for a Hessian, the gradient and the Hessian."""
-        x = self._admit(x)
-        y, values = self._with_value(x)
-        return y, self._guarded(x) if self.local else self._wrap(values)
+        both = self._with_value(x)
+        y, made = both if self.guard is None else self.guard.require(x, both)
+        return y, self._finish(made)
 
     def verify(self, x: Tree) -> None:
         """Compare with plain products at this point, in both directions; raise `PatternError` with rows that differ."""
-        x = self._admit(x)
-        products = {"rows": self._plain(self._forward), "columns": self._plain(self._reverse)}
+        products = {"rows": self._plain(self._forward)}
+        if self.what == "jacobian":  # a Hessian is symmetric: the other direction says the same
+            products["columns"] = self._plain(self._reverse)
         sizes = {"rows": self.pattern.shape[1], "columns": self.pattern.shape[0]}
         refused: dict[str, Exception] = {}
-        for lines in [*products] if self.what == "jacobian" else ["columns"]:
-            if self.what == "hessian":  # symmetric: the other direction says the same
-                products.pop(lines)
-                continue
+        for lines in [*products] if self.what == "jacobian" else []:
             try:
                 products[lines](x, np.zeros(sizes[lines]))
             except MISSING_RULE as error:
@@ -94,9 +117,7 @@ class SparseDerivative:
                 del products[lines]
         if not products:
             raise next(iter(refused.values()))
-        points = iter([x] * certificate.POINTS)
-        where = f"sparse {self.what}"
-        certificate.certify(where, self.pattern, self._entries, products, points, self._plan.dtype)
+        self._certify([x] * certificate.POINTS, products)
 
     def compile(self, x: Tree) -> None:
         """Trace and compile, so that later calls only run."""
@@ -110,10 +131,8 @@ class SparseDerivative:
             products["rows"] = self._plain(self._forward)
         if recipe.reverse:
             products["columns"] = self._plain(self._reverse)
-        points = certificate.points_around(x, self._entries, local=self.local, seed=seed)
-        where = f"sparse {self.what}"
-        return certificate.certify(
-            where, self.pattern, self._entries, products, points, self._plan.dtype, seed
+        return self._certify(
+            certificate.points_around(x, self._entries, local=self.local, seed=seed), products, seed
         )
 
     def save(self, path: str | Path) -> None:
@@ -122,6 +141,10 @@ class SparseDerivative:
 
         save(self, Path(path))
 
+    def _compiled(self, program: Callable[[Tree, Tables], Any]) -> Callable[[Tree], Any]:
+        # The point is looked at while the program is traced, so that a call of the prepared kind costs nothing more.
+        return self._plan.compiled(lambda x, tables: program(self._admit(x), tables))
+
     def _admit(self, x: Tree) -> Tree:
         leaves, structure = jax.tree.flatten(x)
         if structure != self._structure:  # type: ignore[operator]  # JAX leaves this type open
@@ -129,7 +152,8 @@ class SparseDerivative:
                 f"sparse {self.what}: x has structure {structure}, it was prepared for {self._structure}"
             )
         for number, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._leaves, strict=True)):
-            array = leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf, dtype=_floating(leaf, dtype))
+            # Python's own numbers take the prepared type; anything else keeps its own and may be refused.
+            array = leaf.astype(dtype) if leaf.weak_type else leaf
             if array.shape != shape or array.dtype != dtype:
                 raise ArgumentError(
                     f"sparse {self.what}: x has a leaf of shape {array.shape} and type {array.dtype}, "
@@ -139,43 +163,17 @@ class SparseDerivative:
             leaves[number] = array
         return jax.tree.unflatten(structure, leaves)
 
-    def _wrap(self, values: Array) -> Any:
-        if self.format == "values":
-            return values
-        if self.format == "bcoo":
-            return self._bcoo(values)
-        if self.format == "dense":
-            return (
-                jnp.zeros(self.pattern.shape, dtype=values.dtype)
-                .at[self.pattern.rows, self.pattern.cols]
-                .set(values, unique_indices=True, indices_are_sorted=True, mode="promise_in_bounds")
-            )
-        if isinstance(values, jax.core.Tracer):
-            raise CapabilityError(
-                f'sparse {self.what}(format="csr"): SciPy matrices cannot be made inside jit, vmap or grad',
-                remedy='prepare it with format="bcoo", "dense" or "values"',
-            )
-        places = (np.asarray(values), self.pattern.cols, self.pattern.indptr)
-        return scipy.sparse.csr_array(places, shape=self.pattern.shape)
-
     @functools.cached_property
-    def _bcoo(self) -> Callable[[Array], Any]:
-        from jax.experimental import sparse
-
-        places = jnp.asarray(np.stack([self.pattern.rows, self.pattern.cols], axis=1))
-        like = sparse.BCOO(
-            (jnp.zeros(self.pattern.nnz), places),
-            shape=self.pattern.shape,
-            indices_sorted=True,
-            unique_indices=True,
-        )
-        (_, indices), structure = jax.tree.flatten(like)
-        # Filling in the leaves is several times faster than the constructor, which looks at them again.
-        return lambda values: jax.tree.unflatten(structure, [values, indices])
+    def _values(self) -> Callable[[Tree], Array]:
+        return self._run if self.format != "dense" else self._compiled(self._plan.values)
 
     @functools.cached_property
     def _with_value(self) -> Callable[[Tree], tuple[Tree, Array]]:
-        return self._plan.compiled(self._plan.value_and_values)
+        def both(x: Tree, tables: Tables) -> tuple[Tree, Array]:
+            y, values = self._plan.value_and_values(x, tables)
+            return y, self._maker.inside(values)
+
+        return self._compiled(both)
 
     @functools.cached_property
     def _forward(self) -> Callable[[Tree, Any], Array]:
@@ -185,58 +183,31 @@ class SparseDerivative:
     def _reverse(self) -> Callable[[Tree, Any], Array]:
         return jax.jit(functools.partial(reverse_product, self._plan.f, self._plan.outputs))
 
+    def _certify(
+        self, points: Any, products: dict[str, certificate.Products], seed: int = 0
+    ) -> certificate.Outcome:
+        return certificate.certify(
+            f"sparse {self.what}",
+            self.coloring.pattern,
+            self._entries,
+            products,
+            iter(points),
+            self._plan.dtype,
+            seed,
+        )
+
     def _entries(self, x: Tree) -> np.ndarray:
-        return np.asarray(self._run(x))
+        """The entries of the whole matrix, also where only a triangle is given out."""
+        found = np.asarray(self._run(x))
+        found = found[self.pattern.rows, self.pattern.cols] if self.format == "dense" else found
+        return found if self.part == "full" else found[mirrored(self.coloring.pattern, self.pattern)]
 
     @staticmethod
     def _plain(product: Callable[[Tree, Any], Array]) -> certificate.Products:
         return lambda x, direction: np.asarray(product(x, jnp.asarray(direction)))
 
-    def _guarded(self, x: Tree) -> Any:
-        """The derivative by a local pattern, if that still holds here; one more product tells."""
-        values, wrong = self._with_guard(x)
-        where = f"sparse {self.what}(local=True)"
-        if isinstance(wrong, jax.core.Tracer):
-            result = self._wrap(values)
-            if not any(leaf.size for leaf in jax.tree.leaves(result)):
-                # Nothing depends on an empty result, so the check needs an effect of its own.
-                jax.debug.callback(functools.partial(_raise, where), wrong)
-                return result
-            return eqx.error_if(result, wrong.any(), f"{where}: the pattern does not hold at this point")
-        _raise(where, wrong)
-        return self._wrap(values)
-
-    @functools.cached_property
-    def _with_guard(self) -> Callable[[Tree], tuple[Array, Array]]:
-        m, n = self.pattern.shape
-        rows, cols = jnp.asarray(self.pattern.rows), jnp.asarray(self.pattern.cols)
-        direction = jnp.asarray(np.random.default_rng(0).uniform(0.5, 1.5, n), dtype=self._plan.dtype)
-        allowed = certificate.tolerance(self._plan.dtype)
-
-        def run(x: Tree, tables: Tables) -> tuple[Array, Array]:
-            values = self._plan.values(x, tables)
-            true = forward_product(self._plan.f, self._plan.outputs, x, direction)
-            terms = values * direction[cols]
-            sums, sizes = (jax.ops.segment_sum(t, rows, num_segments=m) for t in (terms, jnp.abs(terms)))
-            return values, jnp.abs(sums - true) > allowed * (sizes + jnp.abs(true))
-
-        return self._plan.compiled(run)
-
     def __repr__(self) -> str:
         return f"sparse {self.what}: {self.pattern!r}, {self.coloring!r}, as {self.format}"
 
 
-def _raise(where: str, wrong: Any) -> None:
-    rows = np.flatnonzero(np.asarray(wrong))
-    if len(rows):
-        raise certificate.missing(where, "rows", rows)
-
-
-def _floating(leaf: Any, dtype: Any) -> Any:
-    """Python numbers and NumPy arrays of floats take the prepared type; anything else keeps its own and is refused."""
-    given = np.asarray(leaf).dtype
-    same = given == dtype or (isinstance(leaf, float | int) and not isinstance(leaf, bool))
-    return dtype if same else None
-
-
-__all__ = ["FORMATS", "SparseDerivative"]
+__all__ = ["SparseDerivative"]

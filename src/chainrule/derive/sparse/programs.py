@@ -1,8 +1,9 @@
 """The compiled part: seeds, products and decompression as one JAX program.
 
 Seeds and places to read are constants of the program while they are small: the compiler then works out beforehand all
-that does not depend on the point, which makes stencils about twice as fast. Large ones are arguments, so that
-there is nothing to fold, and very large ones are made from the colours batch by batch.
+that does not depend on the point, which makes stencils two to four times as fast. Where there are many products, or
+very large ones, they are arguments, because the compiler works slowly (a matrix product with 600 seeds takes it
+seconds); seeds that would not fit in memory are made from the colours batch by batch.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from chainrule.core.types import Array, Tree
 from chainrule.derive.flat import flatten
 from chainrule.derive.sparse.compression import Recipe
 
-_MOST_CONSTANT = 2**18
-"""Numbers in seeds and places that become constants."""
+_MOST_CONSTANT = {32: 2**22, 2**31: 2**18}
+"""Numbers in seeds and places that become constants, by the number of products up to which it holds."""
 _MOST_AT_ONCE = 2**26
 """Numbers in the seeds of one batch of products."""
 
@@ -61,7 +62,8 @@ class Plan:
     def compiled(self, program: Callable[[Tree, Tables], Any]) -> Callable[[Tree], Any]:
         """A program of this plan as a function of the point alone."""
         tables = self.tables()
-        if sum(np.size(leaf) for leaf in jax.tree.leaves(tables)) <= _MOST_CONSTANT:
+        most = next(size for products, size in _MOST_CONSTANT.items() if self.recipe.products <= products)
+        if sum(np.size(leaf) for leaf in jax.tree.leaves(tables)) <= most:
             return jax.jit(lambda x: program(x, tables))
         run, placed = jax.jit(program), jax.tree.map(jnp.asarray, tables)
         return lambda x: run(x, placed)

@@ -72,11 +72,7 @@ def _groups(pattern: Pattern, coloring: Any) -> tuple[np.ndarray, int, str]:
     from chainrule.derive.sparse.compression import recipe
 
     made = recipe(coloring)
-    m, n = pattern.shape
-    index = made.index if made.spread is None else made.index[made.spread]
-    ahead = made.forward * m
-    groups = np.where(index < ahead, index // max(m, 1), made.forward + (index - ahead) // max(n, 1))
-    return groups, made.forward, title
+    return made.groups, made.forward, title
 
 
 def _blocks(pattern: Pattern, groups: np.ndarray, block: int) -> list[tuple[int, np.ndarray]]:

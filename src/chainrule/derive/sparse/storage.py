@@ -24,9 +24,11 @@ from chainrule.derive.sparse import front
 from chainrule.derive.sparse.choice import Choice
 from chainrule.derive.sparse.coloring.front import METHODS
 from chainrule.derive.sparse.coloring.result import Coloring, SideColors
-from chainrule.derive.sparse.compression import recipe
+from chainrule.derive.sparse.compression import recipe, restricted
+from chainrule.derive.sparse.detection import Guard, analyse
+from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
-from chainrule.derive.sparse.prepared import FORMATS, SparseDerivative
+from chainrule.derive.sparse.prepared import SparseDerivative
 from chainrule.derive.sparse.programs import Plan
 
 _FORMAT = "chainrule sparse derivative 1"
@@ -45,14 +47,17 @@ def save(made: SparseDerivative, path: Path) -> None:
         "format": _FORMAT,
         "what": made.what,
         "output": made.format,
+        "part": made.part,
         "local": made.local,
-        "shape": list(made.pattern.shape),
+        "shape": list(coloring.pattern.shape),
         "coloring": coloring.to_json(),
         "reason": made.report.reason,
         "inputs": _describe(made.inputs),
         "program": fingerprint(made.f, made.inputs),
     }
     arrays = {f"colors_{number}": side for number, side in enumerate(sides)}
+    point = [] if made.guard is None else jax.tree.leaves(made.guard.point)
+    arrays |= {f"point_{number}": np.asarray(leaf) for number, leaf in enumerate(point)}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -60,8 +65,8 @@ def save(made: SparseDerivative, path: Path) -> None:
                 file,
                 allow_pickle=False,
                 about=np.array(json.dumps(about)),
-                indptr=made.pattern.indptr,
-                cols=made.pattern.cols,
+                indptr=coloring.pattern.indptr,
+                cols=coloring.pattern.cols,
                 **arrays,
             )
             file.flush()
@@ -75,6 +80,7 @@ def save(made: SparseDerivative, path: Path) -> None:
 def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> SparseDerivative:
     """The derivative saved at `path`, for the same function; nothing is detected or coloured again.
 
+    (The conditions a local pattern relies on are part of the function, so they are looked up again where it was found.)
     `x`, if given, must be a point of the kind it was prepared for; it is needed only where points are PyTrees of other
     containers than dictionaries, lists and tuples. Raises `StorageError` naming what differs.
     """
@@ -92,9 +98,11 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     pattern = _pattern(Path(path), about, arrays)
     coloring = _coloring(Path(path), about, arrays, pattern)
     chosen = Choice(coloring, recipe(coloring), about["reason"], {coloring.method: coloring.counts})
+    guard = _guard(Path(path), about, arrays, f, inputs, pattern) if about["local"] else None
     inner = jax.grad(f) if about["what"] == "hessian" else f
-    plan = Plan(inner, outputs, chosen.recipe, jnp.result_type(*jax.tree.leaves(inputs)))
-    made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["local"])
+    kind = jnp.result_type(*jax.tree.leaves(inputs))
+    plan = Plan(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
+    made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["part"], guard)
     made.report = front.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
     return made
 
@@ -196,6 +204,26 @@ def _pattern(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray]) -
         raise StorageError(f"{path} is damaged: its pattern cannot be read ({error})") from error
 
 
+def _guard(
+    path: Path,
+    about: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    f: Callable[[Any], Any],
+    inputs: Tree,
+    pattern: Pattern,
+) -> Guard:
+    """The guard of a local pattern, found again at the point the file names."""
+    shapes, structure = jax.tree.flatten(inputs)
+    leaves = [arrays.get(f"point_{number}") for number in range(len(shapes))]
+    for leaf, like in zip(leaves, shapes, strict=True):
+        if leaf is None or leaf.shape != like.shape or leaf.dtype != like.dtype:
+            raise StorageError(f"{path} is damaged: the point of its local pattern cannot be read")
+    found = analyse(f, jax.tree.unflatten(structure, leaves), of=about["what"], local=True)
+    if found.guard is None or not pattern.contains(found.pattern):
+        raise StorageError(f"{path} is damaged: its pattern is not the one at its point")
+    return found.guard
+
+
 def _coloring(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray], pattern: Pattern) -> Coloring:
     try:
         kept = about["coloring"]
@@ -204,8 +232,12 @@ def _coloring(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray], 
         ]
         m, n = pattern.shape
         sizes = [m, n] if len(sides) == 2 else [m] if kept["method"] == "row" else [n]
-        if kept["method"] not in METHODS or about["output"] not in FORMATS:
-            raise ValueError("unknown method or format")
+        if (
+            kept["method"] not in METHODS
+            or about["output"] not in FORMATS
+            or about["part"] not in front.PARTS
+        ):
+            raise ValueError("unknown method, format or part")
         if [side.shape for side in sides] != [(size,) for size in sizes]:
             raise ValueError("wrong number of colours")
         colors = SideColors(*sides) if len(sides) == 2 else sides[0]

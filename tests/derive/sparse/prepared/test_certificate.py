@@ -7,7 +7,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive import sparse
-from chainrule.derive.sparse import Pattern, PatternError
+from chainrule.derive.sparse import LocalPatternError, Pattern, PatternError
 from tests.derive.sparse.prepared import functions
 
 
@@ -73,20 +73,35 @@ def chosen(z: jax.Array) -> jax.Array:
 
 
 @pytest.mark.parametrize("format", ["dense", "values"])
-def test_a_local_pattern_raises_where_it_does_not_hold(format: str) -> None:
+def test_a_local_pattern_raises_where_a_branch_flips(format: str) -> None:
     J = sparse.jacobian(chosen, np.array([-1.0, 2.0]), format=format, local=True)
     assert J.pattern.nnz == 0
     J(np.array([-3.0, 1.0]))
-    with pytest.raises(PatternError, match="local=True"):
-        J(np.array([3.0, 1.0]))
-    with pytest.raises(PatternError, match="local=True"):
-        J.value_and_jacobian(np.array([3.0, 1.0]))
+    for call in (J, J.values, J.value_and_jacobian):
+        with pytest.raises(LocalPatternError, match="does not hold here"):
+            call(np.array([3.0, 1.0]))
 
 
-def test_a_local_pattern_fails_loudly_inside_jit() -> None:
-    J = sparse.jacobian(chosen, np.array([-1.0, 2.0]), format="dense", local=True)
-    with pytest.raises(Exception, match="does not hold at this point"):
+@pytest.mark.parametrize("format", ["dense", "values"])
+def test_a_local_pattern_fails_loudly_inside_jit(format: str) -> None:
+    J = sparse.jacobian(chosen, np.array([-1.0, 2.0]), format=format, local=True)
+
+    def run() -> None:
         jax.block_until_ready(jax.jit(J)(jnp.array([3.0, 1.0])))
+        jax.effects_barrier()
+
+    with pytest.raises(Exception, match="does not hold here"):
+        run()
+
+
+def test_what_analysis_found_can_be_handed_on_with_its_guard() -> None:
+    found = sparse.analyse(chosen, np.array([1.0, 2.0]), local=True)
+    J = sparse.jacobian(chosen, np.array([1.0, 2.0]), format="dense", pattern=found)
+    np.testing.assert_allclose(J(np.array([3.0, 4.0])), [[4.0, 3.0]])
+    with pytest.raises(LocalPatternError):
+        J(np.array([-3.0, 4.0]))
+    with pytest.raises(ArgumentError, match="nothing tells where the given pattern holds"):
+        sparse.jacobian(chosen, np.ones(2), pattern=found.pattern, local=True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -78,6 +79,29 @@ def test_numbers_that_a_function_closes_over_are_part_of_it(tmp_path: Path) -> N
     sparse.jacobian(lambda z: z * jnp.asarray(first), np.ones(3)).save(path)
     with pytest.raises(StorageError, match="another function"):
         sparse.load(path, lambda z: z * jnp.asarray(second))
+
+
+def test_a_local_derivative_keeps_its_guard(tmp_path: Path) -> None:
+    def chosen(z: Any) -> Any:
+        return jnp.where(z > 0, z**2, 0.0)
+
+    x = np.array([-1.0, 2.0])
+    J = sparse.jacobian(chosen, x, format="values", local=True)
+    J.save(tmp_path / "j.npz")
+    again = sparse.load(tmp_path / "j.npz", chosen)
+    assert again.pattern == J.pattern
+    assert np.array_equal(again(x), J(x))
+    with pytest.raises(sparse.LocalPatternError):
+        again(-x)
+
+
+def test_a_triangle_stays_a_triangle(tmp_path: Path) -> None:
+    f, x = HESSIANS["chain"]
+    H = sparse.hessian(f, x, format="csr", part="lower")
+    H.save(tmp_path / "h.npz")
+    again = sparse.load(tmp_path / "h.npz", f)
+    assert again.pattern == H.pattern
+    assert np.array_equal(again(x).data, H(x).data)
 
 
 Point = namedtuple("Point", "a b")

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import sparse
+from chainrule.derive.sparse.formats import FORMATS
 from tests.derive.sparse.prepared import functions
 from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS
 
@@ -85,16 +86,75 @@ def test_colours_that_nothing_is_read_from_cost_no_product() -> None:
     np.testing.assert_allclose(star(np.ones(6))[0], [0, 1, 1, 1, 1, 1])
 
 
-def test_formats_hold_the_same_numbers_in_the_order_of_the_pattern() -> None:
+@pytest.fixture(scope="module")
+def arrows() -> dict[str, sparse.SparseDerivative]:
+    """One derivative in every format."""
     f, x = JACOBIANS["arrow"]
-    made = {format: sparse.jacobian(f, x, format=format) for format in ("bcoo", "csr", "dense", "values")}
+    with jax.enable_x64(True):
+        return {format: sparse.jacobian(f, x, format=format) for format in FORMATS}
+
+
+def test_formats_hold_the_same_numbers_in_the_order_of_the_pattern(
+    arrows: dict[str, sparse.SparseDerivative],
+) -> None:
+    f, x = JACOBIANS["arrow"]
     dense = functions.dense_jacobian(f, x)
-    pattern = made["values"].pattern
-    np.testing.assert_allclose(made["values"](x), dense[pattern.rows, pattern.cols])
-    np.testing.assert_allclose(made["bcoo"](x).todense(), dense)
-    np.testing.assert_allclose(made["csr"](x).toarray(), dense)
-    np.testing.assert_allclose(made["dense"](x), dense)
-    assert made["bcoo"](x).unique_indices
+    pattern = arrows["values"].pattern
+    np.testing.assert_allclose(arrows["values"](x), dense[pattern.rows, pattern.cols])
+    for format in ("bcoo", "bcsr"):
+        np.testing.assert_allclose(arrows[format](x).todense(), dense)
+        assert arrows[format](x).unique_indices
+    for format in ("csr", "csc"):
+        assert arrows[format](x).format == format
+        assert arrows[format](x).has_canonical_format
+        np.testing.assert_allclose(arrows[format](x).toarray(), dense)
+    np.testing.assert_allclose(arrows["dense"](x), dense)
+
+
+def test_values_and_matrices_made_of_them_serve_every_format_and_transformation(
+    arrows: dict[str, sparse.SparseDerivative],
+) -> None:
+    f, x = JACOBIANS["arrow"]
+    batch = jnp.stack([jnp.asarray(x), 2 * jnp.asarray(x)])
+    wanted = jax.vmap(jax.jacfwd(f))(batch)
+    slope = jax.grad(lambda z: jnp.sum(jax.jacfwd(f)(z) ** 2))(batch[0])
+    for J in arrows.values():
+        both = jax.jit(jax.vmap(J.values))(batch)
+        assert both.shape == (2, J.pattern.nnz)
+        for values, dense in zip(both, wanted, strict=True):
+            made = J.matrix(values)
+            made = made.todense() if hasattr(made, "todense") else made
+            expected = dense[J.pattern.rows, J.pattern.cols] if J.format == "values" else dense
+            np.testing.assert_allclose(np.asarray(made), expected, **CLOSE)
+        np.testing.assert_allclose(
+            jax.grad(lambda z, J=J: jnp.sum(J.values(z) ** 2))(batch[0]), slope, **CLOSE
+        )
+    with pytest.raises(ArgumentError, match=r"\(2, \d+\) values for a pattern of"):
+        arrows["csr"].matrix(both)
+
+
+@pytest.mark.parametrize("format", ["bcoo", "bcsr"])
+def test_a_batch_of_points_gives_a_batch_of_jax_matrices(
+    arrows: dict[str, sparse.SparseDerivative], format: str
+) -> None:
+    f, x = JACOBIANS["arrow"]
+    batch = jnp.stack([jnp.asarray(x), 2 * jnp.asarray(x)])
+    made = jax.vmap(arrows[format])(batch)
+    assert made.shape == (2, 12, 12)
+    np.testing.assert_allclose(made.todense(), jax.vmap(jax.jacfwd(f))(batch), **CLOSE)
+
+
+@pytest.mark.parametrize("method", ["star", "acyclic", "column"])
+def test_one_triangle_of_a_hessian_can_be_had(method: str) -> None:
+    f, x = HESSIANS["hub"]
+    dense = functions.dense_hessian(f, x)
+    for part, cut in (("lower", np.tril), ("upper", np.triu)):
+        H = sparse.hessian(f, x, method, "csc", part=part)
+        np.testing.assert_allclose(H(x).toarray(), cut(dense), rtol=1e-11, atol=1e-11)
+        assert H.pattern.nnz == (H.coloring.pattern.nnz + len(x)) // 2
+        H.verify(x)
+    with pytest.raises(ArgumentError, match="part must be"):
+        sparse.hessian(f, x, part="left")
 
 
 @pytest.mark.parametrize("method", ["column", "row", "bidirectional"])

@@ -11,6 +11,7 @@ import scipy.sparse
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.sparse.coloring import bounds, exact, first_fit, graphs, orders, portfolio
 from chainrule.derive.sparse.coloring.acyclic import acyclic
+from chainrule.derive.sparse.coloring.balance import balanced
 from chainrule.derive.sparse.coloring.bidirectional import bidirectional, estimate
 from chainrule.derive.sparse.coloring.lattice import lattice
 from chainrule.derive.sparse.coloring.result import Coloring, SideColors
@@ -23,7 +24,13 @@ _FAR = 0.67  # rows are worth a try also where their bound is below this share o
 
 
 def color(
-    pattern: Any, method: str = "auto", order: Any = "auto", seed: int = 0, budget: float = 1.0
+    pattern: Any,
+    method: str = "auto",
+    order: Any = "auto",
+    seed: int = 0,
+    budget: float = 1.0,
+    *,
+    balance: bool = False,
 ) -> Coloring:
     """Colours for a pattern (or a SciPy sparse matrix), as few as can be found within a budget of seconds.
 
@@ -35,6 +42,7 @@ def color(
     Orders: "natural", "largest-first", "smallest-last", "incidence-degree", "dynamic-largest-first",
     "independent-set", "random", or an array with every vertex once; "auto" tries them all, then recolours, and uses
     closed forms for stencils and exact search for up to 16 vertices. The first order always ends, whatever the budget.
+    `balance=True` evens out how many columns (or rows) share a colour, without more colours.
 
     >>> tridiagonal = scipy.sparse.diags_array([1, 1, 1], offsets=[-1, 0, 1], shape=(6, 6), dtype=float)
     >>> color(tridiagonal)
@@ -52,6 +60,11 @@ def color(
     orders.check(order)
     if not budget >= 0:
         raise ArgumentError(f"color(budget={budget}): a number of seconds, 0 or more")
+    if balance and method not in ("column", "row"):
+        raise ArgumentError(
+            f'color(method="{method}", balance=True): only colours of columns or of rows can be evened out',
+            remedy='use method="column" or "row"',
+        )
     began = time.perf_counter()
     if pattern.nnz == 0 and method in ("auto", "column", "row", "bidirectional"):
         made = _empty(pattern, method)
@@ -63,6 +76,9 @@ def color(
         made = _groups(pattern, method, order, seed, budget)
     else:
         made = _symmetric(pattern, method, order, seed, budget)
+    if balance and pattern.nnz:
+        graph = graphs.columns(pattern) if method == "column" else graphs.rows(pattern)
+        made = replace(made, colors=balanced(graph, made.colors, made.num_colors))  # type: ignore[arg-type]  # one side
     return replace(made, seconds=time.perf_counter() - began)
 
 

@@ -81,6 +81,12 @@ class Coloring:
         else:
             checking.check_symmetric(pattern, self.colors, self.method)
 
+    def groups(self) -> np.ndarray:
+        """For every entry, in the order of the pattern, the product it is read from; forward ones come first."""
+        from chainrule.derive.sparse.compression import recipe
+
+        return recipe(self).groups
+
     def to_json(self) -> dict[str, Any]:
         """Plain values, without the colours themselves."""
         return {

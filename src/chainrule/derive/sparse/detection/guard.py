@@ -1,8 +1,9 @@
 """A guard for patterns that hold near one point: the conditions and indices they rely on, looked at again elsewhere."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, TypeVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,9 @@ from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Array, Tree
 from chainrule.derive.jaxprs.local import function_of
 from chainrule.derive.sparse.detection.values import Value
+
+_Result = TypeVar("_Result")
+_SENTENCE = "the local pattern does not hold here: a branch, selection or index differs from the point it was found at"
 
 
 class LocalPatternError(ChainruleError):
@@ -43,14 +47,26 @@ class Guard:
         result: Array = self._compiled(leaves)
         return result
 
+    @property
+    def point(self) -> Tree:
+        """Where the pattern was found."""
+        return jax.tree.unflatten(self._structure, [value.number() for value in self._sources])
+
     def check(self, x: Tree) -> None:
         """Raise `LocalPatternError` unless the pattern holds at `x`."""
-        if not bool(self.holds(x)):
-            raise LocalPatternError(
-                "the local pattern does not hold here: a branch, selection or index differs from the point it was "
-                "found at",
-                remedy="detect it again at this point, or use the global pattern (local=False)",
-            )
+        _raise_unless(self.holds(x))
+
+    def require(self, x: Tree, result: _Result) -> _Result:
+        """`result`, provided that the pattern holds at `x`; otherwise an error, under `jax.jit` at run time."""
+        holds = self.holds(x)
+        if not isinstance(holds, jax.core.Tracer):
+            _raise_unless(holds)
+            return result
+        if not any(leaf.size for leaf in jax.tree.leaves(result)):
+            # Nothing depends on an empty result, so the check needs an effect of its own.
+            jax.debug.callback(_raise_unless, holds)
+            return result
+        return eqx.error_if(result, ~holds, _SENTENCE)
 
     def _holds(self, leaves: Sequence[Any]) -> Array:
         numbers = {id(value): leaf for value, leaf in zip(self._sources, leaves, strict=True)}
@@ -58,6 +74,13 @@ class Guard:
         for value, expected in zip(self._selectors, self._expected, strict=True):
             agree = agree & jnp.all(_evaluate(value, numbers) == expected)
         return agree
+
+
+def _raise_unless(holds: Any) -> None:
+    if not np.all(holds):
+        raise LocalPatternError(
+            _SENTENCE, remedy="detect it again at this point, or use the global pattern (local=False)"
+        )
 
 
 def _evaluate(value: Value, numbers: dict[int, Any]) -> Any:

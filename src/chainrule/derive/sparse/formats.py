@@ -1,0 +1,122 @@
+"""Matrices from the values at a pattern's places: one maker per format, prepared once.
+
+What a maker does on the device ("dense" scatters) is part of the compiled program; what it does afterwards is as little
+as can be, because a small derivative takes no longer than a few Python calls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.types import Array
+from chainrule.derive.sparse.patterns import Pattern
+
+
+@final
+@dataclass(frozen=True)
+class Maker:
+    """The two halves of making a matrix."""
+
+    inside: Callable[[Array], Array]
+    """On the device, from the values; may be compiled."""
+    outside: Callable[[Array], Any]
+    """From what `inside` returned."""
+
+
+def maker(where: str, pattern: Pattern, format: str) -> Maker:
+    """How to make matrices of this format."""
+    return _MAKERS[format](where, pattern)
+
+
+def _same(array: Array) -> Array:
+    return array
+
+
+def _values(_: str, __: Pattern) -> Maker:
+    return Maker(_same, _same)
+
+
+def _dense(_: str, pattern: Pattern) -> Maker:
+    def scatter(values: Array) -> Array:
+        empty = jnp.zeros(pattern.shape, dtype=values.dtype)
+        places = empty.at[pattern.rows, pattern.cols]
+        return places.set(values, unique_indices=True, indices_are_sorted=True, mode="promise_in_bounds")
+
+    return Maker(scatter, _same)
+
+
+def _bcoo(_: str, pattern: Pattern) -> Maker:
+    from jax.experimental import sparse
+
+    places = jnp.asarray(np.stack([pattern.rows, pattern.cols], axis=1))
+    like = sparse.BCOO(
+        (jnp.zeros(pattern.nnz), places), shape=pattern.shape, indices_sorted=True, unique_indices=True
+    )
+    return Maker(_same, _filled(like))
+
+
+def _bcsr(_: str, pattern: Pattern) -> Maker:
+    from jax.experimental import sparse
+
+    starts = jnp.asarray(pattern.indptr.astype(np.int32))
+    parts = (jnp.zeros(pattern.nnz), jnp.asarray(pattern.cols), starts)
+    like = sparse.BCSR(parts, shape=pattern.shape, indices_sorted=True, unique_indices=True)
+    return Maker(_same, _filled(like))
+
+
+def _filled(like: Any) -> Callable[[Array], Any]:
+    """Other values in a matrix of JAX's; several times faster than the constructor, which looks at everything."""
+    (_, *places), structure = jax.tree.flatten(like)
+    return lambda values: jax.tree.unflatten(structure, [values, *places])
+
+
+def _csr(where: str, pattern: Pattern) -> Maker:
+    def make(values: Array) -> Any:
+        _on_the_host(where, "csr", values)
+        places = (np.asarray(values), pattern.cols, pattern.indptr)
+        return scipy.sparse.csr_array(places, shape=pattern.shape)
+
+    return Maker(_same, make)
+
+
+def _csc(where: str, pattern: Pattern) -> Maker:
+    turned = scipy.sparse.csr_array(
+        (np.arange(pattern.nnz), pattern.cols, pattern.indptr), shape=pattern.shape
+    )
+    by_column = turned.tocsc()
+    order = by_column.data.copy()
+
+    def make(values: Array) -> Any:
+        _on_the_host(where, "csc", values)
+        places = (np.asarray(values)[order], by_column.indices, by_column.indptr)
+        return scipy.sparse.csc_array(places, shape=pattern.shape)
+
+    return Maker(_same, make)
+
+
+def _on_the_host(where: str, format: str, values: Any) -> None:
+    if isinstance(values, jax.core.Tracer):
+        raise CapabilityError(
+            f'{where}(format="{format}"): SciPy matrices cannot be made inside jit, vmap or grad',
+            remedy="use .values(x) inside and .matrix(values) outside,\n"
+            'or prepare it with format="bcoo", "bcsr", "dense" or "values"',
+        )
+
+
+_MAKERS: dict[str, Callable[[str, Pattern], Maker]] = {
+    "bcoo": _bcoo,
+    "bcsr": _bcsr,
+    "csr": _csr,
+    "csc": _csc,
+    "dense": _dense,
+    "values": _values,
+}
+FORMATS = tuple(_MAKERS)
+
+__all__ = ["FORMATS", "Maker", "maker"]
