@@ -17,6 +17,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.data.base import Data, Schema
 from chainrule.models import base
 from chainrule.models.base import Config, Entry, Model
+from chainrule.models.interchange import Imported, export_weights, import_weights
 
 _HERE = Path(__file__).parent
 
@@ -170,6 +171,7 @@ def _sentence(message: str) -> str:
 
 
 __all__ = [
+    "Imported",
     "base",
     "build",
     "card",
@@ -177,8 +179,10 @@ __all__ = [
     "entry",
     "entry_of",
     "explain",
+    "export_weights",
     "family",
     "fits",
+    "import_weights",
     "names",
     "setting_names",
 ]

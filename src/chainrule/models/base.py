@@ -9,7 +9,7 @@ source, which knows the way back.
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar, final
+from typing import Any, Generic, NamedTuple, Self, TypeVar, final
 
 import equinox as eqx
 import pydantic
@@ -155,6 +155,16 @@ class HasPictures(Model):
         """Pictures of the trained model on its data."""
 
 
+class Flattened(NamedTuple):
+    """The name of a dense layer that acts on a flattened feature map of this grid.
+
+    The order of its inputs depends on the library: channels last here, channels first in PyTorch.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+
+
 class Config(pydantic.BaseModel):
     """Settings of a model: one schema for Python, the command line and the studio."""
 
@@ -183,6 +193,8 @@ class Entry:
     citation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
+    torch_names: Callable[[Any], Mapping[str, str | Flattened]] | None = None
+    """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
 
@@ -194,6 +206,7 @@ __all__ = [
     "CanSample",
     "Config",
     "Entry",
+    "Flattened",
     "HasBound",
     "HasLogProb",
     "HasParts",

@@ -1,0 +1,29 @@
+"""AlexNet."""
+
+from chainrule.models.base import Entry
+from chainrule.models.supervised.alexnet.model import AlexNet, AlexNetConfig, torch_names
+
+entry = Entry(
+    name="alexnet",
+    summary="AlexNet, as one stream, as torchvision has it, or as published with two groups.",
+    config=AlexNetConfig,
+    build=AlexNet,
+    kinds=("image",),
+    targets=("class", "value"),
+    data="digits",
+    toy={"scale": 1 / 32},
+    toy_data="digits",
+    citation=(
+        "Krizhevsky, Sutskever and Hinton, ImageNet classification with deep convolutional neural networks, "
+        "NeurIPS 2012"
+    ),
+    training={
+        "batch": 64,
+        "epochs": 10,
+        "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
+        "schedule": {"name": "cosine", "warmup": 200},
+    },
+    torch_names=torch_names,
+)
+
+__all__ = ["AlexNet", "AlexNetConfig", "entry"]

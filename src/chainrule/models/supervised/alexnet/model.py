@@ -1,0 +1,133 @@
+"""AlexNet: five convolutions with large first kernels, overlapping pooling, and two wide dense layers."""
+
+from typing import Literal, NamedTuple, Self, final
+
+import equinox as eqx
+import jax
+from pydantic import Field
+
+from chainrule.core.types import Array, Float, Key
+from chainrule.data.base import Schema
+from chainrule.models.base import Config, Flattened
+from chainrule.models.supervised.base import Supervised, output_count
+from chainrule.models.supervised.images import ConvBlock, DenseHead, resized, scaled, side
+from chainrule.nn import adaptive_average_pool, average_pool, max_pool
+
+GRID = 6
+"""Side of the feature map that the dense layers see."""
+SMALLEST = 63
+KERNELS = (11, 5, 3, 3, 3)
+POOLED = (0, 1, 4)
+"""Convolutions that pooling follows."""
+
+
+class Variant(NamedTuple):
+    """What distinguishes the published forms."""
+
+    widths: tuple[int, ...]
+    groups: tuple[int, ...] = (1, 1, 1, 1, 1)
+    responses: bool = False
+    """Whether the first two layers are divided by the activity of neighbouring channels."""
+
+
+VARIANTS = {
+    "single": Variant((96, 256, 384, 256, 256)),
+    "torchvision": Variant((64, 192, 384, 256, 256)),
+    "original": Variant((96, 256, 384, 384, 256), (1, 2, 1, 2, 2), responses=True),
+}
+
+
+@final
+class AlexNetConfig(Config):
+    """Settings of AlexNet."""
+
+    variant: Literal["single", "torchvision", "original"] = Field(
+        "single",
+        description="single stream; torchvision's narrower one; the original's two groups with normalised responses",
+    )
+    scale: float = Field(
+        1.0, gt=0, description="factor on every width; 0.25 has about a sixteenth of the weights"
+    )
+    dropout: float = Field(0.5, ge=0, lt=1, description="share of dense units dropped while training")
+    size: int = Field(
+        0, ge=0, description="pixels a side that images are resized to; 0: only if below 63, to 63"
+    )
+
+
+@final
+class AlexNet(Supervised):
+    """Five convolutions, three poolings, a dense head."""
+
+    convolutions: tuple[ConvBlock, ...]
+    head: DenseHead
+    size: int = eqx.field(static=True)
+    config: AlexNetConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: AlexNetConfig, schema: Schema, key: Key) -> None:
+        *keys, key_head = jax.random.split(key, 6)
+        variant = VARIANTS[config.variant]
+        # A width is a multiple of the groups that it is split into.
+        widths = [2 * scaled(w // 2, config.scale) for w in variant.widths]
+        layers = []
+        for i, (width, key_conv) in enumerate(zip(widths, keys, strict=True)):
+            layers.append(
+                ConvBlock(
+                    *(widths[i - 1] if i else schema.shape[2], width, KERNELS[i]),
+                    stride=1 if i else 4,
+                    padding=KERNELS[i] // 2 if i else 2,
+                    groups=variant.groups[i],
+                    key=key_conv,
+                )
+            )
+        self.convolutions = tuple(layers)
+        self.head = DenseHead(
+            *(GRID * GRID * widths[-1], scaled(4096, config.scale), output_count(schema)),
+            dropout=config.dropout,
+            drop_first=True,
+            key=key_head,
+        )
+        self.size = side(schema.shape, config.size, SMALLEST, "alexnet")
+        self.config = config
+        self.schema = schema
+
+    def outputs(
+        self, x: Float[Array, "batch height width channels"], key: Key
+    ) -> tuple[Float[Array, "batch outputs"], Self]:
+        """Logits or values, and the model: it has no state."""
+        x = resized(x, self.size)
+        for i, layer in enumerate(self.convolutions):
+            x, _ = layer(x, key)
+            if i < 2 and VARIANTS[self.config.variant].responses:
+                x = normalized_responses(x)
+            if i in POOLED:
+                x = max_pool(x, 3, stride=2)
+        return self.head(adaptive_average_pool(x, GRID), key), self
+
+
+def normalized_responses(
+    x: Float[Array, "batch height width channels"],
+    *,
+    neighbours: int = 5,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    offset: float = 2.0,
+) -> Float[Array, "batch height width channels"]:
+    """Activities divided by `(offset + alpha Σ a²)^beta`, the sum over neighbouring channels (section 3.3 there)."""
+    around = average_pool(
+        (x**2)[..., None], (1, 1, neighbours), stride=1, padding=(0, 0, neighbours // 2), dimensions=3
+    )
+    return x / (offset + alpha * neighbours * around[..., 0]) ** beta
+
+
+def torch_names(_: AlexNet) -> dict[str, str | Flattened]:
+    """Where torchvision keeps the weights of each layer."""
+    places = (0, 3, 6, 8, 10)
+    names: dict[str, str | Flattened] = {
+        f"convolutions.{i}.conv": f"features.{place}" for i, place in enumerate(places)
+    }
+    names["head.layers.0"] = Flattened("classifier.1", (GRID, GRID))
+    return names | {"head.layers.1": "classifier.4", "head.layers.2": "classifier.6"}
+
+
+__all__ = ["AlexNet", "AlexNetConfig", "normalized_responses", "torch_names"]

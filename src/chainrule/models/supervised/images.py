@@ -1,0 +1,129 @@
+"""Pieces that several image classifiers share: a convolution with what follows it, a dense head, resizing."""
+
+import math
+from typing import Literal, Self, TypeAlias, final
+
+import equinox as eqx
+import jax
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Key
+from chainrule.nn import Conv, Dropout, Linear, Norm, activation, norm
+
+Normalization: TypeAlias = Literal["none", "batch", "layer"]
+
+
+@final
+class ConvBlock(eqx.Module):
+    """Convolution, normalisation, nonlinearity; or, with `pre`, normalisation, nonlinearity, convolution."""
+
+    conv: Conv
+    norm: Norm
+    inference: bool
+    activation: str = eqx.field(static=True)
+    pre: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 3,
+        *,
+        key: Key,
+        stride: int = 1,
+        padding: int | None = None,
+        groups: int = 1,
+        bias: bool = True,
+        normalization: Normalization = "none",
+        act: str = "relu",
+        pre: bool = False,
+        gain: float | None = None,
+    ) -> None:
+        self.conv = Conv(
+            *(2, inputs, outputs, kernel),
+            stride=stride,
+            padding=kernel // 2 if padding is None else padding,
+            groups=groups,
+            bias=bias,
+            gain=activation(act).gain if gain is None else gain,
+            key=key,
+        )
+        self.norm = norm(normalization, inputs if pre else outputs)
+        self.inference = False
+        self.activation = act
+        self.pre = pre
+
+    def __call__(
+        self, x: Float[Array, "batch height width inputs"], key: Key
+    ) -> tuple[Float[Array, "batch new_height new_width outputs"], Self]:
+        """The activations, and the block with its running statistics moved on when training."""
+        del key
+        x = x if self.pre else self.conv(x)
+        x, moved = (self.norm(x), self.norm) if self.inference else self.norm.advance(x)
+        x = activation(self.activation)(x)
+        x = self.conv(x) if self.pre else x
+        return x, eqx.tree_at(lambda block: block.norm, self, moved)
+
+
+@final
+class DenseHead(eqx.Module):
+    """Two wide hidden layers and the outputs, on flattened features."""
+
+    layers: tuple[Linear, Linear, Linear]
+    dropout: Dropout
+    drop_first: bool = eqx.field(static=True)
+    """Whether the features are dropped before each hidden layer, or the hidden units after it."""
+
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, *, dropout: float, drop_first: bool, key: Key
+    ) -> None:
+        keys = jax.random.split(key, 3)
+        gain = activation("relu").gain
+        self.layers = (
+            Linear(inputs, hidden, key=keys[0], gain=gain),
+            Linear(hidden, hidden, key=keys[1], gain=gain),
+            Linear(hidden, outputs, key=keys[2]),
+        )
+        self.dropout = Dropout(dropout)
+        self.drop_first = drop_first
+
+    def __call__(self, x: Float[Array, "batch *features"], key: Key) -> Float[Array, "batch outputs"]:
+        """Logits or values."""
+        x = x.reshape(x.shape[0], math.prod(x.shape[1:]))
+        *hidden, last = self.layers
+        for i, layer in enumerate(hidden):
+            noise = jax.random.fold_in(key, i)
+            x = self.dropout(x, noise) if self.drop_first else x
+            x = jax.nn.relu(layer(x))
+            x = x if self.drop_first else self.dropout(x, noise)
+        return last(x)
+
+
+def resized(x: Float[Array, "batch height width channels"], size: int) -> Array:
+    """Images of `size` x `size` pixels, bilinearly; as they came if they have that size or it is 0."""
+    if size == 0 or x.shape[1:3] == (size, size):
+        return x
+    return jax.image.resize(x, (x.shape[0], size, size, x.shape[3]), "bilinear")
+
+
+def side(shape: tuple[int, ...], size: int, least: int, name: str) -> int:
+    """The side images are resized to; 0 leaves them alone. By default only images below `least` are resized.
+
+    >>> side((28, 28, 1), 0, 32, "vgg"), side((64, 48, 3), 0, 32, "vgg"), side((28, 28, 1), 64, 32, "vgg")
+    (32, 0, 64)
+    """
+    if 0 < size < least:
+        raise ArgumentError(f"{name}(size={size}): this network needs images of at least {least} pixels")
+    return size if size or min(shape[:2]) >= least else least
+
+
+def scaled(width: int, scale: float) -> int:
+    """A width of a published network times `scale`.
+
+    >>> scaled(64, 0.25), scaled(64, 1e-9)
+    (16, 1)
+    """
+    return max(1, round(width * scale))
+
+
+__all__ = ["ConvBlock", "DenseHead", "Normalization", "resized", "scaled", "side"]

@@ -1,0 +1,26 @@
+"""Residual networks."""
+
+from chainrule.models.base import Entry
+from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig, torch_names
+
+entry = Entry(
+    name="resnet",
+    summary="Residual network: 8 to 110 layers for small images, 18 to 152 for large ones.",
+    config=ResNetConfig,
+    build=ResNet,
+    kinds=("image",),
+    targets=("class", "value"),
+    data="digits",
+    toy={"depth": 8, "width": 4},
+    toy_data="digits",
+    citation="He, Zhang, Ren and Sun, Deep residual learning for image recognition, CVPR 2016",
+    training={
+        "batch": 64,
+        "epochs": 15,
+        "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.05},
+        "schedule": {"name": "cosine", "warmup": 200},
+    },
+    torch_names=torch_names,
+)
+
+__all__ = ["ResNet", "ResNetConfig", "entry"]

@@ -1,0 +1,208 @@
+"""Residual networks: every block adds a correction to what it is given."""
+
+from collections.abc import Callable
+from typing import Any, Literal, Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from pydantic import Field
+
+from chainrule.core.types import Array, Float, Key
+from chainrule.data.base import Schema
+from chainrule.models.base import Config
+from chainrule.models.supervised.base import Supervised, chain, output_count
+from chainrule.models.supervised.images import ConvBlock
+from chainrule.nn import Linear, Norm, activation, global_average_pool, max_pool, norm
+
+LARGE = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+"""Blocks per stage for large images: a 7 x 7 stem of 64 channels, pooling, four stages."""
+SMALL = {depth: ((depth - 2) // 6,) * 3 for depth in (8, 14, 20, 32, 44, 56, 110)}
+"""Blocks per stage for small images: a 3 x 3 stem of 16 channels, three stages."""
+GAIN = activation("relu").gain
+
+
+@final
+class ResNetConfig(Config):
+    """Settings of residual networks."""
+
+    depth: Literal[8, 14, 20, 32, 44, 56, 110, 18, 34, 50, 101, 152] = Field(
+        14,
+        description="layers with weights: 8 to 110 in steps of 6n + 2 for small images, 18 to 152 for large",
+    )
+    width: int = Field(
+        0, ge=0, description="channels of the first stage; 0: 16 for small images, 64 for large"
+    )
+    skip: bool = Field(
+        True, description="add the input of a block to its output; off only to see why it is there"
+    )
+    shortcut: Literal["auto", "projection", "pad"] = Field(
+        "auto",
+        description="where shapes change: a 1 x 1 convolution, or leaving out pixels and adding channels of zeros "
+        "(auto: pad for small images, projection for large)",
+    )
+    preactivation: bool = Field(False, description="normalise and rectify before each convolution")
+    zero_start: bool = Field(
+        True, description="start the last scale of every block at zero: blocks begin as copies"
+    )
+
+
+@final
+class ResidualBlock(eqx.Module):
+    """`x + path(x)`, rectified unless its convolutions come after their nonlinearities."""
+
+    path: tuple[ConvBlock, ...]
+    projection: ConvBlock | None
+    stride: int = eqx.field(static=True)
+    skip: bool = eqx.field(static=True)
+    pre: bool = eqx.field(static=True)
+
+    def __init__(self, inputs: int, width: int, stride: int, config: ResNetConfig, *, key: Key) -> None:
+        *keys, key_projection = jax.random.split(key, 4)
+        bottleneck = config.depth in LARGE and config.depth >= 50
+        outputs = 4 * width if bottleneck else width
+        widths = [inputs, width, width, outputs] if bottleneck else [inputs, width, outputs]
+        kernels, strides = ([1, 3, 1], [1, stride, 1]) if bottleneck else ([3, 3], [stride, 1])
+        acts = ["relu"] * (len(kernels) - 1) + ["relu" if config.preactivation else "identity"]
+        path = [
+            ConvBlock(
+                *(widths[i], widths[i + 1], kernels[i]),
+                stride=strides[i],
+                bias=False,
+                normalization="batch",
+                act=acts[i],
+                pre=config.preactivation,
+                gain=GAIN,
+                key=keys[i],
+            )
+            for i in range(len(kernels))
+        ]
+        if config.zero_start and config.skip and not config.preactivation:
+            where: Callable[[Any], Any] = lambda unit: unit.norm.scale  # noqa: E731
+            path[-1] = eqx.tree_at(where, path[-1], jnp.zeros_like(where(path[-1])))
+        self.path = tuple(path)
+        changes = stride > 1 or inputs != outputs
+        self.projection = (
+            ConvBlock(
+                *(inputs, outputs, 1),
+                stride=stride,
+                bias=False,
+                normalization="none" if config.preactivation else "batch",
+                act="identity",
+                key=key_projection,
+            )
+            if config.skip and changes and projects(config)
+            else None
+        )
+        self.stride = stride
+        self.skip = config.skip
+        self.pre = config.preactivation
+
+    def __call__(
+        self, x: Float[Array, "batch height width inputs"], key: Key
+    ) -> tuple[Float[Array, "batch new_height new_width outputs"], Self]:
+        """The sum, and the block with its running statistics moved on when training."""
+        y, path = chain(self.path, x, key)
+        projection = self.projection
+        if self.projection is not None:
+            beside, projection = self.projection(x, key)
+            y = y + beside
+        elif self.skip:
+            y = y + padded(x, self.stride, y.shape[-1])
+        moved = eqx.tree_at(
+            lambda block: (block.path, block.projection),
+            self,
+            (path, projection),
+            is_leaf=lambda node: node is None,
+        )
+        return y if self.pre else jax.nn.relu(y), moved
+
+
+@final
+class ResNet(Supervised):
+    """A stem, stages of residual blocks at falling resolution, the mean over the image, one affine map."""
+
+    stem: ConvBlock
+    stages: tuple[tuple[ResidualBlock, ...], ...]
+    norm: Norm
+    inference: bool
+    head: Linear
+    config: ResNetConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: ResNetConfig, schema: Schema, key: Key) -> None:
+        large = config.depth in LARGE
+        base = config.width or (64 if large else 16)
+        key_stem, key_head, key = jax.random.split(key, 3)
+        kernel, stride = (7, 2) if large else (3, 1)
+        self.stem = ConvBlock(
+            *(schema.shape[2], base, kernel),
+            stride=stride,
+            bias=False,
+            normalization="none" if config.preactivation else "batch",
+            act="identity" if config.preactivation else "relu",
+            gain=GAIN,
+            key=key_stem,
+        )
+        channels, stages = base, []
+        for i, count in enumerate((LARGE if large else SMALL)[config.depth]):
+            blocks = []
+            for j, key_block in enumerate(jax.random.split(jax.random.fold_in(key, i), count)):
+                block = ResidualBlock(channels, base << i, 2 if i and not j else 1, config, key=key_block)
+                channels = block.path[-1].conv.outputs
+                blocks.append(block)
+            stages.append(tuple(blocks))
+        self.stages = tuple(stages)
+        self.norm = norm("batch" if config.preactivation else "none", channels)
+        self.inference = False
+        self.head = Linear(channels, output_count(schema), key=key_head)
+        self.config = config
+        self.schema = schema
+
+    def outputs(
+        self, x: Float[Array, "batch height width channels"], key: Key
+    ) -> tuple[Float[Array, "batch outputs"], Self]:
+        """Logits or values, and the model with its state moved on when training."""
+        x, stem = self.stem(x, key)
+        if self.config.depth in LARGE:
+            x = max_pool(x, 3, stride=2, padding=1)
+        stages = []
+        for stage in self.stages:
+            x, after = chain(stage, x, key)
+            stages.append(after)
+        x, last = (self.norm(x), self.norm) if self.inference else self.norm.advance(x)
+        x = jax.nn.relu(x) if self.config.preactivation else x
+        parts = (stem, tuple(stages), last)
+        moved = eqx.tree_at(lambda model: (model.stem, model.stages, model.norm), self, parts)
+        return self.head(global_average_pool(x)), moved
+
+
+def projects(config: ResNetConfig) -> bool:
+    """Whether a shortcut between unlike shapes has weights."""
+    return config.shortcut == "projection" or (config.shortcut == "auto" and config.depth in LARGE)
+
+
+def padded(
+    x: Float[Array, "batch height width inputs"], stride: int, channels: int
+) -> Float[Array, "batch new_height new_width outputs"]:
+    """Every `stride`-th pixel, with channels of zeros on both sides of those there are."""
+    more = channels - x.shape[-1]
+    return jnp.pad(x[:, ::stride, ::stride], [(0, 0)] * 3 + [(more // 2, more - more // 2)])
+
+
+def torch_names(model: ResNet) -> dict[str, str]:
+    """Where torchvision keeps the weights of each layer."""
+    names = {"stem.conv": "conv1", "stem.norm": "bn1", "head": "fc"}
+    for i, stage in enumerate(model.stages):
+        for j, block in enumerate(stage):
+            ours, theirs = f"stages.{i}.{j}", f"layer{i + 1}.{j}"
+            for k in range(len(block.path)):
+                names[f"{ours}.path.{k}.conv"] = f"{theirs}.conv{k + 1}"
+                names[f"{ours}.path.{k}.norm"] = f"{theirs}.bn{k + 1}"
+            if block.projection is not None:
+                names[f"{ours}.projection.conv"] = f"{theirs}.downsample.0"
+                names[f"{ours}.projection.norm"] = f"{theirs}.downsample.1"
+    return names
+
+
+__all__ = ["ResNet", "ResNetConfig", "ResidualBlock", "padded", "torch_names"]

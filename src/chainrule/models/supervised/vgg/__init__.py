@@ -1,0 +1,26 @@
+"""VGG."""
+
+from chainrule.models.base import Entry
+from chainrule.models.supervised.vgg.model import VGG, VGGConfig, torch_names
+
+entry = Entry(
+    name="vgg",
+    summary="VGG with 11, 13, 16 or 19 layers: 3 x 3 convolutions and pooling, then two wide dense layers.",
+    config=VGGConfig,
+    build=VGG,
+    kinds=("image",),
+    targets=("class", "value"),
+    data="digits",
+    toy={"scale": 1 / 64, "depth": 11},
+    toy_data="digits",
+    citation="Simonyan and Zisserman, Very deep convolutional networks for large-scale image recognition, ICLR 2015",
+    training={
+        "batch": 64,
+        "epochs": 10,
+        "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
+        "schedule": {"name": "cosine", "warmup": 200},
+    },
+    torch_names=torch_names,
+)
+
+__all__ = ["VGG", "VGGConfig", "entry"]
