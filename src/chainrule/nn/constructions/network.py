@@ -7,19 +7,18 @@ layers with nothing between them can be merged, and the layout can be changed fr
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.activations import activation
 from chainrule.nn.linear import Linear
 from chainrule.nn.losses import cross_entropy, squared_error
-
-Layout: TypeAlias = Literal["row", "column"]
 
 
 @final
@@ -136,7 +135,7 @@ def states(
     x: Float[Array, "batch inputs"],
     y: Int[Array, " batch"] | Float[Array, "batch outputs"] | None = None,
     *,
-    layout: Layout = "row",
+    layout: str = "row",
 ) -> Mapping[str, Array]:
     """Every state on the way: S0 is the input, odd ones are affine maps, even ones their activations, then the loss.
 
@@ -192,8 +191,22 @@ def from_columns(layers: Sequence[tuple[Any, Any]], activations: Sequence[str]) 
     return Network([affine(jnp.asarray(weight).T, bias) for weight, bias in layers], activations)
 
 
+def numbers(layer: Linear) -> tuple[np.ndarray, np.ndarray]:
+    """Weight and bias in double precision on the host, for work that must be exact."""
+    return np.asarray(layer.weight, dtype=np.float64), np.asarray(_bias(layer), dtype=np.float64)
+
+
 def _bias(layer: Linear) -> Array:
     return jnp.zeros(layer.weight.shape[1], layer.weight.dtype) if layer.bias is None else layer.bias
 
 
-__all__ = ["Layout", "Network", "affine", "collapse", "from_columns", "mlp", "states", "to_columns"]
+__all__ = [
+    "Network",
+    "affine",
+    "collapse",
+    "from_columns",
+    "mlp",
+    "numbers",
+    "states",
+    "to_columns",
+]

@@ -4,20 +4,19 @@ With knots t_0 < ... < t_p and slopes lam_0 ... lam_(p+1),
 
     f(x) = lam_0 x + (f(t_0) - lam_0 t_0) + sum over l of (lam_(l+1) - lam_l) relu(x - t_l),
 
-and lam_0 x = relu(lam_0 x) - relu(-lam_0 x): one hidden layer of at most p + 3 units. The way back works for a network
-of one input and any depth: its pieces are followed layer by layer, in double precision on the host.
+and lam_0 x = relu(lam_0 x) - relu(-lam_0 x): one hidden layer of at most p + 3 units. The way back works for a
+network of one input and any depth: its pieces are followed layer by layer, in double precision on the host.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.nn.constructions.network import Network, affine
+from chainrule.nn.constructions.network import Network, affine, numbers
 
-_SLOPES = {"identity": 1.0, "relu": 0.0, "leaky-relu": 0.01}
+SLOPES = {"identity": 1.0, "relu": 0.0, "leaky-relu": 0.01}
 """Slope of a piecewise-linear activation on the negative side; it is one on the positive side."""
 _SAME = 1e-9
 """Slopes that differ by less than this share of the largest are one slope."""
@@ -38,9 +37,7 @@ class PiecewiseLinear:
     value: float
     """At the first knot; without knots, at zero."""
 
-    def __init__(
-        self, knots: Sequence[float] | np.ndarray, slopes: Sequence[float] | np.ndarray, value: float
-    ) -> None:
+    def __init__(self, knots: Any, slopes: Any, value: float) -> None:
         knots, slopes = np.asarray(knots, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
         if knots.ndim == 2:
             raise ArgumentError(
@@ -132,16 +129,15 @@ def pieces(network: Network, *, merge: bool = True) -> Pieces:
     breaks = np.zeros(0)
     slopes, intercepts = np.ones((1, 1)), np.zeros((1, 1))
     for layer, name in zip(network.layers, network.activations, strict=True):
-        if name not in _SLOPES:
+        if name not in SLOPES:
             raise ArgumentError(
                 f"pieces: a network with {name} is not piecewise linear and continuous",
-                remedy=f"its activations must be among {', '.join(_SLOPES)}",
+                remedy=f"its activations must be among {', '.join(SLOPES)}",
             )
-        weight = np.asarray(layer.weight, dtype=np.float64)
-        bias = np.zeros(weight.shape[1]) if layer.bias is None else np.asarray(layer.bias, dtype=np.float64)
+        weight, bias = numbers(layer)
         slopes, intercepts = slopes @ weight, intercepts @ weight + bias[None, :]
         if name != "identity":
-            breaks, slopes, intercepts = _bend(breaks, slopes, intercepts, _SLOPES[name])
+            breaks, slopes, intercepts = _bend(breaks, slopes, intercepts, SLOPES[name])
     return _merged(breaks, slopes, intercepts) if merge else Pieces(breaks, slopes, intercepts)
 
 
@@ -177,4 +173,4 @@ def _merged(breaks: np.ndarray, slopes: np.ndarray, intercepts: np.ndarray) -> P
     return Pieces(breaks[differ], slopes[keep], intercepts[keep])
 
 
-__all__ = ["Pieces", "PiecewiseLinear", "compile_piecewise", "extract", "pieces"]
+__all__ = ["SLOPES", "Pieces", "PiecewiseLinear", "compile_piecewise", "extract", "pieces"]
