@@ -21,7 +21,7 @@ entry = Entry(
         "batch": 64,
         "epochs": 10,
         "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
-        "schedule": {"name": "cosine", "warmup": 200},
+        "schedule": {"name": "1cycle"},
     },
     torch_names=torch_names,
 )

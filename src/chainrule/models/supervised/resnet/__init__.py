@@ -18,7 +18,7 @@ entry = Entry(
         "batch": 64,
         "epochs": 15,
         "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.05},
-        "schedule": {"name": "cosine", "warmup": 200},
+        "schedule": {"name": "1cycle"},
     },
     torch_names=torch_names,
 )

@@ -1,0 +1,70 @@
+"""Projections of activations: gradients where nothing is rectified, and each rule where something is."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError
+from chainrule.data import Schema
+from chainrule.explain.features import RULES, feature_maps, project, strongest
+from chainrule.nn import max_pool
+
+KERNEL = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3, 1, 2)), jnp.float32)
+X = jnp.asarray(np.random.default_rng(1).normal(size=(2, 6, 6, 1)), jnp.float32)
+
+
+def convolve(x: jax.Array) -> jax.Array:
+    return jax.lax.conv_general_dilated(x, KERNEL, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def test_maps_are_the_outputs_of_the_rectifiers_in_order() -> None:
+    network = lambda x: jax.nn.relu(jnp.tanh(jax.jit(jax.nn.relu)(convolve(x)) - 0.5)).sum(axis=(1, 2))  # noqa: E731
+    first, second = feature_maps(network, X)
+    np.testing.assert_allclose(first, np.maximum(convolve(X), 0), rtol=1e-6)
+    np.testing.assert_allclose(second, np.maximum(np.tanh(np.asarray(first) - 0.5), 0), rtol=1e-5, atol=1e-7)
+
+
+def test_before_the_first_rectifier_every_rule_is_the_gradient_of_the_positive_units() -> None:
+    network = lambda x: jax.nn.relu(convolve(x) + 100.0)  # noqa: E731  # nothing is cut off
+    signal = jnp.abs(convolve(X))
+    expected = jax.vjp(convolve, X)[1](signal)[0]
+    for rule in RULES:
+        np.testing.assert_allclose(project(network, 0, X, signal, rule=rule), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_lets_through_what_it_says(rule: Any) -> None:
+    x = jnp.array([-1.0, -2.0, 3.0, 4.0]).reshape(1, 2, 2, 1)
+    signal = jnp.array([5.0, -6.0, 7.0, -8.0]).reshape(1, 2, 2, 1)
+    found = project(jax.nn.relu, 0, x, signal, rule=rule).ravel()
+    expected = {"gradient": [0, 0, 7, -8], "deconvolution": [5, 0, 7, 0], "guided": [0, 0, 7, 0]}
+    np.testing.assert_array_equal(found, expected[rule])
+
+
+def test_pooling_sends_everything_back_to_the_largest_pixel() -> None:
+    network = lambda x: jax.nn.relu(max_pool(x, 2))  # noqa: E731
+    x = jnp.asarray(np.random.default_rng(2).permutation(16).reshape(1, 4, 4, 1) + 1.0, jnp.float32)
+    peak, signal = strongest(feature_maps(network, x)[0], 0)
+    back = project(network, 0, x, signal)
+    assert int((back != 0).sum()) == 1
+    assert float(back.max()) == float(peak[0]) == float(x.max())
+    assert int(back.argmax()) == int(x.argmax())
+
+
+def test_registered_networks_can_be_looked_into() -> None:
+    model: Any = models.build(
+        "resnet", Schema("image", (8, 8, 1), target="class", classes=("a", "b")), depth=8, width=2
+    )
+    maps = jax.eval_shape(
+        lambda x: feature_maps(model.predict, x), jax.ShapeDtypeStruct((3, 8, 8, 1), jnp.float32)
+    )
+    assert [m.shape[-1] for m in maps] == [2, 2, 2, 4, 4, 8, 8]
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="rule"):
+        project(jax.nn.relu, 0, X, X, rule="forward")
