@@ -1,0 +1,379 @@
+"""Gradient descent with certificates: every step recorded, and the theorems drawn beside it.
+
+Each method returns its path together with the upper bounds that theory gives for it. The smoothness L and convexity
+alpha in them come from power iteration on Hessian-vector products along the path, unless they are given. A bound that
+is violated means that an assumption does not hold: the function is not convex, or the step is too long.
+
+References: Nesterov, Introductory Lectures on Convex Optimization, 2004; Su, Boyd and Candès, 2016, arXiv:1503.01243;
+Duchi, Hazan and Singer, 2011.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Scalar
+
+Objective = Callable[[Array], Scalar]
+Point = Float[Array, " d"]
+Carry = tuple[Array, ...]
+
+_POWER_STEPS = 200
+_LOOKS = 5
+"""Points of a path at which the curvature is looked at."""
+_ROOM = 1e-6
+"""Share by which rounding may exceed a bound."""
+_MOST_FULL = 500
+
+
+@final
+@dataclass(frozen=True)
+class Path:
+    """What a method did, and what theory says about it."""
+
+    points: np.ndarray
+    """Shape (steps + 1, d)."""
+    values: np.ndarray
+    gradients: np.ndarray
+    """Norm of the gradient at each point."""
+    minimizer: np.ndarray
+    smoothness: float
+    """L: the largest curvature along the path."""
+    convexity: float
+    """alpha: the smallest curvature along the path; negative where the function is not convex."""
+    bounds: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Upper bounds of `gaps` by the theorem they come from; NaN where a theorem says nothing."""
+    minimum: float = 0.0
+    sign: float = 1.0
+    """-1 where the function was maximised; everything here is about its negative then, `values` excepted."""
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """How far each value is from the optimum."""
+        return self.sign * self.values - self.minimum
+
+    @property
+    def distances(self) -> np.ndarray:
+        """How far each point is from the optimum."""
+        return np.linalg.norm(self.points - self.minimizer[None, :], axis=1)
+
+    @property
+    def violated(self) -> dict[str, int]:
+        """The first step at which each broken bound is exceeded; empty when all hold."""
+        room = _ROOM * (np.abs(self.gaps).max(initial=0.0) * 1e-6 + np.abs(self.gaps)) + 1e-14
+        broken = {}
+        for name, bound in self.bounds.items():
+            over = np.flatnonzero(np.isfinite(bound) & (self.gaps > bound + room))
+            if len(over):
+                broken[name] = int(over[0])
+        return broken
+
+
+def descent(
+    f: Objective,
+    x0: Point,
+    lr: float,
+    steps: int = 100,
+    *,
+    maximize: bool = False,
+    minimizer: Any = None,
+    smoothness: float | None = None,
+    convexity: float | None = None,
+) -> Path:
+    """Gradient descent `x <- x - lr g` (ascent if `maximize`), with three theorems.
+
+    - descent lemma: `f+ <= f - lr (1 - L lr / 2) |g|²`
+    - convex, lr <= 1/L: `f_t - f* <= |x0 - x*|² / (2 lr t)`
+    - strongly convex, lr = 1/L: a factor `1 - alpha/L` per step
+
+    >>> path = descent(lambda x: (x**2).sum(), jnp.array([1.0, 1.0]), 0.25, 3)
+    >>> path.values.tolist(), path.violated
+    ([2.0, 0.5, 0.125, 0.03125], {})
+    """
+    sign = -1.0 if maximize else 1.0
+    g = _gradient(f, sign)
+    path = _record(f, g, (x0,), lambda carry, t: (carry[0] - lr * g(carry[0]),), steps, lr, sign)
+    known = _know(f, path, sign, minimizer, smoothness, convexity)
+    t, gaps = np.arange(steps + 1), known.gaps
+    start = known.distances[0] ** 2
+    lemma = gaps - lr * (1 - known.smoothness * lr / 2) * known.gradients**2
+    rate = max(1 - known.convexity / known.smoothness, 0.0) if known.smoothness > 0 else 1.0
+    bounds = {
+        "descent lemma": np.append(np.nan, lemma[:-1]),
+        "convex": np.append(np.nan, start / (2 * lr * t[1:])),
+    }
+    if known.convexity > 0 and np.isclose(lr * known.smoothness, 1.0, rtol=1e-3):
+        bounds["strongly convex"] = gaps[0] * rate**t
+    return _with(known, bounds)
+
+
+def momentum(
+    f: Objective,
+    x0: Point,
+    lr: float,
+    m: float,
+    steps: int = 100,
+    *,
+    form: str = "sum",
+    look_ahead: bool = False,
+    **known: Any,
+) -> Path:
+    """Heavy ball: `v <- m v + g; x <- x - lr v`.
+
+    With `form="average"`, `v <- m v + (1 - m) g`, which is the same at rate `lr (1 - m)`. With `look_ahead`, Nesterov's
+    `x <- x - lr (g + m v)`.
+    """
+    if form not in ("sum", "average"):
+        raise ArgumentError(f'momentum(form={form!r}): form must be "sum" or "average"')
+    weight = 1.0 if form == "sum" else 1.0 - m
+    g = _gradient(f, 1.0)
+
+    def step(carry: Carry, t: Array) -> Carry:
+        del t
+        x, v = carry
+        slope = g(x)
+        v = m * v + weight * slope
+        return x - lr * (slope + m * v if look_ahead else v), v
+
+    return _know(f, _record(f, g, (x0, jnp.zeros_like(x0)), step, steps, lr, 1.0), 1.0, **_three(known))
+
+
+def nesterov(f: Objective, x0: Point, lr: float, steps: int = 100, **known: Any) -> Path:
+    """Nesterov's method for convex functions, whose error falls like 1/t².
+
+    `phi <- x - lr g(x); x <- phi + t/(t+3) (phi - phi_before)`, and `f(phi_t) - f* <= 2 |x0 - x*|² / (lr (t+1)²)` for
+    lr <= 1/L. The path is that of phi.
+    """
+    g = _gradient(f, 1.0)
+
+    def step(carry: Carry, t: Array) -> Carry:
+        phi, x = carry
+        new = x - lr * g(x)
+        return new, new + t / (t + 3) * (new - phi)
+
+    path = _know(f, _record(f, g, (x0, x0), step, steps, lr, 1.0), 1.0, **_three(known))
+    t = np.arange(steps + 1)
+    return _with(path, {"convex, accelerated": 2 * path.distances[0] ** 2 / (lr * (t + 1) ** 2)})
+
+
+def adagrad(
+    f: Objective,
+    x0: Point,
+    lr: float,
+    steps: int = 100,
+    *,
+    full_matrix: bool = False,
+    eps: float = 1e-12,
+    **known: Any,
+) -> tuple[Path, float, float]:
+    """AdaGrad, its regret and the bound of it: `sum of f(x_t) - f* <= (D²/(2 lr) + lr) tr G_T`.
+
+    Diagonal: `x <- x - lr g / (sqrt(sum g²) + eps)`; full matrix (up to 500 entries): `x <- x - lr G^(-1) g` with `G
+    = (sum g g^T)^(1/2)`. D is the largest distance to the optimum on the way. The bound of the mean regret falls like
+    1/sqrt(T), so the *average* of the points converges at that rate.
+    """
+    d = x0.shape[0]
+    if full_matrix and d > _MOST_FULL:
+        raise ArgumentError(
+            f"adagrad(full_matrix=True): {d} entries; a matrix root a step is for {_MOST_FULL} at most",
+            remedy="use the diagonal form",
+        )
+    g = _gradient(f, 1.0)
+
+    def step(carry: Carry, t: Array) -> Carry:
+        del t
+        x, sums = carry
+        slope = g(x)
+        if not full_matrix:
+            sums = sums + jnp.square(slope)
+            return x - lr * slope / (jnp.sqrt(sums) + eps), sums
+        sums = sums + slope[:, None] * slope[None, :]
+        values, vectors = jnp.linalg.eigh(sums)
+        # Directions without any gradient yet have none now either.
+        roots = jnp.where(values > eps, 1 / jnp.sqrt(jnp.maximum(values, eps)), 0.0)
+        return x - lr * vectors @ (roots * (vectors.T @ slope)), sums
+
+    sums = jnp.zeros((d, d) if full_matrix else (d,), x0.dtype)
+    path = _know(f, _record(f, g, (x0, sums), step, steps, lr, 1.0), 1.0, **_three(known))
+    slopes = np.asarray(jax.vmap(g)(jnp.asarray(path.points[:-1])), dtype=np.float64)
+    if full_matrix:
+        trace = float(np.sqrt(np.maximum(np.linalg.eigvalsh(slopes.T @ slopes), 0)).sum())
+        span = path.distances[:-1].max()
+    else:
+        trace = float(np.sqrt(np.square(slopes).sum(axis=0)).sum())
+        span = np.abs(path.points[:-1] - path.minimizer[None, :]).max()
+    return path, float(path.gaps[:-1].sum()), float((span**2 / (2 * lr) + lr) * trace)
+
+
+def preconditioned(
+    f: Objective, x0: Point, matrix: Float[Array, "d d"], steps: int = 1, **known: Any
+) -> Path:
+    """Descent `x <- x - matrix^(-1) g`: one step is enough for a quadratic whose Hessian is the matrix."""
+    g = _gradient(f, 1.0)
+    path = _record(
+        f, g, (x0,), lambda carry, t: (carry[0] - jnp.linalg.solve(matrix, g(carry[0])),), steps, 1.0, 1.0
+    )
+    return _know(f, path, 1.0, **_three(known))
+
+
+def decayed_minimizer(hessian: Any, minimizer: Any, decay: float) -> np.ndarray:
+    """Where a quadratic with a penalty `decay/2 |x|²` has its minimum: `(H + decay I)^(-1) H x*`.
+
+    Along an eigenvector of H with eigenvalue lam, x* shrinks by lam / (lam + decay).
+
+    >>> decayed_minimizer([[1.0, 0.0], [0.0, 10.0]], [1.0, 1.0], 1.0).round(6).tolist()
+    [0.5, 0.909091]
+    """
+    h = np.asarray(hessian, dtype=np.float64)
+    return np.asarray(
+        np.linalg.solve(h + decay * np.eye(len(h)), h @ np.asarray(minimizer, dtype=np.float64))
+    )
+
+
+def curvature(f: Objective, x: Point, *, seed: int = 0) -> tuple[float, float]:
+    """The largest and the smallest eigenvalue of the Hessian, by power iteration on Hessian-vector products.
+
+    >>> top, bottom = curvature(lambda x: x[0] ** 2 + 5 * x[1] ** 2, jnp.array([1.0, 1.0]))
+    >>> round(top, 3), round(bottom, 3)
+    (10.0, 2.0)
+    """
+    top, bottom = _extremes(f, x[None, :], seed)
+    return float(top[0]), float(bottom[0])
+
+
+# ---------------------------------------------------------------------- inside
+
+
+def _gradient(f: Objective, sign: float) -> Callable[[Array], Array]:
+    return jax.grad(lambda x: sign * f(x))
+
+
+def _record(
+    f: Objective,
+    g: Callable[[Array], Array],
+    start: Carry,
+    step: Callable[[Carry, Array], Carry],
+    steps: int,
+    lr: float,
+    sign: float,
+) -> Path:
+    if not lr > 0 or steps < 1:
+        raise ArgumentError(f"lr={lr}, steps={steps}: both must be positive")
+    x0 = start[0]
+    if x0.ndim != 1 or not jnp.issubdtype(x0.dtype, jnp.floating):
+        raise ArgumentError(
+            f"x0 of shape {x0.shape} and type {x0.dtype}: it must be a vector of floating numbers"
+        )
+
+    @jax.jit
+    def run(start: Carry) -> tuple[Array, Array, Array]:
+        def body(carry: Carry, t: Array) -> tuple[Carry, Array]:
+            new = step(carry, t)
+            return new, new[0]
+
+        _, xs = jax.lax.scan(body, start, jnp.arange(steps, dtype=x0.dtype))
+        points = jnp.concatenate([start[0][None, :], xs])
+        return points, jax.vmap(f)(points), jnp.linalg.norm(jax.vmap(g)(points), axis=1)
+
+    points, values, slopes = (np.asarray(a, dtype=np.float64) for a in run(start))
+    return Path(points, values, slopes, np.zeros(points.shape[1]), 0.0, 0.0, {}, sign=sign)
+
+
+def _know(
+    f: Objective,
+    path: Path,
+    sign: float,
+    minimizer: Any = None,
+    smoothness: float | None = None,
+    convexity: float | None = None,
+) -> Path:
+    """The path with the optimum and the curvature that its bounds need; what is not given is computed."""
+    dtype = jnp.result_type(float)
+    finite = path.points[np.isfinite(path.points).all(axis=1)]
+    if minimizer is None:
+        value = jax.jit(jax.value_and_grad(lambda x: sign * f(x)))
+        last = finite[-1] if np.isfinite(path.gradients).all() else finite[0]
+        found = scipy.optimize.minimize(
+            lambda x: tuple(np.asarray(a, dtype=np.float64) for a in value(jnp.asarray(x, dtype))),
+            last,
+            jac=True,
+            tol=1e-12,
+        )
+        minimizer = found.x
+    minimizer = np.asarray(minimizer, dtype=np.float64)
+    looks = finite[np.unique(np.linspace(0, len(finite) - 1, _LOOKS).astype(int))]
+    if smoothness is None or convexity is None:
+        top, bottom = _extremes(lambda x: sign * f(x), jnp.asarray(looks, dtype), 0)
+        smoothness = float(top.max()) if smoothness is None else smoothness
+        convexity = float(bottom.min()) if convexity is None else convexity
+    least = sign * float(f(jnp.asarray(minimizer, dtype)))
+    return Path(
+        path.points, path.values, path.gradients, minimizer, smoothness, convexity, path.bounds, least, sign
+    )
+
+
+def _with(path: Path, bounds: Mapping[str, np.ndarray]) -> Path:
+    return Path(
+        path.points,
+        path.values,
+        path.gradients,
+        path.minimizer,
+        path.smoothness,
+        path.convexity,
+        bounds,
+        path.minimum,
+        path.sign,
+    )
+
+
+def _three(known: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = ("minimizer", "smoothness", "convexity")
+    for name in known:
+        if name not in names:
+            raise ArgumentError(
+                f"unknown argument {name!r}", remedy=f"what may be known before: {', '.join(names)}"
+            )
+    return known
+
+
+def _extremes(f: Objective, points: Float[Array, "n d"], seed: int) -> tuple[Array, Array]:
+    """Largest and smallest eigenvalue of the Hessian at each point."""
+    first = jax.random.normal(jax.random.key(seed), points.shape[1:], points.dtype)
+
+    def power(multiply: Callable[[Array], Array]) -> Scalar:
+        def body(_: Any, v: Array) -> Array:
+            w = multiply(v)
+            return w / jnp.maximum(jnp.linalg.norm(w), jnp.finfo(v.dtype).tiny)
+
+        v = jax.lax.fori_loop(0, _POWER_STEPS, body, first / jnp.linalg.norm(first))
+        return v @ multiply(v)
+
+    def at(x: Array) -> tuple[Scalar, Scalar]:
+        def product(v: Array) -> Array:
+            return jax.jvp(jax.grad(f), (x,), (v,))[1]
+
+        # The eigenvalue of largest size gives a shift that makes either end of the spectrum the largest.
+        size = jnp.abs(power(product)) + jnp.finfo(x.dtype).tiny
+        top = power(lambda v: product(v) + size * v) - size
+        return top, size - power(lambda v: size * v - product(v))
+
+    top, bottom = jax.jit(jax.vmap(at))(points)
+    return top, bottom
+
+
+__all__ = [
+    "Path",
+    "adagrad",
+    "curvature",
+    "decayed_minimizer",
+    "descent",
+    "momentum",
+    "nesterov",
+    "preconditioned",
+]
