@@ -8,6 +8,7 @@ compared in the lines below the table, each beside its target.
 import json
 import subprocess
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,8 @@ def run(options: Options) -> Report:
         label = f"colour {problem}, {task}, n = {problems.length(problem, size):,}"
         theirs = [_peer(peer, task, problem, size) for peer in rivals if peer in peers]
         case(name, label, [_coloring(task, problem, size), *theirs])
-    return Report(tuple(cases.values()), (_growth(options.rounds),), tuple(_targets(cases, peers)), versions)
+    growths = (_growth(options.rounds), _memory())
+    return Report(tuple(cases.values()), growths, tuple(_targets(cases, peers)), versions)
 
 
 EVALUATIONS = {
@@ -132,8 +134,24 @@ def _growth(rounds: int) -> Growth:
         taken = [sparse.color(pattern, "column", "natural").seconds for _ in range(rounds)]
         seconds.append(float(np.median(taken)))
         places.append(float(pattern.nnz))
-    lengths = tuple(float(problems.length("brusselator", size)) for size in SIZES)
-    return Growth("seconds of colouring columns", "unknowns", lengths, tuple(seconds), tuple(places))
+    return Growth("seconds of colouring columns", "unknowns", _lengths(), tuple(seconds), tuple(places))
+
+
+def _memory() -> Growth:
+    """What the same colouring allocates at its peak."""
+    peaks, places = [], []
+    for size in SIZES:
+        pattern = Pattern.from_scipy(problems.brusselator_pattern(size))
+        tracemalloc.start()
+        sparse.color(pattern, "column", "natural")
+        peaks.append(float(tracemalloc.get_traced_memory()[1]))
+        tracemalloc.stop()
+        places.append(float(pattern.nnz))
+    return Growth("peak bytes of colouring columns", "unknowns", _lengths(), tuple(peaks), tuple(places))
+
+
+def _lengths() -> tuple[float, ...]:
+    return tuple(float(problems.length("brusselator", size)) for size in SIZES)
 
 
 def _targets(cases: dict[str, Case], peers: list[str]) -> list[str]:

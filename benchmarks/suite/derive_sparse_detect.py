@@ -3,7 +3,6 @@
 Every detection starts from a function made anew, so that tracing counts for everybody, and must find the same places.
 """
 
-import sys
 import time
 import tracemalloc
 from typing import Any
@@ -13,13 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.harness import Case, Contestant, Growth, Local, Options, Prepared, Report, measure, ratio
-from benchmarks.peer import WORKERS, Peer
+from benchmarks.peer import Peer
+from benchmarks.workers import sparse_problems as problems
 from benchmarks.workers.protocol import steady
 from chainrule.derive import sparse
 from chainrule.derive.sparse import Pattern
-
-sys.path.append(str(WORKERS))  # where the peers find the problems, too
-import detect_problems as problems
 
 PEERS = ("asdex", "casadi")
 CASES = {
@@ -76,13 +73,9 @@ def targets(cases: dict[str, Case]) -> list[str]:
     """Each target beside what was measured."""
     lines = []
     for name, peer, most in TARGETS:
-        for theirs in cases[name].times[1:]:
-            if theirs.name == peer:
-                lines.append(
-                    _line(
-                        f"{cases[name].label}: time over {peer}", ratio(cases[name].ours, theirs).median, most
-                    )
-                )
+        case = cases[name]
+        found = [ratio(case.ours, theirs).median for theirs in case.times[1:] if theirs.name == peer]
+        lines += [_line(f"{case.label}: time over {peer}", one, most) for one in found]
     large, larger = (cases[f"brusselator {n}"].ours.summary.median for n in (100352, 500000))
     lines.append(_line("detect brusselator, n = 500,000: time over our own at 100,352", larger / large, 6.0))
     return lines
@@ -91,7 +84,7 @@ def targets(cases: dict[str, Case]) -> list[str]:
 def detected(problem: str, size: int) -> Pattern:
     """Our own detection, from a function made anew."""
     of = "hessian" if problem in problems.SECOND_ORDER else "jacobian"
-    return sparse.detect(problems.FUNCTIONS[problem](jax, size), _point(problem, size), of=of)
+    return sparse.detect(problems.PROGRAMS[problem](jax, size), _point(problem, size), of=of)
 
 
 def _point(problem: str, size: int) -> Any:
@@ -104,7 +97,7 @@ def _ours(problem: str, size: int) -> Contestant:
         began = time.perf_counter()
         found = detected(problem, size)
         taken = time.perf_counter() - began
-        return Prepared(problems.fingerprint(found.rows, found.cols), taken)
+        return Prepared(problems.places(found.rows, found.cols), taken)
 
     def turn() -> float:
         return steady(lambda count: [detected(problem, size) for _ in range(count)], 1)

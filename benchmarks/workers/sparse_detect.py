@@ -5,10 +5,10 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-import detect_problems as problems
 import numpy as np
+import sparse_problems as problems
 from protocol import Ready, serve, steady
-from sparse_peers import _casadi_brusselator
+from sparse_peers import casadi_brusselator
 
 Made = tuple[Callable[[], Any], Callable[[Any], tuple[np.ndarray, np.ndarray]]]
 """Work to time, and the places in what it returns."""
@@ -27,7 +27,7 @@ def prepare(peer: str, problem: str, size: int) -> Ready:
             return time.perf_counter() - began
         return steady(lambda count: [work() for _ in range(count)], 1)
 
-    return Ready(problems.fingerprint(*places(found)), taken, {peer: version(peer)}, turn)
+    return Ready(problems.places(*places(found)), taken, {peer: version(peer)}, turn)
 
 
 def asdex_detection(problem: str, size: int) -> Made:
@@ -41,7 +41,7 @@ def asdex_detection(problem: str, size: int) -> Made:
 
     def work() -> Any:
         # The function is made anew, so that nobody remembers its program.
-        return detect(problems.FUNCTIONS[problem](jax, size), x)
+        return detect(problems.PROGRAMS[problem](jax, size), x)
 
     return work, lambda found: (np.asarray(found.rows), np.asarray(found.cols))
 
@@ -51,7 +51,7 @@ def casadi_detection(_: str, size: int) -> Made:
 
     def work() -> Any:
         z = casadi.MX.sym("z", 2 * size * size)
-        return casadi.jacobian_sparsity(_casadi_brusselator(casadi, z, size), z)
+        return casadi.jacobian_sparsity(casadi_brusselator(casadi, z, size), z)
 
     return work, lambda found: tuple(np.array(part) for part in found.get_triplet())
 

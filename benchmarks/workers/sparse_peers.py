@@ -120,7 +120,7 @@ def casadi_jacobian(kind: str) -> Callable[[str, int, str], Made]:
     return make
 
 
-def _casadi_brusselator(casadi: Any, z: Any, size: int) -> Any:
+def casadi_brusselator(casadi: Any, z: Any, size: int) -> Any:
     u = casadi.reshape(z[: size * size], size, size)
     v = casadi.reshape(z[size * size :], size, size)
 
@@ -135,7 +135,7 @@ def _casadi_brusselator(casadi: Any, z: Any, size: int) -> Any:
     return casadi.vertcat(casadi.vec(du), casadi.vec(dv))
 
 
-_CASADI = {"brusselator": _casadi_brusselator}
+_CASADI = {"brusselator": casadi_brusselator}
 
 
 def asdex_colors(matrix: scipy.sparse.csr_matrix, task: str) -> Callable[[], Any]:

@@ -40,12 +40,43 @@ def diagonal(xp: Any, _: int) -> Callable[[Any], Any]:
     return lambda x: xp.sin(x) * x
 
 
+def scan(jax: Any, steps: int) -> Callable[[Any], Any]:
+    """Steps of diffusion on a line, as a loop; `jax` is the module."""
+    jnp = jax.numpy
+
+    def step(u: Any, _: None) -> tuple[Any, None]:
+        return u + 0.1 * (jnp.pad(u[1:], (0, 1)) - 2.0 * u + jnp.pad(u[:-1], (1, 0))), None
+
+    return lambda x: jax.lax.scan(step, x, None, length=steps)[0]
+
+
+def rosenbrock(jax: Any, _: int) -> Callable[[Any], Any]:
+    """Neighbours coupled in a chain."""
+    return lambda x: jax.numpy.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
 FUNCTIONS = {"brusselator": brusselator, "diffusion": diffusion, "diagonal": diagonal}
+"""To be evaluated; made from `numpy` or `jax.numpy` and a size."""
+PROGRAMS = {
+    "brusselator": lambda jax, size: brusselator(jax.numpy, size),
+    "scan": scan,
+    "rosenbrock": rosenbrock,
+}
+"""To be looked into; made from `jax` and a size (for the scan: its number of steps)."""
+SECOND_ORDER = ("rosenbrock",)
+"""Programs of which the Hessian is wanted."""
 
 
 def length(name: str, size: int) -> int:
     """Number of inputs."""
-    return 2 * size * size if name == "brusselator" else size
+    return {"brusselator": 2 * size * size, "scan": 2 * size}.get(name, size)
+
+
+def places(rows: np.ndarray, cols: np.ndarray) -> list[float]:
+    """Numbers on which two agree only if they found the same places."""
+    keys = np.unique(rows.astype(np.int64) * (1 << 31) + cols)
+    mixed = np.random.default_rng(0).uniform(0.5, 1.5, 997)[keys % 997]
+    return [float(len(keys)), float(mixed.sum())]
 
 
 def point(name: str, size: int, dtype: str = "float64") -> np.ndarray:

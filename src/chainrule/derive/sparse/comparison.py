@@ -49,7 +49,7 @@ def compare(pattern: Any, order: Any = "auto", seed: int = 0, budget: float = 0.
 
     >>> path = Pattern([0, 0, 0, 1, 1, 1, 2, 2, 3, 3], [0, 1, 2, 0, 1, 3, 0, 2, 1, 3], (4, 4))
     >>> {method: made.num_colors for method, made in compare(path).colorings.items()}
-    {'column': 3, 'row': 3, 'bidirectional': 3, 'star': 3, 'acyclic': 2, 'distance-1': 2}
+    {'column': 3, 'row': 3, 'bidirectional': 3, 'bidirectional-acyclic': 3, 'star': 3, 'acyclic': 2, 'distance-1': 2}
     """
     if not isinstance(pattern, Pattern):
         pattern = Pattern.from_scipy(pattern)

@@ -14,7 +14,7 @@ from chainrule.derive.sparse.coloring import reading
 from chainrule.derive.sparse.coloring.checking import ColoringError
 from chainrule.derive.sparse.coloring.result import Coloring, SideColors
 from chainrule.derive.sparse.patterns import Pattern
-from chainrule.derive.sparse.substitution import Substitution, substitution
+from chainrule.derive.sparse.substitution import Substitution, substitution, two_sided
 
 
 @final
@@ -58,7 +58,8 @@ def recipe(coloring: Coloring) -> Recipe:
             remedy='use "star", "acyclic" or "column"',
         )
     if isinstance(coloring.colors, SideColors):
-        return _two_sided(pattern, *coloring.colors)
+        direct = coloring.method == "bidirectional"
+        return (_two_sided if direct else _two_sided_trees)(pattern, *coloring.colors)
     if coloring.method == "column":
         return _two_sided(pattern, np.full(pattern.shape[0], -1), coloring.colors)
     if coloring.method == "row":
@@ -77,6 +78,14 @@ def _two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarr
     _all_read(pattern, by_column | by_row)
     index = np.where(by_column, c * m + pattern.rows, forward * m + r * n + pattern.cols)
     return Recipe(pattern, column_colors, row_colors, forward, reverse, index)
+
+
+def _two_sided_trees(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> Recipe:
+    m, n = pattern.shape
+    forward, reverse = (int(c.max(initial=-1)) + 1 for c in (column_colors, row_colors))
+    found = two_sided(pattern, row_colors, column_colors)
+    index = np.where(found.forward, found.color * m, forward * m + found.color * n) + found.line
+    return Recipe(pattern, column_colors, row_colors, forward, reverse, index, found, found.edge)
 
 
 def _star(pattern: Pattern, colors: np.ndarray) -> Recipe:
@@ -119,7 +128,7 @@ def _acyclic(pattern: Pattern, colors: np.ndarray) -> Recipe:
     needed = np.zeros(int(colors.max(initial=-1)) + 1, dtype=bool)
     needed[read_colors] = True
     names = np.where(needed, np.cumsum(needed) - 1, -1)
-    index = names[read_colors] * n + np.concatenate([on, found.vertex])
+    index = names[read_colors] * n + np.concatenate([on, found.line])
     spread = found.edge + len(diagonal)
     spread[diagonal] = np.arange(len(diagonal))
     return Recipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index, found, spread)

@@ -23,7 +23,7 @@ from chainrule.derive.sparse.prepared import SparseDerivative
 from chainrule.derive.sparse.programs import Plan, forward_product, reverse_product
 from chainrule.derive.sparse.report import SparseReport
 
-JACOBIAN_METHODS = ("column", "row", "bidirectional")
+JACOBIAN_METHODS = ("column", "row", "bidirectional", "bidirectional-acyclic")
 HESSIAN_METHODS = ("star", "acyclic", "column")
 PARTS = ("full", "lower", "upper")
 
@@ -44,7 +44,8 @@ def jacobian(
     """The sparse Jacobian of `f`, prepared at a point like `x`; call the result with points.
 
     Rows are the entries of what `f` returns and columns those of `x`, both flattened in the order of their leaves.
-    Methods: "column" (forward products), "row" (reverse products), "bidirectional" (both), "auto" (the cheapest).
+    Methods: "column" (forward products), "row" (reverse products), "bidirectional" (both),
+    "bidirectional-acyclic" (both, entries by substitution), "auto" (the cheapest of the first three).
     Formats: "bcoo" and "bcsr" (JAX), "csr" and "csc" (SciPy), "dense", "values" (a vector in the order of `.pattern`).
 
     `pattern` (a `Pattern`, a SciPy sparse matrix, or what `analyse` found) takes the place of detection. `local=True`

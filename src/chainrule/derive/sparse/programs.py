@@ -100,7 +100,7 @@ class Plan:
         read = _take(products, tables.index)
         if self.recipe.substitution is None:
             return read
-        edges = len(self.recipe.substitution.vertex)
+        edges = len(self.recipe.substitution.line)
         signs = jnp.asarray(tables.signs, dtype=read.dtype)
         direct, sums = read[: len(read) - edges], read[len(read) - edges :] * signs
         for sources, targets in tables.rounds:

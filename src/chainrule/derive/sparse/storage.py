@@ -23,7 +23,7 @@ from chainrule.derive import validate
 from chainrule.derive.sparse import front
 from chainrule.derive.sparse.choice import Choice
 from chainrule.derive.sparse.coloring.front import METHODS
-from chainrule.derive.sparse.coloring.result import Coloring, SideColors
+from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
 from chainrule.derive.sparse.compression import recipe, restricted
 from chainrule.derive.sparse.detection import Guard, analyse
 from chainrule.derive.sparse.formats import FORMATS
@@ -227,9 +227,7 @@ def _guard(
 def _coloring(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray], pattern: Pattern) -> Coloring:
     try:
         kept = about["coloring"]
-        sides = [
-            arrays[f"colors_{number}"] for number in range(2 if kept["method"] == "bidirectional" else 1)
-        ]
+        sides = [arrays[f"colors_{number}"] for number in range(2 if kept["method"] in TWO_SIDED else 1)]
         m, n = pattern.shape
         sizes = [m, n] if len(sides) == 2 else [m] if kept["method"] == "row" else [n]
         if (

@@ -1,7 +1,8 @@
 """Entries by substitution: how the values in each two-coloured tree follow from its leaves.
 
 At a leaf l of a tree with its only neighbour p, the product of p's colour holds the entry (l, p) alone. Further in it
-holds the sum of the entries at that vertex, of which all but one are known. Written with alternating signs, the value
+holds the sum of the entries at that vertex, of which all but one are known. (A vertex with one colour beside it is a
+*slot* here: one number of one product.) Written with alternating signs, the value
 of an edge is the sum of what its subtree reads, and sums over subtrees take as many rounds as the depth has binary
 digits: in round r every edge adds to its ancestor 2^r steps up.
 """
@@ -21,20 +22,21 @@ from chainrule.derive.sparse.patterns import Pattern
 class Substitution:
     """One equation per edge, and the way they depend on each other."""
 
-    vertex: np.ndarray
+    line: np.ndarray
     color: np.ndarray
-    """For every edge, the vertex and the colour whose product it is read from."""
+    forward: np.ndarray
+    """For every edge, the place in a product, the product's colour, and whether that is a forward product."""
     signs: np.ndarray
     rounds: tuple[tuple[np.ndarray, np.ndarray], ...]
     """For every round, edges and the ancestors they add to."""
-    edge: np.ndarray
-    """For every place of the pattern its edge, or -1 on the diagonal."""
     depth: int
     """Substitutions one after another that some value needs; rounding errors grow with it."""
+    edge: np.ndarray
+    """For every place of the pattern its edge, or -1 on the diagonal of a symmetric matrix."""
 
 
 def substitution(pattern: Pattern, colors: np.ndarray) -> Substitution:
-    """The trees of an acyclic colouring, rooted at their middle."""
+    """The trees of an acyclic colouring of a symmetric matrix, rooted at their middle."""
     n, k = pattern.shape[0], int(colors.max(initial=0)) + 1
     off = np.flatnonzero(pattern.rows != pattern.cols)
     rows, cols = pattern.rows[off].astype(np.int64), pattern.cols[off].astype(np.int64)
@@ -43,31 +45,55 @@ def substitution(pattern: Pattern, colors: np.ndarray) -> Substitution:
     keys, slot_of = np.unique(rows * k + colors[cols], return_inverse=True)
     ends = np.empty((2, len(pairs)), dtype=np.int64)
     ends[(rows > cols).astype(np.int64), edge_of] = slot_of
-    degree = np.bincount(slot_of, minlength=len(keys)).astype(np.int64)
-    sole = np.zeros(len(keys), dtype=np.int64)
-    np.bitwise_xor.at(sole, slot_of, edge_of)
-    queue = np.full(len(keys), -1, dtype=np.int64)
-    leaves = np.flatnonzero(degree == 1)
-    queue[: len(leaves)] = leaves
-    child, above, order = (np.full(len(pairs), -1, dtype=np.int64) for _ in range(3))
-    peeled = _peel(8.0 * len(off), len(leaves), queue, degree, sole, ends[0], ends[1], child, above, order)
-    if peeled < len(pairs):
-        i, j = divmod(int(pairs[np.flatnonzero(child < 0)[0]]), n)
-        raise ColoringError(f"entry ({i}, {j}) lies on a cycle of two colours: substitution cannot reach it")
-    edge_of_slot = np.full(len(keys), -1, dtype=np.int64)
-    edge_of_slot[child] = np.arange(len(pairs))
-    parent = edge_of_slot[above]
-    levels, heights = _levels(parent, order)
+    slots, signs, rounds, depth = _solved(ends, np.ones(len(keys), dtype=bool), pairs, n)
     edge = np.full(pattern.nnz, -1, dtype=np.int64)
     edge[off] = edge_of
-    return Substitution(
-        vertex=keys[child] // k,
-        color=keys[child] % k,
-        signs=1 - 2 * (levels % 2),
-        rounds=_doubling(parent, int(heights.max(initial=0))),
-        edge=edge,
-        depth=int(heights.max(initial=0)),
-    )
+    forward = np.ones(len(pairs), dtype=bool)
+    return Substitution(keys[slots] // k, keys[slots] % k, forward, signs, rounds, depth, edge)
+
+
+def two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> Substitution:
+    """The trees of rows and columns; a row with a column colour is a number of a forward product, and the other way."""
+    rows, cols = pattern.rows.astype(np.int64), pattern.cols.astype(np.int64)
+    # Colour -1 is no product: its slots count what meets there but cannot be read.
+    c, r = column_colors[cols] + 1, row_colors[rows] + 1
+    k_forward, k_reverse = int(c.max(initial=0)) + 1, int(r.max(initial=0)) + 1
+    keys_forward, by_row = np.unique(rows * k_forward + c, return_inverse=True)
+    keys_reverse, by_column = np.unique(cols * k_reverse + r, return_inverse=True)
+    ends = np.stack([by_row, by_column + len(keys_forward)]).astype(np.int64)
+    readable = np.concatenate([keys_forward % k_forward > 0, keys_reverse % k_reverse > 0])
+    width = pattern.shape[1]
+    slots, signs, rounds, depth = _solved(ends, readable, rows * width + cols, width)
+    lines = np.concatenate([keys_forward // k_forward, keys_reverse // k_reverse])[slots]
+    colors = np.concatenate([keys_forward % k_forward, keys_reverse % k_reverse])[slots] - 1
+    edges = np.arange(pattern.nnz)
+    return Substitution(lines, colors, slots < len(keys_forward), signs, rounds, depth, edges)
+
+
+def _solved(
+    ends: np.ndarray, readable: np.ndarray, places: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, tuple[tuple[np.ndarray, np.ndarray], ...], int]:
+    """The slot each edge is read from, with signs, rounds and depth; every edge has two slots as its ends."""
+    count, edges = len(readable), ends.shape[1]
+    degree = np.bincount(ends.ravel(), minlength=count).astype(np.int64)
+    sole = np.zeros(count, dtype=np.int64)
+    for end in ends:
+        np.bitwise_xor.at(sole, end, np.arange(edges))
+    queue = np.full(count, -1, dtype=np.int64)
+    leaves = np.flatnonzero((degree == 1) & readable)
+    queue[: len(leaves)] = leaves
+    child, above, order = (np.full(edges, -1, dtype=np.int64) for _ in range(3))
+    peeled = _peel(16.0 * edges, len(leaves), queue, degree, sole, ends[0], ends[1], child, above, order)
+    missed = child < 0
+    if peeled < edges or not readable[child].all():
+        i, j = divmod(int(places[np.flatnonzero(missed | ~readable[child])[0]]), width)
+        raise ColoringError(f"entry ({i}, {j}) lies on a cycle of two colours: substitution cannot reach it")
+    edge_of_slot = np.full(count, -1, dtype=np.int64)
+    edge_of_slot[child] = np.arange(edges)
+    parent = edge_of_slot[above]
+    levels, heights = _levels(parent, order)
+    depth = int(heights.max(initial=0))
+    return child, 1 - 2 * (levels % 2), _doubling(parent, depth), depth
 
 
 @Kernel
@@ -136,4 +162,4 @@ def _doubling(parent: np.ndarray, depth: int) -> tuple[tuple[np.ndarray, np.ndar
     return tuple(rounds)
 
 
-__all__ = ["Substitution", "substitution"]
+__all__ = ["Substitution", "substitution", "two_sided"]

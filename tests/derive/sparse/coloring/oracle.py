@@ -67,3 +67,16 @@ def recovers(pattern: Pattern, rows: np.ndarray, columns: np.ndarray, matrix: np
         if not by_column and not by_row:
             return False
     return True
+
+
+def determines(pattern: Pattern, rows: np.ndarray, columns: np.ndarray) -> bool:
+    """Whether the products with the colours' seeds, as linear equations in the entries, have one solution."""
+    equations = [
+        (pattern.rows == i) & (columns[pattern.cols] == c)
+        for i in set(pattern.rows)
+        for c in set(columns) - {-1}
+    ]
+    equations += [
+        (pattern.cols == j) & (rows[pattern.rows] == r) for j in set(pattern.cols) for r in set(rows) - {-1}
+    ]
+    return pattern.nnz == 0 or int(np.linalg.matrix_rank(np.array(equations, dtype=float))) == pattern.nnz

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.sparse import ORDERS, ColoringError, Pattern, color
+from chainrule.derive.sparse import METHODS, ORDERS, ColoringError, Pattern, color, compare
 from tests.derive.sparse.coloring import oracle
 from tests.derive.sparse.coloring.graphs import (
     NAMED,
@@ -71,7 +71,7 @@ def test_a_thousand_random_graphs_are_coloured_validly_by_every_method_and_order
 @pytest.mark.parametrize("order", ORDERS)
 def test_columns_rows_and_both_directions_are_valid_on_random_patterns(order: str) -> None:
     draw = np.random.default_rng(1)
-    for _ in range(40):
+    for _ in range(16):
         pattern = random_pattern(draw)
         full = np.zeros(pattern.shape, dtype=bool)
         full[pattern.rows, pattern.cols] = True
@@ -81,7 +81,9 @@ def test_columns_rows_and_both_directions_are_valid_on_random_patterns(order: st
         both = color(pattern, "bidirectional", order)
         assert oracle.recovers(pattern, *both.colors, full)
         assert both.num_colors <= max(min(by_column.num_colors, by_row.num_colors), both.lower_bound) + 2
-        for coloring in (by_column, by_row, both):
+        trees = color(pattern, "bidirectional-acyclic", order)
+        assert oracle.determines(pattern, *trees.colors)
+        for coloring in (by_column, by_row, both, trees):
             coloring.check()
             assert coloring.lower_bound <= coloring.num_colors
 
@@ -146,7 +148,7 @@ def test_a_given_order_is_followed_and_gives_what_its_name_gives() -> None:
 
 def test_recolouring_and_orders_never_leave_more_colours_than_the_natural_order() -> None:
     draw = np.random.default_rng(3)
-    for _ in range(20):
+    for _ in range(8):
         pattern = random_symmetric(draw, most=60)
         for method in ("column", "star", "acyclic", "distance-1"):
             found = color(pattern, method, budget=0.05)
@@ -168,6 +170,53 @@ def test_a_wrong_colour_is_found_and_its_entry_named() -> None:
     gone = type(both.colors)(np.full_like(both.colors.rows, -1), np.full_like(both.colors.columns, 0))
     with pytest.raises(ColoringError, match=r"entry \(0, 0\)"):
         replace(both, colors=gone).check()
+    square = color(Pattern([0, 0, 1, 1], [0, 1, 0, 1], (2, 2)), "bidirectional-acyclic")
+    cycle = type(square.colors)(np.zeros(2, dtype=int), np.zeros(2, dtype=int))
+    with pytest.raises(ColoringError, match="closes a cycle"):
+        replace(square, colors=cycle).check()
+
+
+def test_colours_can_be_evened_out_without_more_of_them() -> None:
+    draw = np.random.default_rng(4)
+    uneven = even = 0.0
+    for _ in range(20):
+        pattern = random_pattern(draw)
+        for method in ("column", "row"):
+            plain, balanced = color(pattern, method), color(pattern, method, balance=True)
+            balanced.check()
+            assert balanced.num_colors == plain.num_colors
+            uneven += float(np.square(np.bincount(plain.colors)).sum())
+            even += float(np.square(np.bincount(balanced.colors)).sum())
+    assert even < uneven
+    diagonal = scipy.sparse.diags_array([1.0, 1.0], offsets=[0, 1], shape=(9, 10))
+    assert np.bincount(color(diagonal, "column", balance=True).colors).tolist() == [5, 5]
+    with pytest.raises(ArgumentError, match="balance=True"):
+        color(diagonal, "bidirectional", balance=True)
+
+
+def test_all_methods_that_apply_stand_side_by_side() -> None:
+    found = compare(arrow(30), budget=0.05)
+    assert list(found.colorings) == list(METHODS)
+    assert found.products["column"] == 30
+    assert found.products["bidirectional"] == 3
+    assert found.products["star"] == 2
+    assert "distance-1" not in found.products
+    assert str(found).splitlines()[0].split()[:2] == ["method", "products"]
+    assert len(str(found).splitlines()) == 1 + len(METHODS)
+    assert found.to_json()["column"]["num_colors"] == 30
+    narrow = compare(Pattern([0, 1], [0, 2], (2, 3)))
+    assert "star" not in narrow.colorings
+    swapped = compare(Pattern([0, 1], [1, 0], (2, 2)))
+    assert (swapped.products["column"], swapped.colorings["distance-1"].num_colors) == (1, 2)
+
+
+def test_every_entry_knows_the_product_it_is_read_from() -> None:
+    found = color(arrow(8))
+    groups = found.groups()
+    assert groups.shape == (found.pattern.nnz,)
+    assert set(groups.tolist()) == {0, 1, 2}
+    hubs = groups[(found.pattern.rows == 0) & (found.pattern.cols > 0)]
+    assert len(set(hubs.tolist())) == 1
 
 
 def test_proper_colours_fail_the_stricter_checks() -> None:
@@ -182,7 +231,7 @@ def test_proper_colours_fail_the_stricter_checks() -> None:
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (3, 4)])
 def test_nothing_needs_no_colours(shape: tuple[int, int]) -> None:
     empty = Pattern([], [], shape)
-    for method in ("auto", "column", "row", "bidirectional"):
+    for method in ("auto", "column", "row", "bidirectional", "bidirectional-acyclic"):
         found = color(empty, method)
         assert found.num_colors == 0
         found.check()

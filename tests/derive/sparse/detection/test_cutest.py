@@ -12,13 +12,14 @@ from chainrule.derive.sparse.detection import detect
 
 _SMALL = ("ROSENBR", "HIMMELBG", "BEALE", "WOODS", "OSBORNEA", "HS71", "HS100", "BT1", "DIXMAANA1")
 _PUBLISHED = {
+    "ARGLINA": ("objective", 40_000),
     "HADAMARD": ("constraint", 84_000),
     "TRO11X3": ("constraint", 9_000),
     "HAIFAM": ("constraint", 12_750),
     "VANDANMSLS": ("objective", 484),
     "COOLHANSLS": ("objective", 81),
 }
-"""Places another detector finds; fewer are wanted."""
+"""Places another detector finds; no more are wanted. (Those of ARGLINA are zero only because terms cancel.)"""
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from chainrule.derive.sparse import Pattern, color
+from chainrule.derive.sparse import METHODS, Pattern, color
 from tests.derive.sparse.coloring.graphs import arrow, band_with_hubs, brusselator
 
 
@@ -25,7 +25,7 @@ def test_every_entry_of_a_small_matrix_is_a_mark() -> None:
     assert "reverse product 0: 11 entries" in found.to_svg()
 
 
-@pytest.mark.parametrize("method", ["column", "row", "bidirectional", "star", "acyclic", "distance-1"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_can_be_drawn(method: str) -> None:
     pattern = band_with_hubs(30, width=2, hubs=1)
     found = color(pattern, method)

@@ -55,6 +55,19 @@ def test_substitution_solves_random_symmetric_matrices(seed: int) -> None:
     assert found["acyclic"] <= found["star"]
 
 
+def test_substitution_in_both_directions_gives_a_jacobian_with_fewer_products() -> None:
+    draw = np.random.default_rng(9)
+    full = (draw.random((18, 20)) < 0.2) * draw.standard_normal((18, 20))
+    pattern = functions.pattern_of(full)
+    counts = {}
+    for method in ("bidirectional", "bidirectional-acyclic"):
+        J = sparse.jacobian(lambda z: jnp.asarray(full) @ z, np.ones(20), method, "dense", pattern=pattern)
+        np.testing.assert_allclose(J(np.ones(20)), full, rtol=1e-10, atol=1e-12)
+        counts[method] = sum(J.report.products.values())
+    assert J.report.depth > 0
+    assert counts["bidirectional-acyclic"] < counts["bidirectional"]
+
+
 def test_a_long_two_coloured_path_is_solved_in_few_rounds() -> None:
     n = 300
     H = sparse.hessian(functions.chain, np.linspace(0.5, 1.5, n), "acyclic", "csr")

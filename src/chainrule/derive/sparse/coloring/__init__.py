@@ -3,6 +3,6 @@
 from chainrule.derive.sparse.coloring.checking import ColoringError
 from chainrule.derive.sparse.coloring.front import METHODS, choose, color
 from chainrule.derive.sparse.coloring.orders import ORDERS
-from chainrule.derive.sparse.coloring.result import Coloring, SideColors
+from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
 
-__all__ = ["METHODS", "ORDERS", "Coloring", "ColoringError", "SideColors", "choose", "color"]
+__all__ = ["METHODS", "ORDERS", "TWO_SIDED", "Coloring", "ColoringError", "SideColors", "choose", "color"]

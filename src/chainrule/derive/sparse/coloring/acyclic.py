@@ -14,14 +14,16 @@ from chainrule.derive.sparse.coloring.compiled import Kernel
 from chainrule.derive.sparse.coloring.graphs import Graph
 
 
-def acyclic(graph: Graph, order: np.ndarray, expected: int) -> tuple[np.ndarray, int]:
-    """First fit under the acyclic condition."""
+def acyclic(
+    graph: Graph, order: np.ndarray, expected: int, *, two_sided: bool = False
+) -> tuple[np.ndarray, int]:
+    """First fit under the acyclic condition; with `two_sided`, rows and columns of a bipartite graph count apart."""
     n, ends = graph.vertices, len(graph.idx)
     colors = np.full(n, -1, dtype=np.int64)
     beside, parent, seen = (np.full(ends, -1, dtype=np.int64) for _ in range(3))
     counts = np.zeros(n, dtype=np.int64)
     forbidden = np.full(n + 1, -1, dtype=np.int64)
-    given = (graph.ptr, graph.idx, np.asarray(order, dtype=np.int64))
+    given = (graph.ptr, graph.idx, np.asarray(order, dtype=np.int64), int(not two_sided))
     work = 4.0 * ends * max(expected, 4) + n
     count = _acyclic(work, *given, beside, parent, seen, counts, forbidden, colors)
     return colors, count
@@ -32,6 +34,7 @@ def _acyclic(
     ptr: Any,
     idx: Any,
     order: Any,
+    proper: int,
     beside: Any,
     parent: Any,
     seen: Any,
@@ -43,7 +46,7 @@ def _acyclic(
     for v in order:
         for e in range(ptr[v], ptr[v + 1]):
             c = colors[idx[e]]
-            if c >= 0:
+            if proper and c >= 0:
                 forbidden[c] = v
         for e in range(ptr[v], ptr[v + 1]):
             w = idx[e]

@@ -3,17 +3,19 @@
 A matrix with a dense row and a dense column needs as many products as it has columns one way and as many as it
 has rows the other way; reading the dense row by one reverse product leaves the rest to two forward ones. Two ideas
 compete: rows (or columns) above a degree are read their own way and everything else the other way, for all degrees
-worth trying; and a star colouring of the graph of rows and columns, from which all colours that nothing has to be read
-from are dropped.
+worth trying; and a star colouring (or, where entries may follow by substitution, an acyclic one) of the graph of rows
+and columns, from which all colours that nothing has to be read from are dropped.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from chainrule.derive.sparse.coloring import first_fit, graphs, orders, reading
+from chainrule.derive.sparse.coloring.acyclic import acyclic
 from chainrule.derive.sparse.coloring.star import star
 from chainrule.derive.sparse.patterns import Pattern
 
@@ -54,8 +56,10 @@ def bidirectional(
     least: int,
     forward: float = 1.0,
     reverse: float = 1.0,
+    substitution: bool = False,
 ) -> tuple[Sides, dict[str, int]]:
     """The cheapest sides found, and the number of products of each attempt."""
+    graph_fit, fit_name = (acyclic, "acyclic") if substitution else (star, "star")
     deadline = time.perf_counter() + budget
     named = orders.ORDERS[1:4] if isinstance(order, str) and order == "auto" else (order,)
     turned = _turned(pattern)
@@ -79,7 +83,7 @@ def bidirectional(
                     offer(f"dense columns apart, {label}", _split(turned, threshold, name, seed).swapped())
             if best is not None and (sum(best.counts) <= least or time.perf_counter() > deadline):
                 break
-        offer(f"star, {label}", _stars(pattern, name, seed))
+        offer(f"{fit_name}, {label}", _joint(pattern, graph_fit, name, seed))
     assert best is not None
     return best, counts
 
@@ -137,11 +141,11 @@ def _fit(nets: graphs.Nets, order: str, seed: int) -> np.ndarray:
     return colors
 
 
-def _stars(pattern: Pattern, order: object, seed: int) -> Sides:
-    """A star colouring of rows and columns, without the colours that need not be read."""
+def _joint(pattern: Pattern, fit: Callable[..., tuple[np.ndarray, int]], order: object, seed: int) -> Sides:
+    """A colouring of rows and columns together, without the colours that need not be read."""
     m = pattern.shape[0]
     graph = graphs.bipartite(pattern)
-    colors, _ = star(graph, orders.arrange(graph, order, seed), first_fit.BITS, two_sided=True)
+    colors, _ = fit(graph, orders.arrange(graph, order, seed), first_fit.BITS, two_sided=True)
     row_colors, column_colors = colors[:m], colors[m:]
     first, second = row_colors[pattern.rows], column_colors[pattern.cols]
     needed = reading.cover(

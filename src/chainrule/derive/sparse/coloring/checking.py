@@ -30,11 +30,20 @@ def check_groups(lines: np.ndarray, members: np.ndarray, colors: np.ndarray, wor
             )
 
 
-def check_sides(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> None:
-    """Every entry must be alone in its row with its column's colour, or in its column with its row's colour."""
+def check_sides(
+    pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray, *, forests: bool
+) -> None:
+    """Every entry must be alone in its row with its column's colour, or in its column with its row's colour.
+
+    With `forests` it may also follow by substitution, if a row colour and a column colour never close a cycle.
+    """
     places = list(zip(pattern.rows.tolist(), pattern.cols.tolist(), strict=True))
     in_row = Counter((i, int(column_colors[j])) for i, j in places)
     in_column = Counter((j, int(row_colors[i])) for i, j in places)
+    if forests:
+        both = [(i, j) for i, j in places if row_colors[i] >= 0 and column_colors[j] >= 0]
+        _check_forests(both, row_colors.tolist(), column_colors.tolist())
+        places = [(i, j) for i, j in places if row_colors[i] < 0 or column_colors[j] < 0]
     for i, j in places:
         c, r = int(column_colors[j]), int(row_colors[i])
         if not (c >= 0 and in_row[i, c] == 1) and not (r >= 0 and in_column[j, r] == 1):
@@ -62,29 +71,32 @@ def check_symmetric(pattern: Pattern, colors: np.ndarray, method: str) -> None:
                     f"{color[i]} and {color[j]} only"
                 )
     if method == "acyclic":
-        _check_forests(edges, color)
+        _check_forests([(i, j) for i, j in edges if color[i] < color[j]], color, color, apart=False)
 
 
-def _check_forests(edges: list[tuple[int, int]], color: list[int]) -> None:
+def _check_forests(
+    edges: list[tuple[int, int]], first: list[int], second: list[int], *, apart: bool = True
+) -> None:
+    """No cycle in two colours; `apart` says that the two ends of an edge are of two kinds."""
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for i, j in edges:
-        if color[i] < color[j]:
-            pairs[color[i], color[j]].append((i, j))
+        pairs[first[i], second[j]].append((i, j))
     for pair, members in pairs.items():
-        tree = {v: v for edge in members for v in edge}
+        tree = {v: v for i, j in members for v in ((0, i), (int(apart), j))}
 
-        def root(v: int, tree: dict[int, int] = tree) -> int:
+        def root(v: tuple[int, int], tree: dict[tuple[int, int], tuple[int, int]] = tree) -> tuple[int, int]:
             while tree[v] != v:
                 tree[v] = tree[tree[v]]
                 v = tree[v]
             return v
 
         for i, j in members:
-            if root(i) == root(j):
+            start, end = root((0, i)), root((int(apart), j))
+            if start == end:
                 raise ColoringError(
                     f"entry ({i}, {j}) closes a cycle in colours {pair[0]} and {pair[1]} only"
                 )
-            tree[root(i)] = root(j)
+            tree[start] = end
 
 
 __all__ = ["ColoringError", "check_groups", "check_sides", "check_symmetric"]

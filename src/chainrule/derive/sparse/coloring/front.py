@@ -14,11 +14,11 @@ from chainrule.derive.sparse.coloring.acyclic import acyclic
 from chainrule.derive.sparse.coloring.balance import balanced
 from chainrule.derive.sparse.coloring.bidirectional import bidirectional, estimate
 from chainrule.derive.sparse.coloring.lattice import lattice
-from chainrule.derive.sparse.coloring.result import Coloring, SideColors
+from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
 from chainrule.derive.sparse.coloring.star import star
 from chainrule.derive.sparse.patterns import Pattern
 
-METHODS = ("column", "row", "bidirectional", "star", "acyclic", "distance-1")
+METHODS = ("column", "row", "bidirectional", "bidirectional-acyclic", "star", "acyclic", "distance-1")
 _WORTH_IT = 0.8  # both directions together must promise fewer products than this share of either alone
 _FAR = 0.67  # rows are worth a try also where their bound is below this share of the columns' colours
 
@@ -35,9 +35,9 @@ def color(
     """Colours for a pattern (or a SciPy sparse matrix), as few as can be found within a budget of seconds.
 
     Methods: "column" and "row" (no two columns of a colour meet in a row, or the other way round), "bidirectional"
-    (both together, for dense rows and columns), and for symmetric patterns "star" (every entry read directly),
-    "acyclic" (by substitution) and "distance-1" (neighbours differ: not enough to compress, for comparison). "auto"
-    takes the best of the first three.
+    (both together, for dense rows and columns), "bidirectional-acyclic" (the same by substitution), and for symmetric
+    patterns "star" (every entry read directly), "acyclic" (by substitution) and "distance-1" (neighbours differ: not
+    enough to compress, for comparison). "auto" takes the best of columns, rows and both together.
 
     Orders: "natural", "largest-first", "smallest-last", "incidence-degree", "dynamic-largest-first",
     "independent-set", "random", or an array with every vertex once; "auto" tries them all, then recolours, and uses
@@ -66,12 +66,12 @@ def color(
             remedy='use method="column" or "row"',
         )
     began = time.perf_counter()
-    if pattern.nnz == 0 and method in ("auto", "column", "row", "bidirectional"):
+    if pattern.nnz == 0 and method in ("auto", "column", "row", *TWO_SIDED):
         made = _empty(pattern, method)
     elif method == "auto":
         made = choose(pattern, order, seed, budget, lambda: (1.0, 1.0))
-    elif method == "bidirectional":
-        made = _two_sided(pattern, order, seed, budget, (1.0, 1.0))
+    elif method in TWO_SIDED:
+        made = _two_sided(pattern, method, order, seed, budget, (1.0, 1.0))
     elif method in ("column", "row"):
         made = _groups(pattern, method, order, seed, budget)
     else:
@@ -100,7 +100,7 @@ def choose(
     least = (bounds.columns(pattern), bounds.rows(pattern))
     hopeful = _WORTH_IT * min(least)
     if bounds.products(pattern) < hopeful and estimate(pattern) < hopeful:
-        tried.append(_two_sided(pattern, order, seed, budget, prices()))
+        tried.append(_two_sided(pattern, "bidirectional", order, seed, budget, prices()))
     if not tried or least[0] < tried[0].num_colors:
         tried.append(_groups(pattern, "column", order, seed, budget))
     fewest = min(coloring.num_colors for coloring in tried)
@@ -175,19 +175,27 @@ def _exactly(found: portfolio.Found, neighbours: list[set[int]], method: str, le
 
 
 def _two_sided(
-    pattern: Pattern, order: Any, seed: int, budget: float, prices: tuple[float, float]
+    pattern: Pattern, method: str, order: Any, seed: int, budget: float, prices: tuple[float, float]
 ) -> Coloring:
     least = bounds.products(pattern)
     sides, counts = bidirectional(
-        pattern, order, seed=seed, budget=budget, least=least, forward=prices[0], reverse=prices[1]
+        pattern,
+        order,
+        seed=seed,
+        budget=budget,
+        least=least,
+        forward=prices[0],
+        reverse=prices[1],
+        substitution=method != "bidirectional",
     )
     colors = SideColors(sides.rows, sides.columns)
-    return Coloring(pattern, "bidirectional", sides.order, colors, sum(sides.counts), least, 0.0, counts)
+    return Coloring(pattern, method, sides.order, colors, sum(sides.counts), least, 0.0, counts)
 
 
 def _empty(pattern: Pattern, method: str) -> Coloring:
     rows, columns = (np.full(size, -1, dtype=np.int64) for size in pattern.shape)
-    colors: Any = {"row": rows, "bidirectional": SideColors(rows, columns)}.get(method, columns)
+    both = SideColors(rows, columns)
+    colors: Any = {"row": rows, **dict.fromkeys(TWO_SIDED, both)}.get(method, columns)
     return Coloring(pattern, "column" if method == "auto" else method, "natural", colors, 0, 0, 0.0)
 
 

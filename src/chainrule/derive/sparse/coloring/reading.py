@@ -35,13 +35,15 @@ def cover(
     """The fewest colours of two kinds from which every entry can be read, as two arrays of booleans by colour.
 
     Each entry has a colour of either kind, and two booleans say by which of them it can be read. An entry with one
-    way only forces its colour; the rest is a smallest vertex cover, which by König's theorem follows from a largest
-    matching.
+    way only forces its colour, one with neither (it follows from others by substitution) both; the rest is a smallest
+    vertex cover, which by König's theorem follows from a largest matching.
     """
     need_first = np.zeros(int(first.max(initial=-1)) + 1, dtype=bool)
     need_second = np.zeros(int(second.max(initial=-1)) + 1, dtype=bool)
     need_first[first[by_first & ~by_second]] = True
     need_second[second[by_second & ~by_first]] = True
+    need_first[first[~by_first & ~by_second]] = True
+    need_second[second[~by_first & ~by_second]] = True
     free = by_first & by_second
     free[free] = ~(need_first[first[free]] | need_second[second[free]])
     if not free.any():

@@ -8,6 +8,9 @@ import numpy as np
 from chainrule.derive.sparse.coloring import checking
 from chainrule.derive.sparse.patterns import Pattern
 
+TWO_SIDED = ("bidirectional", "bidirectional-acyclic")
+"""Methods that colour rows as well as columns."""
+
 
 class SideColors(NamedTuple):
     """Colours of rows and of columns; -1 stands for no product."""
@@ -22,7 +25,7 @@ class Coloring:
     """Colours for a pattern.
 
     Products of one colour are computed together, so `num_colors` is what a derivative costs: forward products for
-    "column", reverse ones for "row", both for "bidirectional", second-order ones for "star" and "acyclic".
+    "column", reverse ones for "row", both for the bidirectional methods, second-order ones for "star" and "acyclic".
     """
 
     pattern: Pattern
@@ -30,7 +33,7 @@ class Coloring:
     order: str
     """The order, or other means, that gave these colours."""
     colors: np.ndarray | SideColors
-    """One colour per column, row or vertex; for "bidirectional" those of `rows` and of `columns`."""
+    """One colour per column, row or vertex; for the bidirectional methods those of `rows` and of `columns`."""
     num_colors: int
     lower_bound: int
     """Fewer colours are impossible."""
@@ -73,7 +76,7 @@ class Coloring:
         """Raise `ColoringError`, naming an entry, unless the colours do what the method promises."""
         pattern = self.pattern
         if isinstance(self.colors, SideColors):
-            checking.check_sides(pattern, *self.colors)
+            checking.check_sides(pattern, *self.colors, forests=self.method == "bidirectional-acyclic")
         elif self.method == "column":
             checking.check_groups(pattern.rows, pattern.cols, self.colors, ("row", "column"))
         elif self.method == "row":
@@ -110,4 +113,4 @@ class Coloring:
         return f"Coloring({self.method}, {self.num_colors} colours by {self.order}, {bound})"
 
 
-__all__ = ["Coloring", "SideColors"]
+__all__ = ["TWO_SIDED", "Coloring", "SideColors"]
