@@ -7,8 +7,11 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "conditions": ("Conditions",),
-    "linear": ("LU", "Cholesky"),
+    "counting": ("Count", "count"),
+    "front": ("Implicit", "Solution", "Stats", "fixed_point", "hypergradient", "inverse", "minimum", "root"),
+    "limits": ("Conditions",),
+    "linear": ("LU", "Banded", "Cholesky", "Krylov", "Neumann", "Sparse"),
+    "solvers": ("LBFGS", "Anderson", "Newton", "Picard"),
     "theorem": ("attach",),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}

@@ -10,9 +10,8 @@
 """
 
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +19,10 @@ import numpy as np
 
 from chainrule.core.errors import ImplicitFunctionError
 from chainrule.core.types import Array, Float, Int, Scalar
-from chainrule.derive.implicit.linear.base import Factor, System
+from chainrule.derive.implicit.linear.base import Factor, Product, System
 from chainrule.derive.implicit.problem import Problem, Values
 
-FINE, NOT_A_SOLUTION, NOT_FINITE, WRONG_FACTOR, SINGULAR, FOLD = range(6)
+FINE, NOT_A_SOLUTION, NOT_FINITE, WRONG_FACTOR, SINGULAR, FOLD, NOT_CONVERGED, INDEFINITE = range(8)
 CONDITIONS = (
     "none",
     "not a solution",
@@ -31,32 +30,10 @@ CONDITIONS = (
     "not the declared structure",
     "singular",
     "not isolated",
+    "linear solve not converged",
+    "not positive definite",
 )
 """What a failure code stands for."""
-_MOST_DRIFT = 0.25
-
-
-@final
-@dataclass(frozen=True)
-class Conditions:
-    """Limits for the numbers above; `None` stands for the default.
-
-    `tolerance`: of the residual, relative to what changing every argument by its own size (at least 1) does to F; by
-    default the square root of the machine epsilon. `rcond`: least reciprocal condition of A, by default 10 n eps.
-    `drift`: most relative change of A within the uncertainty of the solution.
-    """
-
-    tolerance: float | None = None
-    rcond: float | None = None
-    drift: float = _MOST_DRIFT
-
-    def tolerance_for(self, dtype: Any) -> float:
-        """The limit of the residual."""
-        return math.sqrt(jnp.finfo(dtype).eps) if self.tolerance is None else self.tolerance
-
-    def rcond_for(self, n: int, dtype: Any) -> float:
-        """The limit of the reciprocal condition."""
-        return 10 * n * float(jnp.finfo(dtype).eps) if self.rcond is None else self.rcond
 
 
 class Diagnosis(NamedTuple):
@@ -73,49 +50,60 @@ class Diagnosis(NamedTuple):
     """The change of the unknowns that F notices least, of length 1."""
 
 
-def of_solution(problem: Problem, limits: Conditions, x: Array, values: Values) -> Diagnosis:
+def of_solution(problem: Problem, x: Array, values: Values) -> Diagnosis:
     """The first condition alone, which needs no factor."""
-    residual, response = jax.jvp(problem.evaluate, (x, values), _wiggled((x, values), at_least=1.0))
+    residual, response = jax.jvp(problem.equations.evaluate, (x, values), _wiggled((x, values), at_least=1.0))
     size, scale = jnp.linalg.norm(residual), jnp.linalg.norm(response)
-    code = jnp.where(size <= limits.tolerance_for(x.dtype) * scale, FINE, NOT_A_SOLUTION)
+    code = jnp.where(size <= problem.limits.tolerance_for(x.dtype) * scale, FINE, NOT_A_SOLUTION)
     code = jnp.where(jnp.isfinite(size) & jnp.isfinite(scale), code, NOT_FINITE)
     unknown = jnp.full((), jnp.nan, x.dtype)
     relative = size / jnp.where(scale > 0, scale, 1)
     return Diagnosis(code, size, relative, unknown, unknown, jnp.zeros_like(x))
 
 
-def of_factor(problem: Problem, limits: Conditions, factor: Factor, x: Array, values: Values) -> Diagnosis:
-    """All conditions but the first."""
-    first = of_solution(problem, limits, x, values)
+def of_factor(problem: Problem, factor: Factor, x: Array, values: Values) -> Diagnosis:
+    """The other conditions, as far as the way of solving with A lets them be seen."""
+    first = of_solution(problem, x, values)._replace(code=jnp.full((), FINE, jnp.int32))
     if not problem.linear.exact:
-        return first._replace(code=jnp.where(first.code == NOT_A_SOLUTION, FINE, first.code))
-    system = problem.system(x, values)
+        return first
+    system = problem.equations.system(x, values)
+    drift = _drift(problem, factor, system, values)
+    code = jnp.where(drift > problem.limits.drift, FOLD, FINE)
+    if not problem.linear.factorises:
+        return first._replace(code=jnp.where(jnp.isfinite(drift), code, NOT_FINITE), drift=drift)
     norm_of_inverse, direction, defect = _probe(system, factor)
     rcond = _safe_ratio(1.0, factor.norm() * norm_of_inverse)
-    drift = _drift(problem, factor, system, values)
     eps = jnp.finfo(x.dtype).eps
-    known = ~jnp.isnan(factor.norm())
-    healthy = jnp.where(known, jnp.minimum(1.0, 100 * eps / rcond), math.sqrt(eps))
-    finite = jnp.isfinite(norm_of_inverse) & jnp.isfinite(defect) & (jnp.isfinite(factor.norm()) | ~known)
-    code = jnp.where(drift > limits.drift, FOLD, FINE)
-    code = jnp.where(defect > jnp.maximum(healthy, eps**0.4), WRONG_FACTOR, code)
-    code = jnp.where(known & (rcond < limits.rcond_for(x.size, x.dtype)), SINGULAR, code)
-    code = jnp.where(finite, code, NOT_FINITE)
+    expected = jnp.maximum(jnp.minimum(1.0, _safe_ratio(100 * eps, rcond)), eps**0.4)
+    code = jnp.where(defect > expected, WRONG_FACTOR, code)
+    code = jnp.where(rcond < problem.limits.rcond_for(x.size, x.dtype), SINGULAR, code)
+    # A factor that is not finite although A is: only Cholesky's gives up, and only for this reason.
+    code = jnp.where(jnp.isfinite(norm_of_inverse) & jnp.isfinite(defect), code, INDEFINITE)
+    code = jnp.where(jnp.isfinite(factor.norm()), code, NOT_FINITE)
     return first._replace(code=code, rcond=rcond, drift=drift, direction=direction)
 
 
-def gate(problem: Problem, limits: Conditions, on_failure: str, found: Diagnosis) -> Scalar:
+def of_solve(found: Array, matvec: Product, b: Array, limit: float) -> Diagnosis:
+    """Whether an iteration solved A x = b."""
+    size = jnp.linalg.norm(b - matvec(found))
+    relative = _safe_ratio(size, jnp.linalg.norm(b))
+    code = jnp.where(relative <= limit, FINE, NOT_CONVERGED)
+    unknown = jnp.full((), jnp.nan, b.dtype)
+    return Diagnosis(code, size, relative, unknown, unknown, jnp.zeros_like(b))
+
+
+def gate(problem: Problem, found: Diagnosis) -> Scalar:
     """One where all is well; otherwise an error now, an error when the compiled program runs, or NaN.
 
     What depends on the theorem is multiplied by this number, so the check runs exactly where its outcome matters, also
     when nothing but derivatives are asked of a compiled program.
     """
     dtype = found.residual.dtype
-    if on_failure == "nan":
+    if problem.on_failure == "nan":
         return jnp.where(found.code == FINE, 1.0, jnp.nan).astype(dtype)
     if not isinstance(found.code, jax.core.Tracer):
-        return jnp.asarray(_raise(problem, limits, *found), dtype)
-    run = partial(_raise, problem, limits)
+        return jnp.asarray(_raise(problem, *found), dtype)
+    run = partial(_raise, problem)
     return jax.pure_callback(run, jax.ShapeDtypeStruct((), dtype), *found, vmap_method="expand_dims")
 
 
@@ -146,10 +134,10 @@ def _probe(system: System, factor: Factor) -> tuple[Scalar, Array, Scalar]:
 def _drift(problem: Problem, factor: Factor, system: System, values: Values) -> Scalar:
     """The relative change of A, as the solution sees it, over the distance by which the solution is uncertain."""
     x = system.x
-    residual, response = jax.jvp(problem.evaluate, (x, values), _wiggled((x, values), at_least=0.0))
+    residual, response = jax.jvp(problem.equations.evaluate, (x, values), _wiggled((x, values), at_least=0.0))
     rounding = jnp.finfo(x.dtype).eps * jnp.abs(response)
     step = factor.solve(system.matvec, residual + jnp.where(residual < 0, -rounding, rounding))
-    moved = problem.system(x - step, values)
+    moved = problem.equations.system(x - step, values)
     change = factor.solve(system.matvec, moved.matvec(step) - system.matvec(step))
     return _safe_ratio(jnp.linalg.norm(change), jnp.linalg.norm(step))
 
@@ -179,7 +167,7 @@ def _multipliers(n: int, seed: int) -> Array:
     return jnp.where(share < 0.5, -0.5 - 2 * share, 2 * share - 0.5)
 
 
-def _raise(problem: Problem, limits: Conditions, *found: Any) -> np.ndarray:
+def _raise(problem: Problem, *found: Any) -> np.ndarray:
     """On the host, with any leading axes: an error for the first case that fails, ones if there is none."""
     got = Diagnosis(*(np.asarray(part) for part in found))
     failed = np.flatnonzero(got.code)
@@ -187,14 +175,13 @@ def _raise(problem: Problem, limits: Conditions, *found: Any) -> np.ndarray:
         return np.ones(got.code.shape, got.residual.dtype)
     shape = got.code.shape
     worst = [np.broadcast_to(part, shape).reshape(-1)[failed[0]] for part in got[:5]]
-    n = problem.unknowns.size
+    n = problem.equations.unknowns.size
     direction = np.broadcast_to(got.direction, (*shape, n)).reshape(-1, n)[failed[0]]
-    raise error(problem, limits, int(worst[0]), *(float(part) for part in worst[1:]), direction=direction)
+    raise error(problem, int(worst[0]), *(float(part) for part in worst[1:]), direction=direction)
 
 
 def error(
     problem: Problem,
-    limits: Conditions,
     code: int,
     residual: float,
     relative: float,
@@ -203,11 +190,11 @@ def error(
     direction: np.ndarray,
 ) -> ImplicitFunctionError:
     """The error for one case."""
-    n, dtype = problem.unknowns.size, problem.unknowns.dtype
+    n, dtype = problem.equations.unknowns.size, problem.equations.unknowns.dtype
     what, remedy = {
         NOT_A_SOLUTION: (
             f"w is not a solution: the residual is {residual:.3g} ({relative:.1e} of the size of its terms, "
-            f"limit {limits.tolerance_for(dtype):.1e})",
+            f"limit {problem.limits.tolerance_for(dtype):.1e})",
             "start closer, let the solver take more steps, or allow more with tolerance=",
         ),
         NOT_FINITE: ("F or its Jacobian is not finite at the solution", "look for it with derive.nan_trace"),
@@ -215,9 +202,18 @@ def error(
             "the Jacobian of F is not what was declared: solving with its factor does not undo it",
             'declare no symmetry, bandwidth or pattern (linear="lu"), or the right one',
         ),
+        INDEFINITE: (
+            "the Jacobian of F, declared positive definite, has an eigenvalue that is not positive; for the gradient of "
+            "an objective that means: no strict minimum",
+            'differentiate the stationary point all the same with linear="lu"',
+        ),
+        NOT_CONVERGED: (
+            f"a linear solve with the Jacobian stopped at a relative residual of {relative:.1e}",
+            'precondition it or allow more steps (linear=Krylov(...)), or use a direct one (linear="sparse")',
+        ),
         SINGULAR: (
             f"the Jacobian of F is singular at the solution: its reciprocal condition is {rcond:.1e}, "
-            f"limit {limits.rcond_for(n, dtype):.1e} (residual {residual:.1e})",
+            f"limit {problem.limits.rcond_for(n, dtype):.1e} (residual {residual:.1e})",
             _leave(direction),
         ),
         FOLD: (
@@ -227,7 +223,7 @@ def error(
         ),
     }[code]
     return ImplicitFunctionError(
-        f"{problem.name}: {what}",
+        f"{problem.equations.name}: {what}",
         condition=CONDITIONS[code],
         residual=residual,
         rcond=rcond,
@@ -247,11 +243,11 @@ def _leave(direction: np.ndarray) -> str:
 
 def _in_structure(problem: Problem, direction: np.ndarray) -> Any:
     parts, start = [], 0
-    for shape, dtype in problem.unknowns.leaves:
+    for shape, dtype in problem.equations.unknowns.leaves:
         stop = start + math.prod(shape)
         parts.append(direction[start:stop].reshape(shape).astype(dtype))
         start = stop
-    return jax.tree.unflatten(problem.unknowns.structure, parts)
+    return jax.tree.unflatten(problem.equations.unknowns.structure, parts)
 
 
-__all__ = ["CONDITIONS", "Conditions", "Diagnosis", "gate", "of_factor", "of_solution"]
+__all__ = ["CONDITIONS", "Diagnosis", "gate", "of_factor", "of_solution"]

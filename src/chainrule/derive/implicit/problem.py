@@ -1,4 +1,4 @@
-"""F(w, q) = 0 between PyTrees, seen as n equations in n unknowns.
+"""A root, fixed point or minimum between PyTrees, seen as n equations F(x, q) = 0 in n unknowns.
 
 The unknowns become one vector and the parameters a list of arrays that may carry derivatives, beside everything that
 may not (whole numbers, functions, names). Values F closes over and that are being differentiated or batched count as
@@ -8,7 +8,7 @@ parameters, so that `root(lambda w: w**2 - a)(w0)` has derivatives in `a`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,8 @@ from jax.flatten_util import ravel_pytree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive import validate
-from chainrule.derive.implicit.linear.base import Linear, System
+from chainrule.derive.implicit.limits import Conditions
+from chainrule.derive.implicit.linear.base import Linear, Prepared, System
 
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int, complex, bool)
 
@@ -60,6 +61,9 @@ class Layout:
         """Of the tree as one vector."""
         return jnp.result_type(*(dtype for _, dtype in self.leaves))
 
+    def __str__(self) -> str:
+        return f"shapes {jax.tree.unflatten(self.structure, [shape for shape, _ in self.leaves])}"
+
     def tree(self, vector: Array) -> Tree:
         """A vector in this layout."""
         parts, start = [], 0
@@ -70,37 +74,65 @@ class Layout:
         return jax.tree.unflatten(self.structure, parts)
 
 
+Flat: TypeAlias = Callable[[Array, Values], Array]
+
+
+class Form(Protocol):
+    """From what the user wrote, as a function of vectors, to the equations."""
+
+    def __call__(self, given: Flat, /) -> Flat:
+        """The equations."""
+
+
+def root_of(given: Flat, /) -> Flat:
+    """The function is F itself."""
+    return given
+
+
+def fixed_point_of(given: Flat, /) -> Flat:
+    """The function is g, and F(x) = x - g(x)."""
+    return lambda x, values: x - given(x, values)
+
+
+def minimum_of(given: Flat, /) -> Flat:
+    """The function is an objective, and F its gradient."""
+    return jax.grad(given)
+
+
 @final
 @dataclass(frozen=True)
-class Problem:
-    """F with the layout of its arguments, and how to solve with its Jacobian. Everything here is fixed at tracing."""
+class Equations:
+    """The user's function and the layout of its arguments: all of a problem that is not a number."""
 
     name: str
     """The public function it comes from, for messages."""
-    F: Callable[..., Any]
+    function: Callable[..., Any]
+    form: Form
     unknowns: Layout
     parameters: Any
     """Structure of the parameters."""
     fixed: tuple[Any, ...]
     """Per leaf of the parameters: `_MOVING`, `_STILL`, or the leaf itself where it is not an array."""
-    linear: Linear
-    symmetric: bool = False
-    """Whether F is a gradient."""
-    captured: Any = None
-    """The program of F, where it closes over values that became parameters."""
+    captured: "_Captured | None" = None
+    """The program of the function, where it closes over values that became parameters."""
 
     def evaluate(self, x: Array, values: Values) -> Array:
-        """F as a vector."""
-        if self.captured is not None:
-            return self.captured(x, values)
-        return self.equations(x, values)
+        """The left-hand sides of the equations."""
+        return self.form(self.given)(x, values)
 
-    def equations(self, x: Array, values: Values) -> Array:
-        """F as the user wrote it, as a vector."""
-        return ravel_pytree(self.F(self.unknowns.tree(x), *self.arguments(values)))[0]
+    def given(self, x: Array, values: Values) -> Array:
+        """The user's function as a vector, or as one number if it is to be minimised."""
+        found = ravel_pytree(self.call(self.unknowns.tree(x), values))[0]
+        return found[0] if self.is_minimum else found
+
+    def call(self, w: Tree, values: Values) -> Tree:
+        """The user's function."""
+        if self.captured is not None:
+            return self.captured(w, values)
+        return self.function(w, *self.arguments(values))
 
     def arguments(self, values: Values) -> tuple[Any, ...]:
-        """The parameters as F expects them."""
+        """The parameters as the user's function expects them."""
         moving, still = iter(values.moving), iter(values.still)
         leaves = [
             next(moving) if leaf is _MOVING else next(still) if leaf is _STILL else leaf
@@ -108,72 +140,86 @@ class Problem:
         ]
         return tuple(jax.tree.unflatten(self.parameters, leaves))
 
+    @property
+    def is_minimum(self) -> bool:
+        """Whether A is a Hessian."""
+        return self.form is minimum_of
+
     def system(self, x: Array, values: Values) -> System:
         """The equations at fixed parameters."""
-        return System(lambda z: self.evaluate(z, values), x)
+        return System(lambda z: self.evaluate(z, values), x, self, values)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Captured:
-    """The program of F with some of its constants among the parameters. Compares by identity."""
+    """The program of the user's function with some of its constants among the parameters."""
 
     program: Any
-    places: tuple[int, ...]
-    """Of the constants that became moving values, which stand behind those of the user."""
-    rest: tuple[int, ...]
-    """Of those that became still values."""
-    moving: int
-    still: int
+    outputs: Any
+    """Structure of what it returns."""
+    moving: tuple[int, ...]
+    """Places of the constants that became moving values, which stand behind those of the user."""
+    still: tuple[int, ...]
+    own: tuple[int, int]
+    """Numbers of the user's own moving and still values."""
 
-    def __call__(self, x: Array, values: Values) -> Array:
+    def __call__(self, w: Tree, values: Values) -> Tree:
         constants = list(self.program.consts)
-        for place, value in zip(self.places, values.moving[self.moving :], strict=True):
+        for place, value in zip(self.moving, values.moving[self.own[0] :], strict=True):
             constants[place] = value
-        for place, value in zip(self.rest, values.still[self.still :], strict=True):
+        for place, value in zip(self.still, values.still[self.own[1] :], strict=True):
             constants[place] = value
-        given = [x, *values.moving[: self.moving], *values.still[: self.still]]
-        (found,) = jax.core.eval_jaxpr(self.program.jaxpr, constants, *given)
-        return found
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-
-def pose(
-    name: str,
-    F: Callable[..., Any],
-    w: Tree,
-    params: tuple[Any, ...],
-    linear: Linear,
-    *,
-    symmetric: bool = False,
-) -> tuple[Problem, Array, Values]:
-    """The problem, the unknowns as a vector, and the values of the parameters."""
-    validate.function(name, F)
-    w = validate.point(name, w, name="w")
-    unknowns = Layout.of(w)
-    if not unknowns.size:
-        raise ArgumentError(f"{name}: there are no unknowns; w holds no numbers")
-    fixed, values, structure = _split(params)
-    problem = Problem(name, F, unknowns, structure, fixed, linear, symmetric)
-    x = ravel_pytree(w)[0]
-    problem, values = _capture(problem, x, values)
-    structure_of = Structure(problem, jax.typeof(x), jax.tree.map(jax.typeof, values))
-    return replace(problem, linear=linear.prepare(structure_of)), x, values
+        given = (*jax.tree.leaves(w), *values.moving[: self.own[0]], *values.still[: self.own[1]])
+        return jax.tree.unflatten(self.outputs, jax.core.eval_jaxpr(self.program.jaxpr, constants, *given))
 
 
 @final
 @dataclass(frozen=True)
 class Structure:
-    """A problem and the shapes it is posed in: all that the places of the nonzeros of A depend on."""
+    """Equations and the shapes they are posed in: all that the places of the nonzeros of A depend on."""
 
-    problem: Problem
+    equations: Equations
     x: Any
     values: Any
+
+
+@final
+@dataclass(frozen=True)
+class Problem:
+    """Equations, how to solve with their Jacobian, and what to do where the theorem does not hold."""
+
+    equations: Equations
+    linear: Prepared
+    limits: Conditions
+    on_failure: str
+
+
+def pose(
+    equations: Equations,
+    x: Array,
+    values: Values,
+    linear: Linear,
+    limits: Conditions,
+    on_failure: str,
+) -> Problem:
+    """The whole problem, with what `linear` has to find out about the equations found out."""
+    structure = Structure(equations, jax.typeof(x), jax.tree.map(jax.typeof, values))
+    return Problem(equations, linear.prepare(structure), limits, on_failure)
+
+
+def formulate(
+    name: str, function: Callable[..., Any], form: Form, w: Tree, params: tuple[Any, ...]
+) -> tuple[Equations, Array, Values]:
+    """The equations, the unknowns as a vector, and the values of the parameters."""
+    validate.function(name, function)
+    w = validate.point(name, w, name="w")
+    unknowns = Layout.of(w)
+    if not unknowns.size:
+        raise ArgumentError(f"{name}: there are no unknowns; w holds no numbers")
+    fixed, values, structure = _split(params)
+    equations, values = _capture(Equations(name, function, form, unknowns, structure, fixed), w, values)
+    return equations, ravel_pytree(w)[0], values
 
 
 def _split(params: tuple[Any, ...]) -> tuple[tuple[Any, ...], Values, Any]:
@@ -193,38 +239,44 @@ def _split(params: tuple[Any, ...]) -> tuple[tuple[Any, ...], Values, Any]:
     return tuple(fixed), Values(tuple(moving), tuple(still)), structure
 
 
-def _capture(problem: Problem, x: Array, values: Values) -> tuple[Problem, Values]:
-    """Check what F returns, and make parameters of the traced values it closes over."""
+def _capture(equations: Equations, w: Tree, values: Values) -> tuple[Equations, Values]:
+    """Check what the function returns, and make parameters of the traced values it closes over."""
 
-    def flat(z: Array, *arrays: Array) -> Array:
-        count = len(values.moving)
-        return problem.equations(z, Values(arrays[:count], arrays[count:]))
+    def plain(z: Tree, given: Values) -> Tree:
+        return equations.call(z, given)
 
-    program, shape = jax.make_jaxpr(flat, return_shape=True)(x, *values.moving, *values.still)
-    _check(problem, shape)
+    program, shapes = jax.make_jaxpr(plain, return_shape=True)(w, values)
+    _check(equations, shapes)
     traced = [i for i, constant in enumerate(program.consts) if isinstance(constant, jax.core.Tracer)]
     if not traced:
-        return problem, values
-    is_moving = [jnp.issubdtype(program.consts[i].dtype, jnp.inexact) for i in traced]
-    places = tuple(i for i, moves in zip(traced, is_moving, strict=True) if moves)
-    rest = tuple(i for i, moves in zip(traced, is_moving, strict=True) if not moves)
-    captured = _Captured(program, places, rest, len(values.moving), len(values.still))
+        return equations, values
+    moves = {i: jnp.issubdtype(program.consts[i].dtype, jnp.inexact) for i in traced}
+    moving, still = (tuple(i for i in traced if moves[i] is kind) for kind in (True, False))
+    own = (len(values.moving), len(values.still))
+    captured = _Captured(program, jax.tree.structure(shapes), moving, still, own)
     extended = Values(
-        (*values.moving, *(program.consts[i] for i in places)),
-        (*values.still, *(program.consts[i] for i in rest)),
+        (*values.moving, *(program.consts[i] for i in moving)),
+        (*values.still, *(program.consts[i] for i in still)),
     )
-    return replace(problem, captured=captured), extended
+    return replace(equations, captured=captured), extended
 
 
-def _check(problem: Problem, result: Any) -> None:
-    n, m = problem.unknowns.size, math.prod(result.shape)
+def _check(equations: Equations, shapes: Tree) -> None:
+    if equations.is_minimum:
+        validate.scalar_output(equations.name, shapes)
+        return
+    leaves = jax.tree.leaves(shapes)
+    n, m = equations.unknowns.size, sum(math.prod(leaf.shape) for leaf in leaves)
     if m != n:
         raise ArgumentError(
-            f"{problem.name}: there are {n} unknowns in w, but F returns {m} numbers",
+            f"{equations.name}: there are {n} unknowns in w, but the function returns {m} numbers",
             remedy="as many equations as unknowns are needed",
         )
-    if not jnp.issubdtype(result.dtype, jnp.floating):
-        raise ArgumentError(f"{problem.name}: F returns numbers of type {result.dtype}; floats are needed")
+    for leaf in leaves:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise ArgumentError(
+                f"{equations.name}: the function returns numbers of type {leaf.dtype}; floats are needed"
+            )
 
 
 @final
@@ -234,4 +286,16 @@ class _Mark:
 
 _MOVING, _STILL = _Mark(), _Mark()
 
-__all__ = ["Layout", "Problem", "Structure", "Values", "pose"]
+__all__ = [
+    "Equations",
+    "Form",
+    "Layout",
+    "Problem",
+    "Structure",
+    "Values",
+    "fixed_point_of",
+    "formulate",
+    "minimum_of",
+    "pose",
+    "root_of",
+]

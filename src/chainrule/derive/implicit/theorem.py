@@ -15,11 +15,12 @@ import jax
 from jax.custom_derivatives import SymbolicZero
 
 from chainrule.core.types import Array, Scalar, Tree
-from chainrule.derive.implicit import conditions
-from chainrule.derive.implicit.conditions import Conditions, Diagnosis
-from chainrule.derive.implicit.linear.base import Factor, Linear, Product
+from chainrule.derive.implicit import conditions as checks
+from chainrule.derive.implicit.conditions import Diagnosis
+from chainrule.derive.implicit.limits import Conditions
+from chainrule.derive.implicit.linear.base import Factor, Linear, Product, factorise
 from chainrule.derive.implicit.linear.dense import LU
-from chainrule.derive.implicit.problem import Problem, Values, pose
+from chainrule.derive.implicit.problem import Problem, Values, formulate, pose, root_of
 
 
 def attach(
@@ -41,16 +42,16 @@ def attach(
     >>> float(jax.grad(root)(4.0)), float(jax.grad(jax.grad(root))(4.0))
     (0.25, -0.03125)
     """
-    problem, x, values = pose(name, F, w_star, params, linear)
-    return problem.unknowns.tree(solution(problem, x, values, conditions, on_failure))
+    equations, x, values = formulate(name, F, root_of, w_star, params)
+    problem = pose(equations, x, values, linear, conditions, on_failure)
+    return equations.unknowns.tree(solution(problem, x, values))
 
 
-def solution(problem: Problem, x: Array, values: Values, limits: Conditions, on_failure: str) -> Array:
+def solution(problem: Problem, x: Array, values: Values) -> Array:
     """The vector `x`, checked to be a solution, as a function of the parameters."""
-    x, held = jax.lax.stop_gradient(x), values.held()
-    found = _examine_solution(problem, limits, x, held)
-    x = x * conditions.gate(problem, limits, on_failure, found)
-    return _solution((problem, limits, on_failure), x, values)
+    x = jax.lax.stop_gradient(x)
+    x = x * checks.gate(problem, examine(problem, x, values.held()))
+    return _solution(problem, x, values)
 
 
 @final
@@ -61,37 +62,27 @@ class Handle(eqx.Module):
     valid: Scalar
 
 
-def handle(
-    problem: Problem, x: Array, values: Values, limits: Conditions, on_failure: str
-) -> tuple[Handle, Diagnosis]:
-    """Factorise A at a solution and check the theorem."""
-    factor, found = implicit_factorise(problem, limits, x, values)
-    return Handle(factor, conditions.gate(problem, limits, on_failure, found)), found
+examine = jax.jit(checks.of_solution, static_argnums=0)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def implicit_factorise(
-    problem: Problem, limits: Conditions, x: Array, values: Values
-) -> tuple[Factor, Diagnosis]:
-    """The one place where derivatives factorise; programs are searched for its name to count."""
-    factor = problem.linear.factorise(problem.system(x, values))
-    return factor, conditions.of_factor(problem, limits, factor, x, values)
-
-
-_examine_solution = jax.jit(conditions.of_solution, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=0)
+def factored(problem: Problem, x: Array, values: Values) -> tuple[Factor, Diagnosis]:
+    """The factor of A at a solution, and whether the theorem holds there."""
+    factor = factorise(problem.linear, problem.equations.system(x, values))
+    return factor, checks.of_factor(problem, factor, x, values)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(_task: tuple[Problem, Conditions, str], x: Array, _values: Values) -> Array:
+def _solution(_problem: Problem, x: Array, _values: Values) -> Array:
     """w* before any derivative was asked for: no factor yet."""
     return x
 
 
 @partial(_solution.defjvp, symbolic_zeros=True)
-def _first_derivative(task: Any, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    problem, limits, on_failure = task
+def _first_derivative(problem: Problem, primals: Any, tangents: Any) -> tuple[Array, Array]:
     x, values = primals
-    kept, _ = handle(problem, jax.lax.stop_gradient(x), values.held(), limits, on_failure)
+    factor, found = factored(problem, jax.lax.stop_gradient(x), values.held())
+    kept = Handle(factor, checks.gate(problem, found))
     return _derivative(problem, (x, kept, values), tangents[1])
 
 
@@ -129,7 +120,7 @@ def _tangent(
         moving = list(values.moving)
         for place, leaf in zip(moved, some, strict=True):
             moving[place] = leaf
-        return problem.evaluate(at, values._replace(moving=tuple(moving)))
+        return problem.equations.evaluate(at, values._replace(moving=tuple(moving)))
 
     _, change = jax.jvp(equations, tuple(values.moving[i] for i in moved), directions)
     return at, solve_with(problem, kept, at, values, -change)
@@ -139,22 +130,24 @@ def solve_with(problem: Problem, kept: Handle, x: Array, values: Values, b: Arra
     """A⁻¹ b, differentiable in everything A and b depend on; the factor itself is never differentiated."""
 
     def solve(matvec: Product, b: Array) -> Array:
-        return _counted(lambda c: kept.factor.solve(matvec, c) * kept.valid)(b)
+        return _checked(problem, lambda c: kept.factor.solve(matvec, c), matvec, b) * kept.valid
 
     def solve_transposed(vecmat: Product, b: Array) -> Array:
-        return _counted(lambda c: kept.factor.solve_transposed(vecmat, c) * kept.valid)(b)
+        return _checked(problem, lambda c: kept.factor.solve_transposed(vecmat, c), vecmat, b) * kept.valid
 
-    matvec = problem.system(x, values).matvec
+    matvec = problem.equations.system(x, values).matvec
     return jax.lax.custom_linear_solve(matvec, b, solve=solve, transpose_solve=solve_transposed)
 
 
-def _counted(solve: Product) -> Product:
-    """The same under a name by which programs are searched for solves."""
+def _checked(problem: Problem, solve: Product, matvec: Product, b: Array) -> Array:
+    """A solve under the name by which programs are searched for solves; where it iterates, its residual is checked."""
 
-    def implicit_solve(b: Array) -> Array:
-        return solve(b)
+    def implicit_solve(c: Array) -> Array:
+        return solve(c)
 
-    return jax.jit(implicit_solve)
+    found = jax.jit(implicit_solve)(b)
+    limit = problem.linear.tolerance(b.dtype)
+    return found if limit is None else found * checks.gate(problem, checks.of_solve(found, matvec, b, limit))
 
 
-__all__ = ["Handle", "attach", "handle", "solution", "solve_with"]
+__all__ = ["Handle", "attach", "examine", "factored", "solution", "solve_with"]

@@ -1,6 +1,22 @@
 """Ways to solve with the Jacobian A = dF/dw: one factorisation, one handle, every product."""
 
-from chainrule.derive.implicit.linear.base import Factor, Linear, System
+from chainrule.derive.implicit.linear.banded import Banded
+from chainrule.derive.implicit.linear.base import Factor, Linear, Prepared, System
 from chainrule.derive.implicit.linear.dense import LU, Cholesky, LeastSquares
+from chainrule.derive.implicit.linear.krylov import Krylov
+from chainrule.derive.implicit.linear.neumann import Neumann
+from chainrule.derive.implicit.linear.sparse import Sparse
 
-__all__ = ["LU", "Cholesky", "Factor", "LeastSquares", "Linear", "System"]
+__all__ = [
+    "LU",
+    "Banded",
+    "Cholesky",
+    "Factor",
+    "Krylov",
+    "LeastSquares",
+    "Linear",
+    "Neumann",
+    "Prepared",
+    "Sparse",
+    "System",
+]

@@ -7,7 +7,7 @@ handle.
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias, final
 
 import equinox as eqx
@@ -27,6 +27,9 @@ class System:
 
     f: Product
     x: Array
+    equations: Any = None
+    """What the vectors stand for, for those who need the user's own arguments: the equations and their values."""
+    values: Any = None
 
     def matvec(self, v: Array) -> Array:
         """A v."""
@@ -68,16 +71,41 @@ class Factor(eqx.Module):
 class Linear(abc.ABC):
     """A way to solve linear systems with A; instances are immutable and compare by value."""
 
-    exact: ClassVar[bool] = True
-    """Whether solutions are those of A up to rounding, so that the handle can be held against products with A."""
+    @abc.abstractmethod
+    def prepare(self, structure: Any, /) -> "Prepared":
+        """Settle, once for all points, what depends on the equations: size, bandwidths, pattern and colours."""
 
-    def prepare(self, _structure: Any, /) -> "Linear":
-        """Default: nothing. Ways that depend on the places of the nonzeros find them here, once for all points."""
+
+class Prepared(Linear):
+    """A way with nothing left to settle."""
+
+    factorises: ClassVar[bool] = True
+    """Whether its handles hold factors of A."""
+    exact: ClassVar[bool] = True
+    """Whether solutions are those of A, up to rounding or a tolerance."""
+
+    def prepare(self, _structure: Any, /) -> "Prepared":
+        """Nothing to do."""
         return self
 
     @abc.abstractmethod
-    def factorise(self, system: System) -> Factor:
+    def factorise(self, system: System, /) -> Factor:
         """The handle for A at the point of the system."""
 
+    def tolerance(self, _dtype: Any, /) -> float | None:
+        """Default: `None`, no need to look at residuals. Iterations say up to which relative residual they are good."""
+        return None
 
-__all__ = ["Factor", "Linear", "Product", "System"]
+
+def factorise(linear: Prepared, system: System) -> Factor:
+    """`linear.factorise`, under a name by which programs are searched for factorisations if it is one."""
+    if not linear.factorises:
+        return linear.factorise(system)
+
+    def implicit_factorise(x: Array) -> Factor:
+        return linear.factorise(replace(system, x=x))
+
+    return jax.jit(implicit_factorise)(system.x)
+
+
+__all__ = ["Factor", "Linear", "Prepared", "Product", "System", "factorise"]

@@ -8,15 +8,15 @@ import jax.numpy as jnp
 from jax.lax import linalg
 
 from chainrule.core.types import Array, Float, Int, Scalar
-from chainrule.derive.implicit.linear.base import Factor, Linear, Product, System
+from chainrule.derive.implicit.linear.base import Factor, Prepared, Product, System
 
 
 @final
 @dataclass(frozen=True)
-class LU(Linear):
+class LU(Prepared):
     """Dense LU with partial pivoting; the default."""
 
-    def factorise(self, system: System) -> Factor:
+    def factorise(self, system: System, /) -> Factor:
         """Of the transposed matrix: that is what products with unit vectors give row by row."""
         transposed = system.transposed_matrix()
         norm = _norm(transposed)
@@ -50,14 +50,14 @@ class LUFactor(Factor):
 
 @final
 @dataclass(frozen=True)
-class Cholesky(Linear):
+class Cholesky(Prepared):
     """Dense Cholesky, for a Jacobian declared symmetric and positive definite: half the work of LU.
 
     A matrix that is not positive definite is found out by the factorisation, one that is not symmetric by holding the
     factor against a product.
     """
 
-    def factorise(self, system: System) -> Factor:
+    def factorise(self, system: System, /) -> Factor:
         """NaN throughout where a pivot is not positive."""
         matrix = system.transposed_matrix()
         return CholeskyFactor(linalg.cholesky(matrix, symmetrize_input=False), _norm(matrix))
@@ -86,12 +86,12 @@ class CholeskyFactor(Factor):
 
 @final
 @dataclass(frozen=True)
-class LeastSquares(Linear):
+class LeastSquares(Prepared):
     """The shortest least-squares solution by an SVD, with singular values below n eps times the largest left out."""
 
     exact: ClassVar[bool] = False
 
-    def factorise(self, system: System) -> Factor:
+    def factorise(self, system: System, /) -> Factor:
         """Never fails."""
         u, values, vt = jnp.linalg.svd(system.transposed_matrix().T)
         floor = values.size * jnp.finfo(values.dtype).eps * jnp.max(values, initial=0.0)
