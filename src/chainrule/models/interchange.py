@@ -17,7 +17,8 @@ import safetensors
 import safetensors.numpy
 
 from chainrule import nn
-from chainrule.core.errors import ArgumentError, DataError, suggest
+from chainrule.core import tree
+from chainrule.core.errors import ArgumentError, DataError, check_choice, suggest
 from chainrule.models.base import Flattened, Model
 
 M = TypeVar("M", bound=Model)
@@ -126,15 +127,25 @@ def import_weights(
     return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
 
 
-def export_weights(model: Model, path: str | Path, *, names: Names | None = None) -> Path:
-    """Write the weights as PyTorch's libraries lay them out and name them; the path of the file."""
+def export_weights(
+    model: Model, path: str | Path, *, names: Names | None = None, layout: str = "torch"
+) -> Path:
+    """Write the weights to a safetensors file; the path of the file.
+
+    `layout="torch"` lays them out and names them as PyTorch's libraries do, `layout="chainrule"` as they are here.
+    """
     place = Path(path)
+    check_choice("export_weights", "layout", layout, ("torch", "chainrule"))
     if place.suffix != ".safetensors":
         raise ArgumentError(f"export_weights(path={str(path)!r}): the name must end in .safetensors")
-    arrays = {
-        theirs: np.ascontiguousarray(field.out(np.asarray(array)))
-        for theirs, (array, field) in _table(model, names).items()
-    }
+    if layout == "chainrule":
+        own = tree.named_leaves(eqx.filter(model, eqx.is_array))
+        arrays = {name: np.asarray(array) for name, array in own}
+    else:
+        table = _table(model, names).items()
+        arrays = {
+            theirs: np.ascontiguousarray(field.out(np.asarray(array))) for theirs, (array, field) in table
+        }
     safetensors.numpy.save_file(arrays, place)
     return place
 
@@ -181,7 +192,7 @@ def _names(model: Any, names: Names | None) -> Names:
     if found is None or found.torch_names is None:
         raise ArgumentError(
             f"{type(model).__name__} has no table of names",
-            remedy='give one: names={"blocks.0.conv": "features.0", ...}',
+            remedy='give one, names={"blocks.0.conv": "features.0", ...}, or write layout=chainrule',
         )
     return found.torch_names(model)
 

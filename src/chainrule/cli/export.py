@@ -1,0 +1,44 @@
+"""`chainrule export`: the weights of a run as a file that other programs read."""
+
+from chainrule.cli.options import Json, RunName, Settings
+
+_SETTINGS = ["layout", "out", "runs"]
+_USAGE = "settings of export: out=FILE.safetensors, layout=torch or chainrule, runs=DIR"
+
+
+def export(name: RunName, settings: Settings = None, json: Json = False) -> None:
+    """Write the weights of a run as a safetensors file.
+
+    Settings: out=FILE.safetensors (default: RUN.safetensors), layout=torch (names and shapes of PyTorch's libraries,
+    where the model has them) or layout=chainrule (its own), runs=DIR.
+    """
+    from pathlib import Path
+
+    from chainrule import models
+    from chainrule.cli.folders import find, place
+    from chainrule.cli.output import emit, say
+    from chainrule.cli.settings import unknown
+    from chainrule.cli.words import parse, take
+    from chainrule.core.errors import check_choice
+    from chainrule.train import Run
+
+    words = parse([name, *(settings or [])])
+    (wanted,) = take(words, "RUN")
+    for word in words.settings:
+        if word not in _SETTINGS:
+            raise unknown(word, _SETTINGS, _USAGE)
+    run = Run.open(find(wanted, place(words.settings.get("runs"))))
+    entry = models.entry_of(run.model)
+    named = entry is not None and entry.torch_names is not None
+    layout = words.settings.get("layout", "torch" if named else "chainrule")
+    check_choice("export", "layout", layout, ("torch", "chainrule"))
+    out = Path(words.settings.get("out", f"{run.id}.safetensors"))
+    written = models.export_weights(run.model, out, layout=layout)
+    size = written.stat().st_size
+    if json:
+        emit({"path": str(written), "layout": layout, "bytes": size})
+        return
+    say("written", f"{written}   {size / 1e6:.3g} MB, layout {layout}")
+
+
+__all__ = ["export"]

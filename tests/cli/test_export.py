@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from chainrule.train import Run
+
+from .conftest import Command
+
+
+def test_weights_are_written_under_their_own_names(cli: Command, trained: Path, tmp_path: Path) -> None:
+    found = cli("export", "toy", "out=w.safetensors", "--json").last
+    assert found["layout"] == "chainrule"
+    arrays = safetensors.numpy.load_file(tmp_path / "w.safetensors")
+    model = Run.open(trained).model
+    np.testing.assert_array_equal(arrays["head.weight"], model.head.weight)  # type: ignore[attr-defined]
+    assert found["bytes"] == (tmp_path / "w.safetensors").stat().st_size
+
+
+def test_people_are_told_where_the_file_is(cli: Command, trained: Path) -> None:
+    assert cli("export", "toy").out.startswith("written  toy.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["layout=torhc"], 'layout must be "torch" or "chainrule"'),
+        (["layout=torch"], "MLP has no table of names"),
+        (["out=w.pt"], "must end in .safetensors"),
+        (["laoyut=torch"], "error: unknown setting 'laoyut' (did you mean 'layout'?)"),
+    ],
+)
+def test_a_mistake_in_the_words_is_told(cli: Command, trained: Path, words: list[str], message: str) -> None:
+    result = cli("export", "toy", *words)
+    assert result.code == 2
+    assert message in result.err
