@@ -14,8 +14,10 @@ def test_the_guide_runs_and_prints_what_it_says(tmp_path: Path, capsys: pytest.C
     blocks = re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL)
     program = tmp_path / "guide.py"
     program.write_text("\n".join(code for kind, code in blocks if kind == "python"), encoding="utf-8")
-    runpy.run_path(str(program))
+    made = runpy.run_path(str(program))
     printed = capsys.readouterr().out
     for kind, expected in blocks:
         if kind == "text":
             assert expected in printed
+    picture = GUIDE.parent / "images" / "sparse-colours.svg"
+    assert made["J"].coloring.to_svg() == picture.read_text(encoding="utf-8")
