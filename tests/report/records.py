@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Scatter, Table
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Polygons, Scatter, Table
 
 _noise = np.random.default_rng(0)
 _steps = np.arange(0, 500, 25)
@@ -60,6 +60,15 @@ ORDINARY: list[Picture] = [
     ),
     Scatter("surface", "Surface", "x", "y", {"a": _noise.random((30, 2))}, field=_grid, extent=(0, 1, 0, 1)),
     Scatter("arrows", "Flow", "x", "y", {}, arrows=(_noise.random((9, 2)), _noise.random((9, 2)) / 5)),
+    Polygons(
+        "regions",
+        "Regions",
+        "x",
+        "y",
+        [np.array([[0, 0], [1, 0], [0, 1]]), np.array([[1, 0], [1, 1], [0, 1]])],
+        np.array([1.0, 2.0]),
+        {"a": _noise.random((9, 2)), "b": _noise.random((9, 2))},
+    ),
     Scatter("diagonal", "Predicted", "true", "predicted", {"a": _noise.normal(size=(30, 2))}, diagonal=True),
     Scatter("cloud", "Many points", "x", "y", {"a": _noise.normal(size=(5000, 2))}),
     Table(
@@ -95,6 +104,8 @@ CORNERS: list[Picture] = [
     Images("no-images", "Nothing", np.empty((0, 8, 8, 1))),
     Images("out-of-range", "Too bright", np.array([[[[7.0], [np.nan]]]])),
     Images("few-labels", "Fewer labels", np.ones((3, 2, 2, 1)), ["only one"]),
+    Polygons("no-polygons", "Nothing", "x", "y", [], np.empty(0)),
+    Polygons("nan", "Unknown", "x", "y", [np.eye(3)[:, :2]], np.array([np.nan])),
     Scatter("no-groups", "Nothing", "x", "y", {}),
     Scatter("empty-group", "Empty", "x", "y", {"a": np.empty((0, 2)), "b": np.zeros((1, 2))}),
     Scatter("flat-field", "Flat", "x", "y", {"a": np.zeros((1, 2))}, field=np.ones((3, 3))),

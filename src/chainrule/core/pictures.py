@@ -99,6 +99,23 @@ class Scatter:
 
 @final
 @dataclass(frozen=True)
+class Polygons:
+    """Polygons in the plane, each shaded by a number, with points by group on top."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    polygons: Sequence[np.ndarray]
+    """Corners in order, each of shape (corners, 2)."""
+    values: np.ndarray
+    """One number for each polygon: the larger, the darker."""
+    groups: Mapping[str, np.ndarray] = field(default_factory=dict)
+    caption: str = ""
+
+
+@final
+@dataclass(frozen=True)
 class Table:
     """Rows of text and numbers under named columns."""
 
@@ -109,6 +126,6 @@ class Table:
     caption: str = ""
 
 
-Picture: TypeAlias = Lines | Bars | Heatmap | Images | Scatter | Table
+Picture: TypeAlias = Lines | Bars | Heatmap | Images | Scatter | Polygons | Table
 
-__all__ = ["Bars", "Heatmap", "Images", "Lines", "Picture", "Scatter", "Table"]
+__all__ = ["Bars", "Heatmap", "Images", "Lines", "Picture", "Polygons", "Scatter", "Table"]

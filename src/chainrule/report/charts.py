@@ -5,13 +5,13 @@ named above it, where it can be read without turning the head.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from chainrule.core.pictures import Bars, Lines, Scatter
+from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
 from chainrule.report import style, ticks
 from chainrule.report.style import DASHES, LIGHT, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
 from chainrule.report.text import plain
@@ -102,21 +102,7 @@ def scatter(picture: Scatter, title: bool) -> Figure:
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     if picture.field is not None:
         _field(axes, np.asarray(picture.field, dtype=float), picture.extent)
-    groups = {name: np.asarray(p, dtype=float).reshape(-1, 2) for name, p in picture.groups.items()}
-    count = sum(len(p) for p in groups.values())
-    size = float(np.clip(6000 / max(count, 1), 6, 26))
-    for index, points in enumerate(groups.values()):
-        axes.scatter(
-            points[:, 0],
-            points[:, 1],
-            s=size,
-            color=color(index),
-            marker=MARKERS[index // len(style.SERIES) % len(MARKERS)],
-            edgecolors=LIGHT["paper"],
-            linewidths=0.5,
-            alpha=0.9 if count < 500 else 0.7,
-            rasterized=count > _MANY_POINTS,  # thousands of vector shapes make a file no browser likes
-        )
+    count = _points(axes, picture.groups)
     if picture.arrows is not None:
         _arrows(axes, *(np.asarray(a, dtype=float).reshape(-1, 2) for a in picture.arrows))
     if not count and picture.field is None and picture.arrows is None:
@@ -131,11 +117,61 @@ def scatter(picture: Scatter, title: bool) -> Figure:
         axes.grid(True)
     if picture.diagonal:
         _diagonal(axes)
-    if len(groups) > 1:
-        _legend(
-            axes, list(groups), [MARKERS[i // len(style.SERIES) % len(MARKERS)] for i in range(len(groups))]
-        )
+    _group_names(axes, picture.groups)
     return figure
+
+
+def polygons(picture: Polygons, title: bool) -> Figure:
+    """Polygons in veils of one neutral tone, so that points of any colour stand out on them."""
+    figure = style.figure(WIDTH, 0.86 * WIDTH)
+    axes = figure.add_subplot()
+    _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
+    shapes = [np.asarray(one, dtype=float).reshape(-1, 2) for one in picture.polygons]
+    values = np.asarray(picture.values, dtype=float)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    for shape, value in zip(shapes, values, strict=True):
+        depth = (value - low) / (high - low) if high > low and np.isfinite(value) else 0.3
+        axes.fill(*shape.T, color=LIGHT["field"], alpha=0.06 + 0.74 * depth, linewidth=0, zorder=0)
+        axes.plot(*np.append(shape, shape[:1], axis=0).T, color=LIGHT["soft"], linewidth=0.5, zorder=0.5)
+    if not shapes and not _points(axes, picture.groups):
+        _nothing(axes)
+    elif shapes:
+        _points(axes, picture.groups)
+        every = np.concatenate(shapes)
+        axes.set_xlim(every[:, 0].min(), every[:, 0].max())
+        axes.set_ylim(every[:, 1].min(), every[:, 1].max())
+    ticks.linear(axes.xaxis)
+    ticks.linear(axes.yaxis)
+    axes.tick_params(length=3)
+    _group_names(axes, picture.groups)
+    return figure
+
+
+def _points(axes: Axes, groups: Mapping[str, np.ndarray]) -> int:
+    """Points in the colour of their group; how many."""
+    arrays = [np.asarray(points, dtype=float).reshape(-1, 2) for points in groups.values()]
+    count = sum(len(points) for points in arrays)
+    size = float(np.clip(6000 / max(count, 1), 6, 26))
+    for index, points in enumerate(arrays):
+        axes.scatter(
+            points[:, 0],
+            points[:, 1],
+            s=size,
+            color=color(index),
+            marker=MARKERS[index // len(style.SERIES) % len(MARKERS)],
+            edgecolors=LIGHT["paper"],
+            linewidths=0.5,
+            alpha=0.9 if count < 500 else 0.7,
+            rasterized=count > _MANY_POINTS,  # thousands of vector shapes make a file no browser likes
+        )
+    return count
+
+
+def _group_names(axes: Axes, groups: Mapping[str, np.ndarray]) -> None:
+    if len(groups) > 1:
+        markers = [MARKERS[i // len(style.SERIES) % len(MARKERS)] for i in range(len(groups))]
+        _legend(axes, list(groups), markers)
 
 
 def _name(figure: Figure, axes: Axes, title: str, x_label: str, y_label: str) -> None:
@@ -316,4 +352,4 @@ def _is_number(text: str) -> bool:
     return True
 
 
-__all__ = ["bars", "lines", "scatter", "spread"]
+__all__ = ["bars", "lines", "polygons", "scatter", "spread"]

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Scatter, Table
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Polygons, Scatter, Table
 from chainrule.report import charts, grids, sheets, svg
 from chainrule.report.style import matplotlib_settings
 from chainrule.train.files import make_folder, write_atomic
@@ -73,7 +73,7 @@ def _write(path: Path, contents: bytes | str) -> None:
     write_atomic(path, contents, durable=False)
 
 
-def _figure(picture: Lines | Bars | Scatter | Heatmap | Table, title: bool) -> Figure:
+def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table, title: bool) -> Figure:
     match picture:
         case Lines():
             return charts.lines(picture, title)
@@ -81,6 +81,8 @@ def _figure(picture: Lines | Bars | Scatter | Heatmap | Table, title: bool) -> F
             return charts.bars(picture, title)
         case Scatter():
             return charts.scatter(picture, title)
+        case Polygons():
+            return charts.polygons(picture, title)
         case Heatmap():
             return grids.heatmap(picture, title)
         case Table():
