@@ -1,5 +1,6 @@
 """Colour counts on known graphs, and validity on a thousand random ones."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.sparse import METHODS, ORDERS, ColoringError, Pattern, color, compare
+from chainrule.derive.sparse.coloring import bounds, first_fit, graphs, tabu
 from tests.derive.sparse.coloring import oracle
 from tests.derive.sparse.coloring.graphs import (
     NAMED,
@@ -178,20 +180,39 @@ def test_a_wrong_colour_is_found_and_its_entry_named() -> None:
 
 def test_colours_can_be_evened_out_without_more_of_them() -> None:
     draw = np.random.default_rng(4)
-    uneven = even = 0.0
+    before = after = 0.0
     for _ in range(20):
         pattern = random_pattern(draw)
         for method in ("column", "row"):
-            plain, balanced = color(pattern, method), color(pattern, method, balance=True)
+            plain, balanced = (color(pattern, method, budget=0, balance=even) for even in (False, True))
             balanced.check()
             assert balanced.num_colors == plain.num_colors
-            uneven += float(np.square(np.bincount(plain.colors)).sum())
-            even += float(np.square(np.bincount(balanced.colors)).sum())
-    assert even < uneven
+            before += float(np.square(np.bincount(plain.colors)).sum())
+            after += float(np.square(np.bincount(balanced.colors)).sum())
+    assert after < before
     diagonal = scipy.sparse.diags_array([1.0, 1.0], offsets=[0, 1], shape=(9, 10))
     assert np.bincount(color(diagonal, "column", balance=True).colors).tolist() == [5, 5]
     with pytest.raises(ArgumentError, match="balance=True"):
         color(diagonal, "bidirectional", balance=True)
+
+
+def test_tabu_search_finds_colours_that_no_order_finds() -> None:
+    matrix = scipy.sparse.random_array((20, 20), density=0.15, rng=np.random.default_rng(0))
+    pattern = Pattern.from_scipy(matrix)
+    nets = graphs.columns(pattern)
+    natural, count = first_fit.by_nets(nets, np.arange(20), 8)
+    later = time.perf_counter() + 60
+    found = tabu.improved(nets, natural, count, bounds.columns(pattern), later)
+    assert found is not None
+    colors, fewer = found
+    assert fewer == bounds.columns(pattern) < count
+    assert oracle.separates(matrix.toarray() != 0, colors)
+    assert colors.max() + 1 == fewer
+    again = tabu.improved(nets, natural, count, bounds.columns(pattern), later)
+    assert again is not None
+    assert np.array_equal(again[0], colors)
+    assert tabu.improved(nets, colors, fewer, fewer, later) is None
+    assert tabu.improved(nets, natural, count, fewer, time.perf_counter()) is None
 
 
 def test_all_methods_that_apply_stand_side_by_side() -> None:

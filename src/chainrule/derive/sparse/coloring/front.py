@@ -156,7 +156,16 @@ def _search(
     special: dict[str, portfolio.Special],
     neighbours: Callable[[], list[set[int]]],
 ) -> Coloring:
-    found = portfolio.search(graph, fit, order, seed=seed, budget=budget, least=least, special=special)
+    found = portfolio.search(
+        graph,
+        fit,
+        order,
+        seed=seed,
+        budget=budget,
+        least=least,
+        special=special,
+        proper=method not in ("star", "acyclic"),
+    )
     automatic = isinstance(order, str) and order == "auto"
     if automatic and found.count > least and graph.vertices <= exact.MOST_VERTICES:
         least = _exactly(found, neighbours(), method, least)

@@ -1,7 +1,8 @@
 """Several orders under one time budget, then recolouring, until the lower bound or the end of patience is reached.
 
 Taking the vertices class by class, the latest class first, never needs more colours in a proper colouring and often
-fewer (Culberson's iterated greedy); for star and acyclic colourings it is a good order like any other.
+fewer (Culberson's iterated greedy); for star and acyclic colourings it is a good order like any other. Proper
+colourings are improved by tabu search at the end, if there is time.
 """
 
 import time
@@ -11,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring import orders
+from chainrule.derive.sparse.coloring import orders, tabu
 from chainrule.derive.sparse.coloring.graphs import Graph, Nets
 
 _PATIENCE = 24
@@ -51,8 +52,9 @@ def search(
     budget: float,
     least: int,
     special: dict[str, Special],
+    proper: bool,
 ) -> Found:
-    """The best colouring found for an order, or for all of them if it is "auto"."""
+    """The best colouring found for an order, or for all of them if it is "auto"; `proper` ones can be repaired."""
     deadline = time.perf_counter() + budget
     name = order if isinstance(order, str) else "given"
     first = "natural" if name == "auto" else name
@@ -73,6 +75,9 @@ def search(
             break
         found.offer(label, *fit(orders.arrange(graph, label, seed)))
     _recolor(found, fit, least, deadline, taken, seed)
+    repaired = tabu.improved(graph, found.colors, found.count, least, deadline) if proper else None
+    if repaired is not None:
+        found.offer("tabu", *repaired)
     return found
 
 
