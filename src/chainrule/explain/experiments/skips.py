@@ -86,8 +86,10 @@ def run(settings: SkipsSettings, listener: Listener) -> Outcome:
     first, second = rows
     return Outcome(
         [
-            f"After {settings.steps} steps validation accuracy is {first[2]:.1%} with skips, {second[2]:.1%} without.",
-            f"Before training the gradient at the first convolution is {gradients['with skips'][0]:.2g} with skips and "
+            f"After {settings.steps} steps validation accuracy is {first[2]:.1%} with skips, {second[2]:.1%} "
+            "without.",
+            f"Before training the gradient at the first convolution is {gradients['with skips'][0]:.2g} with "
+            "skips and "
             f"{gradients['without skips'][0]:.2g} without.",
         ],
         [curves, flow, *shapes],
@@ -116,7 +118,8 @@ experiment = Experiment(
     SkipsSettings,
     run,
     toy={"depth": 8, "width": 2, "steps": 4, "every": 2, "points": 3, "examples": 16},
-    reference="He et al., Deep residual learning, 2016; Li et al., Visualizing the loss landscape of neural nets, 2018",
+    reference="He et al., Deep residual learning, 2016; Li et al., Visualizing the loss landscape of neural "
+    "nets, 2018",
 )
 
 __all__ = ["SkipsSettings", "by_depth", "experiment", "run"]

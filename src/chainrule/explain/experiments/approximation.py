@@ -1,0 +1,144 @@
+"""Universal approximation made concrete: error against width with its bound, and an activation for which it fails."""
+
+from collections.abc import Callable
+from typing import Literal, final
+
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.pictures import Lines, Table
+from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.nn.constructions import compile_piecewise, interpolate
+
+FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], tuple[float, float], float]] = {
+    "sin": (np.sin, (0.0, 2 * np.pi), 1.0),
+    "gauss": (lambda x: np.exp(-(x**2)), (-3.0, 3.0), 2.0),
+    "square": (np.square, (-1.0, 1.0), 2.0),
+}
+"""Function, interval, largest second derivative."""
+
+
+@final
+class ApproximationSettings(Settings):
+    """What is approximated."""
+
+    function: Literal["sin", "gauss", "square"] = Field(
+        "sin", description="smooth function for the first picture"
+    )
+    pieces: int = Field(64, ge=1, le=10_000, description="equal pieces of the interpolant in the findings")
+    widths: tuple[int, ...] = Field(
+        (2, 4, 8, 16, 32, 64, 128), min_length=1, description="hidden units tried"
+    )
+    seeds: int = Field(
+        5, ge=1, le=50, description="random hidden layers for each width of the second picture"
+    )
+
+
+def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
+    """Interpolate with more and more pieces; then fit |x| with activations that can and one that cannot."""
+    del listener
+    g, interval, curvature = FUNCTIONS[settings.function]
+    widths = np.array(sorted({*settings.widths, settings.pieces}))
+    length = interval[1] - interval[0]
+    errors = np.array([_error(g, interval, int(pieces)) for pieces in widths])
+    bounds = curvature * (length / widths) ** 2 / 8
+    at = int(np.flatnonzero(widths == settings.pieces)[0])
+    floors = {name: _fit(name, settings) for name in ("relu", "tanh", "square")}
+    tried = np.array(sorted(settings.widths), dtype=float)
+    rows: list[list[str | float]] = [
+        [name, *(float(v) for v in values[[0, -1]])] for name, values in floors.items()
+    ]
+    return Outcome(
+        [
+            f"{settings.function} with {settings.pieces} pieces: largest error {errors[at]:.6f}, bound "
+            f"{bounds[at]:.6f}.",
+            f"|x| with {int(tried[-1])} hidden units, output weights fitted: error {floors['relu'][-1]:.2g} "
+            "with ReLU, "
+            f"{floors['tanh'][-1]:.2g} with tanh; with x² it stays at {floors['square'][-1]:.3f} whatever the width, "
+            "because sums of squares of affine functions are quadratics.",
+        ],
+        [
+            Lines(
+                "approximation-bound",
+                f"Piecewise-linear network for {settings.function}",
+                "pieces",
+                "largest error",
+                {
+                    "error": (widths.astype(float), errors),
+                    "bound h² max|g''| / 8": (widths.astype(float), bounds),
+                },
+                log_x=True,
+                log_y=True,
+            ),
+            Lines(
+                "approximation-polynomial",
+                "Fitting |x| on [-1, 1] with one hidden layer",
+                "hidden units",
+                "largest error",
+                {{"square": "x²"}.get(name, name): (tried, values) for name, values in floors.items()},
+                log_x=True,
+                log_y=True,
+                caption=f"Random hidden layers, output weights by least squares, best of {settings.seeds}. Any "
+                "continuous "
+                "activation but a polynomial gets below every error.",
+            ),
+        ],
+        Table(
+            "approximation-table",
+            "Largest error of the fit of |x|",
+            ["activation", f"{int(tried[0])} units", f"{int(tried[-1])} units"],
+            rows,
+        ),
+        {
+            "error": float(errors[at]),
+            "bound": float(bounds[at]),
+            **{f"floor_{name}": float(values[-1]) for name, values in floors.items()},
+        },
+    )
+
+
+def _error(g: Callable[[np.ndarray], np.ndarray], interval: tuple[float, float], pieces: int) -> float:
+    function = interpolate(g, interval, pieces)
+    network = compile_piecewise(function)
+    x = np.linspace(*interval, 20_001)
+    exact = function(x)
+    # The network is the function up to single precision; the error of a fine interpolant is below that.
+    assert np.abs(np.asarray(network(jnp.asarray(x)[:, None]))[:, 0] - exact).max() < 1e-2
+    return float(np.abs(exact - g(x)).max())
+
+
+def _fit(activation: str, settings: ApproximationSettings) -> np.ndarray:
+    """The largest error of |x| on [-1, 1] for each width, the best of several random hidden layers."""
+    x = np.linspace(-1, 1, 401)
+    kinds: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "relu": lambda z: np.maximum(z, 0),
+        "tanh": np.tanh,
+        "square": np.square,
+    }
+    act = kinds[activation]
+    best = []
+    for width in sorted(settings.widths):
+        found = []
+        for seed in range(settings.seeds):
+            random = np.random.default_rng(seed)
+            slope = random.choice([-1.0, 1.0], width) * random.uniform(1, 4, width)
+            kinks = random.uniform(-1, 1, width)
+            kinks[0] = 0.0  # |x| bends at zero, and so may the first unit of everybody
+            hidden = act(slope[None, :] * (x[:, None] - kinks[None, :]))
+            design = np.column_stack([hidden, np.ones(len(x))])
+            out = np.linalg.lstsq(design, np.abs(x), rcond=1e-12)[0]
+            found.append(np.abs(design @ out - np.abs(x)).max())
+        best.append(min(found))
+    return np.maximum(np.array(best), 1e-16)
+
+
+experiment = Experiment(
+    "Universal approximation: error against width with its bound, and why polynomial activations fail.",
+    ApproximationSettings,
+    run,
+    toy={"widths": [2, 8], "seeds": 1},
+    reference="Leshno, Lin, Pinkus and Schocken, Neural Networks 6, 1993; Cybenko, 1989",
+)
+
+__all__ = ["FUNCTIONS", "ApproximationSettings", "experiment", "run"]

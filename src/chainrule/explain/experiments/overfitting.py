@@ -1,0 +1,131 @@
+"""Over-fitting, and two things against it: dropout and early stopping."""
+
+from typing import Any, final
+
+import equinox as eqx
+import numpy as np
+from pydantic import Field
+
+from chainrule import data as sources
+from chainrule import models
+from chainrule.core import random
+from chainrule.core.pictures import Lines, Table
+from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.training import Trained, stop_step, train
+from chainrule.train.metrics import mean_loss
+
+
+@final
+class OverfittingSettings(Settings):
+    """A network with far more weights than examples."""
+
+    data: str = Field("moons", description="data with classes")
+    examples: int = Field(
+        120, ge=10, description="size of the data before they are split (data drawn from a law)"
+    )
+    noise: float = Field(0.35, ge=0, description="noise of the data (data drawn from a law)")
+    width: int = Field(256, ge=1, description="units of each hidden layer")
+    dropout: float = Field(0.5, gt=0, lt=1, description="share dropped in the second run")
+    steps: int = Field(1500, ge=10, description="steps of each run")
+    every: int = Field(25, ge=1, description="steps between two looks at the validation split")
+    patience: int = Field(5, ge=1, description="looks without improvement before early stopping")
+    lr: float = Field(3e-3, gt=0, description="learning rate of Adam")
+    seed: int = Field(0, ge=0, description="data, weights and batches")
+
+
+def run(settings: OverfittingSettings, listener: Listener) -> Outcome:
+    """Train with and without dropout and see where early stopping would have ended."""
+    law: dict[str, Any] = (
+        {"n": settings.examples, "noise": settings.noise}
+        if settings.data in ("moons", "rings", "xor")
+        else {}
+    )
+    data = sources.load(settings.data, split=(0.4, 0.3, 0.3), seed=settings.seed, **law)
+    runs: dict[str, Trained] = {}
+    train_loss: dict[str, list[float]] = {}
+    for name, share in (("no dropout", 0.0), (f"dropout {settings.dropout:g}", settings.dropout)):
+        model = models.build("mlp", data, seed=settings.seed, width=settings.width, dropout=share)
+        seen: list[float] = []
+
+        def look(step: int, model: models.base.Model, seen: list[float] = seen) -> None:
+            del step
+            still = eqx.nn.inference_mode(model)
+            seen.append(mean_loss(still, data.train, random.key(settings.seed, "look"))[0]["loss"])
+
+        runs[name] = train(
+            model,
+            data,
+            steps=settings.steps,
+            every=min(settings.every, settings.steps),
+            watch=look,
+            seed=settings.seed,
+            batch=min(32, len(data.train)),
+            optimizer={"name": "adam", "lr": settings.lr},
+            schedule={"name": "constant"},
+        )
+        train_loss[name] = seen
+        listener(f"{name}: training loss {seen[-1]:.4g}, validation loss {runs[name].val['loss'][-1]:.4g}")
+    series: dict[str, tuple[np.ndarray, ...]] = {}
+    rows: list[list[str | float]] = []
+    numbers: dict[str, dict[str, float]] = {}
+    stops = {}
+    for name, one in runs.items():
+        series[f"{name}, validation"] = (one.steps, one.val["loss"])
+        series[f"{name}, training"] = (one.steps, np.array(train_loss[name]))
+        stop, best = stop_step(one.steps, one.val["loss"], settings.patience)
+        stops[name] = (stop, best)
+        at = int(np.flatnonzero(one.steps == best)[0])
+        gap = float(one.val["loss"][-1] - train_loss[name][-1])
+        rows.append(
+            [name, train_loss[name][-1], float(one.val["loss"][-1]), gap, float(one.val["loss"][at]), best]
+        )
+        numbers[name] = dict(
+            zip(
+                ("train", "val", "gap", "best_val", "best_step"),
+                [float(v) for v in rows[-1][1:]],
+                strict=True,
+            )
+        )
+        numbers[name]["stop_step"] = stop
+    plain, dropped = rows
+    stop, best = stops["no dropout"]
+    return Outcome(
+        [
+            f"Without dropout the training loss ends at {plain[1]:.3g} and the validation loss at {plain[2]:.3g}: an "
+            f"over-fitting gap of {plain[3]:.3g}.",
+            f"With dropout {settings.dropout:g} the gap is {dropped[3]:.3g}.",
+            f"Early stopping with patience {settings.patience} ends at step {stop} and goes back to step "
+            f"{best}, where "
+            f"the validation loss was {plain[4]:.3g}.",
+        ],
+        [
+            Lines(
+                "overfitting-loss",
+                f"{len(data.train)} examples, {settings.width} units a layer",
+                "step",
+                "loss, nats",
+                series,
+                log_y=True,
+                marks=((best, f"best without dropout, step {best}"), (stop, f"stopped at {stop}")),
+                caption="Training loss is measured without dropout, on the whole training split.",
+            )
+        ],
+        Table(
+            "overfitting-table",
+            "In the end, and at the best step",
+            ["run", "training loss", "validation loss", "gap", "best validation loss", "at step"],
+            rows,
+        ),
+        numbers,
+    )
+
+
+experiment = Experiment(
+    "Over-fitting: the gap between training and validation loss, with and without dropout and early stopping.",
+    OverfittingSettings,
+    run,
+    toy={"steps": 40, "every": 10, "width": 16, "examples": 60},
+    reference="Srivastava et al., Dropout, JMLR 15, 2014; Prechelt, Early stopping, but when?, 1998",
+)
+
+__all__ = ["OverfittingSettings", "experiment", "run"]

@@ -1,0 +1,116 @@
+"""Learning-rate schedules on the same problem: 1cycle and others against a constant rate."""
+
+from typing import Any, Literal, final
+
+import numpy as np
+from pydantic import Field
+
+from chainrule import data as sources
+from chainrule import models
+from chainrule.core.pictures import Lines, Table
+from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.training import Trained, band, train
+from chainrule.train.config import Schedule
+from chainrule.train.schedules import schedule
+
+Name = Literal["constant", "cosine", "linear", "exponential", "1cycle"]
+
+
+@final
+class SchedulesSettings(Settings):
+    """The race."""
+
+    schedules: tuple[Name, ...] = Field(
+        ("constant", "cosine", "1cycle"), min_length=1, description="who takes part"
+    )
+    data: str = Field("digits", description="data with classes or values")
+    width: int = Field(64, ge=1, description="units of each hidden layer")
+    optimizer: Literal["sgd", "momentum", "adam", "adamw"] = Field("momentum", description="method")
+    lr: float = Field(0.1, gt=0, description="peak learning rate")
+    steps: int = Field(400, ge=10, description="steps of each")
+    batch: int = Field(64, ge=1, description="examples per step")
+    every: int = Field(20, ge=1, description="steps between two looks at the validation split")
+    seeds: int = Field(3, ge=1, le=20, description="runs of each, for the bands")
+
+
+def run(settings: SchedulesSettings, listener: Listener) -> Outcome:
+    """Train the same network under every schedule."""
+    data = sources.load(settings.data)
+    steps = np.arange(settings.steps)
+    raced: dict[str, list[Trained]] = {}
+    rates: dict[str, tuple[np.ndarray, ...]] = {}
+    for name in settings.schedules:
+        factor = schedule(Schedule(name=name), settings.steps)
+        rates[name] = (steps, settings.lr * np.asarray([float(factor(step)) for step in steps]))
+        raced[name] = [
+            train(
+                models.build("mlp", data, seed=seed, width=settings.width, dropout=0.0),
+                data,
+                steps=settings.steps,
+                every=min(settings.every, settings.steps),
+                seed=seed,
+                batch=settings.batch,
+                optimizer={"name": settings.optimizer, "lr": settings.lr},
+                schedule={"name": name},
+            )
+            for seed in range(settings.seeds)
+        ]
+        listener(f"{name}: validation loss {np.mean([one.val['loss'][-1] for one in raced[name]]):.4g}")
+    series: dict[str, tuple[np.ndarray, ...]] = {}
+    for label, runs in raced.items():
+        middle, low, high = band([one.val["loss"] for one in runs])
+        series[label] = (runs[0].steps[: len(middle)], middle, low, high)
+    rows: list[list[Any]] = [
+        [
+            name,
+            float(np.mean([one.val["loss"][-1] for one in runs])),
+            float(np.mean([one.val["loss"].min() for one in runs])),
+            float(np.mean([one.val.get("accuracy", np.array([np.nan]))[-1] for one in runs])),
+        ]
+        for name, runs in raced.items()
+    ]
+    best = min(rows, key=lambda row: row[1])
+    return Outcome(
+        [
+            f"At a peak rate of {settings.lr:g}, {best[0]} ends with the lowest validation loss: "
+            + ", ".join(f"{row[0]} {row[1]:.4g}" for row in rows)
+            + f" (means over {settings.seeds} seeds)."
+        ],
+        [
+            Lines(
+                "schedules-loss",
+                "Validation loss",
+                "step",
+                "loss",
+                series,
+                log_y=True,
+                caption="Bands: all seeds.",
+            ),
+            Lines("schedules-rate", "Learning rate", "step", "", rates),
+        ],
+        Table(
+            "schedules-table",
+            "After the last step",
+            ["schedule", "last loss", "lowest loss", "accuracy"],
+            rows,
+        ),
+        {str(row[0]): {"last": row[1], "lowest": row[2], "accuracy": row[3]} for row in rows},
+    )
+
+
+experiment = Experiment(
+    "Learning-rate schedules: 1cycle and cosine against a constant rate.",
+    SchedulesSettings,
+    run,
+    toy={
+        "schedules": ["constant", "1cycle"],
+        "steps": 20,
+        "every": 10,
+        "seeds": 1,
+        "width": 8,
+        "data": "moons",
+    },
+    reference="Smith and Topin, Super-convergence, 2017, arXiv:1708.07120",
+)
+
+__all__ = ["SchedulesSettings", "experiment", "run"]
