@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Tree
+from chainrule.core.types import Array, Float, Tree
 from chainrule.derive.sparse import certificate, formats
 from chainrule.derive.sparse.choice import MISSING_RULE, Choice
 from chainrule.derive.sparse.coloring.result import Coloring
@@ -81,7 +81,7 @@ class SparseDerivative:
             return self._finish(self._run(x))
         return self._finish(self.guard.require(x, self._run(x)))
 
-    def values(self, x: Tree) -> Array:
+    def values(self, x: Tree) -> Float[Array, " places"]:
         """The entries at a point as a vector in the order of `.pattern`; works under `jit`, `vmap` and `grad`."""
         values: Array = self._values(x)
         return values if self.guard is None else self.guard.require(x, values)

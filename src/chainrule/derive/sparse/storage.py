@@ -21,7 +21,7 @@ from chainrule.core.errors import ArgumentError, ChainruleError, DiskError
 from chainrule.core.types import Tree
 from chainrule.derive import validate
 from chainrule.derive.sparse import front
-from chainrule.derive.sparse.choice import Choice
+from chainrule.derive.sparse.choice import MISSING_RULE, Choice
 from chainrule.derive.sparse.coloring.front import METHODS
 from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
 from chainrule.derive.sparse.compression import recipe, restricted
@@ -99,12 +99,23 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     coloring = _coloring(Path(path), about, arrays, pattern)
     chosen = Choice(coloring, recipe(coloring), about["reason"], {coloring.method: coloring.counts})
     guard = _guard(Path(path), about, arrays, f, inputs, pattern) if about["local"] else None
-    inner = jax.grad(f) if about["what"] == "hessian" else f
+    inner = _inner(about["what"], f, inputs)
     kind = jnp.result_type(*jax.tree.leaves(inputs))
     plan = Plan(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
     made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["part"], guard)
     made.report = front.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
     return made
+
+
+def _inner(what: str, f: Callable[[Any], Any], inputs: Tree) -> Callable[[Any], Any]:
+    """What is differentiated once more: the function, or its gradient by the mode it has a rule for."""
+    if what == "jacobian":
+        return f
+    try:
+        jax.eval_shape(jax.grad(f), inputs)
+    except MISSING_RULE:
+        return jax.jacfwd(f)
+    return jax.grad(f)
 
 
 def fingerprint(f: Callable[[Any], Any], inputs: Tree) -> str:

@@ -6,6 +6,7 @@ from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -93,6 +94,16 @@ def test_a_local_derivative_keeps_its_guard(tmp_path: Path) -> None:
     assert np.array_equal(again(x), J(x))
     with pytest.raises(sparse.LocalPatternError):
         again(-x)
+
+
+def test_a_hessian_without_reverse_mode_comes_back(tmp_path: Path) -> None:
+    def f(z: Any) -> Any:
+        return jax.lax.while_loop(lambda s: s[0] < 3.0, lambda s: (s[0] + 1.0, s[1] * z[0]), (0.0, z[1]))[1]
+
+    x = np.array([2.0, 3.0])
+    H = sparse.hessian(f, x, format="values")
+    H.save(tmp_path / "h.npz")
+    np.testing.assert_allclose(sparse.load(tmp_path / "h.npz", f)(x), H(x))
 
 
 def test_a_triangle_stays_a_triangle(tmp_path: Path) -> None:
