@@ -6,6 +6,7 @@ compiled step, so small data can live on the device in their compact form.
 """
 
 import abc
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, final
@@ -16,6 +17,11 @@ from chainrule.core.errors import ArgumentError
 
 Kind: TypeAlias = Literal["image", "text", "table", "points", "sequence"]
 Target: TypeAlias = Literal["class", "value", "none"]
+
+
+def compact(values: Mapping[str, Any]) -> str:
+    """Plain values as JSON in one spelling: equal for equal values, whatever the order of their keys."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 class Batch(NamedTuple):
@@ -39,6 +45,8 @@ class Schema:
     """Class names; `y` holds their positions."""
     symbols: tuple[str, ...] = ()
     """Text: the vocabulary; `x` holds positions in it."""
+    tokenizer: str = field(default="", repr=False)
+    """Text: the JSON of the tokenizer whose tokens the symbols are; empty where every symbol is a character."""
     columns: tuple[str, ...] = ()
     """Tables: the names of the features."""
     levels: int = 0
@@ -55,7 +63,9 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a run folder."""
-        return asdict(self)
+        values = asdict(self)
+        tokenizer = values.pop("tokenizer")
+        return {**values, "tokenizer": json.loads(tokenizer)} if tokenizer else values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Schema":
@@ -66,6 +76,8 @@ class Schema:
         True
         """
         plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        if "tokenizer" in plain:
+            plain["tokenizer"] = compact(plain["tokenizer"])
         return cls(**plain)
 
 
@@ -262,4 +274,16 @@ def to_original(schema: Schema, scaling: Scaling, x: Any) -> np.ndarray:
     return np.clip(np.rint(raw), 0, schema.levels - 1) if schema.levels else raw
 
 
-__all__ = ["Batch", "Data", "Kind", "Rows", "Scaling", "Schema", "Split", "Target", "Windows", "to_original"]
+__all__ = [
+    "Batch",
+    "Data",
+    "Kind",
+    "Rows",
+    "Scaling",
+    "Schema",
+    "Split",
+    "Target",
+    "Windows",
+    "compact",
+    "to_original",
+]

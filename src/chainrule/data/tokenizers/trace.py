@@ -1,0 +1,134 @@
+"""How a vocabulary grows merge by merge, and what its size buys.
+
+The tokens of a text under the first k merges are what training had in hand after k of them, so one training gives
+the whole trade-off: a larger vocabulary means fewer tokens for the same text, hence a shorter context and less
+attention, at the price of more rows in the embedding and the output.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.pictures import Lines, Picture, Table
+from chainrule.data.tokenizers import byte_bpe, merging
+from chainrule.data.tokenizers.splitting import LOSSY, RULES, Rule, split
+
+SPAN = 4096
+"""Bytes of text whose context in tokens the pictures show."""
+_ROWS = 30
+_POINTS = 200
+
+
+@final
+@dataclass(frozen=True)
+class Trace:
+    """Every merge learnt from a text, with the size of the text in all units."""
+
+    first: tuple[str, ...]
+    """The tokens before any merge."""
+    steps: tuple[merging.Step, ...]
+    symbols: int
+    """Tokens of the text before any merge."""
+    bytes: int
+    words: int
+    """What white space separates."""
+
+    @property
+    def vocab(self) -> Int[np.ndarray, " points"]:
+        """Tokens in the vocabulary, before any merge and after each."""
+        return len(self.first) + np.arange(len(self.steps) + 1)
+
+    @property
+    def tokens(self) -> Int[np.ndarray, " points"]:
+        """Tokens of the text, before any merge and after each."""
+        return self.symbols - np.cumsum([0, *(step.replaced for step in self.steps)])
+
+    @property
+    def bytes_per_token(self) -> Float[np.ndarray, " points"]:
+        """How much text a token holds."""
+        return self.bytes / self.tokens
+
+    @property
+    def tokens_per_word(self) -> Float[np.ndarray, " points"]:
+        """How many tokens a word takes."""
+        return self.tokens / max(self.words, 1)
+
+    def pictures(self) -> list[Picture]:
+        """The first merges, and what a vocabulary of each size buys."""
+        shown = np.unique(np.linspace(0, len(self.steps), _POINTS).astype(int))
+        sizes = self.vocab[shown]
+        context = SPAN / self.bytes_per_token[shown]
+        rows: list[list[str | float | int]] = [
+            [k + 1, _seen(step.left), _seen(step.right), _seen(step.token), step.count, len(step.token)]
+            for k, step in enumerate(self.steps[:_ROWS])
+        ]
+        title = f"The first {len(rows)} of {len(self.steps):,} merges"
+        return [
+            Table("merges", title, ["merge", "left", "right", "token", "count", "length"], rows),
+            Lines(
+                "vocabulary-text",
+                "What a token holds",
+                "tokens in the vocabulary",
+                "ratio",
+                {
+                    "bytes per token": (sizes, self.bytes_per_token[shown]),
+                    "tokens per word": (sizes, self.tokens_per_word[shown]),
+                },
+                log_x=True,
+            ),
+            Lines(
+                "vocabulary-context",
+                f"What {SPAN:,} bytes of text take",
+                "tokens in the vocabulary",
+                "tokens, pairs of tokens",
+                {"context (tokens)": (sizes, context), "attention (pairs of tokens)": (sizes, context**2)},
+                log_x=True,
+                log_y=True,
+                caption="Attention compares every token with every other; the output layer, which grows with the "
+                "vocabulary, is not counted.",
+            ),
+        ]
+
+
+def trace(
+    text: str,
+    vocab: int = 1000,
+    *,
+    alphabet: Literal["characters", "bytes"] = "characters",
+    rule: Rule = "words",
+    min_frequency: int = 0,
+) -> Trace:
+    """Learn merges and keep the count of each; bytes are always split into words.
+
+    >>> found = trace("abracadabra", vocab=8, rule="none")
+    >>> [(step.token, step.count) for step in found.steps], found.tokens.tolist()
+    ([('ab', 2), ('ra', 2), ('abra', 2)], [11, 9, 7, 5])
+    """
+    check_choice("trace", "alphabet", alphabet, ["characters", "bytes"])
+    check_choice("trace", "rule", rule, RULES)
+    if not text:
+        raise ArgumentError("text='': there is nothing to learn merges from")
+    if alphabet == "bytes":
+        if rule != "words":
+            raise ArgumentError(f'rule={rule!r}: bytes are split with rule="words"')
+        chunks, letters = byte_bpe.count(text), sorted(byte_bpe.BYTES)
+    else:
+        chunks = dict(Counter(split(text, rule)))
+        letters = sorted(set("".join(chunks)))
+    first = merging.start((), letters, vocab)
+    _, steps = merging.learn(chunks, first, vocab, min_frequency)
+    symbols = sum(len(chunk) * count for chunk, count in chunks.items())
+    kept = "".join(text.split()) if rule in LOSSY else text
+    return Trace(first, steps, symbols, len(kept.encode()), len(text.split()))
+
+
+def _seen(token: str) -> str:
+    """A token with its white space made visible."""
+    return repr(token)[1:-1].replace(" ", "␣")
+
+
+__all__ = ["SPAN", "Trace", "trace"]
