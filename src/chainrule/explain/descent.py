@@ -25,8 +25,8 @@ Point = Float[Array, " d"]
 Carry = tuple[Array, ...]
 
 _POWER_STEPS = 200
-_LOOKS = 5
-"""Points of a path at which the curvature is looked at."""
+_LOOKS = 8
+"""Steps of a path along which the curvature is looked at; most of them early, where steps are long."""
 _ROOM = 1e-6
 """Share by which rounding may exceed a bound."""
 _MOST_FULL = 500
@@ -307,7 +307,11 @@ def _know(
         )
         minimizer = found.x
     minimizer = np.asarray(minimizer, dtype=np.float64)
-    looks = finite[np.unique(np.linspace(0, len(finite) - 1, _LOOKS).astype(int))]
+    chosen = np.unique(np.geomspace(1, len(finite), min(_LOOKS, len(finite))).astype(int)) - 1
+    following = finite[np.minimum(chosen + 1, len(finite) - 1)]
+    looks = np.concatenate(
+        [(1 - share) * finite[chosen] + share * following for share in (0.0, 0.25, 0.5, 0.75)]
+    )
     if smoothness is None or convexity is None:
         top, bottom = _extremes(lambda x: sign * f(x), jnp.asarray(looks, dtype), 0)
         smoothness = float(top.max()) if smoothness is None else smoothness

@@ -68,11 +68,19 @@ def layers(model: Any) -> list[str]:
 
 def observe(model: M, call: Callable[[M], Any]) -> dict[str, Flow]:
     """What flows through every layer while `call(model)` runs, in the order in which the layers are called."""
+    return observer(model, call)(model)
+
+
+def observer(model: M, call: Callable[[M], Any]) -> Callable[[M], dict[str, Flow]]:
+    """The same for many models of one structure, such as one model in the course of its training: compiled once."""
     order: list[str] = []
-    flows = _safely(
-        jax.jit(lambda arrays: _noted(arrays, model, call, {}, order)[1]), eqx.filter(model, eqx.is_array)
-    )
-    return {name: flows[name] for name in order}
+    compiled = jax.jit(lambda arrays: _noted(arrays, model, call, {}, order)[1])
+
+    def look(model: M) -> dict[str, Flow]:
+        flows = _safely(compiled, eqx.filter(model, eqx.is_array))
+        return {name: flows[name] for name in order}
+
+    return look
 
 
 def gradients(model: M, loss: Callable[[M], Scalar]) -> dict[str, tuple[Flow, Array]]:
@@ -106,7 +114,7 @@ def _noted(
             f"{type(model).__name__} called none of its layers",
             remedy="it needs dense layers or convolutions of chainrule.nn",
         )
-    order += notes.seen
+    order[:] = notes.seen
     return result, notes.seen
 
 
@@ -129,4 +137,4 @@ def _name(path: Any) -> str:
     return ".".join(parts) or "layer"
 
 
-__all__ = ["Flow", "gradients", "layers", "observe"]
+__all__ = ["Flow", "gradients", "layers", "observe", "observer"]

@@ -16,6 +16,8 @@ from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.descent import Path
 
 Objective = Callable[[jax.Array], jax.Array]
+_SMALLEST = 1e-16
+"""Below this a difference of values is rounding."""
 
 
 @final
@@ -139,7 +141,7 @@ def _bounds(paths: dict[str, Path]) -> Lines:
     series = {}
     for name, path in paths.items():
         t = np.arange(len(path.values), dtype=float)
-        series[name] = (t[1:], path.gaps[1:])
+        series[name] = (t[1:], np.where(path.gaps[1:] > _SMALLEST, path.gaps[1:], np.nan))
     for name, bound in {**paths["gradient descent"].bounds, **paths["Nesterov"].bounds}.items():
         if name != "descent lemma":
             series[f"bound: {name}"] = (t[1:], bound[1:])

@@ -1,6 +1,7 @@
 """Activations over the first steps of training, with and without batch norm; units that are dead or saturated."""
 
-from typing import Literal, final
+from collections.abc import Callable
+from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -59,9 +60,22 @@ def run(settings: HistogramsSettings, listener: Listener) -> Outcome:
         layer = _layer(model, settings.layer)
         seen[label], shares[label] = [], []
 
-        def look(step: int, model: Model, label: str = label, layer: str = layer) -> None:
-            given, after = _flow(model, layer, x)
-            seen[label].append(given.ravel())
+        assert isinstance(model, Supervised)
+        flows = taps.observer(model, lambda model: model.outputs(x, jax.random.key(0))[0])
+
+        def look(
+            step: int,
+            model: Model,
+            label: str = label,
+            layer: str = layer,
+            flows: Callable[[Any], dict[str, taps.Flow]] = flows,
+        ) -> None:
+            found = flows(model)
+            names = list(found)
+            after = np.asarray(
+                found[names[names.index(layer) + 1]].input
+            )  # what the nonlinearity let through
+            seen[label].append(np.asarray(found[layer].output).ravel())
             shares[label].append(_idle(after, settings.activation))
             if label == "plain":
                 steps.append(step)
@@ -91,14 +105,6 @@ def _layer(model: Model, wanted: str) -> str:
             remedy=f"it has: {', '.join(names[:-1])}",
         )
     return wanted
-
-
-def _flow(model: Model, layer: str, x: jax.Array) -> tuple[np.ndarray, np.ndarray]:
-    """What the watched layer gives, and what the layer after it receives, as they are in training."""
-    assert isinstance(model, Supervised)
-    flows = taps.observe(model, lambda model: model.outputs(x, jax.random.key(0))[0])
-    names = list(flows)
-    return np.asarray(flows[layer].output), np.asarray(flows[names[names.index(layer) + 1]].input)
 
 
 def _idle(after: np.ndarray, activation: str) -> float:
