@@ -103,8 +103,7 @@ def gate(problem: Problem, found: Diagnosis) -> Scalar:
         return jnp.where(found.code == FINE, 1.0, jnp.nan).astype(dtype)
     if not isinstance(found.code, jax.core.Tracer):
         return jnp.asarray(_raise(problem, *found), dtype)
-    run = partial(_raise, problem)
-    return jax.pure_callback(run, jax.ShapeDtypeStruct((), dtype), *found, vmap_method="expand_dims")
+    return host.call(partial(_raise, problem), jax.ShapeDtypeStruct((), dtype), *found)
 
 
 def _probe(system: System, factor: Factor) -> tuple[Scalar, Array, Scalar]:
@@ -163,17 +162,17 @@ def _wiggled(tree: Any, at_least: float) -> Any:
 def _multipliers(n: int, seed: int) -> Array:
     """Numbers of magnitude 1/2 to 3/2 with either sign, spread by a multiplicative hash: they do not cancel."""
     hashed = (jnp.arange(n, dtype=jnp.uint32) + np.uint32(7919 * seed + 1)) * np.uint32(2654435761)
-    share = hashed.astype(jnp.float32) / 2**32
+    share = hashed.astype(jnp.float32) / 2.0**32
     return jnp.where(share < 0.5, -0.5 - 2 * share, 2 * share - 0.5)
 
 
 def _raise(problem: Problem, *found: Any) -> np.ndarray:
     """On the host, with any leading axes: an error for the first case that fails, ones if there is none."""
     got = Diagnosis(*(np.asarray(part) for part in found))
-    failed = np.flatnonzero(got.code)
+    shape = np.broadcast_shapes(*(part.shape for part in got[:5]), got.direction.shape[:-1])
+    failed = np.flatnonzero(np.broadcast_to(got.code, shape))
     if not len(failed):
-        return np.ones(got.code.shape, got.residual.dtype)
-    shape = got.code.shape
+        return np.ones(shape, got.residual.dtype)
     worst = [np.broadcast_to(part, shape).reshape(-1)[failed[0]] for part in got[:5]]
     n = problem.equations.unknowns.size
     direction = np.broadcast_to(got.direction, (*shape, n)).reshape(-1, n)[failed[0]]
@@ -203,8 +202,8 @@ def error(
             'declare no symmetry, bandwidth or pattern (linear="lu"), or the right one',
         ),
         INDEFINITE: (
-            "the Jacobian of F, declared positive definite, has an eigenvalue that is not positive; for the gradient of "
-            "an objective that means: no strict minimum",
+            "the Jacobian of F, declared positive definite, has an eigenvalue that is not positive; for the gradient "
+            "of an objective that means: no strict minimum",
             'differentiate the stationary point all the same with linear="lu"',
         ),
         NOT_CONVERGED: (

@@ -81,7 +81,7 @@ class Implicit:
     def __init__(
         self,
         name: str,
-        function: Callable[..., Any],
+        function: Any,
         form: Form,
         solver: Solver | UserSolver,
         linear: Linear,
@@ -150,9 +150,9 @@ class Implicit:
 
 
 def root(
-    F: Callable[..., Any],
-    solver: Solver | UserSolver | str | None = None,
-    linear: Linear | str = "lu",
+    F: Any,
+    solver: Any = None,
+    linear: Any = "lu",
     *,
     tolerance: float | None = None,
     rcond: float | None = None,
@@ -183,9 +183,9 @@ def root(
 
 
 def inverse(
-    f: Callable[..., Any],
-    solver: Solver | UserSolver | str | None = None,
-    linear: Linear | str = "lu",
+    f: Any,
+    solver: Any = None,
+    linear: Any = "lu",
     **limits: Any,
 ) -> Implicit:
     """The inverse of f as a function `solve(w0, y)`: the w near `w0` with f(w) = y. Options are those of `root`.
@@ -200,9 +200,9 @@ def inverse(
 
 
 def fixed_point(
-    g: Callable[..., Any],
-    solver: Solver | UserSolver | str | None = None,
-    linear: Linear | str = "auto",
+    g: Any,
+    solver: Any = None,
+    linear: Any = "auto",
     *,
     tolerance: float | None = None,
     rcond: float | None = None,
@@ -219,15 +219,15 @@ def fixed_point(
     0.25
     """
     limits = Conditions(tolerance, rcond)
-    how = Automatic() if linear == "auto" else chosen("fixed_point", linear)
+    how = Automatic() if isinstance(linear, str) and linear == "auto" else chosen("fixed_point", linear)
     found = _solver("fixed_point", solver, Anderson())
     return Implicit("fixed_point", g, fixed_point_of, found, how, limits, on_failure)
 
 
 def minimum(
-    objective: Callable[..., Any],
-    solver: Solver | UserSolver | str | None = None,
-    linear: Linear | str = "cholesky",
+    objective: Any,
+    solver: Any = None,
+    linear: Any = "cholesky",
     *,
     tolerance: float | None = None,
     rcond: float | None = None,

@@ -8,7 +8,7 @@ parameters, so that `root(lambda w: w**2 - a)(w0)` has derivatives in `a`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -77,11 +77,8 @@ class Layout:
 Flat: TypeAlias = Callable[[Array, Values], Array]
 
 
-class Form(Protocol):
-    """From what the user wrote, as a function of vectors, to the equations."""
-
-    def __call__(self, given: Flat, /) -> Flat:
-        """The equations."""
+Form: TypeAlias = Callable[[Flat], Flat]
+"""From what the user wrote, as a function of vectors, to the equations."""
 
 
 def root_of(given: Flat, /) -> Flat:

@@ -16,6 +16,7 @@ import scipy.linalg
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Scalar
+from chainrule.derive.implicit import host
 from chainrule.derive.implicit.linear.base import Factor, Linear, Prepared, Product, System
 from chainrule.derive.implicit.linear.places import places
 from chainrule.derive.sparse import Pattern
@@ -60,7 +61,7 @@ class BandedLU(Prepared):
             jax.ShapeDtypeStruct(band.shape[1:], np.int32),
         )
         factorise = partial(_factorise, self.lower, self.upper)
-        lu, pivots = jax.pure_callback(factorise, shapes, band, norm, vmap_method="expand_dims")
+        lu, pivots = host.call(factorise, shapes, band, norm)
         return BandedFactor(lu, pivots, norm, self.lower, self.upper)
 
 
@@ -89,7 +90,7 @@ class BandedFactor(Factor):
     def _solve(self, b: Array, *, transposed: bool) -> Array:
         run = partial(_solve, self.lower, self.upper, transposed)
         shape = jax.ShapeDtypeStruct(b.shape, b.dtype)
-        return jax.pure_callback(run, shape, self.lu, self.pivots, b, vmap_method="expand_dims")
+        return host.call(run, shape, self.lu, self.pivots, b)
 
 
 def _bandwidths(pattern: Pattern) -> tuple[int, int]:
@@ -109,9 +110,8 @@ def _band(system: System, lower: int, upper: int) -> Float[Array, "band n"]:
     return jnp.concatenate([jnp.zeros((lower, n), entries.dtype), entries])
 
 
-def _factorise(lower: int, upper: int, band: Any, norm: Any) -> tuple[np.ndarray, np.ndarray]:
+def _factorise(lower: int, upper: int, band: np.ndarray, norm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """LU on the host, over any leading axes; a vanishing pivot becomes tiny, so that solving shows a null direction."""
-    band, norm = np.asarray(band), np.asarray(norm)
     run = scipy.linalg.get_lapack_funcs("gbtrf", (band,))
     lu, pivots = np.empty_like(band), np.empty((*band.shape[:-2], band.shape[-1]), np.int32)
     eps = np.finfo(band.dtype).eps
@@ -124,9 +124,10 @@ def _factorise(lower: int, upper: int, band: Any, norm: Any) -> tuple[np.ndarray
     return lu, pivots
 
 
-def _solve(lower: int, upper: int, transposed: bool, lu: Any, pivots: Any, b: Any) -> np.ndarray:
+def _solve(
+    lower: int, upper: int, transposed: bool, lu: np.ndarray, pivots: np.ndarray, b: np.ndarray
+) -> np.ndarray:
     """Substitution on the host: many right-hand sides of one matrix at once, several matrices one after the other."""
-    lu, pivots, b = np.asarray(lu), np.asarray(pivots), np.asarray(b)
     run = scipy.linalg.get_lapack_funcs("gbtrs", (lu,))
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-1])
     n = b.shape[-1]

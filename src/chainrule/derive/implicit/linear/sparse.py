@@ -24,6 +24,7 @@ from jaxtyping import Shaped
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
+from chainrule.derive.implicit import host
 from chainrule.derive.implicit.linear.base import Factor, Linear, Prepared, Product, System
 from chainrule.derive.implicit.linear.places import places
 from chainrule.derive.sparse import Pattern, choice, programs
@@ -73,7 +74,7 @@ class SparseLU(Prepared):
         entries = plan.values(system.x, tables)
         shapes = (jax.ShapeDtypeStruct((4,), np.uint32), jax.ShapeDtypeStruct((), entries.dtype))
         run = partial(_factorise, self.recipe.pattern, self.fingerprint)
-        key, norm = jax.pure_callback(run, shapes, entries, vmap_method="expand_dims")
+        key, norm = host.call(run, shapes, entries)
         return SparseFactor(entries, key, norm, self)
 
 
@@ -101,7 +102,7 @@ class SparseFactor(Factor):
     def _solve(self, b: Array, form: str) -> Array:
         run = partial(_solve, self.how.recipe.pattern, form)
         shape = jax.ShapeDtypeStruct(b.shape, b.dtype)
-        return jax.pure_callback(run, shape, self.entries, self.key, b, vmap_method="expand_dims")
+        return host.call(run, shape, self.entries, self.key, b)
 
 
 _factors: "collections.OrderedDict[bytes, Any]" = collections.OrderedDict()
@@ -132,9 +133,8 @@ def _factor(pattern: Pattern, entries: np.ndarray, key: bytes) -> Any:
     return made
 
 
-def _factorise(pattern: Pattern, fingerprint: bytes, entries: Any) -> tuple[np.ndarray, np.ndarray]:
+def _factorise(pattern: Pattern, fingerprint: bytes, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Fingerprints and norms, over any leading axes; the factors stay here."""
-    entries = np.asarray(entries)
     batch = entries.shape[:-1]
     keys, norms = np.empty((*batch, 4), np.uint32), np.empty(batch, entries.dtype)
     for place in np.ndindex(batch):
@@ -146,9 +146,8 @@ def _factorise(pattern: Pattern, fingerprint: bytes, entries: Any) -> tuple[np.n
     return keys, norms
 
 
-def _solve(pattern: Pattern, form: str, entries: Any, keys: Any, b: Any) -> np.ndarray:
+def _solve(pattern: Pattern, form: str, entries: np.ndarray, keys: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Substitution on the host: many right-hand sides of one matrix at once, several matrices one after the other."""
-    entries, keys, b = np.asarray(entries), np.asarray(keys), np.asarray(b)
     batch = np.broadcast_shapes(keys.shape[:-1], b.shape[:-1])
     n = b.shape[-1]
     if keys.size == 4:
