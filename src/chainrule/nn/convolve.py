@@ -6,11 +6,12 @@ Like every learning library's, these are correlations: `y[i] = Σ_m x[i s + m d 
 import math
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
 from chainrule.nn.geometry import Pairs, output_sizes
+from chainrule.nn.kernels.geometry import Geometry, swapped
+from chainrule.nn.kernels.primitives import convolution
 
 
 def convolve(
@@ -32,8 +33,8 @@ def convolve(
     dimensions = weight.ndim - 2
     leading, space = x.shape[: -dimensions - 1], x.shape[-dimensions - 1 : -1]
     sizes = output_sizes("convolve", space, weight.shape[:dimensions], stride, padding, dilation)
-    flat = x.reshape(math.prod(leading), *space, x.shape[-1])
-    out = _stock(flat, weight, tuple(stride), padding, (1,) * dimensions, tuple(dilation), groups)
+    geometry = Geometry(tuple(stride), padding, (1,) * dimensions, tuple(dilation), groups)
+    out = convolution(*_flattened(x, weight), geometry)
     return out.reshape(*leading, *sizes, weight.shape[-1])
 
 
@@ -53,47 +54,23 @@ def convolve_transpose(
     the smallest: `(size - 1) stride - padding + dilation (kernel - 1) + output_padding + 1`.
     """
     dimensions = weight.ndim - 2
-    leading, space = x.shape[: -dimensions - 1], x.shape[-dimensions - 1 : -1]
+    leading = x.shape[: -dimensions - 1]
     reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[:dimensions], strict=True)]
     around = tuple(
         (r - low, r - high + extra)
         for r, (low, high), extra in zip(reach, padding, output_padding, strict=True)
     )
-    flat = x.reshape(math.prod(leading), *space, x.shape[-1])
-    out = _stock(
-        flat, swapped(weight, groups), (1,) * dimensions, around, tuple(stride), tuple(dilation), groups
-    )
+    geometry = Geometry((1,) * dimensions, around, tuple(stride), tuple(dilation), groups)
+    out = convolution(*_flattened(x, swapped(weight, groups)), geometry)
     return out.reshape(*leading, *out.shape[1:])
 
 
-def swapped(weight: Array, groups: int) -> Array:
-    """The kernel of the adjoint: flipped in space, inputs and outputs of each group exchanged."""
-    *kernel, per_group, outputs = weight.shape
-    flipped = jnp.flip(weight, axis=tuple(range(len(kernel))))
-    grouped = flipped.reshape(*kernel, per_group, groups, outputs // groups)
-    return grouped.swapaxes(-1, -3).reshape(*kernel, outputs // groups, groups * per_group)
+def _flattened(x: Array, weight: Array) -> tuple[Array, Array]:
+    """Both of one type, leading axes as one."""
+    dimensions = weight.ndim - 2
+    dtype = jnp.promote_types(x.dtype, weight.dtype)
+    flat = x.reshape(math.prod(x.shape[: -dimensions - 1]), *x.shape[-dimensions - 1 :])
+    return flat.astype(dtype), weight.astype(dtype)
 
 
-def _stock(
-    x: Array,
-    weight: Array,
-    stride: tuple[int, ...],
-    padding: Pairs,
-    input_dilation: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Array:
-    space = "DHW"[-len(stride) :]
-    return jax.lax.conv_general_dilated(
-        x,
-        weight,
-        stride,
-        padding,
-        lhs_dilation=input_dilation,
-        rhs_dilation=dilation,
-        dimension_numbers=(f"N{space}C", f"{space}IO", f"N{space}C"),
-        feature_group_count=groups,
-    )
-
-
-__all__ = ["convolve", "convolve_transpose", "swapped"]
+__all__ = ["convolve", "convolve_transpose"]

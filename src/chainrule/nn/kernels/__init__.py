@@ -1,0 +1,1 @@
+"""The convolution kernel: a pair of bilinear primitives with fast programs for CPUs."""
