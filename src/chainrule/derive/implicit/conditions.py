@@ -19,6 +19,7 @@ import numpy as np
 
 from chainrule.core.errors import ImplicitFunctionError
 from chainrule.core.types import Array, Float, Int, Scalar
+from chainrule.derive.implicit import host
 from chainrule.derive.implicit.linear.base import Factor, Product, System
 from chainrule.derive.implicit.problem import Problem, Values
 
