@@ -11,20 +11,20 @@ from chainrule.cli.options import Context, Json
 if TYPE_CHECKING:
     from chainrule.explain import Outcome, Settings
     from chainrule.report import Album, Chapter
+    from chainrule.train import Run
 
-_OWN = {"out": "folder for the pictures", "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs"}
+_EXPERIMENT = ("out",)
+_RUN = ("out", "runs")
 
 Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[EXPERIMENT|RUN] [PROBE] [KEY=VALUE]",
         show_default=False,
-        help="An experiment, or a run and a probe into it, and settings; alone, everything there is.",
+        help="An experiment, or a run and a probe into it, and settings; nothing lists what there is.",
     ),
 ]
-Help = Annotated[
-    bool, typer.Option("--help", "-h", help="Show this, or the settings of what is named.", is_eager=True)
-]
+Help = Annotated[bool, typer.Option("--help", "-h", help="Show this, or the settings of what is named.")]
 
 
 def probe(context: Context, words: Words = None, json: Json = False, wants_help: Help = False) -> None:
@@ -45,13 +45,12 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
         return
     from chainrule.explain import experiments
 
-    first, *rest = given.names
     if wants_help:
-        _explain(given.names[-1])
-    elif first in experiments.names():
-        _experiment(first, rest, given.settings, json)
+        _explain(given.names[-1], json)
+    elif given.names[0] in experiments.names():
+        _experiment(given.names, given.settings, json)
     else:
-        _run(first, rest, given.settings, json)
+        _run(given.names, given.settings, json)
 
 
 def _list(given: Mapping[str, str], json: bool) -> None:
@@ -61,88 +60,115 @@ def _list(given: Mapping[str, str], json: bool) -> None:
 
     for name in given:
         raise unknown(name, (), "to run an experiment, name it: chainrule probe distances")
-    shows = {name: experiments.get(name).summary for name in experiments.names()}
-    looks = {name: (probes.get(name).summary, probes.get(name).needs) for name in probes.names()}
+    shows = [{"name": name, "summary": experiments.get(name).summary} for name in experiments.names()]
+    looks = [
+        {"name": name, "summary": probes.get(name).summary, "needs": probes.get(name).needs}
+        for name in probes.names()
+    ]
     if json:
-        emit(
-            {
-                "experiments": [{"name": name, "summary": summary} for name, summary in shows.items()],
-                "probes": [
-                    {"name": n, "summary": summary, "needs": needs} for n, (summary, needs) in looks.items()
-                ],
-            }
-        )
+        emit({"experiments": shows, "probes": looks})
         return
     print(f"{paint('Experiments', 'bold')}: chainrule probe NAME\n")
-    table(["experiment", "what it shows"], [[name, summary] for name, summary in shows.items()])
+    table(["experiment", "what it shows"], [list(one.values()) for one in shows])
     print(
         f"\n{paint('Probes', 'bold')} into a trained run: chainrule probe RUN, or chainrule probe RUN NAME\n"
     )
-    table(["probe", "what it shows", "needs"], [[name, *words] for name, words in looks.items()])
+    table(["probe", "what it shows", "needs"], [list(one.values()) for one in looks])
 
 
-def _explain(name: str) -> None:
-    """The settings of an experiment or a probe."""
+def _explain(name: str, json: bool) -> None:
+    """What an experiment or a probe is, and its settings."""
     from chainrule.cli import settings
     from chainrule.cli.models import settings_table
+    from chainrule.cli.output import emit
     from chainrule.explain import experiments, probes
 
-    if name in probes.names() and name not in experiments.names():
-        found: Any = probes.get(name)
-        print(f"{found.summary}\nIt needs {found.needs}.\n")
-    else:
-        found = experiments.get(name)
-        print(f"{found.summary}\n{found.reference}\n")
+    is_probe = name in probes.names() and name not in experiments.names()
+    found: Any = probes.get(name) if is_probe else experiments.get(name)
+    more = f"It needs {found.needs}." if is_probe else found.reference
     known = settings.of(found.settings)
+    if json:
+        rows = [
+            {"name": s.name, "default": s.default, "allowed": s.allowed, "description": s.description}
+            for s in known.values()
+        ]
+        emit({"name": name, "summary": found.summary, "settings": rows})
+        return
+    print(f"{found.summary}\n{more}\n")
     if known:
         settings_table(known)
     else:
         print("It has no settings.")
 
 
-def _experiment(name: str, rest: list[str], given: Mapping[str, str], json: bool) -> None:
+def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.output import say
     from chainrule.cli.words import Words as Sorted
     from chainrule.cli.words import take
     from chainrule.explain import experiments
+    from chainrule.report import write_album
     from chainrule.train.folder import new_folder
 
-    take(Sorted((name, *rest), {}), "NAME")
+    (name,) = take(Sorted(names, {}), "EXPERIMENT")
     found = experiments.get(name)
-    settings = experiments.configure(name, **_settings(name, found.settings, given))
-    if "runs" in given:
-        raise _unknown("runs", found.settings, name)
-    out = given.get("out")
+    settings = experiments.configure(name, **_typed(name, found.settings, given, _EXPERIMENT))
     outcome = found.run(settings, (lambda line: None) if json else lambda line: say("", line))
-    folder = Path(out).expanduser() if out else new_folder(Path("probes"), name)
     chapter = _chapter(name, found.summary, outcome)
-    command = " ".join(["chainrule probe", name, *(f"{key}={value}" for key, value in given.items())])
-    from chainrule.report import write_album
-
+    folder = Path(given["out"]).expanduser() if "out" in given else new_folder(Path("probes"), name)
+    words = [f"{key}={value}" for key, value in given.items() if key not in _EXPERIMENT]
     album = write_album(
         folder,
         name,
         found.reference,
         [chapter],
         settings=settings.model_dump(),
-        again={"Run it again": command, "Its settings": f"chainrule probe {name} --help"},
+        again={
+            "Run it again": " ".join(["chainrule probe", name, *words]),
+            "Its settings": f"chainrule probe {name} --help",
+        },
     )
-    _tell({"experiment": name}, {name: settings}, [chapter], album, {name: outcome}, json)
+    _tell({"experiment": name}, {name: settings}, [chapter], album, json)
 
 
-def _run(word: str, rest: list[str], given: Mapping[str, str], json: bool) -> None:
-    from chainrule.cli.folders import find, handle, place
+def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
+    from chainrule.cli.folders import handle
     from chainrule.cli.words import Words as Sorted
     from chainrule.cli.words import take
-    from chainrule.core.errors import ArgumentError, ChainruleError, RunError, suggest
-    from chainrule.explain import experiments, probes
-    from chainrule.report import Chapter, write_album
+    from chainrule.explain import probes
+    from chainrule.report import write_album
+
+    word, *chosen = take(Sorted(names, {}), "RUN", *["PROBE"][: len(names) - 1])
+    run = _open(word, given)
+    settings = {
+        name: probes.configure(name, **_typed(name, probes.get(name).settings, given, _RUN))
+        for name in chosen
+    }
+    if not chosen:
+        _typed("probes", None, given, _RUN)
+        settings = {name: probes.configure(name) for name in probes.applicable(run)}
+    chapters = [_look(name, run, one, alone=bool(chosen)) for name, one in settings.items()]
+    place = run.path / "probes"
+    folder = Path(given["out"]).expanduser() if "out" in given else place.joinpath(*chosen)
+    album = write_album(
+        folder,
+        f"{chosen[0]}: {run.id}" if chosen else f"Inside {run.id}",
+        f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}.",
+        chapters,
+        settings={"run": run.id, "step": run.step, **{n: s.model_dump() for n, s in settings.items()}},
+        again={"Look again": " ".join(["chainrule probe", handle(run.path), *chosen])},
+    )
+    _tell({"run": run.id, "step": run.step}, settings, chapters, album, json)
+
+
+def _open(word: str, given: Mapping[str, str]) -> "Run":
+    """The run a word names; a misspelt experiment is recognised as one."""
+    from chainrule.cli.folders import find, place
+    from chainrule.core.errors import ArgumentError, RunError, suggest
+    from chainrule.explain import experiments
     from chainrule.train import Run
 
-    if rest:
-        take(Sorted((word, *rest), {}), "RUN", "PROBE")
     try:
-        run = Run.open(find(word, place(given.get("runs"))))
+        return Run.open(find(word, place(given.get("runs"))))
     except RunError as error:
         hint = suggest(word, experiments.names())
         if not hint:
@@ -150,63 +176,43 @@ def _run(word: str, rest: list[str], given: Mapping[str, str], json: bool) -> No
         raise ArgumentError(
             f"{word!r} is neither an experiment nor a run{hint}", remedy="list experiments: chainrule probe"
         ) from error
-    chosen = rest or probes.applicable(run)
-    chapters, outcomes, settings = [], {}, {}
-    for name in chosen:
-        found = probes.get(name)
-        values = _settings(
-            name, found.settings, given if rest else {k: v for k, v in given.items() if k in _OWN}
-        )
-        settings[name] = probes.configure(name, **values)
-        try:
-            outcomes[name] = probes.look(name, run, **values)
-            chapters.append(_chapter(name, found.summary, outcomes[name]))
-        except ChainruleError as error:
-            if rest:
-                raise
-            chapters.append(Chapter(name, found.summary, problem=str(error)))
-    if not rest and set(given) - set(_OWN):
-        name = next(iter(set(given) - set(_OWN)))
-        raise ArgumentError(
-            f"{name}={given[name]}: settings belong to one probe",
-            remedy=f"name it: chainrule probe {word} PROBE",
-        )
-    default = run.path / "probes" / rest[0] if rest else run.path / "probes"
-    folder = Path(given["out"]).expanduser() if "out" in given else default
-    album = write_album(
-        folder,
-        f"{run.id}: {rest[0]}" if rest else f"Inside {run.id}",
-        f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}.",
-        chapters,
-        settings={"run": run.id, "step": run.step, **{n: s.model_dump() for n, s in settings.items()}},
-        again={"Look again": " ".join(["chainrule probe", handle(run.path), *rest])},
-    )
-    _tell({"run": run.id, "step": run.step}, settings, chapters, album, outcomes, json)
 
 
-def _settings(name: str, schema: "type[Settings]", given: Mapping[str, str]) -> dict[str, Any]:
+def _look(name: str, run: "Run", settings: "Settings", *, alone: bool) -> "Chapter":
+    """What one probe sees; among others, one that cannot look says why."""
+    from chainrule.core.errors import ChainruleError
+    from chainrule.explain import probes
+    from chainrule.report import Chapter
+
+    summary = probes.get(name).summary
+    try:
+        return _chapter(name, summary, probes.look(name, run, **settings.model_dump()))
+    except ChainruleError as error:
+        if alone:
+            raise
+        return Chapter(name, summary, problem=str(error))
+
+
+def _typed(
+    name: str, schema: "type[Settings] | None", given: Mapping[str, str], own: tuple[str, ...]
+) -> dict[str, Any]:
     """Settings as the schema types them; the words of the verb itself are left out."""
     from chainrule.cli import settings
     from chainrule.cli.words import nest
 
-    known = settings.of(schema)
+    known = settings.of(schema) if schema is not None else {}
     values = {}
     for word, text in given.items():
-        if word in _OWN:
+        if word in own:
             continue
         found = settings.find(word, known)
         if found is None:
-            raise _unknown(word, schema, name)
+            remedy = f"settings of {name}: chainrule probe {name} --help"
+            if schema is None:
+                remedy = "settings belong to one probe: chainrule probe RUN PROBE KEY=VALUE"
+            raise settings.unknown(word, [*own, *known], remedy)
         values[word] = settings.read(text, found.annotation)
     return nest(values)
-
-
-def _unknown(word: str, schema: "type[Settings]", name: str) -> Exception:
-    from chainrule.cli import settings
-
-    return settings.unknown(
-        word, ["out", *settings.of(schema)], f"settings of {name}: chainrule probe {name} --help"
-    )
 
 
 def _chapter(name: str, summary: str, outcome: "Outcome") -> "Chapter":
@@ -221,36 +227,33 @@ def _tell(
     settings: "Mapping[str, Settings]",
     chapters: "list[Chapter]",
     album: "Album",
-    outcomes: "Mapping[str, Outcome]",
     json: bool,
 ) -> None:
     from chainrule.cli.output import emit, number, paint, say, table
+    from chainrule.core.pictures import Table
 
-    files = {"page": album.page, "numbers": album.numbers, "pictures": list(album.pictures)}
     if json:
         results = {
             chapter.name: {
                 "settings": settings[chapter.name].model_dump(),
                 "findings": list(chapter.findings),
                 "numbers": chapter.numbers,
-                **({"problem": chapter.problem} if chapter.problem else {}),
+                "problem": chapter.problem,
             }
             for chapter in chapters
         }
+        files = {"page": album.page, "numbers": album.numbers, "pictures": list(album.pictures)}
         emit({**what, "results": results, "files": files})
         return
     for chapter in chapters:
         if len(chapters) > 1 or chapter.problem:
             print(f"\n{paint(chapter.name, 'bold')}: {chapter.problem or chapter.summary}")
-        for sentence in chapter.findings:
-            print(sentence)
-        shown = outcomes[chapter.name].table if chapter.name in outcomes else None
-        if shown is not None:
-            print()
-            rows = [
-                [cell if isinstance(cell, str) else number(float(cell)) for cell in row] for row in shown.rows
-            ]
-            table(list(shown.columns), rows)
+        print("\n".join(chapter.findings))
+        for shown in chapter.pictures:
+            if isinstance(shown, Table):
+                print()
+                cells = [[c if isinstance(c, str) else number(float(c)) for c in row] for row in shown.rows]
+                table(list(shown.columns), cells)
     print()
     say("pictures", f"{len(album.pictures)} in {album.page.parent}")
     say("numbers", str(album.numbers))

@@ -1,0 +1,161 @@
+"""`chainrule probe`: experiments by name, probes into a run, and what is written where."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from chainrule.explain import experiments, probes
+from chainrule.explain.base import NoSettings, Outcome, Probe
+
+from .conftest import Command
+
+
+def test_alone_it_lists_every_experiment_and_every_probe(cli: Command) -> None:
+    listed = cli("probe")
+    assert listed.code == 0
+    for name in (*experiments.names(), *probes.names()):
+        assert f"\n{name} " in listed.out
+    machine = cli("probe", "--json").last
+    assert [one["name"] for one in machine["experiments"]] == list(experiments.names())
+    assert [one["name"] for one in machine["probes"]] == list(probes.names())
+    assert all(one["summary"] for one in [*machine["experiments"], *machine["probes"]])
+
+
+def test_an_experiment_leaves_a_page_pictures_and_numbers(cli: Command) -> None:
+    result = cli("probe", "distances", "q=0.8")
+    assert result.code == 0, result.err
+    assert "total variation 0.3" in result.out
+    folder = Path("probes/distances-001")
+    assert f"page     {folder / 'index.html'}" in result.out
+    ElementTree.parse(folder / "distances.svg")
+    numbers = json.loads((folder / "numbers.json").read_text())
+    assert numbers["distances"]["total variation"]["forward"] == pytest.approx(0.3)
+    page = (folder / "index.html").read_text()
+    HTMLParser().feed(page)
+    for words in ("total variation 0.3", "chainrule probe distances q=0.8", "Jensen-Shannon", "<svg"):
+        assert words in page
+    assert cli("probe", "distances").code == 0
+    assert Path("probes/distances-002").is_dir()
+
+
+def test_machines_get_findings_numbers_settings_and_paths(cli: Command) -> None:
+    result = cli("probe", "distances", "base=2", "out=here", "--json")
+    assert result.code == 0, result.err
+    assert result.last["experiment"] == "distances"
+    found = result.last["results"]["distances"]
+    assert found["settings"] == {"p": 0.5, "q": 0.9, "base": "2"}
+    assert found["numbers"]["KL"]["forward"] == pytest.approx(0.7369656)
+    assert "bits" in found["findings"][0]
+    assert Path(result.last["files"]["page"]) == Path("here/index.html")
+    assert all(Path(path).is_file() for path in result.last["files"]["pictures"])
+    assert not Path("probes").exists()
+
+
+def test_nested_lists_of_settings_are_read(cli: Command) -> None:
+    words = [
+        "probe",
+        "search",
+        "data=moons",
+        "steps=5",
+        "search.width=4,8",
+        "search.optimizer.lr=0.01",
+        "--json",
+    ]
+    result = cli(*words)
+    assert result.code == 0, result.err
+    trials = result.last["results"]["search"]["numbers"]["trials"]
+    assert sorted(trial["settings"]["width"] for trial in trials) == [4, 8]
+    assert {trial["settings"]["optimizer.lr"] for trial in trials} == {0.01}
+
+
+def test_help_shows_the_verb_or_the_settings_of_what_is_named(cli: Command) -> None:
+    assert "lists the experiments and probes" in " ".join(cli("probe", "--help").out.split())
+    shown = cli("probe", "distances", "--help").out
+    assert "first coin" in shown
+    assert "Cover and Thomas" in shown
+    looked = cli("probe", "gradients", "--help").out
+    assert "It needs any trained run" in looked
+    assert "no settings" in looked
+    assert cli("probe", "distances", "--help", "--json").last["settings"][0]["name"] == "p"
+
+
+def test_every_probe_that_applies_looks_into_a_run(cli: Command, trained: Path) -> None:
+    result = cli("probe", "toy")
+    assert result.code == 0, result.err
+    found = json.loads((trained / "probes" / "numbers.json").read_text())
+    assert {"gradients", "layers", "far-field", "folding"} <= set(found)
+    assert set(found["gradients"]) >= {"head.weight", "blocks.0.linear.weight"}
+    assert (trained / "probes" / "index.html").is_file()
+    assert "far-field: Confidence along rays" in result.out
+    for picture in (trained / "probes").glob("*.svg"):
+        ElementTree.parse(picture)
+
+
+def test_one_probe_is_chosen_by_name_and_takes_settings(cli: Command, trained: Path) -> None:
+    result = cli("probe", "toy", "far-field", "rays=3", "--json")
+    assert result.code == 0, result.err
+    assert len(result.last["results"]["far-field"]["numbers"]["confidence_far"]) == 3
+    assert Path(result.last["files"]["page"]).resolve() == trained.resolve() / "probes/far-field/index.html"
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_probe_that_cannot_look_says_why_and_the_others_go_on(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chainrule.core.errors import DataError
+
+    def fail(run: object, data: object, settings: object) -> Outcome:
+        raise DataError("the cat sat on it")
+
+    real = probes.get
+    broken = Probe("Breaks.", "luck", lambda model, schema: True, fail, NoSettings)
+    monkeypatch.setattr(probes, "names", lambda: ("broken", "gradients"))
+    monkeypatch.setattr(probes, "get", lambda name: broken if name == "broken" else real(name))
+    both = cli("probe", "toy", "--json")
+    assert both.code == 0, both.err
+    assert both.last["results"]["broken"]["problem"] == "the cat sat on it"
+    assert both.last["results"]["gradients"]["numbers"]
+    assert "the cat sat on it" in Path(both.last["files"]["page"]).read_text()
+    alone = cli("probe", "toy", "broken")
+    assert alone.code == 3
+    assert "the cat sat on it" in alone.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["distance"], "'distance' is neither an experiment nor a run (did you mean 'distances'?)"),
+        (["nothing-like-it"], "there is no run 'nothing-like-it'"),
+        (["distances", "r=0.5"], "unknown setting 'r'"),
+        (["distances", "q=2"], "q='2': input should be less than 1"),
+        (["distances", "runs=x"], "unknown setting 'runs'"),
+        (["distances", "more"], "unexpected word 'more'"),
+        (["p=0.5"], "name it: chainrule probe distances"),
+        (["toy", "gradeints"], "unknown probe 'gradeints' (did you mean 'gradients'?)"),
+        (["toy", "gradients", "more"], "unexpected word 'more'"),
+        (["toy", "rays=3"], "settings belong to one probe"),
+        (["toy", "gradients", "rays=3"], "unknown setting 'rays'"),
+    ],
+)
+@pytest.mark.usefixtures("trained")
+def test_a_mistake_is_told_before_anything_is_written(cli: Command, words: list[str], message: str) -> None:
+    result = cli("probe", *words)
+    assert result.code == 2
+    assert message in result.err
+    assert not Path("probes").exists()
+    assert not Path("runs/toy/probes").exists()
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_probe_that_does_not_apply_says_what_it_needs(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = probes.get("gradients")
+    picky = Probe(real.summary, "a cat", lambda model, schema: False, real.look)
+    monkeypatch.setattr(probes, "get", lambda name: picky)
+    result = cli("probe", "toy", "gradients")
+    assert result.code == 2
+    assert "gradients does not apply to toy: it needs a cat" in result.err

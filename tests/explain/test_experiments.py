@@ -1,0 +1,96 @@
+"""Every experiment runs at toy size, explains itself, and its pictures can be drawn; the numbers of some are known."""
+
+import json
+
+import numpy as np
+import pytest
+
+from chainrule import report
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Table
+from chainrule.explain import experiments
+from chainrule.explain.experiments.search import SearchSettings, combinations
+from chainrule.explain.training import stop_step
+from chainrule.train.config import Schedule
+from chainrule.train.schedules import schedule
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_an_experiment_runs_and_everything_it_shows_can_be_drawn(name) -> None:
+    said: list[str] = []
+    found = experiments.get(name)
+    outcome = experiments.run(name, said.append, **found.toy)
+    assert found.summary.endswith(".")
+    assert found.reference
+    assert outcome.findings
+    assert all(sentence.endswith(".") or "chainrule" in sentence for sentence in outcome.findings)
+    assert outcome.numbers
+    json.dumps(outcome.numbers)
+    names = [picture.name for picture in outcome.pictures]
+    assert len(set(names)) == len(names)
+    for picture in outcome.pictures:
+        if not isinstance(picture, Table):
+            assert report.draw(picture).startswith("<svg")
+    if outcome.table is not None:
+        assert all(len(row) == len(outcome.table.columns) for row in outcome.table.rows)
+
+
+def test_the_descent_experiment_reproduces_the_known_numbers_and_catches_a_broken_assumption() -> None:
+    numbers = experiments.run("descent").numbers
+    assert numbers["gradient descent"]["gap"] == pytest.approx(0.066990, abs=1e-6)
+    assert numbers["Nesterov"]["gap"] == pytest.approx(5.1435e-6, rel=1e-4)
+    assert numbers["heavy ball"]["gap"] == pytest.approx(6.2e-12, rel=0.02)
+    assert numbers["gradient descent"]["bounds"]["strongly convex"] == pytest.approx(18.4846, abs=1e-4)
+    assert numbers["regret"] <= numbers["regret_bound"]
+    broken = experiments.run("descent", lr=0.03, steps=20)
+    assert "convex" in broken.numbers["gradient descent"]["violated"]
+    assert any("bound violated" in sentence for sentence in broken.findings)
+
+
+def test_polynomial_activations_do_not_get_better_with_width() -> None:
+    numbers = experiments.run("approximation", widths=[8, 64], seeds=2).numbers
+    assert numbers["error"] == pytest.approx(0.001203, abs=1e-6)
+    assert numbers["error"] <= numbers["bound"]
+    assert numbers["floor_relu"] < 1e-3 < 0.1 < numbers["floor_square"]
+    wider = experiments.run("approximation", widths=[8, 256], seeds=2).numbers
+    assert wider["floor_square"] == pytest.approx(numbers["floor_square"], rel=1e-6)
+
+
+def test_the_ball_needs_friction_of_three() -> None:
+    numbers = experiments.run("friction", r=[1.0, 3.0], time=60.0).numbers
+    assert not numbers["r = 1"]["kept"]
+    assert numbers["r = 3"]["kept"]
+
+
+def test_early_stopping_goes_back_to_the_best_step() -> None:
+    steps = np.arange(0, 70, 10)
+    assert stop_step(steps, np.array([5, 4, 3, 4, 5, 6, 1.0]), patience=3) == (50, 20)
+    assert stop_step(steps, np.array([7, 6, 5, 4, 3, 2, 1.0]), patience=3) == (60, 60)
+
+
+def test_one_cycle_starts_at_a_25th_peaks_at_30_percent_and_ends_at_a_250_000th() -> None:
+    factor = schedule(Schedule(name="1cycle"), 1000)
+    rates = 0.01 * np.array([float(factor(step)) for step in range(1001)])
+    assert rates[0] == pytest.approx(0.0004)
+    assert rates[300] == pytest.approx(0.01)
+    assert rates.argmax() == 300
+    assert rates[1000] == pytest.approx(4e-8, rel=1e-3)
+
+
+def test_random_search_draws_different_combinations_and_ranges_by_logarithm() -> None:
+    settings = SearchSettings(method="random", trials=50)
+    found = combinations({"width": [8, 16], "optimizer.lr": [1e-4, 1e-1]}, settings)
+    assert len(found) == 50
+    rates = np.log10([one["optimizer.lr"] for one in found])
+    assert -4 <= rates.min() < -3 < -2 < rates.max() <= -1
+    few = combinations({"width": [8, 16]}, settings)
+    assert sorted(one["width"] for one in few) == [8, 16]
+    with pytest.raises(ArgumentError, match="names no setting"):
+        experiments.run("search", search={})
+
+
+def test_settings_that_do_not_exist_or_do_not_fit_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"unknown setting 'widht' .did you mean 'width'"):
+        experiments.run("variance", widht=3)
+    with pytest.raises(ArgumentError, match="there is no such hidden layer"):
+        experiments.run("histograms", layer="head", data="moons", steps=2, every=1, width=4)
