@@ -16,6 +16,7 @@ from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, ChainruleError, ImplicitFunctionError
 from chainrule.core.types import Scalar, Tree
+from chainrule.derive.implicit import host
 from chainrule.derive.implicit.programs.results import Ray, Status
 from chainrule.derive.implicit.programs.solving import Outcome
 
@@ -106,7 +107,7 @@ def _gate(
     run = partial(_first_failure, check, dtype)
     if not any(isinstance(number, jax.core.Tracer) for number in numbers):
         return jnp.asarray(run(*numbers))
-    return jax.pure_callback(run, jax.ShapeDtypeStruct((), dtype), *numbers, vmap_method="expand_dims")
+    return host.call(run, jax.ShapeDtypeStruct((), dtype), *(jnp.asarray(number) for number in numbers))
 
 
 def _first_failure(check: Callable[..., ChainruleError], dtype: Any, *numbers: Any) -> np.ndarray:

@@ -57,7 +57,7 @@ def polish(form: Form, point: Point) -> tuple[Point, Array]:
     near = jnp.asarray(_PROXIMITY, form.q.dtype)
     solve = form.factor(jnp.where(active, 1.0 / near, near))
 
-    def step(_: int, now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def step(_: Array, now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         x, y, z = now
         dx, dy, dz = solve(
             -(form.curve(x) + form.A.T @ y + form.pull(z) + form.q),

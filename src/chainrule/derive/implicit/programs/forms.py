@@ -48,7 +48,7 @@ class Form(eqx.Module):
     """A convex program as its solvers see it."""
 
     q: eqx.AbstractVar[Array]
-    A: eqx.AbstractVar[Array]
+    A: eqx.AbstractVar[Any]
     b: eqx.AbstractVar[Array]
 
     @property
@@ -91,10 +91,10 @@ class Form(eqx.Module):
 
 @final
 class Standard(Form):
-    """Minimise q'x subject to Ax = b, x >= 0."""
+    """Minimise q'x subject to Ax = b, x >= 0. With a sparse matrix there are products, but no factors of this form."""
 
     q: Float[Array, "n"]
-    A: Float[Array, "m n"]
+    A: Any  # an array or a SparseMatrix
     b: Float[Array, "m"]
 
     @property
@@ -189,7 +189,7 @@ def refined(form: Form, weights: Array, solve: Solve) -> Solve:
     """A solve followed by steps of iterative refinement against the matrix that was meant."""
 
     def better(*right: Array) -> tuple[Array, Array, Array]:
-        def again(_: int, found: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        def again(_: Array, found: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             dx, dy, dz = form.times(weights, *found)
             mx, my, mz = solve(right[0] - dx, right[1] - dy, right[2] - dz)
             return found[0] + mx, found[1] + my, found[2] + mz
@@ -207,7 +207,7 @@ def _nudge(dtype: Any) -> float:
 def _ruiz(matrix: Array, symmetric: Array | None = None) -> tuple[Array, Array]:
     """Row and column factors that bring the largest entry of every row and column near one."""
 
-    def balance(_: int, factors: tuple[Array, Array]) -> tuple[Array, Array]:
+    def balance(_: Array, factors: tuple[Array, Array]) -> tuple[Array, Array]:
         rows, columns = factors
         size = jnp.abs(matrix) * rows[:, None] * columns[None, :]
         tall = jnp.max(size, axis=0, initial=0.0)

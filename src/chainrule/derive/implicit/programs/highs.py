@@ -4,49 +4,64 @@ Where HiGHS says that there is no solution, a second program that always has one
 of b that makes the first feasible, or the direction in a box along which its objective falls fastest.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+import scipy.sparse
+from jaxtyping import Array, Float
 
-from chainrule.derive.implicit.programs.forms import Point, Standard
+from chainrule.derive.implicit import host
+from chainrule.derive.implicit.programs.forms import Point
 from chainrule.derive.implicit.programs.results import Status
 
 _OPTIMAL = 0
 _TOLERANCE = 1e-7
 
 
-def solve(form: Standard) -> tuple[Point, Array]:
-    """A vertex (or a ray), and which of the two it is."""
-    m, n = form.A.shape
-    dtype = form.q.dtype
-    shapes = [jax.ShapeDtypeStruct((k,), dtype) for k in (n, m, n)] + [jax.ShapeDtypeStruct((), jnp.int32)]
-    x, y, z, status = jax.pure_callback(_run, shapes, form.q, form.A, form.b, vmap_method="sequential")
+def solve(
+    q: Float[Array, "n"], entries: Array, b: Float[Array, "m"], assemble: Callable[[np.ndarray], Any]
+) -> tuple[Point, Array]:
+    """A vertex (or a ray), and which of the two it is; `assemble` makes the matrix of its entries."""
+    shapes = tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (q, b, q))
+    shapes += (jax.ShapeDtypeStruct((), jnp.int32),)
+    x, y, z, status = host.call(partial(_run, assemble), shapes, q, entries, b)
     return Point(x, y, z, x), status
 
 
-def _run(*data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    c, A, b = (np.asarray(one, np.float64) for one in data)
-    x, y, z, status = vertex(c, A, b)
-    dtype = np.asarray(data[0]).dtype
-    return x.astype(dtype), y.astype(dtype), z.astype(dtype), np.asarray(int(status), np.int32)
+def _run(assemble: Callable[[np.ndarray], Any], c: np.ndarray, entries: np.ndarray, b: np.ndarray) -> Any:
+    """One program after the other; what does not differ between them has leading axes of length one."""
+    lead = c.ndim - 1
+    batch = np.broadcast_shapes(*(one.shape[:lead] for one in (c, entries, b)))
+    c, entries, b = (np.broadcast_to(one, (*batch, *one.shape[lead:])) for one in (c, entries, b))
+    results = (np.empty_like(c), np.empty_like(b), np.empty_like(c), np.empty(batch, np.int32))
+    for place in np.ndindex(batch):
+        one, other = c[place].astype(np.float64), b[place].astype(np.float64)
+        found = vertex(one, assemble(entries[place].astype(np.float64)), other)
+        for result, part in zip(results, found, strict=True):
+            result[place] = part
+    return results
 
 
-def vertex(c: np.ndarray, A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Status]:
-    """x, minus y, and the reduced costs; or a ray in the same places."""
+def vertex(c: np.ndarray, A: Any, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Status]:
+    """x, minus y, and the reduced costs; or a ray in the same places. A may be sparse."""
     from scipy.optimize import linprog
 
     m, n = A.shape
     nothing = np.zeros(n), np.zeros(m), np.zeros(n)
-    if not all(np.isfinite(one).all() for one in (c, A, b)):
+    if not all(np.isfinite(one.data if scipy.sparse.issparse(one) else one).all() for one in (c, A, b)):
         return *nothing, Status.STUCK
     found = linprog(c, A_eq=A, b_eq=b, bounds=(0, None), method="highs")
     if found.status == _OPTIMAL:
         y = found.eqlin.marginals
         return found.x, -y, c - A.T @ y, Status.SOLVED
+    eye = scipy.sparse.eye_array(m)
     change = linprog(
         np.concatenate([np.zeros(n), np.ones(2 * m)]),
-        A_eq=np.concatenate([A, np.eye(m), -np.eye(m)], axis=1),
+        A_eq=scipy.sparse.hstack([scipy.sparse.csr_array(A), eye, -eye]),
         b_eq=b,
         bounds=(0, None),
         method="highs",

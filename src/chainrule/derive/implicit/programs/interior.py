@@ -6,7 +6,7 @@ Mehrotra's predictor and corrector with one factorisation each. The embedding of
 and Chen, "Clarabel: an interior-point solver for conic programs with quadratic objectives" (2024).
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ from chainrule.derive.implicit.programs.results import Status
 
 RUNNING = -1
 SOLVED, INFEASIBLE, UNBOUNDED, STUCK = (int(one) for one in Status if one <= Status.STUCK)
+Step: TypeAlias = tuple[Point, Scalar, Scalar]
+"""A change of the unknowns, of tau and of kappa."""
 _STEP = 0.99
 _SHORTEST = 1e-10
 
@@ -50,7 +52,6 @@ def solve(form: Form, tolerance: float, max_steps: int, floor: Array | float = 0
     one = jnp.ones((), dtype)
     start = Point(jnp.zeros(n, dtype), jnp.zeros(p, dtype), jnp.ones(m, dtype), jnp.ones(m, dtype))
     state = State(start, one, one, jnp.asarray(RUNNING), jnp.asarray(0))
-    state = state._replace(verdict=_judge(form, state, tolerance, floor))
     state = jax.lax.while_loop(
         lambda now: (now.verdict == RUNNING) & (now.steps < max_steps),
         lambda now: _advance(form, now, tolerance, floor),
@@ -83,19 +84,24 @@ def _advance(form: Form, state: State, tolerance: float, floor: Array | float) -
     solve = form.factor(z / t)
     fixed = solve(-form.q, form.b, form.h)
     average = (jnp.vdot(t, z) + tau * kappa) / (len(t) + 1)
-    predictor = _direction(form, state, fixed, solve, residual, t * z, tau * kappa)
-    short = _longest(state, predictor)
-    centring = (1.0 - short) ** 3
-    (_, _, dz, dt), dtau, dkappa = predictor
-    corrector = _direction(
-        form,
-        state,
-        fixed,
-        solve,
-        _Residual(*((1.0 - centring) * part for part in residual)),
-        t * z + dt * dz - centring * average,
-        tau * kappa + dtau * dkappa - centring * average,
-    )
+
+    def improve(_: Array, guess: tuple[Step, Scalar]) -> tuple[Step, Scalar]:
+        """The predictor, from a guess of nothing; from that the corrector, which aims at products of even size."""
+        ((_, _, dz, dt), dtau, dkappa), centring = guess
+        step = _direction(
+            form,
+            state,
+            fixed,
+            solve,
+            _Residual(*((1.0 - centring) * part for part in residual)),
+            t * z + dt * dz - centring * average,
+            tau * kappa + dtau * dkappa - centring * average,
+        )
+        return step, (1.0 - _longest(state, step)) ** 3
+
+    zero = jnp.zeros_like(tau)
+    nothing: Step = (jax.tree.map(jnp.zeros_like, state.point), zero, zero)
+    corrector, _ = jax.lax.fori_loop(0, 2, improve, (nothing, zero))
     length = _STEP * _longest(state, corrector)
     step, dtau, dkappa = corrector
     point = Point(*(old + length * new for old, new in zip(state.point, step, strict=True)))
@@ -117,7 +123,7 @@ def _direction(
     residual: _Residual,
     products: Array,
     product: Scalar,
-) -> tuple[Point, Scalar, Scalar]:
+) -> Step:
     """The Newton direction for given residuals and products t*z, tau*kappa to be removed."""
     (x, _, z, t), tau, kappa = state.point, state.tau, state.kappa
     free = solve(-residual.x, -residual.y, -residual.z + products / z)
@@ -134,7 +140,7 @@ def _direction(
     return Point(dx, dy, dz, -(products + t * dz) / z), dtau, -(product + kappa * dtau) / tau
 
 
-def _longest(state: State, step: tuple[Point, Scalar, Scalar]) -> Scalar:
+def _longest(state: State, step: Step) -> Scalar:
     """The longest step of at most one that keeps t, z, tau and kappa from becoming negative."""
     (_, _, dz, dt), dtau, dkappa = step
     old = jnp.concatenate([state.point.z, state.point.t, state.tau[None], state.kappa[None]])

@@ -6,25 +6,35 @@ implicit function theorem gives its derivatives. At a vertex x moves with b and 
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.derive.implicit.linear.sparse import Sparse
 from chainrule.derive.implicit.programs import arguments, failures, highs, solving
 from chainrule.derive.implicit.programs.failures import Doubt
 from chainrule.derive.implicit.programs.forms import Point, Standard
 from chainrule.derive.implicit.programs.interior import norm
+from chainrule.derive.implicit.programs.matrices import (
+    SparseMatrix,
+    assembled,
+    conditions_pattern,
+    is_sparse,
+    sparse_matrix,
+)
 from chainrule.derive.implicit.programs.results import LinearSolution, Status
 from chainrule.derive.implicit.programs.solving import Outcome
 from chainrule.derive.implicit.theorem import attach
 
 SOLVERS = ("interior", "highs")
 _WHERE = "linear_program"
-Solver = Callable[[Array, Array, Array], tuple[Array, Array]]
+Solver = Callable[[Array, Any, Array], tuple[Array, Array]]
 
 
 def linear_program(
@@ -34,7 +44,7 @@ def linear_program(
     *,
     mu: Any = 0.0,
     solver: str | Solver = "interior",
-    linear: Any = "lu",
+    linear: Any = None,
     on_failure: str = "raise",
     on_singular: str = "raise",
     max_steps: int = 100,
@@ -53,17 +63,25 @@ def linear_program(
     What cannot be solved is named: `InfeasibleError`, `UnboundedError` (both with a proof), dependent rows. What can
     be solved but not differentiated (degenerate vertices, several solutions) is refused when a derivative is taken;
     `on_singular="lstsq"` takes the shortest least-squares answer instead. `on_failure="nan"` gives NaN for every
-    failure, with the reason in `stats.status`. `linear` chooses how derivatives are solved for.
+    failure, with the reason in `stats.status`. `linear` chooses how derivatives are solved for: "lu" or another way.
+
+    A may be sparse (SciPy, or BCOO for derivatives in its entries) with `solver="highs"`; derivatives then come from a
+    sparse factorisation, unless `linear` says otherwise.
     """
-    data = arguments.arrays(_WHERE, c=c, A=A, b=b)
+    sparse = sparse_matrix(_WHERE, "A", A) if is_sparse(A) else None
+    data = arguments.arrays(_WHERE, c=c, A=A if sparse is None else sparse.entries, b=b)
     c, A, b = data["c"], data["A"], data["b"]
-    arguments.dimensions(_WHERE, "A", A, 2)
+    if sparse is not None:
+        A = SparseMatrix(A, sparse.pattern)
+        linear = Sparse(conditions_pattern(A.pattern)) if linear is None else linear
+    else:
+        arguments.dimensions(_WHERE, "A", A, 2)
     arguments.shape(_WHERE, "c", c, (A.shape[1],), f"A has {A.shape[1]} columns")
     arguments.shape(_WHERE, "b", b, (A.shape[0],), f"A has {A.shape[0]} rows")
     mu, smooth = arguments.smoothing(_WHERE, mu, c.dtype)
-    way = arguments.policies(_WHERE, linear, on_failure, on_singular, max_steps)
+    way = arguments.policies(_WHERE, "lu" if linear is None else linear, on_failure, on_singular, max_steps)
     strict = on_singular == "raise"
-    held = Standard(*(jax.lax.stop_gradient(one) for one in (c, A, b)))
+    held = Standard(*jax.tree.map(jax.lax.stop_gradient, (c, A, b)))
     outcome = _solve(held, jax.lax.stop_gradient(mu), solver, smooth, max_steps, strict)
     valid = failures.gate(_WHERE, outcome, on_failure)
     x, y = outcome.point.x * valid, outcome.point.y * valid
@@ -74,7 +92,7 @@ def linear_program(
     return LinearSolution(x, y, c - A.T @ y, jnp.vdot(c, x), outcome.stats)
 
 
-def conditions(w: tuple[Array, Array], c: Array, A: Array, b: Array, mu: Any = 0.0) -> tuple[Array, Array]:
+def conditions(w: tuple[Array, Array], c: Array, A: Any, b: Array, mu: Any = 0.0) -> tuple[Array, Array]:
     """What a solution w = (x, y) makes zero: Ax - b and x (c - A'y) - mu.
 
     >>> w = (jnp.array([1.0, 0.0]), jnp.array([2.0]))
@@ -86,7 +104,7 @@ def conditions(w: tuple[Array, Array], c: Array, A: Array, b: Array, mu: Any = 0
 
 
 def _scaled_conditions(
-    w: tuple[Array, Array], c: Array, A: Array, b: Array, mu: Array, scale: Array
+    w: tuple[Array, Array], c: Array, A: Any, b: Array, mu: Array, scale: Array
 ) -> tuple[Array, Array]:
     """The same with rows of similar size, so that the condition number speaks of the vertex and not of units."""
     equations, products = conditions(w, c, A, b, mu)
@@ -103,6 +121,10 @@ def _solve(
 ) -> Outcome:
     """The outcome in the signs of a linear program: A'y + s = c."""
     if solver == "interior":
+        if isinstance(form.A, SparseMatrix):
+            raise ArgumentError(
+                f'{_WHERE}(solver="interior"): A is sparse', remedy='use solver="highs", or A.todense()'
+            )
         outcome = solving.interior_point(
             form, mu, smooth=smooth, max_steps=max_steps, independent=independent
         )
@@ -133,7 +155,9 @@ def _foreign(form: Standard, solver: str | Solver, smooth: bool) -> tuple[Point,
         raise ArgumentError(
             f'{_WHERE}(solver="highs", mu=...): HiGHS finds vertices', remedy='use solver="interior"'
         )
-    return highs.solve(form)
+    if isinstance(form.A, SparseMatrix):
+        return highs.solve(form.q, form.A.entries, form.b, partial(assembled, form.A.pattern))
+    return highs.solve(form.q, form.A, form.b, np.asarray)
 
 
 def _doubt(form: Standard, x: Array, y: Array) -> Doubt:

@@ -10,6 +10,7 @@ from jaxtyping import Array
 from chainrule.core.types import Scalar
 from chainrule.derive.implicit.programs import finishing, interior
 from chainrule.derive.implicit.programs.forms import Form, General, Point
+from chainrule.derive.implicit.programs.matrices import SparseMatrix
 from chainrule.derive.implicit.programs.results import Ray, Stats, Status
 
 
@@ -47,7 +48,7 @@ def interior_point(form: Form, mu: Array, *, smooth: bool, max_steps: int, indep
         more = jnp.asarray(1)
     solved = (state.verdict != Status.INFEASIBLE) & (state.verdict != Status.UNBOUNDED)
     point = jax.tree.map(lambda new, old: jnp.where(solved, new, old), point, state.point)
-    active = (point.z > point.t) & polished
+    active = (point.z > point.t) & (not smooth)
     stats = (state.steps, state.steps + more, polished & solved, active)
     return _conclude(
         form, scaled, scales.restore(point), mu if smooth else 0.0, state.verdict, stats, independent
@@ -59,17 +60,17 @@ def given_point(
     form: Form, point: Point, verdict: Array, mu: Array, *, smooth: bool, independent: bool
 ) -> Outcome:
     """Judge, and if not smooth polish, a point that another solver found."""
-    scaled, scales = form.equilibrated()
     polished = jnp.asarray(False)
-    if not smooth:
+    sparse = isinstance(form.A, SparseMatrix)
+    scaled, scales = (form, None) if sparse else form.equilibrated()
+    if scales is not None and not smooth:
         inside = Point(point.x / scales.x, point.y / scales.y, point.z / scales.z, point.t * scales.z)
         found, polished = finishing.polish(scaled, inside)
         solved = verdict == Status.SOLVED
         polished = polished & solved
         point = jax.tree.map(lambda new, old: jnp.where(solved, new, old), scales.restore(found), point)
-    active = (point.z > point.t) & polished
     none = jnp.asarray(0)
-    stats = (none, none + (0 if smooth else 1), polished, active)
+    stats = (none, none + (0 if smooth or sparse else 1), polished, (point.z > point.t) & (not smooth))
     return _conclude(form, scaled, point, mu if smooth else 0.0, verdict, stats, independent)
 
 
@@ -102,10 +103,10 @@ def _conclude(
     return Outcome(point, made, row, eigenvalue)
 
 
-def dependent_row(A: Array) -> tuple[Array, Array]:
-    """The first row that is a combination of those before it, and whether there is one."""
+def dependent_row(A: Array | SparseMatrix) -> tuple[Array, Array]:
+    """The first row that is a combination of those before it, and whether there is one; not sought in sparse ones."""
     m, n = A.shape
-    if not m:
+    if not m or isinstance(A, SparseMatrix):
         return jnp.asarray(0), jnp.asarray(False)
     diagonal = jnp.abs(jnp.diagonal(jnp.linalg.qr(A.T, mode="r")))
     size = jnp.sqrt(jnp.sum(A * A, axis=1))
