@@ -47,6 +47,12 @@ def test_the_descent_experiment_reproduces_the_known_numbers_and_catches_a_broke
     assert any("bound violated" in sentence for sentence in broken.findings)
 
 
+def test_the_backward_pass_is_the_sum_over_paths() -> None:
+    numbers = experiments.run("backward").numbers
+    assert numbers["d_w1"] == pytest.approx(0.839949, abs=1e-6)
+    assert numbers["d_x"] == pytest.approx(0.139336, abs=1e-6)
+
+
 def test_polynomial_activations_do_not_get_better_with_width() -> None:
     numbers = experiments.run("approximation", widths=[8, 64], seeds=2).numbers
     assert numbers["error"] == pytest.approx(0.001203, abs=1e-6)

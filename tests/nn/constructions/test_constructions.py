@@ -47,10 +47,45 @@ def test_what_is_no_truth_table_is_refused(outputs, message) -> None:
 def test_exclusive_or_is_exact_while_no_affine_function_beats_one_half() -> None:
     x, y = np.array(list(itertools.product([0.0, 1.0], repeat=2))), np.array([0.0, 1.0, 1.0, 0.0])
     assert (c.xor()(jnp.asarray(x))[:, 0] == y).all()
-    design = np.column_stack([x, np.ones(4)])
-    best = np.linalg.lstsq(design, y, rcond=None)[0]
-    np.testing.assert_allclose(best, [0, 0, 0.5], atol=1e-12)
-    assert np.square(design @ best - y).mean() == pytest.approx(0.25)
+    best = c.least_squares(x, y)
+    np.testing.assert_allclose(best.layers[0].weight, 0, atol=1e-12)
+    np.testing.assert_allclose(best.layers[0].bias, 0.5)
+    assert float(jnp.square(best(jnp.asarray(x))[:, 0] - y).mean()) == pytest.approx(0.25)
+
+
+def test_least_squares_agrees_with_descent_and_with_the_normal_equations() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(30, 4)), random.normal(size=(30, 2))
+    design = np.column_stack([x, np.ones(30)])
+    plain = np.linalg.lstsq(design, y, rcond=None)[0]
+    best = c.least_squares(x, y)
+    np.testing.assert_allclose(np.vstack([best.layers[0].weight, best.layers[0].bias]), plain, atol=1e-10)
+    decayed = c.least_squares(x, y, decay=0.3).layers[0]
+    w, b = jnp.asarray(decayed.weight), jnp.asarray(decayed.bias)
+
+    def loss(w: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.square(x @ w + b[None] - y).sum(axis=1).mean() + 0.3 * jnp.square(w).sum()
+
+    for slope in jax.grad(loss, argnums=(0, 1))(
+        w, b
+    ):  # a convex function is lowest where its gradient vanishes
+        np.testing.assert_allclose(slope, 0, atol=1e-10)
+    twice = c.least_squares(np.column_stack([x[:, :1], x[:, :1]]), y)  # the same column two times
+    np.testing.assert_allclose(twice.layers[0].weight[0], twice.layers[0].weight[1], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "decay", "message"),
+    [
+        ([[1.0]], [1.0, 2.0], 0.0, "do not go together"),
+        ([[np.nan]], [1.0], 0.0, "must be finite"),
+        ([[1.0]], [np.inf], 0.0, "must be finite"),
+        ([[1.0]], [1.0], -1.0, "not be negative"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(x, y, decay, message) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        c.least_squares(x, y, decay=decay)
 
 
 # ---------------------------------------------------------------------- polygons

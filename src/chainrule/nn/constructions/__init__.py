@@ -14,6 +14,7 @@ from chainrule.nn.constructions.approximation import (
 from chainrule.nn.constructions.boolean import corners, truth_table, xor
 from chainrule.nn.constructions.depth import separation, tent
 from chainrule.nn.constructions.graph import GraphLayer
+from chainrule.nn.constructions.linear import least_squares
 from chainrule.nn.constructions.maximum import maximum
 from chainrule.nn.constructions.network import (
     Network,
@@ -42,6 +43,7 @@ __all__ = [
     "extract",
     "from_columns",
     "interpolate",
+    "least_squares",
     "maximum",
     "mlp",
     "pieces",
