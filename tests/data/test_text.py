@@ -30,6 +30,8 @@ def test_a_text_comes_back_from_its_three_splits_in_order(tmp_path: Path) -> Non
         "split": [0.9, 0.05, 0.05],
         "bad": "error",
         "window": 16,
+        "tokenizer": "character",
+        "vocab": None,
     }
 
 

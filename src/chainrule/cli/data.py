@@ -94,6 +94,18 @@ def check(source: Source, settings: Settings = None, json: Json = False) -> None
         raise typer.Exit(3)
 
 
+@app.command("tokens")
+def tokens(source: Source, settings: Settings = None, json: Json = False) -> None:
+    """Show how a text becomes tokens.
+
+    Settings: tokenizer=byte-bpe (or word, character, FILE.json), vocab=500, and out=DIR for pictures and the tokenizer.
+    """
+    from chainrule.cli.tokens import show
+
+    name, options = _words(source, settings)
+    show(name, options, json)
+
+
 def _words(source: str, settings: list[str] | None) -> tuple[str, dict[str, Any]]:
     """The data and their options; `data.window=64`, as `train` writes it, means the same as `window=64`."""
     from chainrule.cli.settings import guess

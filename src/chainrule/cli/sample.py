@@ -127,7 +127,10 @@ def _write(
 
 
 def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
-    return ["".join(schema.symbols[int(i)] for i in row) for row in drawn]
+    from chainrule.data import tokenizers
+
+    tokenizer = tokenizers.of(schema)
+    return [tokenizer.decode(row) for row in drawn.astype(int)]
 
 
 def _picture(drawn: "np.ndarray", labels: "np.ndarray | None", schema: "Schema", run: str) -> "Picture":

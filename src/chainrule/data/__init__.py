@@ -1,5 +1,6 @@
 """Data: named sets and files, checked from end to end, split, scaled, and served in deterministic batches."""
 
+from chainrule.data import tokenizers
 from chainrule.data.base import Batch, Data, Rows, Scaling, Schema, Split, Windows
 from chainrule.data.batches import Batches
 from chainrule.data.loading import check, load
@@ -23,4 +24,5 @@ __all__ = [
     "load",
     "names",
     "preview",
+    "tokenizers",
 ]

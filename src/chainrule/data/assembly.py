@@ -9,16 +9,18 @@ memory are only ever touched in pieces.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from chainrule.core.errors import DataError
-from chainrule.data.base import Data, Rows, Scaling, Schema, Split, Windows
+from chainrule.data.base import Data, Rows, Scaling, Schema, Split
 from chainrule.data.files.npy import chunks
 from chainrule.data.scan import Contents
-from chainrule.data.splits import NAMES, Places, Selected, complete, divide, sizes
+from chainrule.data.splits import Places, Selected, complete, divide
+from chainrule.data.texts import tokenize
 
 
 def assemble(
@@ -34,7 +36,9 @@ def assemble(
     target_scaling = None
     if contents.kind == "text":
         scaling = Scaling()
-        splits: list[Split] = _windows(contents, shares)
+        tokenized = tokenize(contents, shares)
+        schema = replace(schema, symbols=tokenized.symbols, tokenizer=tokenized.tokenizer)
+        splits = tokenized.splits
     else:
         places = _places(contents, shares, seed)
         scaling = _scaling(contents, places[0])
@@ -142,23 +146,6 @@ def _rows(contents: Contents, places: Places, scaling: Scaling, target_scaling: 
     if target_scaling is not None:
         arrays["y"] = target_scaling.apply(arrays["y"].astype(np.float64)).astype(np.float32)
     return Rows(arrays, scaling if contents.standardise is None else Scaling())
-
-
-def _windows(contents: Contents, shares: Sequence[float]) -> list[Split]:
-    lengths = sizes(len(contents), shares)
-    short = [
-        f"{name} ({length:,})"
-        for name, length in zip(NAMES, lengths, strict=True)
-        if length < contents.window
-    ]
-    if short:
-        fitting = min(lengths)
-        raise DataError(
-            f"the text is too short: {', '.join(short)} would have fewer characters than window={contents.window}",
-            remedy=f"use data.window={fitting} or less" if fitting >= 2 else "give a longer text",
-        )
-    pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
-    return [Windows({"symbols": piece}, contents.window) for piece in pieces]
 
 
 __all__ = ["assemble", "fingerprint", "moments", "schema_of"]

@@ -193,9 +193,20 @@ class Windows(Split):
 
     arrays: Mapping[str, np.ndarray]
     length: int
+    bytes: int = 0
+    """Bytes of the text in UTF-8, for likelihoods per byte, which compare across vocabularies."""
 
     def __len__(self) -> int:
         return len(self.arrays["symbols"]) // self.length
+
+    @property
+    def bytes_per_token(self) -> float:
+        """How much text a symbol stands for: bits per byte are bits per symbol divided by this.
+
+        >>> Windows({"symbols": np.zeros(10, np.uint8)}, length=5, bytes=25).bytes_per_token
+        2.5
+        """
+        return self.bytes / max(len(self.arrays["symbols"]), 1)
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Windows by number, as int32."""
@@ -249,8 +260,8 @@ class Data:
         shape = "×".join(str(n) for n in self.schema.shape)
         what = {
             "image": f"{total:,} images of {shape}",
-            "text": f"{sum(len(s.arrays['symbols']) for s in (self.train, self.val, self.test)):,} characters, "
-            f"{len(self.schema.symbols)} symbols"
+            "text": f"{sum(len(s.arrays['symbols']) for s in (self.train, self.val, self.test)):,} "
+            f"{'tokens' if self.schema.tokenizer else 'characters'}, {len(self.schema.symbols):,} symbols"
             if self.schema.kind == "text"
             else "",
             "table": f"{total:,} rows of {shape} columns",

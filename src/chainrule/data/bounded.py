@@ -25,7 +25,9 @@ def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> bytes:
         with path.open("rb") as file:
             start = file.read(len(_GZIP))
             if start != _GZIP:
-                return start + file.read()
+                data = start + file.read(max_bytes)  # a pipe does not say how long it is
+                _check(where, len(data), max_bytes)
+                return data
         bound = min(max_bytes, max(_FREE, packed * max_ratio))
         with gzip.open(path) as unpacked:
             data = unpacked.read(bound + 1)

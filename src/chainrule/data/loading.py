@@ -35,7 +35,7 @@ def load(
     Each split gets at least one example. `seed` decides who goes where, and what generated data look like.
 
     `bad` says what to do about files or rows that cannot be used: "error" or "skip". Further options belong to the
-    source, for example `window` for text, `size` for folders of images, `target` for tables.
+    source, for example `window`, `tokenizer` and `vocab` for text, `size` for folders of images, `target` for tables.
 
     >>> data = load("digits")
     >>> data.describe()

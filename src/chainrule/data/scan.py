@@ -57,7 +57,7 @@ class Contents:
 
     kind: Kind
     x: Shaped[np.ndarray, "rows ..."]
-    """Examples along the first axis; for text the numbers of its symbols, one after the other."""
+    """Examples along the first axis; for text the numbers of its characters, one after the other."""
     y: Shaped[np.ndarray, "examples ..."] | None = None
     target: Target = "none"
     classes: tuple[str, ...] = ()
@@ -65,7 +65,11 @@ class Contents:
     columns: tuple[str, ...] = ()
     levels: int = 0
     window: int = 0
-    """Text: symbols in an example."""
+    """Text: tokens in an example."""
+    tokenizer: str = "character"
+    """Text: what makes tokens out of the characters in `x`: a name or the path of a file."""
+    vocab: int | None = None
+    """Text: tokens in the vocabulary; the tokenizer's own number if not given."""
     parts: Int[np.ndarray, " examples"] | None = None
     """Where the source comes divided: 0 (train), 1 (val) or 2 (test) for each example."""
     rows: Int[np.ndarray, " examples"] | None = None

@@ -6,6 +6,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter, Table
+from chainrule.data import tokenizers
 from chainrule.data.base import Batch, Data, Kind
 
 _IMAGES = 30
@@ -35,7 +36,7 @@ def excerpt(data: Data, characters: int = 400) -> str:
     """
     if data.schema.kind != "text":
         raise ArgumentError(f"{data.name} is {data.schema.kind} data; only text has an excerpt")
-    return "".join(data.schema.symbols[i] for i in data.train.arrays["symbols"][:characters])
+    return tokenizers.of(data.schema).decode(data.train.arrays["symbols"][:characters])[:characters]
 
 
 def _some(data: Data, count: int) -> Batch:

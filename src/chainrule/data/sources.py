@@ -1,6 +1,7 @@
 """From a name or a path to something that can be read.
 
 A name that Chainrule knows always means that data set; a file or folder of the same name is reached as `./name`.
+A dash means a text on the standard input.
 """
 
 import os
@@ -95,7 +96,7 @@ class Known:
 def _embedded() -> dict[str, tuple[str, Source]]:
     digits = {name: option.default for name, option in arrays.reader.options.items()}
     digits |= {"kind": "image", "levels": 17}
-    shakespeare = {name: option.default for name, option in text.reader.options.items() if name != "window"}
+    shakespeare = {name: option.default for name, option in text.reader.options.items() if option.guard}
     return {
         "digits": (
             "handwritten digits, 8×8 with 17 levels, 1,797",
@@ -149,6 +150,8 @@ def find(name_or_path: str | os.PathLike[str]) -> Source:
         if folder is None:
             raise _absent(given)
         return Source(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
+    if given == "-":
+        return Source("stdin", given, given, text.reader, Path("/dev/stdin"))
     path = Path(given).expanduser()
     if not path.exists():
         raise _unknown(given, path)

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from chainrule.core.pictures import Images, Lines, Picture, Scatter, Table
+from chainrule.data import tokenizers
 from chainrule.data.base import Kind, Schema
 from chainrule.models.base import CanSample
 from chainrule.report.predictions import unit_images
@@ -76,7 +77,8 @@ def _passages(
     schema: Schema, drawn: np.ndarray, names: _Names, real: np.ndarray | None, title: str, caption: str
 ) -> Picture:
     del names, real
-    rows = [["".join(schema.symbols[int(i)] for i in row)] for row in drawn]
+    tokenizer = tokenizers.of(schema)
+    rows = [[tokenizer.decode(row)] for row in drawn.astype(np.int64)]
     return Table("samples", title, ["text"], rows, caption=caption)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chainrule.core.errors import DataError
-from chainrule.data.files import arrays, cifar, idx, images, table, text
+from chainrule.data.files import arrays, cifar, documents, idx, images, table, text
 from chainrule.data.scan import Reader
 
 _SUFFIXES = {
@@ -13,6 +13,7 @@ _SUFFIXES = {
     ".npz": arrays.reader,
     ".txt": text.reader,
     ".md": text.reader,
+    ".jsonl": documents.lines_reader,
 }
 _SNIFFED = 4096
 
@@ -39,7 +40,7 @@ def recognise(path: Path) -> Reader:
     if b"\0" in start or start[:2] == b"\x1f\x8b":
         raise DataError(
             f"{path.name}: this kind of file is not known",
-            remedy="read are: text, .csv, .npy, .npz, IDX files, and folders of PNG or JPEG images",
+            remedy="read are: text, .jsonl, .csv, .npy, .npz, IDX files, and folders of images (PNG, JPEG) or texts",
         )
     return text.reader
 
@@ -51,11 +52,13 @@ def _recognise_folder(folder: Path) -> Reader:
         return cifar.reader
     if images.has_pictures(folder):
         return images.reader
+    if documents.has_texts(folder):
+        return documents.folder_reader
     names = sorted(path.name for path in folder.iterdir())
     held = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
     raise DataError(
-        f"{folder.name}: no images (PNG, JPEG) and no IDX files in this folder; it holds {held}",
-        remedy="for a single file of text, a table or arrays, give the file itself",
+        f"{folder.name}: no images (PNG, JPEG), no texts (.txt, .md) and no IDX files in this folder; it holds {held}",
+        remedy="for a table or arrays, give the file itself",
     )
 
 

@@ -1,16 +1,21 @@
-"""Text files: every character is a symbol, an example is a window of consecutive symbols.
+"""Text files: read as characters, made into tokens once the text is divided; an example is a window of tokens.
 
-The vocabulary is the set of characters of the whole text, so that every part of it can be encoded.
+The alphabet is the set of characters of the whole text, so that every part of it can be encoded.
 """
 
 import codecs
 import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from chainrule.core.errors import spell
 from chainrule.data import bounded
-from chainrule.data.options import MAX_BYTES, MAX_RATIO, Option, whole
+from chainrule.data.options import MAX_BYTES, MAX_RATIO, Option, optional, whole
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
+from chainrule.data.tokenizers import KINDS
 
 # The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
 _FOREIGN = {
@@ -76,30 +81,62 @@ def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
     return place.astype(np.min_scalar_type(max(len(used) - 1, 0)))[codes], tuple(chr(code) for code in used)
 
 
-def _scan(request: Request) -> Scan:
-    where = request.path.name
-    data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
+def contents_of(text: str, options: Mapping[str, Any]) -> Contents:
+    """A text in characters, with what the options say about its tokens."""
+    numbers, symbols = encode(text)
+    return Contents(
+        "text",
+        numbers,
+        symbols=symbols,
+        window=options["window"],
+        tokenizer=options["tokenizer"],
+        vocab=options["vocab"],
+    )
+
+
+def clean(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
+    """Text without its bad lines, its line ends made new lines; the bad lines by number; and notes."""
     text, bad, notes = decode(data, where)
     if bad:
         text = "".join(line for number, line in enumerate(lines(text), start=1) if number not in bad)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    total = text.count("\n") + (not text.endswith("\n")) + len(bad) if text else len(bad)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), bad, notes
+
+
+def count_lines(text: str) -> int:
+    """Lines of a text; the last may lack its end."""
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def _scan(request: Request) -> Scan:
+    where = request.path.name
+    data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
+    text, bad, notes = clean(data, where)
+    total = count_lines(text) + len(bad)
     if not text:
         return Scan(total, 0, (*bad.values(), Problem("empty", where, "no text is left", "stop")))
-    numbers, symbols = encode(text)
-    contents = Contents("text", numbers, symbols=symbols, window=request.options["window"])
+    contents = contents_of(text, request.options)
     return Scan(total, total - len(bad), (*bad.values(), *notes), contents)
 
 
-reader = Reader(
-    "text",
-    "lines",
-    {
-        "window": Option(128, whole(2), "symbols in an example"),
-        "max_bytes": MAX_BYTES,
-        "max_ratio": MAX_RATIO,
-    },
-    _scan,
-)
+def _tokenizer(value: Any) -> str:
+    """The name of a tokenizer, or the whole path of its file."""
+    if value in KINDS:
+        return str(value)
+    path = Path(value).expanduser() if isinstance(value, str) and value.endswith(".json") else None
+    if path is None or not path.is_file():
+        raise ValueError(f"{spell(KINDS)}, or the path of a tokenizer's .json file")
+    return str(path.resolve())
 
-__all__ = ["decode", "encode", "lines", "reader"]
+
+OPTIONS = {
+    "window": Option(128, whole(2), "tokens in an example"),
+    "tokenizer": Option("character", _tokenizer, f"{', '.join(KINDS)}, or a tokenizer's .json file"),
+    "vocab": Option(None, optional(whole(1)), "tokens in the vocabulary of a tokenizer that is learnt"),
+    "max_bytes": MAX_BYTES,
+    "max_ratio": MAX_RATIO,
+}
+"""Options of every source of text."""
+
+reader = Reader("text", "lines", OPTIONS, _scan)
+
+__all__ = ["OPTIONS", "clean", "contents_of", "count_lines", "decode", "encode", "lines", "reader"]

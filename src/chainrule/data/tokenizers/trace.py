@@ -6,8 +6,9 @@ attention, at the price of more rows in the embedding and the output.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,7 +19,7 @@ from chainrule.data.tokenizers import byte_bpe, merging
 from chainrule.data.tokenizers.splitting import LOSSY, RULES, Rule, split
 
 SPAN = 4096
-"""Bytes of text whose context in tokens the pictures show."""
+"""Bytes of text whose length in tokens the picture states."""
 _ROWS = 30
 _POINTS = 200
 
@@ -61,7 +62,8 @@ class Trace:
         """The first merges, and what a vocabulary of each size buys."""
         shown = np.unique(np.linspace(0, len(self.steps), _POINTS).astype(int))
         sizes = self.vocab[shown]
-        context = SPAN / self.bytes_per_token[shown]
+        share = self.tokens[shown] / max(self.symbols, 1)
+        context = [SPAN / ratio for ratio in (self.bytes_per_token[0], self.bytes_per_token[-1])]
         rows: list[list[str | float | int]] = [
             [k + 1, _seen(step.left), _seen(step.right), _seen(step.token), step.count, len(step.token)]
             for k, step in enumerate(self.steps[:_ROWS])
@@ -82,14 +84,13 @@ class Trace:
             ),
             Lines(
                 "vocabulary-context",
-                f"What {SPAN:,} bytes of text take",
+                "What the same text takes",
                 "tokens in the vocabulary",
-                "tokens, pairs of tokens",
-                {"context (tokens)": (sizes, context), "attention (pairs of tokens)": (sizes, context**2)},
+                "share of what it takes before any merge",
+                {"context (tokens)": (sizes, share), "attention (pairs of tokens)": (sizes, share**2)},
                 log_x=True,
-                log_y=True,
-                caption="Attention compares every token with every other; the output layer, which grows with the "
-                "vocabulary, is not counted.",
+                caption=f"{SPAN:,} bytes of text are {context[0]:,.0f} tokens before any merge and {context[1]:,.0f} "
+                "after the last. The output layer, which grows with the vocabulary, is not counted.",
             ),
         ]
 
@@ -98,31 +99,34 @@ def trace(
     text: str,
     vocab: int = 1000,
     *,
-    alphabet: Literal["characters", "bytes"] = "characters",
+    kind: str = "bpe",
     rule: Rule = "words",
     min_frequency: int = 0,
+    alphabet: Iterable[str] = (),
 ) -> Trace:
-    """Learn merges and keep the count of each; bytes are always split into words.
+    """Learn the merges of the tokenizer "bpe" or "byte-bpe" and keep the count of each.
+
+    The bytes of "byte-bpe" are always split with the rule "words"; `alphabet` adds characters to that of "bpe".
 
     >>> found = trace("abracadabra", vocab=8, rule="none")
     >>> [(step.token, step.count) for step in found.steps], found.tokens.tolist()
     ([('ab', 2), ('ra', 2), ('abra', 2)], [11, 9, 7, 5])
     """
-    check_choice("trace", "alphabet", alphabet, ["characters", "bytes"])
+    check_choice("trace", "kind", kind, ["bpe", "byte-bpe"])
     check_choice("trace", "rule", rule, RULES)
     if not text:
         raise ArgumentError("text='': there is nothing to learn merges from")
-    if alphabet == "bytes":
-        if rule != "words":
-            raise ArgumentError(f'rule={rule!r}: bytes are split with rule="words"')
+    if kind == "bpe":
+        chunks = dict(Counter(split(text, rule)))
+        letters = sorted({*alphabet, *"".join(chunks)})
+    elif rule == "words":
         chunks, letters = byte_bpe.count(text), sorted(byte_bpe.BYTES)
     else:
-        chunks = dict(Counter(split(text, rule)))
-        letters = sorted(set("".join(chunks)))
+        raise ArgumentError(f'rule={rule!r}: byte-bpe splits with rule="words"')
     first = merging.start((), letters, vocab)
     _, steps = merging.learn(chunks, first, vocab, min_frequency)
     symbols = sum(len(chunk) * count for chunk, count in chunks.items())
-    kept = "".join(text.split()) if rule in LOSSY else text
+    kept = "".join(split(text, "spaces")) if rule in LOSSY else text
     return Trace(first, steps, symbols, len(kept.encode()), len(text.split()))
 
 

@@ -39,8 +39,11 @@ class Word(Tokenizer):
             raise ArgumentError(f"unknown={self.unknown!r}: it must be one of the tokens")
 
     @classmethod
-    def train(cls, text: str, vocab: int = 10_000, min_frequency: int = 1) -> "Word":
-        """The `vocab` - 1 most frequent words, of equal ones the first in the order of code points."""
+    def train(cls, text: str, vocab: int = 10_000, min_frequency: int = 2) -> "Word":
+        """The `vocab` - 1 most frequent words, of equal ones the first in the order of code points.
+
+        Words that come once stay out, so that a model trained on the same text meets the unknown token.
+        """
         counts = Counter(split(text, "words"))
         frequent = [word for word, count in counts.items() if count >= min_frequency and word != UNKNOWN]
         frequent.sort(key=lambda word: (-counts[word], word))
