@@ -40,8 +40,9 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.rounds < 5:
         parser.error(f"--rounds {asked.rounds}: a median with its spread needs at least 5")
-    # Before JAX starts its threads; workers inherit it.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+    if not (asked.name or "").endswith("-gpu"):
+        # Before JAX starts its threads; workers inherit it. On a GPU the host only compiles.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     console = Console()
     if asked.name is None:
         for name in names:
