@@ -24,11 +24,19 @@ CLOSED_FORMS = {
     "gelu": lambda x: x / 2 * (1 + scipy.special.erf(x / math.sqrt(2))),
     "silu": lambda x: x * scipy.special.expit(x),
     "softplus": lambda x: np.logaddexp(0, x),
+    "gelu-tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "selu": lambda x: (
+        1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
+    ),
+}
+STEPS = {
+    "sign": lambda x: np.where(x > 0, 1.0, -1.0),
+    "step": lambda x: np.where(x > 0, 1.0, 0.0),
 }
 
 
 def test_every_activation_has_a_closed_form_here() -> None:
-    assert set(activations) == set(CLOSED_FORMS)
+    assert set(activations) == {*CLOSED_FORMS, *STEPS, *(f"{name}-straight-through" for name in STEPS)}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,7 @@ def computed() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     def both(x: jax.Array) -> dict[str, tuple[jax.Array, jax.Array]]:
         return {name: jax.jvp(f.function, (x,), (jnp.ones_like(x),)) for name, f in functions.items()}
 
-    functions = {name: activation(name) for name in activations}
+    functions = {name: activation(name) for name in activations if name not in STEPS}
     with jax.enable_x64(True):
         return jax.tree.map(np.asarray, jax.jit(both)(jnp.asarray(X)))
 
@@ -66,8 +74,32 @@ def test_known_values(computed: dict) -> None:
     assert computed["elu"][0][at[-1.0]] == pytest.approx(-0.6321205588285577)
 
 
-def test_the_derivative_of_relu_at_its_kink_is_zero(computed: dict) -> None:
-    assert computed["relu"][1][np.flatnonzero(X == 0)].tolist() == [0.0]
+@pytest.mark.parametrize(("name", "slope"), [("relu", 0.0), ("leaky-relu", 0.01), ("elu", 1.0)])
+def test_the_derivative_at_a_kink_is_the_one_from_the_left(name: str, slope: float, computed: dict) -> None:
+    assert computed[name][1][np.flatnonzero(X == 0)].tolist() == [slope]
+
+
+@pytest.mark.parametrize(("name", "slope"), [("sign", 1.0), ("step", 0.5)])
+def test_steps_refuse_to_be_trained_through_and_their_surrogates_do_not(
+    name: str, slope: float, computed: dict
+) -> None:
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(activation(name)(jnp.asarray(X)), STEPS[name](X))
+    with pytest.raises(ArgumentError, match=f"{name!r} has derivative zero") as raised:
+        jax.grad(lambda x: activation(name)(x))(jnp.array(1.0))
+    assert f"{name}-straight-through" in raised.value.remedy
+    # What does not depend on the step's input may be trained.
+    assert float(jax.grad(lambda w: w * activation(name)(jnp.array(2.0)))(1.0)) == 1.0
+    values, derivatives = computed[f"{name}-straight-through"]
+    np.testing.assert_array_equal(values, STEPS[name](X))
+    np.testing.assert_array_equal(derivatives, np.where(np.abs(X) <= 1, slope, 0.0))
+
+
+def test_gated_units_multiply_one_half_by_a_function_of_the_other() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+    gate = scipy.special.expit(x[:, 4:])
+    np.testing.assert_allclose(nn.glu(jnp.asarray(x)), x[:, :4] * gate, rtol=1e-5)
+    np.testing.assert_allclose(nn.swiglu(jnp.asarray(x)), x[:, :4] * x[:, 4:] * gate, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", CLOSED_FORMS)

@@ -5,11 +5,12 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 """
 
 from chainrule.nn import initializers, losses
-from chainrule.nn.activations import Activation, activation, activations
+from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
+from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
-from chainrule.nn.dropout import Dropout
+from chainrule.nn.dropout import ChannelDropout, Dropout, StochasticDepth, monte_carlo
 from chainrule.nn.linear import Linear
-from chainrule.nn.normalize import BatchNorm, LayerNorm, NoNorm, Norm, norm
+from chainrule.nn.normalize import BatchNorm, GroupNorm, LayerNorm, NoNorm, Norm, RMSNorm, norm
 from chainrule.nn.pooling import (
     adaptive_average_pool,
     adaptive_max_pool,
@@ -18,17 +19,35 @@ from chainrule.nn.pooling import (
     global_max_pool,
     max_pool,
 )
+from chainrule.nn.recurrent import GRU, LSTM, RNN, Recurrent
+from chainrule.nn.residual import ResidualBlock, residual
+from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
+from chainrule.nn.unet import DoubleConv, UNet
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
     "Activation",
     "BatchNorm",
+    "ChannelDropout",
     "Conv",
     "ConvTranspose",
+    "DoubleConv",
     "Dropout",
+    "GroupNorm",
     "LayerNorm",
     "Linear",
     "NoNorm",
     "Norm",
+    "RMSNorm",
+    "Recurrent",
+    "ResidualBlock",
+    "SelfAttention",
+    "StochasticDepth",
+    "Switches",
+    "TransformerBlock",
+    "UNet",
     "activation",
     "activations",
     "adaptive_average_pool",
@@ -36,8 +55,16 @@ __all__ = [
     "average_pool",
     "global_average_pool",
     "global_max_pool",
+    "glu",
     "initializers",
     "losses",
     "max_pool",
+    "max_pool_with_switches",
+    "monte_carlo",
     "norm",
+    "pixel_shuffle",
+    "residual",
+    "swiglu",
+    "unpool",
+    "upsample",
 ]

@@ -1,7 +1,8 @@
 """Activation functions by name, each with the gain that keeps variance steady through depth.
 
 The gain is the factor on the standard deviation of a layer's weights, at unit variance `1 / fan_in`, that makes the
-mean square of the activations neither grow nor fade (He et al., 2015, arXiv:1502.01852; LeCun et al., 1998).
+mean square of the activations neither grow nor fade (He et al., 2015, arXiv:1502.01852; LeCun et al., 1998). At a kink
+the derivative is the one from the left: 0 for the rectifier at 0.
 """
 
 import math
@@ -11,9 +12,11 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
-from chainrule.core.types import Array
+from chainrule.core.types import Array, Float
 
 
 @final
@@ -29,21 +32,84 @@ class Activation:
         """The activation of every entry."""
         return self.function(x)
 
+    def derivative(self, x: Array) -> Array:
+        """The derivative at every entry.
+
+        >>> activation("relu").derivative(jnp.array([-1.0, 0.0, 1.0]))
+        Array([0., 0., 1.], dtype=float32)
+        """
+        return jax.jvp(self.function, (x,), (jnp.ones_like(x),))[1]
+
+
+def sign(x: Array) -> Array:
+    """+1 where x is positive, else -1."""
+    return jnp.where(x > 0, 1.0, -1.0).astype(x.dtype)
+
+
+def step(x: Array) -> Array:
+    """1 where x is positive, else 0."""
+    return jnp.where(x > 0, 1.0, 0.0).astype(x.dtype)
+
+
+def glu(x: Float[Array, "*axes doubled"]) -> Float[Array, "*axes features"]:
+    """The first half of the features times the sigmoid of the second (Dauphin et al., 2017)."""
+    value, gate = jnp.split(x, 2, axis=-1)
+    return value * jax.nn.sigmoid(gate)
+
+
+def swiglu(x: Float[Array, "*axes doubled"]) -> Float[Array, "*axes features"]:
+    """The first half of the features times the SiLU of the second (Shazeer, 2020)."""
+    value, gate = jnp.split(x, 2, axis=-1)
+    return value * jax.nn.silu(gate)
+
+
+def _untrainable(name: str, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """The function, with an error instead of a derivative that is zero everywhere."""
+    flat = jax.custom_jvp(function)
+
+    def refuse(primals: tuple[Array], tangents: tuple[Array | SymbolicZero]) -> tuple[Array, Array]:
+        if not isinstance(tangents[0], SymbolicZero):
+            raise ArgumentError(
+                f"activation {name!r} has derivative zero: nothing before it would ever be trained",
+                remedy=f"use {name}-straight-through, which passes gradients on where |x| <= 1",
+            )
+        out = function(primals[0])
+        return out, jnp.zeros_like(out)
+
+    flat.defjvp(refuse, symbolic_zeros=True)
+    return flat
+
+
+def _straight_through(function: Callable[[Array], Array], slope: float) -> Callable[[Array], Array]:
+    """The function, with the derivative of a ramp from -1 to 1 (Bengio et al., 2013, arXiv:1308.3432)."""
+    through = jax.custom_jvp(function)
+
+    @through.defjvp
+    def ramp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        (x,), (t,) = primals, tangents
+        return function(x), jnp.where(jnp.abs(x) <= 1, slope * t, 0).astype(t.dtype)
+
+    return through
+
 
 activations: Registry[Activation] = Registry("activation")
 
 for _name, _function, _gain in (
     ("identity", lambda x: x, 1.0),
     ("relu", jax.nn.relu, math.sqrt(2)),
-    ("leaky-relu", lambda x: jax.nn.leaky_relu(x, 0.01), math.sqrt(2 / (1 + 0.01**2))),
+    ("leaky-relu", lambda x: jnp.where(x > 0, x, 0.01 * x), math.sqrt(2 / (1 + 0.01**2))),
     ("elu", jax.nn.elu, math.sqrt(2)),
     ("tanh", jnp.tanh, 5 / 3),
     ("sigmoid", jax.nn.sigmoid, 1.0),
     ("gelu", lambda x: jax.nn.gelu(x, approximate=False), math.sqrt(2)),
+    ("gelu-tanh", lambda x: jax.nn.gelu(x, approximate=True), math.sqrt(2)),
     ("silu", jax.nn.silu, math.sqrt(2)),
     ("softplus", jax.nn.softplus, 1.0),
-    ("sign", lambda x: jnp.where(x > 0, 1.0, -1.0).astype(x.dtype), 1.0),
-    ("step", lambda x: jnp.where(x > 0, 1.0, 0.0).astype(x.dtype), 1.0),
+    ("selu", jax.nn.selu, 1.0),
+    ("sign", _untrainable("sign", sign), 1.0),
+    ("step", _untrainable("step", step), 1.0),
+    ("sign-straight-through", _straight_through(sign, 1.0), 1.0),
+    ("step-straight-through", _straight_through(step, 0.5), 1.0),
 ):
     activations.add(_name, Activation(_name, _function, _gain))
 
@@ -51,10 +117,10 @@ for _name, _function, _gain in (
 def activation(name: str) -> Activation:
     """An activation by its name.
 
-    >>> float(activation("gelu")(jnp.array(1.0)))  # exact: x/2 (1 + erf(x/sqrt 2))
+    >>> float(activation("gelu")(jnp.array(1.0)))  # exact: x/2 (1 + erf(x/sqrt 2)); "gelu-tanh" is another function
     0.841344...
     """
     return activations[name]
 
 
-__all__ = ["Activation", "activation", "activations"]
+__all__ = ["Activation", "activation", "activations", "glu", "sign", "step", "swiglu"]

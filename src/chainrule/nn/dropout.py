@@ -1,5 +1,6 @@
-"""Dropout."""
+"""Dropout: of single entries, of whole channels, of whole branches; and predictions that keep it switched on."""
 
+from collections.abc import Callable
 from typing import final
 
 import equinox as eqx
@@ -21,17 +22,67 @@ class Dropout(eqx.Module):
     inference: bool
 
     def __init__(self, p: float, *, inference: bool = False) -> None:
-        if not 0 <= p < 1:
-            raise ArgumentError(f"Dropout(p={p}): p is the share that is dropped and must lie in [0, 1)")
-        self.p = p
+        self.p = _checked("Dropout", p)
         self.inference = inference
 
     def __call__(self, x: Array, key: Key) -> Array:
         """The entries that were kept, scaled up; zeros elsewhere."""
-        if self.inference or self.p == 0:
-            return x
-        keep = jax.random.bernoulli(key, 1 - self.p, x.shape)
-        return jnp.where(keep, x / (1 - self.p), jnp.zeros_like(x))
+        return x if self.inference else _dropped(x, self.p, x.shape, key)
 
 
-__all__ = ["Dropout"]
+@final
+class ChannelDropout(eqx.Module):
+    """Drops whole channels of each example (Tompson et al., 2015): neighbouring pixels give each other away."""
+
+    p: float = eqx.field(static=True)
+    dimensions: int = eqx.field(static=True)
+    inference: bool
+
+    def __init__(self, p: float, *, dimensions: int = 2, inference: bool = False) -> None:
+        self.p = _checked("ChannelDropout", p)
+        self.dimensions = dimensions
+        self.inference = inference
+
+    def __call__(self, x: Array, key: Key) -> Array:
+        """The channels that were kept, scaled up; zeros elsewhere."""
+        leading = x.shape[: x.ndim - 1 - self.dimensions]
+        shape = (*leading, *(1,) * self.dimensions, x.shape[-1])
+        return x if self.inference else _dropped(x, self.p, shape, key)
+
+
+@final
+class StochasticDepth(eqx.Module):
+    """Drops a whole branch for some examples of a batch (Huang et al., 2016): for the branch of a residual block."""
+
+    p: float = eqx.field(static=True)
+    inference: bool
+
+    def __init__(self, p: float, *, inference: bool = False) -> None:
+        self.p = _checked("StochasticDepth", p)
+        self.inference = inference
+
+    def __call__(self, x: Array, key: Key) -> Array:
+        """The examples that were kept, scaled up; zeros elsewhere."""
+        return x if self.inference else _dropped(x, self.p, (x.shape[0], *(1,) * (x.ndim - 1)), key)
+
+
+def monte_carlo(predict: Callable[[Key], Array], key: Key, samples: int) -> tuple[Array, Array]:
+    """Mean and standard deviation of predictions with dropout switched on (Gal and Ghahramani, 2016)."""
+    drawn = jax.lax.map(predict, jax.random.split(key, samples))
+    return drawn.mean(axis=0), drawn.std(axis=0)
+
+
+def _checked(where: str, p: float) -> float:
+    if not 0 <= p < 1:
+        raise ArgumentError(f"{where}(p={p}): p is the share that is dropped and must lie in [0, 1)")
+    return p
+
+
+def _dropped(x: Array, p: float, shape: tuple[int, ...], key: Key) -> Array:
+    if p == 0:
+        return x
+    keep = jnp.broadcast_to(jax.random.bernoulli(key, 1 - p, shape), x.shape)
+    return jnp.where(keep, x / (1 - p), jnp.zeros_like(x))
+
+
+__all__ = ["ChannelDropout", "Dropout", "StochasticDepth", "monte_carlo"]

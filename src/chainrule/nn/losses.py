@@ -1,32 +1,149 @@
-"""Losses from logits and values, computed in float32 or wider; each returns one number per example."""
+"""Losses from logits and values, computed in float32 or wider: one number per example, or all of them reduced.
+
+`reduction` says how: `None` keeps one number per example (the mean over its entries), `"mean"` averages over examples
+too, `"sum"` adds up every entry of every example, `"mean_of_sums"` adds up the entries of each example and averages
+over examples, which for squared errors of d entries is d times the mean.
+"""
 
 import math
 
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int
+
+REDUCTIONS = ("mean", "sum", "mean_of_sums")
 
 
 def cross_entropy(
-    logits: Float[Array, "*batch classes"], labels: Int[Array, "*batch"]
-) -> Float[Array, "*batch"]:
-    """Minus the log-probability of the labelled class, without overflow for any logits.
+    logits: Float[Array, "*batch classes"],
+    targets: Int[Array, "*batch"] | Float[Array, "*batch classes"],
+    *,
+    smoothing: float = 0.0,
+    class_weights: Float[Array, " classes"] | None = None,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """Minus the log-probability of the target class, without overflow for any logits.
+
+    Targets are class numbers, or a distribution over the classes for each example (one-hot or soft). `smoothing` mixes
+    the uniform distribution into them. `class_weights` multiply each class's share; the mean over examples with class
+    numbers then divides by the weights of their classes. One logit per position makes positions the examples.
 
     >>> float(cross_entropy(jnp.array([[1000.0, 0.0]]), jnp.array([1]))[0])
     1000.0
     """
-    wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-    chosen = jnp.take_along_axis(wide, labels[..., None], axis=-1)[..., 0]
-    return jax.nn.logsumexp(wide, axis=-1) - chosen
+    if not 0 <= smoothing < 1:
+        raise ArgumentError(f"cross_entropy(smoothing={smoothing}): smoothing must lie in [0, 1)")
+    wide = _wide(logits)
+    numbers = jnp.issubdtype(targets.dtype, jnp.integer)
+    if numbers and not smoothing and class_weights is None:
+        chosen = jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
+        return _reduced("cross_entropy", jax.nn.logsumexp(wide, axis=-1) - chosen, reduction)
+    classes = logits.shape[-1]
+    wanted = jax.nn.one_hot(targets, classes, dtype=wide.dtype) if numbers else targets.astype(wide.dtype)
+    weights = jnp.ones(classes, wide.dtype) if class_weights is None else class_weights.astype(wide.dtype)
+    last = weights.reshape((1,) * (wanted.ndim - 1) + weights.shape)
+    mixed = ((1 - smoothing) * wanted + smoothing / classes) * last
+    # A class of weight zero adds nothing, even where its logit is minus infinity.
+    terms = jnp.where(mixed == 0, 0, mixed * jax.nn.log_softmax(wide, axis=-1))
+    values = -terms.sum(axis=-1)
+    if reduction == "mean" and numbers and class_weights is not None:
+        return values.sum() / (wanted * last).sum()
+    return _reduced("cross_entropy", values, reduction)
+
+
+def binary_cross_entropy(
+    logits: Float[Array, "batch *shape"],
+    targets: Float[Array, "batch *shape"],
+    *,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """Minus the log-probability of targets in [0, 1] under independent coins with these log-odds.
+
+    >>> float(binary_cross_entropy(jnp.array([-1000.0]), jnp.array([1.0]))[0])
+    1000.0
+    """
+    wide = _wide(logits)
+    return _reduced("binary_cross_entropy", jax.nn.softplus(wide) - wide * targets, reduction)
 
 
 def squared_error(
-    predicted: Float[Array, "batch *shape"], target: Float[Array, "batch *shape"]
-) -> Float[Array, " batch"]:
-    """Squared differences averaged over the entries of each example."""
-    wide = predicted.astype(jnp.promote_types(predicted.dtype, jnp.float32))
-    return jnp.square(wide - target).reshape(wide.shape[0], math.prod(wide.shape[1:])).mean(axis=-1)
+    predicted: Float[Array, "batch *shape"],
+    target: Float[Array, "batch *shape"],
+    *,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """Squared differences."""
+    return _reduced("squared_error", jnp.square(_wide(predicted) - target), reduction)
 
 
-__all__ = ["cross_entropy", "squared_error"]
+def absolute_error(
+    predicted: Float[Array, "batch *shape"],
+    target: Float[Array, "batch *shape"],
+    *,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """Absolute differences."""
+    return _reduced("absolute_error", jnp.abs(_wide(predicted) - target), reduction)
+
+
+def huber(
+    predicted: Float[Array, "batch *shape"],
+    target: Float[Array, "batch *shape"],
+    *,
+    delta: float = 1.0,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """Half the squared difference up to `delta`, a straight line of slope `delta` beyond (Huber, 1964).
+
+    >>> huber(jnp.array([0.5, 3.0]), jnp.zeros(2))
+    Array([0.125, 2.5  ], dtype=float32)
+    """
+    if delta <= 0:
+        raise ArgumentError(f"huber(delta={delta}): delta must be positive")
+    distance = jnp.abs(_wide(predicted) - target)
+    near = jnp.minimum(distance, delta)
+    return _reduced("huber", near * (distance - 0.5 * near), reduction)
+
+
+def softmax(
+    logits: Float[Array, "*axes"], *, axis: int = -1, temperature: float = 1.0
+) -> Float[Array, "*axes"]:
+    """Probabilities proportional to `exp(logit / temperature)`; adding a constant to all logits changes nothing.
+
+    As the temperature falls, all probability goes to the largest logit; equal ones share it. A logit is a log-odds, not
+    a probability.
+
+    >>> softmax(jnp.array([1000.0, 1000.0, 0.0]))
+    Array([0.5, 0.5, 0. ], dtype=float32)
+    """
+    if temperature <= 0:
+        raise ArgumentError(f"softmax(temperature={temperature}): temperature must be positive")
+    return jax.nn.softmax(_wide(logits) / temperature, axis=axis)
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def _reduced(where: str, values: Array, reduction: str | None) -> Array:
+    if reduction is None:
+        # Cross-entropies have been summed over classes and keep all their axes.
+        if where == "cross_entropy":
+            return values
+        return values.reshape(values.shape[0], math.prod(values.shape[1:])).mean(axis=-1)
+    check_choice(where, "reduction", reduction, REDUCTIONS)
+    if reduction == "mean":
+        return values.mean()
+    return values.sum() if reduction == "sum" or values.ndim == 0 else values.sum() / values.shape[0]
+
+
+__all__ = [
+    "absolute_error",
+    "binary_cross_entropy",
+    "cross_entropy",
+    "huber",
+    "softmax",
+    "squared_error",
+]

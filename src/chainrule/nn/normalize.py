@@ -1,4 +1,4 @@
-"""Normalisation over the batch or over the features.
+"""Normalisation over the batch, over the features, or over groups of them.
 
 Statistics are computed in float32 (or wider) whatever the type of the input. A normaliser is called two ways: as a
 function of its input when predicting, and through `advance` when training, which also returns the normaliser with its
@@ -6,7 +6,8 @@ running statistics moved on; only batch normalisation has any.
 """
 
 import abc
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Self, final
 
 import equinox as eqx
@@ -82,7 +83,8 @@ class BatchNorm(Norm):
     """`(x - mean) / sqrt(var + eps) * scale + shift` with statistics over all leading axes (Ioffe and Szegedy, 2015).
 
     Training normalises by the batch (biased variance) and moves the running averages:
-    `running <- (1 - new_weight) running + new_weight batch`. Prediction uses the running averages.
+    `running <- (1 - new_weight) running + new_weight batch`. Prediction uses the running averages. What other libraries
+    call momentum is the weight of the new (PyTorch) or of the old. `unbiased` stores the variance as PyTorch does.
     """
 
     scale: Float[Array, " features"]
@@ -91,14 +93,18 @@ class BatchNorm(Norm):
     var: Float[Array, " features"]
     eps: float = eqx.field(static=True)
     new_weight: float = eqx.field(static=True)
+    unbiased: bool = eqx.field(static=True)
 
-    def __init__(self, features: int, *, eps: float = 1e-5, new_weight: float = 0.1) -> None:
+    def __init__(
+        self, features: int, *, eps: float = 1e-5, new_weight: float = 0.1, unbiased: bool = False
+    ) -> None:
         self.scale = jnp.ones(features)
         self.shift = jnp.zeros(features)
         self.mean = jnp.zeros(features)
         self.var = jnp.ones(features)
         self.eps = eps
         self.new_weight = new_weight
+        self.unbiased = unbiased
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
         return self._normalise(x, jax.lax.stop_gradient(self.mean), jax.lax.stop_gradient(self.var))
@@ -114,12 +120,14 @@ class BatchNorm(Norm):
         mean = wide.mean(axis=axes)
         var = jnp.square(wide - _last(mean, x)).mean(axis=axes)
         w = self.new_weight
+        count = x.size // x.shape[-1]
+        stored = var * (count / (count - 1)) if self.unbiased else var
         moved = eqx.tree_at(
             lambda norm: (norm.mean, norm.var),
             self,
             (
                 (1 - w) * self.mean + w * mean.astype(self.mean.dtype),
-                (1 - w) * self.var + w * var.astype(self.var.dtype),
+                (1 - w) * self.var + w * stored.astype(self.var.dtype),
             ),
         )
         return self._normalise(x, mean, var), jax.lax.stop_gradient(moved)
@@ -133,15 +141,96 @@ class BatchNorm(Norm):
         return _affine(unit, self.scale, self.shift).astype(x.dtype)
 
 
-norms: Registry[type[Norm]] = Registry("normalization")
-norms.add("none", NoNorm)
-norms.add("batch", BatchNorm)
-norms.add("layer", LayerNorm)
+@final
+class GroupNorm(Norm):
+    """`(x - mean) / sqrt(var + eps) * scale + shift` over groups of channels and `dimensions` axes of each example.
+
+    (Wu and He, 2018.) One group per channel is instance normalisation (Ulyanov et al., 2016).
+    """
+
+    scale: Float[Array, " features"]
+    shift: Float[Array, " features"]
+    groups: int = eqx.field(static=True)
+    dimensions: int = eqx.field(static=True)
+    eps: float = eqx.field(static=True)
+
+    def __init__(
+        self, features: int, *, groups: int | None = None, dimensions: int = 2, eps: float = 1e-5
+    ) -> None:
+        groups = math.gcd(32, features) if groups is None else groups
+        if groups < 1 or features % groups:
+            raise ArgumentError(f"GroupNorm(groups={groups}): {features} features cannot be split evenly")
+        self.scale = jnp.ones(features)
+        self.shift = jnp.zeros(features)
+        self.groups = groups
+        self.dimensions = dimensions
+        self.eps = eps
+
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        axes = (*range(x.ndim - 1 - self.dimensions, x.ndim - 1), x.ndim)
+        wide = _wide(x).reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
+        if math.prod(wide.shape[axis] for axis in axes) < 2:
+            raise ArgumentError(
+                f"GroupNorm: groups of one value cannot be normalised (input shape {x.shape})",
+                remedy="use fewer groups, or normalise over more axes",
+            )
+        mean = wide.mean(axis=axes, keepdims=True)
+        var = jnp.square(wide - mean).mean(axis=axes, keepdims=True)
+        unit = ((wide - mean) * jax.lax.rsqrt(var + self.eps)).reshape(x.shape)
+        return _affine(unit, self.scale, self.shift).astype(x.dtype)
+
+    def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        return self(x), self
+
+    def state(self) -> Sequence[Array]:
+        return ()
 
 
-def norm(name: str, features: int) -> Norm:
-    """A normaliser by its name: none, batch or layer."""
-    return norms[name](features)
+@final
+class RMSNorm(Norm):
+    """`x / sqrt(mean(x²) + eps) * scale` over the features of each example (Zhang and Sennrich, 2019)."""
+
+    scale: Float[Array, " features"]
+    eps: float = eqx.field(static=True)
+
+    def __init__(self, features: int, *, eps: float = 1e-5) -> None:
+        self.scale = jnp.ones(features)
+        self.eps = eps
+
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        wide = _wide(x)
+        size = jax.lax.rsqrt(jnp.square(wide).mean(axis=-1, keepdims=True) + self.eps)
+        return (wide * size * _last(self.scale, x)).astype(x.dtype)
+
+    def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        return self(x), self
+
+    def state(self) -> Sequence[Array]:
+        return ()
+
+
+norms: Registry[Callable[[int, int], Norm]] = Registry("normalization")
+norms.add("none", lambda features, dimensions: NoNorm(features))
+norms.add("batch", lambda features, dimensions: BatchNorm(features))
+norms.add("layer", lambda features, dimensions: LayerNorm(features))
+norms.add("rms", lambda features, dimensions: RMSNorm(features))
+norms.add("group", lambda features, dimensions: GroupNorm(features, dimensions=dimensions))
+norms.add(
+    "instance", lambda features, dimensions: GroupNorm(features, groups=features, dimensions=dimensions)
+)
+
+
+def norm(name: str, features: int, dimensions: int = 0) -> Norm:
+    """A normaliser by its name: none, batch, layer, rms, group or instance.
+
+    The last two need to know how many axes before the features belong to one example: 2 for images.
+    """
+    return norms[name](features, dimensions)
+
+
+def normalised(norm: Norm, x: Array, training: bool) -> tuple[Array, Norm]:
+    """The normalised input, and the normaliser, moved on when training."""
+    return norm.advance(x) if training else (norm(x), norm)
 
 
 def _wide(x: Array) -> Array:
@@ -156,4 +245,4 @@ def _affine(x: Array, scale: Array, shift: Array) -> Array:
     return x * _last(scale, x) + _last(shift, x)
 
 
-__all__ = ["BatchNorm", "LayerNorm", "NoNorm", "Norm", "norm", "norms"]
+__all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "NoNorm", "Norm", "RMSNorm", "norm", "normalised", "norms"]

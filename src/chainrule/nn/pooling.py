@@ -3,6 +3,7 @@
 Arrays are channels last with any leading axes; `dimensions` axes before the channels are pooled.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -32,8 +33,9 @@ def max_pool(
            [13., 15.]], dtype=float32)
     """
     window = _Window("max_pool", x, size, stride, padding, dimensions)
-    lowest = np.array(-np.inf, x.dtype)
-    return window.reduce(x, lowest, jax.lax.max)
+    if window.side_by_side:
+        return _largest(window.split(x), window.size)
+    return window.reduce(x, np.array(-np.inf, x.dtype), jax.lax.max)
 
 
 def average_pool(
@@ -52,6 +54,9 @@ def average_pool(
            [10.5, 12.5]], dtype=float32)
     """
     window = _Window("average_pool", x, size, stride, padding, dimensions)
+    if window.side_by_side:
+        axes = tuple(range(x.ndim - dimensions, x.ndim + dimensions, 2))
+        return window.split(x).mean(axis=axes)
     total = window.reduce(x, np.array(0, x.dtype), jax.lax.add)
     if count_padding or not any(itertools.chain(*window.padding)):
         return total / math.prod(window.size)
@@ -114,6 +119,19 @@ class _Window:
             raise ArgumentError(f"{where}(padding={padding}): a window of padding alone has no value to give")
         self.sizes = output_sizes(where, self.space, self.size, self.stride, self.padding, ones)
 
+    @property
+    def side_by_side(self) -> bool:
+        """Whether windows neither overlap nor leave entries between them nor see padding."""
+        return self.stride == self.size and not any(itertools.chain(*self.padding))
+
+    def split(self, x: Array) -> Array:
+        """Each pooled axis as two: windows, and entries of a window."""
+        leading = x.shape[: x.ndim - self.dimensions - 1]
+        whole = [n * k for n, k in zip(self.sizes, self.size, strict=True)]
+        cut = x[(..., *(slice(0, n) for n in whole), slice(None))]
+        pairs = itertools.chain(*zip(self.sizes, self.size, strict=True))
+        return cut.reshape(*leading, *pairs, x.shape[-1])
+
     def reduce(self, x: Array, start: np.ndarray, operation: Callable) -> Array:
         """Fold every window."""
         leading = x.ndim - self.dimensions - 1
@@ -125,6 +143,46 @@ class _Window:
             (1,) * leading + self.stride + (1,),
             ((0, 0),) * leading + self.padding + ((0, 0),),
         )
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _largest(parts: Array, size: tuple[int, ...]) -> Array:
+    """The largest entry of each window of an array that has been split.
+
+    The gradient goes to the first of equal entries. XLA's own rule scatters it, one entry at a time; this one is a
+    product with a mask.
+    """
+    return functools.reduce(jnp.maximum, _entries(parts, size))
+
+
+@_largest.defjvp
+def _largest_tangent(
+    size: tuple[int, ...], primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    (parts,), (tangent,) = primals, tangents
+    dimensions = len(size)
+    value, *others = _entries(parts, size)
+    where = jnp.zeros(value.shape, jnp.int32)
+    for number, other in enumerate(others, start=1):
+        where = jnp.where(other > value, number, where)
+        value = jnp.maximum(value, other)
+    axes = tuple(range(parts.ndim - 2 * dimensions, parts.ndim, 2))
+    places = jnp.zeros(parts.shape, jnp.int32)
+    for axis, count in zip(axes, size, strict=True):
+        places = places * count + jax.lax.broadcasted_iota(jnp.int32, parts.shape, axis)
+    mask = (jnp.expand_dims(where, axes) == places).astype(tangent.dtype)
+    return value, (tangent * mask).sum(axis=axes)
+
+
+def _entries(parts: Array, size: tuple[int, ...]) -> list[Array]:
+    """The entries of every window, one array for each place in it."""
+    dimensions = len(size)
+    first = parts.ndim - 1 - 2 * dimensions
+    found = []
+    for place in itertools.product(*(range(n) for n in size)):
+        index = [slice(None)] * first + [part for p in place for part in (slice(None), p)]
+        found.append(parts[tuple(index)])
+    return found
 
 
 def _axes(x: Array, dimensions: int) -> tuple[int, ...]:

@@ -1,0 +1,158 @@
+"""Skip connections: a branch plus what went into it, and the blocks of residual networks.
+
+A block with batch normalisation is called two ways, like a normaliser: as a function when predicting, and through
+`advance` when training, which also returns the block with its running statistics moved on.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Array, Float, Key
+from chainrule.nn.activations import activation
+from chainrule.nn.convolution import Conv
+from chainrule.nn.normalize import Norm, norm, normalised
+
+
+def residual(
+    f: Callable[[Array], Array], shortcut: Callable[[Array], Array] | None = None
+) -> Callable[[Array], Array]:
+    """`x -> f(x) + shortcut(x)`; the shortcut is the identity unless given (He et al., 2016).
+
+    >>> residual(lambda x: 2 * x)(jnp.array([1.0]))
+    Array([3.], dtype=float32)
+    """
+    return lambda x: add_shortcut(f(x), x if shortcut is None else shortcut(x))
+
+
+def add_shortcut(branch: Array, shortcut: Array) -> Array:
+    """Their sum; an error that names both shapes where they differ."""
+    if branch.shape != shortcut.shape:
+        raise ArgumentError(
+            f"residual: the branch has shape {branch.shape}, the shortcut {shortcut.shape}",
+            remedy="give a projection as shortcut: Linear, or Conv with a kernel of 1 and the stride of the branch",
+        )
+    return branch + shortcut
+
+
+@final
+class ResidualBlock(eqx.Module):
+    """Two 3x3 convolutions ("basic"), or 1x1, 3x3, 1x1 with a quarter of the width within ("bottleneck"), and a skip.
+
+    The stride is taken by the (first) 3x3 convolution. The shortcut is a projection where the shape changes, otherwise
+    the identity. "post" activation is He et al., 2016a (arXiv:1512.03385); "pre" puts normalisation and activation
+    before each convolution (2016b, arXiv:1603.05027). `zero_last` starts the last normalisation's scale at zero, so
+    that the block starts as its shortcut. `skip=False` leaves the shortcut out, for comparison.
+    """
+
+    convolutions: tuple[Conv, ...]
+    norms: tuple[Norm, ...]
+    projection: Conv | None
+    projection_norm: Norm | None
+    pre: bool = eqx.field(static=True)
+    skip: bool = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        stride: int = 1,
+        kind: str = "basic",
+        order: str = "post",
+        normalization: str = "batch",
+        activation: str = "relu",
+        zero_last: bool = False,
+        skip: bool = True,
+        dimensions: int = 2,
+        key: Key,
+    ) -> None:
+        check_choice("ResidualBlock", "kind", kind, ("basic", "bottleneck"))
+        check_choice("ResidualBlock", "order", order, ("post", "pre"))
+        inner = max(1, outputs // 4)
+        shapes = {
+            "basic": [(inputs, outputs, 3, stride), (outputs, outputs, 3, 1)],
+            "bottleneck": [(inputs, inner, 1, 1), (inner, inner, 3, stride), (inner, outputs, 1, 1)],
+        }[kind]
+        bias = normalization == "none"
+        *keys, key_projection = jax.random.split(key, len(shapes) + 1)
+        self.convolutions = tuple(
+            _conv(dimensions, *shape, bias, activation, k) for shape, k in zip(shapes, keys, strict=True)
+        )
+        self.norms = tuple(
+            norm(normalization, shape[0 if order == "pre" else 1], dimensions) for shape in shapes
+        )
+        if zero_last and order == "post" and normalization != "none":
+            last = eqx.tree_at(lambda n: n.scale, self.norms[-1], jnp.zeros(outputs))
+            self.norms = (*self.norms[:-1], last)
+        changes = skip and (stride != 1 or inputs != outputs)
+        self.projection = (
+            _conv(dimensions, inputs, outputs, 1, stride, bias, "identity", key_projection)
+            if changes
+            else None
+        )
+        self.projection_norm = (
+            norm(normalization, outputs, dimensions) if changes and order == "post" else None
+        )
+        self.pre = order == "pre"
+        self.skip = skip
+        self.activation = activation
+
+    def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
+        """The block when predicting."""
+        return self._run(x, training=False)[0]
+
+    def advance(self, x: Float[Array, "*axes inputs"]) -> tuple[Float[Array, "*output_axes outputs"], Self]:
+        """The block when training, and the block with its statistics moved on."""
+        return self._run(x, training=True)
+
+    def state(self) -> Sequence[Array]:
+        """The running statistics."""
+        norms = [*self.norms, *([] if self.projection_norm is None else [self.projection_norm])]
+        return [array for one in norms for array in one.state()]
+
+    def _run(self, x: Array, training: bool) -> tuple[Array, Self]:
+        act = activation(self.activation)
+        moved: list[Norm] = []
+        h = shortcut = x
+        for number, (convolution, one) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            if self.pre:
+                h, after = normalised(one, h, training)
+                h = act(h)
+                shortcut = h if number == 0 and self.projection is not None else shortcut
+                h = convolution(h)
+            else:
+                h, after = normalised(one, convolution(h), training)
+                h = h if number == len(self.norms) - 1 else act(h)
+            moved.append(after)
+        projection_norm = self.projection_norm
+        if self.projection is not None:
+            shortcut = self.projection(shortcut)
+        if projection_norm is not None:
+            shortcut, projection_norm = normalised(projection_norm, shortcut, training)
+        out = add_shortcut(h, shortcut) if self.skip else h
+        after_block = eqx.tree_at(
+            lambda block: (block.norms, block.projection_norm),
+            self,
+            (tuple(moved), projection_norm),
+            is_leaf=lambda leaf: leaf is None,
+        )
+        return out if self.pre else act(out), after_block
+
+
+def _conv(
+    dimensions: int, inputs: int, outputs: int, kernel: int, stride: int, bias: bool, act: str, key: Key
+) -> Conv:
+    gain = activation(act).gain
+    padding = kernel // 2
+    return Conv(
+        dimensions, inputs, outputs, kernel, stride=stride, padding=padding, bias=bias, gain=gain, key=key
+    )
+
+
+__all__ = ["ResidualBlock", "add_shortcut", "residual"]
