@@ -11,6 +11,17 @@ _HOMES = {
     "front": ("Implicit", "Solution", "Stats", "fixed_point", "hypergradient", "inverse", "minimum", "root"),
     "limits": ("Conditions",),
     "linear": ("LU", "Banded", "Cholesky", "Krylov", "Neumann", "Sparse"),
+    "programs": (
+        "InfeasibleError",
+        "LinearSolution",
+        "NonlinearSolution",
+        "QuadraticSolution",
+        "Status",
+        "UnboundedError",
+        "linear_program",
+        "nonlinear_program",
+        "quadratic_program",
+    ),
     "solvers": ("LBFGS", "Anderson", "Newton", "Picard"),
     "theorem": ("attach",),
 }
