@@ -31,22 +31,21 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
             weight, slope = float(tree.norm(weights[name])) / root, float(tree.norm(grad)) / root
             rows.append([name, weight, slope, slope / weight if weight else math.inf])
     order = sorted(rows, key=lambda row: -float(row[2]))
-    names = [str(row[0]) for row in rows]
     picture = Bars(
-        "gradient-norms",
-        "Gradient and weight, tensor by tensor",
+        "gradient-ratio",
+        "Gradient over weight, tensor by tensor",
         "tensor",
-        "root mean square entry, log10",
-        names,
-        {
-            "gradient": np.log10(np.maximum([float(row[2]) for row in rows], 1e-12)),
-            "weight": np.log10(np.maximum([float(row[1]) for row in rows], 1e-12)),
-        },
-        caption=f"On a batch of {len(batch.x)} training examples at step {run.step:,}.",
+        "ratio of root mean squares",
+        [str(row[0]) for row in rows],
+        {"ratio": np.array([float(row[3]) for row in rows])},
+        caption=f"On a batch of {len(batch.x)} training examples at step {run.step:,}. Times the learning rate, "
+        "this is the "
+        "share by which plain descent would move each tensor.",
     )
     return Outcome(
         [
-            f"The largest gradient is that of {order[0][0]} (root mean square {float(order[0][2]):.3g}), the smallest "
+            f"The largest gradient is that of {order[0][0]} (root mean square {float(order[0][2]):.3g}), the "
+            "smallest "
             f"that of {order[-1][0]} ({float(order[-1][2]):.3g})."
         ],
         [picture],
