@@ -24,6 +24,7 @@ from chainrule.train.metrics import (
     likelihood,
     mean_loss,
     regression,
+    roc_auc,
     score,
 )
 from tests.train.toys import rows
@@ -91,9 +92,24 @@ def test_scores_of_a_classifier_agree_with_scikit_learn_over_ragged_batches() ->
     assert found["accuracy"].value == pytest.approx(accuracy)
     assert found["accuracy"].stderr == pytest.approx(math.sqrt(accuracy * (1 - accuracy) / N))
     assert found["f1"].value == pytest.approx(sklearn.metrics.f1_score(labels, predicted, average="macro"))
+    for name, reference in (
+        ("precision", sklearn.metrics.precision_score(labels, predicted, average="macro")),
+        ("recall", sklearn.metrics.recall_score(labels, predicted, average="macro")),
+        ("roc_auc", sklearn.metrics.roc_auc_score(labels, p, multi_class="ovr")),
+    ):
+        assert found[name].value == pytest.approx(reference)
     top = sklearn.metrics.top_k_accuracy_score(labels, p, k=5)
     assert found["top_5_accuracy"].value == pytest.approx(top)
     assert found["loss"].value == pytest.approx((N - 1) / 2)
+
+
+def test_the_area_under_the_curve_of_two_classes_counts_ties_half_and_needs_both() -> None:
+    p, labels = guesses(2)
+    rounded = np.round(p[:, 1], 1)
+    two = np.stack([1 - rounded, rounded], axis=1)
+    assert roc_auc(two, labels) == pytest.approx(sklearn.metrics.roc_auc_score(labels, rounded))
+    assert roc_auc(np.full((4, 2), 0.5), np.array([0, 1, 1, 0])) == 0.5
+    assert "roc_auc" not in classification(two, np.zeros_like(labels))
 
 
 def test_f1_leaves_out_classes_that_neither_occur_nor_are_predicted() -> None:

@@ -29,7 +29,10 @@ from chainrule.train.folder import read_data, root
 
 _MOST_SKIPPED = 200
 _NAMES = {
+    "precision": "precision, mean over classes",
+    "recall": "recall, mean over classes",
     "f1": "F1, mean over classes",
+    "roc_auc": "area under the ROC curve",
     "nll": "negative log-likelihood",
     "nll_bound": "negative log-likelihood, at most",
     "bits_per_dim": "bits per dimension",

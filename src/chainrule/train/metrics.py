@@ -11,6 +11,7 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import numpy as np
+import scipy.stats
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
@@ -106,7 +107,8 @@ def _batches(split: Split, most: int | None) -> Iterator[Batch]:
 
 
 def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, Metric]:
-    """Accuracy, macro-averaged F1, calibration error and, for more than five classes, top-5 accuracy.
+    """Accuracy, precision, recall and F1 as means over classes, area under the ROC curve, calibration error and, for
+    more than five classes, top-5 accuracy.
 
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.2, 0.8]])
     >>> classification(p, np.array([0, 1, 1, 1]))["accuracy"].value
@@ -124,11 +126,35 @@ def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, M
         top = float((ahead.sum(axis=1) < 5).mean())
         found["top_5_accuracy"] = Metric(top, stderr=math.sqrt(top * (1 - top) / n))
     matrix = confusion(probabilities.argmax(axis=1), labels, classes)
-    present = matrix.sum(axis=0) + matrix.sum(axis=1) > 0
-    f1 = 2 * np.diag(matrix)[present] / (matrix.sum(axis=0) + matrix.sum(axis=1))[present]
-    found["f1"] = Metric(float(f1.mean()))
+    right, true, said = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    present = true + said > 0
+    # A class that is never predicted has no precision and one that never occurs no recall: they count as zero.
+    found["precision"] = Metric(float((right / np.maximum(said, 1))[present].mean()))
+    found["recall"] = Metric(float((right / np.maximum(true, 1))[present].mean()))
+    found["f1"] = Metric(float((2 * right[present] / (true + said)[present]).mean()))
+    if (true > 0).sum() > 1:
+        found["roc_auc"] = Metric(roc_auc(probabilities, labels))
     found["calibration_error"] = Metric(calibration(probabilities, labels)[0])
     return found
+
+
+def roc_auc(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Area under the ROC curve: how often an example of a class gets a higher probability for it than one of another.
+
+    For two classes that of the second class; for more, the mean over the classes that occur, each against the rest.
+
+    >>> p = np.array([0.1, 0.4, 0.35, 0.8])
+    >>> roc_auc(np.stack([1 - p, p], axis=1), np.array([0, 0, 1, 1]))
+    0.75
+    """
+    classes = [1] if probabilities.shape[1] == 2 else [int(c) for c in np.unique(labels)]
+    areas = []
+    for c in classes:
+        ours = labels == c
+        ranks = scipy.stats.rankdata(probabilities[:, c])  # ties share their places
+        positive, negative = int(ours.sum()), int((~ours).sum())
+        areas.append((ranks[ours].sum() - positive * (positive + 1) / 2) / (positive * negative))
+    return float(np.mean(areas))
 
 
 def confusion(predicted: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
@@ -193,5 +219,6 @@ __all__ = [
     "mean_loss",
     "over",
     "regression",
+    "roc_auc",
     "score",
 ]
