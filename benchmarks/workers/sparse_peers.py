@@ -47,6 +47,7 @@ def _jax(dtype: str) -> Any:
     import jax
 
     jax.config.update("jax_enable_x64", dtype == "float64")
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     return jax
 
 

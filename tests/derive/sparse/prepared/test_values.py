@@ -7,6 +7,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import sparse
+from chainrule.derive.sparse import programs
 from chainrule.derive.sparse.formats import FORMATS
 from tests.derive.sparse.prepared import functions
 from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS
@@ -224,6 +225,19 @@ def test_a_scipy_matrix_cannot_be_made_inside_a_transformation() -> None:
     J = sparse.jacobian(jnp.sin, np.ones(3), format="csr")
     with pytest.raises(CapabilityError, match="inside jit"):
         jax.jit(lambda z: J(z).data)(jnp.ones(3))
+
+
+def test_seeds_that_are_arguments_or_made_batch_by_batch_give_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f, x = JACOBIANS["arrow"]
+    wanted = functions.dense_jacobian(f, x)
+    monkeypatch.setattr(programs, "_MOST_CONSTANT", {2**31: 0})
+    for most in (2**26, 13):  # all seeds at once; one seed of twelve numbers at a time
+        monkeypatch.setattr(programs, "_MOST_AT_ONCE", most)
+        J = sparse.jacobian(f, x, "bidirectional", "dense")
+        np.testing.assert_allclose(J(x), wanted, **CLOSE)
+        np.testing.assert_allclose(jax.jit(J)(jnp.asarray(x)), wanted, **CLOSE)
 
 
 def test_single_precision_is_kept() -> None:

@@ -37,18 +37,17 @@ def proper(graph: Graph) -> int:
         return min(graph.vertices, 1)
     most = 2
     for v in np.argsort(-graph.degrees, kind="stable")[:_TRIED_CLIQUES].tolist():
-        clique = [v]
-        for w in graph.idx[graph.ptr[v] : graph.ptr[v + 1]][:_TRIED_MEMBERS].tolist():
-            if all(_adjacent(graph, u, w) for u in clique):
-                clique.append(w)
-        most = max(most, len(clique))
+        size, left = 1, _around(graph, v)[:_TRIED_MEMBERS]
+        while len(left):
+            size, around = size + 1, _around(graph, int(left[0]))
+            places = np.searchsorted(around, left)  # neighbours are sorted
+            left = left[around[np.minimum(places, len(around) - 1)] == left]
+        most = max(most, size)
     return most
 
 
-def _adjacent(graph: Graph, u: int, w: int) -> bool:
-    around = graph.idx[graph.ptr[u] : graph.ptr[u + 1]]
-    place = int(np.searchsorted(around, w))
-    return place < len(around) and int(around[place]) == w
+def _around(graph: Graph, v: int) -> np.ndarray:
+    return graph.idx[graph.ptr[v] : graph.ptr[v + 1]]
 
 
 def products(pattern: Pattern) -> int:
