@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Integer
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import tokenizers
@@ -58,7 +58,7 @@ def choose(name: str, vocab: int | None, training: str, alphabet: Sequence[str])
     return tokenizers.read(name)
 
 
-def _text(contents: Contents, piece: Int[np.ndarray, " characters"]) -> str:
+def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
     codes = np.array([ord(symbol) for symbol in contents.symbols], "<u4")
     return codes[piece].tobytes().decode("utf-32-le")
 

@@ -12,9 +12,9 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.data.tokenizers import merging, package
 from chainrule.data.tokenizers.base import Ids, Tokenizer, bpe_model, document, unknown_characters
 from chainrule.data.tokenizers.encoding import Encoder, special_pieces
-from chainrule.data.tokenizers.splitting import LOSSY, RULES, WORDS_PATTERN, Rule, split
+from chainrule.data.tokenizers.splitting import LOSSY, RULES, WORDS_PATTERN, split
 
-_COMPONENTS: dict[Rule, dict[str, Any] | None] = {
+_COMPONENTS: dict[str, dict[str, Any] | None] = {
     "none": None,
     "words": {
         "type": "Split",
@@ -39,7 +39,7 @@ class BPE(Tokenizer):
 
     tokens: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
-    rule: Rule = "words"
+    rule: str = "words"
     """How a text is cut into chunks first: see `splitting.split`."""
     special: tuple[str, ...] = ()
     """Tokens that stand for no text; `encode` makes them out of their names only where it is told to."""
@@ -59,13 +59,12 @@ class BPE(Tokenizer):
         text: str,
         vocab: int = 1000,
         *,
-        rule: Rule = "words",
+        rule: str = "words",
         min_frequency: int = 2,
         special: Iterable[str] = (),
         alphabet: Iterable[str] = (),
     ) -> "BPE":
         """Learn from a text; characters of `alphabet` are in the vocabulary even where the text lacks them."""
-        check_choice("BPE.train", "rule", rule, RULES)
         special = tuple(special)
         chunks = Counter(split(text, rule))
         first = merging.start(special, sorted({*alphabet, *"".join(chunks)}), vocab)
@@ -88,18 +87,25 @@ class BPE(Tokenizer):
         for piece, is_special in special_pieces(text, self.special if allow_special else ()):
             if is_special:
                 found.append(self.vocab[piece])
-            else:
-                found += self._encoder.encode(split(piece, self.rule), self._symbols)
+                continue
+            chunks = split(piece, self.rule)
+            try:
+                found += self._encoder.encode(chunks, self._symbols)
+            except KeyError:
+                raise unknown_characters("".join(chunks), self._letters) from None
         return np.array(found, np.int32)
 
+    @functools.cached_property
+    def _letters(self) -> dict[str, int]:
+        """The characters among the tokens; a special token is not one, however short its name."""
+        return {token: i for token, i in self.vocab.items() if len(token) == 1 and token not in self.special}
+
     def _symbols(self, chunk: str) -> list[int]:
-        try:
-            return [self.vocab[c] for c in chunk]
-        except KeyError:
-            if self.unknown is None:
-                raise unknown_characters(chunk, self.vocab) from None
+        letters = self._letters
+        if self.unknown is None:
+            return [letters[c] for c in chunk]
         other = self.vocab[self.unknown]
-        return [self.vocab.get(c, other) for c in chunk]
+        return [letters.get(c, other) for c in chunk]
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """The text; where the rule drops white space, the tokens with a space between them."""
@@ -113,12 +119,12 @@ class BPE(Tokenizer):
         return document(model, pre_tokenizer(self.rule), decoder, numbers)
 
 
-def pre_tokenizer(rule: Rule) -> dict[str, Any] | None:
+def pre_tokenizer(rule: str) -> dict[str, Any] | None:
     """How the file of a tokenizer names a rule of splitting."""
     return _COMPONENTS[rule]
 
 
-def rule_of(component: Any) -> Rule | None:
+def rule_of(component: Any) -> str | None:
     """The rule that a part of a file names, if it is one of ours."""
     return next((rule for rule, known in _COMPONENTS.items() if known == component), None)
 

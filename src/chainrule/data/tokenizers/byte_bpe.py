@@ -44,7 +44,7 @@ def spell(text: str) -> str:
     try:
         return text.encode().decode("latin-1").translate(_FROM_BYTES)
     except UnicodeEncodeError as error:
-        shown = f"{ord(text[error.start]):#06x} at place {error.start}"
+        shown = f"{ord(text[error.start]):#06x}"
         raise ArgumentError(
             f"the text holds half of a surrogate pair ({shown}), which is no character"
         ) from None

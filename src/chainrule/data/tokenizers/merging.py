@@ -129,18 +129,19 @@ def _replace(
 ) -> int:
     """Merge a pair in one word, in place; note how the counts change and where new pairs are; return how often."""
     left, right = pair
-    times = 0
-    i = 0
+    out: list[int] = []
+    times = done = i = 0
     while True:
         try:
-            i = word.index(left, i)
+            i = word.index(left, i, -1)
         except ValueError:
-            return times
-        if i + 1 >= len(word) or word[i + 1] != right:
+            break
+        if word[i + 1] != right:
             i += 1
             continue
-        if i > 0:
-            before = word[i - 1]
+        out += word[done:i]
+        if out:
+            before = out[-1]
             changed[before, left] = changed.get((before, left), 0) - weight
             changed[before, new] = changed.get((before, new), 0) + weight
             places.setdefault((before, new), set()).add(place)
@@ -149,9 +150,12 @@ def _replace(
             changed[right, after] = changed.get((right, after), 0) - weight
             changed[new, after] = changed.get((new, after), 0) + weight
             places.setdefault((new, after), set()).add(place)
-        word[i : i + 2] = [new]
+        out.append(new)
         times += 1
-        i += 1
+        i = done = i + 2
+    if times:
+        word[:] = out + word[done:]
+    return times
 
 
 def apply(symbols: Sequence[int], ranks: Mapping[Pair, tuple[int, int]]) -> list[int]:

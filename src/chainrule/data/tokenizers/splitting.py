@@ -13,15 +13,14 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
-from typing import Literal, TypeAlias
 
-Rule: TypeAlias = Literal["none", "words", "whitespace", "spaces"]
+from chainrule.core.errors import check_choice
 
 WORDS_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """The splitting of GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019)."""
 
-RULES: tuple[Rule, ...] = ("none", "words", "whitespace", "spaces")
-LOSSY: tuple[Rule, ...] = ("whitespace", "spaces")
+RULES = ("none", "words", "whitespace", "spaces")
+LOSSY = ("whitespace", "spaces")
 """Rules that drop white space, so that a text does not come back."""
 
 _SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -30,7 +29,7 @@ _ENCLOSED = "\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\
 _JOINERS = "\u200c\u200d"
 
 
-def split(text: str, rule: Rule) -> list[str]:
+def split(text: str, rule: str) -> list[str]:
     r"""The chunks of a text, in order.
 
     - "words": contractions, and letters, digits or other characters with the space in front of them; nothing is lost;
@@ -43,13 +42,14 @@ def split(text: str, rule: Rule) -> list[str]:
     >>> split("Don't panic!", "whitespace"), split("Don't panic!", "spaces")
     (['Don', "'", 't', 'panic', '!'], ["Don't", 'panic!'])
     """
+    check_choice("split", "rule", rule, RULES)
     if rule == "none":
         return [text] if text else []
     return _pattern(rule).findall(text)
 
 
 @functools.cache
-def _pattern(rule: Rule) -> re.Pattern[str]:
+def _pattern(rule: str) -> re.Pattern[str]:
     space = _SPACE
     if rule == "spaces":
         return re.compile(f"[^{space}]+")
@@ -80,4 +80,4 @@ def _ranges(wanted: Callable[[str], bool]) -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in chosen)
 
 
-__all__ = ["LOSSY", "RULES", "WORDS_PATTERN", "Rule", "split"]
+__all__ = ["LOSSY", "RULES", "WORDS_PATTERN", "split"]

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.tokenizers import byte_bpe, merging
-from chainrule.data.tokenizers.splitting import LOSSY, RULES, Rule, split
+from chainrule.data.tokenizers.splitting import LOSSY, split
 
 SPAN = 4096
 """Bytes of text whose length in tokens the picture states."""
@@ -100,7 +100,7 @@ def trace(
     vocab: int = 1000,
     *,
     kind: str = "bpe",
-    rule: Rule = "words",
+    rule: str = "words",
     min_frequency: int = 0,
     alphabet: Iterable[str] = (),
 ) -> Trace:
@@ -113,7 +113,6 @@ def trace(
     ([('ab', 2), ('ra', 2), ('abra', 2)], [11, 9, 7, 5])
     """
     check_choice("trace", "kind", kind, ["bpe", "byte-bpe"])
-    check_choice("trace", "rule", rule, RULES)
     if not text:
         raise ArgumentError("text='': there is nothing to learn merges from")
     if kind == "bpe":
