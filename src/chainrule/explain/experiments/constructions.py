@@ -9,6 +9,7 @@ from pydantic import Field
 from chainrule.core.pictures import Lines, Polygons, Scatter, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.nn.constructions import (
+    Network,
     PiecewiseLinear,
     compile_piecewise,
     corners,
@@ -35,58 +36,79 @@ class ConstructionsSettings(Settings):
 def run(settings: ConstructionsSettings, listener: Listener) -> Outcome:
     """Build all three and compare them with what they should be."""
     del listener
+    parts = [_piecewise(settings), _parity(settings), _star(settings)]
+    return Outcome(
+        [sentence for part in parts for sentence in part.findings],
+        [picture for part in parts for picture in part.pictures],
+        Table(
+            "constructions-table",
+            "Networks",
+            ["what", "network", "check"],
+            [row for part in parts if part.table is not None for row in part.table.rows],
+        ),
+        {name: value for part in parts for name, value in part.numbers.items()},
+    )
+
+
+def _piecewise(settings: ConstructionsSettings) -> Outcome:
     function = PiecewiseLinear(settings.knots, settings.slopes, settings.value)
     network = compile_piecewise(function)
     room = 0.5 * (function.knots[-1] - function.knots[0]) + 1
     x = np.linspace(function.knots[0] - room, function.knots[-1] + room, 401)
     said = np.asarray(network(jnp.asarray(x, jnp.float32)[:, None]))[:, 0]
-    back = extract(network)
     error = float(np.abs(said - function(x)).max())
-    table = corners(settings.inputs)
-    parity = truth_table(table.prod(axis=1))
-    right = int((np.asarray(parity(jnp.asarray(table, jnp.float32)))[:, 0] == table.prod(axis=1)).sum())
-    angles = np.pi * np.arange(2 * settings.points) / settings.points + np.pi / 2
-    radius = np.where(np.arange(2 * settings.points) % 2, 0.4, 1.0)
-    outline = radius[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    star = polygon(outline)
-    triangles = triangulate(outline)
-    points = np.random.default_rng(0).uniform(-1.1, 1.1, (1500, 2))
-    inside = np.asarray(star(jnp.asarray(points, jnp.float32)))[:, 0] > 0
-    area = sum(abs(float(np.linalg.det(t[1:] - t[:1]))) / 2 for t in triangles)
-    rows = [
-        ["piecewise linear", str(network).removeprefix("network "), f"largest error {error:.1e}"],
-        ["parity", str(parity).removeprefix("network "), f"{right} of {len(table)} corners right"],
-        ["star", str(star).removeprefix("network "), f"{100 * inside.mean():.1f} % of random points inside"],
-    ]
+    knots = ", ".join(f"{knot:g}" for knot in extract(network).knots)
+    picture = Lines(
+        "piecewise",
+        "A piecewise-linear function and its network",
+        "x",
+        "f(x)",
+        {"function": (x, function(x)), "network": (x, said)},
+        marks=[(float(knot), "") for knot in function.knots],
+    )
     return Outcome(
         [
-            f"{len(function.knots)} knots take {network.units} hidden units; the largest difference from the "
-            "function is "
-            f"{error:.1e}, and its knots are read back as {', '.join(f'{knot:g}' for knot in back.knots)}.",
-            f"Parity of {settings.inputs} bits takes {parity.units} sign units and is right at {right} of "
-            f"{len(table)} corners.",
-            f"The star is the union of {len(triangles)} triangles, {star.units} sign units in two hidden "
-            "layers; its area is "
-            f"{area:.4f}, and {100 * inside.mean():.1f} % of random points fall inside (expected "
-            f"{100 * area / 4.84:.1f} %).",
+            f"{len(function.knots)} knots take {network.units} hidden units; the largest difference from the function "
+            f"is {error:.1e}, and its knots are read back as {knots}."
+        ],
+        [picture],
+        _row("piecewise linear", network, f"largest error {error:.1e}"),
+        {"units": network.units, "error": error},
+    )
+
+
+def _parity(settings: ConstructionsSettings) -> Outcome:
+    table = corners(settings.inputs)
+    wanted = table.prod(axis=1)
+    network = truth_table(wanted)
+    right = int((np.asarray(network(jnp.asarray(table, jnp.float32)))[:, 0] == wanted).sum())
+    return Outcome(
+        [
+            f"Parity of {settings.inputs} bits takes {network.units} sign units and is right at {right} of "
+            f"{len(table)} corners."
+        ],
+        table=_row("parity", network, f"{right} of {len(table)} corners right"),
+        numbers={"parity_units": network.units, "parity_right": right},
+    )
+
+
+def _star(settings: ConstructionsSettings) -> Outcome:
+    number = np.arange(2 * settings.points)
+    angles = np.pi * number / settings.points + np.pi / 2
+    outline = np.where(number % 2, 0.4, 1.0)[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    network, triangles = polygon(outline), triangulate(outline)
+    points = np.random.default_rng(0).uniform(-1.1, 1.1, (1500, 2))
+    inside = np.asarray(network(jnp.asarray(points, jnp.float32)))[:, 0] > 0
+    area = sum(abs(float(np.linalg.det(t[1:] - t[:1]))) / 2 for t in triangles)
+    share, expected = 100 * inside.mean(), 100 * area / 2.2**2
+    shades = np.arange(len(triangles), dtype=float)
+    return Outcome(
+        [
+            f"The star is the union of {len(triangles)} triangles, {network.units} sign units in two hidden layers; "
+            f"{share:.1f} % of random points fall inside, and by its area {expected:.1f} % should."
         ],
         [
-            Lines(
-                "piecewise",
-                "A piecewise-linear function and its network",
-                "x",
-                "f(x)",
-                {"function": (x, function(x)), "network": (x, said)},
-                marks=[(float(knot), "") for knot in function.knots],
-            ),
-            Polygons(
-                "star-triangles",
-                f"A star as {len(triangles)} triangles",
-                "x",
-                "y",
-                triangles,
-                np.arange(len(triangles), dtype=float),
-            ),
+            Polygons("star-triangles", f"A star as {len(triangles)} triangles", "x", "y", triangles, shades),
             Scatter(
                 "star",
                 "What the network says",
@@ -95,15 +117,14 @@ def run(settings: ConstructionsSettings, listener: Listener) -> Outcome:
                 {"inside": points[inside], "outside": points[~inside]},
             ),
         ],
-        Table("constructions-table", "Networks", ["what", "network", "check"], rows),
-        {
-            "units": network.units,
-            "error": error,
-            "parity_units": parity.units,
-            "parity_right": right,
-            "star_units": star.units,
-            "inside": float(inside.mean()),
-        },
+        _row("star", network, f"{share:.1f} % of random points inside"),
+        {"star_units": network.units, "inside": float(inside.mean()), "area": area},
+    )
+
+
+def _row(what: str, network: Network, check: str) -> Table:
+    return Table(
+        what, what, ["what", "network", "check"], [[what, str(network).removeprefix("network "), check]]
     )
 
 

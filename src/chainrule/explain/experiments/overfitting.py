@@ -35,89 +35,71 @@ class OverfittingSettings(Settings):
 
 def run(settings: OverfittingSettings, listener: Listener) -> Outcome:
     """Train with and without dropout and see where early stopping would have ended."""
-    law: dict[str, Any] = (
-        {"n": settings.examples, "noise": settings.noise}
-        if settings.data in ("moons", "rings", "xor")
-        else {}
-    )
+    drawn = settings.data in ("moons", "rings", "xor")
+    law: dict[str, Any] = {"n": settings.examples, "noise": settings.noise} if drawn else {}
     data = sources.load(settings.data, split=(0.4, 0.3, 0.3), seed=settings.seed, **law)
-    runs: dict[str, Trained] = {}
-    train_loss: dict[str, list[float]] = {}
-    for name, share in (("no dropout", 0.0), (f"dropout {settings.dropout:g}", settings.dropout)):
-        model = models.build("mlp", data, seed=settings.seed, width=settings.width, dropout=share)
-        seen: list[float] = []
-
-        def look(step: int, model: models.base.Model, seen: list[float] = seen) -> None:
-            del step
-            still = eqx.nn.inference_mode(model)
-            seen.append(mean_loss(still, data.train, random.key(settings.seed, "look"))[0]["loss"])
-
-        runs[name] = train(
-            model,
-            data,
-            steps=settings.steps,
-            every=min(settings.every, settings.steps),
-            watch=look,
-            seed=settings.seed,
-            batch=min(32, len(data.train)),
-            optimizer={"name": "adam", "lr": settings.lr},
-            schedule={"name": "constant"},
-        )
-        train_loss[name] = seen
-        listener(f"{name}: training loss {seen[-1]:.4g}, validation loss {runs[name].val['loss'][-1]:.4g}")
     series: dict[str, tuple[np.ndarray, ...]] = {}
-    rows: list[list[str | float]] = []
+    rows: list[list[Any]] = []
     numbers: dict[str, dict[str, float]] = {}
-    stops = {}
-    for name, one in runs.items():
-        series[f"{name}, validation"] = (one.steps, one.val["loss"])
-        series[f"{name}, training"] = (one.steps, np.array(train_loss[name]))
-        stop, best = stop_step(one.steps, one.val["loss"], settings.patience)
-        stops[name] = (stop, best)
-        at = int(np.flatnonzero(one.steps == best)[0])
-        gap = float(one.val["loss"][-1] - train_loss[name][-1])
-        rows.append(
-            [name, train_loss[name][-1], float(one.val["loss"][-1]), gap, float(one.val["loss"][at]), best]
-        )
-        numbers[name] = dict(
-            zip(
-                ("train", "val", "gap", "best_val", "best_step"),
-                [float(v) for v in rows[-1][1:]],
-                strict=True,
-            )
-        )
-        numbers[name]["stop_step"] = stop
+    for name, share in (("no dropout", 0.0), (f"dropout {settings.dropout:g}", settings.dropout)):
+        one, seen = _once(settings, data, share)
+        losses = one.val["loss"]
+        series[f"{name}, validation"] = (one.steps, losses)
+        series[f"{name}, training"] = (one.steps, seen)
+        stop, best = stop_step(one.steps, losses, settings.patience)
+        lowest = float(losses[one.steps == best][0])
+        rows.append([name, float(seen[-1]), float(losses[-1]), float(losses[-1] - seen[-1]), lowest, best])
+        columns = ("train", "val", "gap", "best_val", "best_step")
+        numbers[name] = {**dict(zip(columns, rows[-1][1:], strict=True)), "stop_step": stop}
+        listener(f"{name}: training loss {seen[-1]:.4g}, validation loss {losses[-1]:.4g}")
     plain, dropped = rows
-    stop, best = stops["no dropout"]
+    stop, best = int(numbers["no dropout"]["stop_step"]), plain[5]
+    picture = Lines(
+        "overfitting-loss",
+        f"{len(data.train)} examples, {settings.width} units a layer",
+        "step",
+        "loss, nats",
+        series,
+        log_y=True,
+        marks=((best, f"best without dropout, step {best}"), (stop, f"stopped at {stop}")),
+        caption="Training loss is measured without dropout, on the whole training split.",
+    )
+    heads = ["run", "training loss", "validation loss", "gap", "best validation loss", "at step"]
     return Outcome(
         [
-            f"Without dropout the training loss ends at {plain[1]:.3g} and the validation loss at {plain[2]:.3g}: an "
-            f"over-fitting gap of {plain[3]:.3g}.",
+            f"Without dropout the training loss ends at {plain[1]:.3g} and the validation loss at {plain[2]:.3g}: "
+            f"an over-fitting gap of {plain[3]:.3g}.",
             f"With dropout {settings.dropout:g} the gap is {dropped[3]:.3g}.",
-            f"Early stopping with patience {settings.patience} ends at step {stop} and goes back to step "
-            f"{best}, where "
-            f"the validation loss was {plain[4]:.3g}.",
+            f"Early stopping with patience {settings.patience} ends at step {stop} and goes back to step {best}, "
+            f"where the validation loss was {plain[4]:.3g}.",
         ],
-        [
-            Lines(
-                "overfitting-loss",
-                f"{len(data.train)} examples, {settings.width} units a layer",
-                "step",
-                "loss, nats",
-                series,
-                log_y=True,
-                marks=((best, f"best without dropout, step {best}"), (stop, f"stopped at {stop}")),
-                caption="Training loss is measured without dropout, on the whole training split.",
-            )
-        ],
-        Table(
-            "overfitting-table",
-            "In the end, and at the best step",
-            ["run", "training loss", "validation loss", "gap", "best validation loss", "at step"],
-            rows,
-        ),
+        [picture],
+        Table("overfitting-table", "In the end, and at the best step", heads, rows),
         numbers,
     )
+
+
+def _once(settings: OverfittingSettings, data: sources.Data, share: float) -> tuple[Trained, np.ndarray]:
+    """One run, and its loss on the whole training split at every look."""
+    seen: list[float] = []
+
+    def look(step: int, model: models.base.Model) -> None:
+        del step
+        still = eqx.nn.inference_mode(model)
+        seen.append(mean_loss(still, data.train, random.key(settings.seed, "look"))[0]["loss"])
+
+    found = train(
+        models.build("mlp", data, seed=settings.seed, width=settings.width, dropout=share),
+        data,
+        steps=settings.steps,
+        every=min(settings.every, settings.steps),
+        watch=look,
+        seed=settings.seed,
+        batch=min(32, len(data.train)),
+        optimizer={"name": "adam", "lr": settings.lr},
+        schedule={"name": "constant"},
+    )
+    return found, np.array(seen)
 
 
 experiment = Experiment(

@@ -1,7 +1,8 @@
 """Depth against width on the sawtooth: shallow and deep networks with the same number of weights."""
 
 import math
-from typing import final
+from collections.abc import Callable
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
@@ -31,68 +32,67 @@ class SawtoothSettings(Settings):
 def run(settings: SawtoothSettings, listener: Listener) -> Outcome:
     """Train networks of one size and different depth on the sawtooth."""
     x = jnp.linspace(0, 1, 513)[:, None]
-    exact = tent(settings.teeth)
-    y = exact(x)
+    y = tent(settings.teeth)(x)
 
     def loss(network: Network) -> jax.Array:
         return jnp.square(network(2 * x - 1) - y).mean()
 
-    rows, curves, numbers = [], {"sawtooth": (np.asarray(x)[:, 0], np.asarray(y)[:, 0])}, {}
+    at = np.asarray(x)[:, 0]
+    rows: list[list[Any]] = []
+    curves = {"sawtooth": (at, np.asarray(y)[:, 0])}
     for hidden in settings.depths:
-        width = _width(settings.parameters, hidden)
-        fitted = [
-            fit_network(
-                mlp([1, *[width] * hidden, 1], key=random.key(seed, f"depth {hidden}")),
-                loss,
-                steps=settings.steps,
-                lr=settings.lr,
-            )
-            for seed in range(settings.seeds)
-        ]
-        best = min(fitted, key=lambda network: float(loss(network)))
-        error = float(jnp.abs(best(2 * x - 1) - y).mean())
+        best = _best(settings, hidden, loss)
+        said = best(2 * x - 1)
         pieces = count_on_line(best, [0.0], [1.0], (-1.0, 1.0))
-        rows.append([hidden, width, tree.size(best), error, pieces])
+        rows.append([hidden, best.width, tree.size(best), float(jnp.abs(said - y).mean()), pieces])
         label = f"{hidden} hidden layer{'s' if hidden > 1 else ''}"
-        curves[label] = (np.asarray(x)[:, 0], np.asarray(best(2 * x - 1))[:, 0])
-        numbers[label] = {"width": width, "parameters": tree.size(best), "l1_error": error, "pieces": pieces}
-        listener(f"{label} of {width} units: mean absolute error {error:.4f}, {pieces} pieces")
-    theorem = separation(2)
-    shown = {
-        name: curves[name] for name in ["sawtooth", *list(curves)[1:2], *list(curves)[-1:]] if name in curves
-    }
+        curves[label] = (at, np.asarray(said)[:, 0])
+        listener(f"{label} of {best.width} units: mean absolute error {rows[-1][3]:.4f}, {pieces} pieces")
+    teeth, theorem, names = settings.teeth, separation(2), list(curves)
+    errors = np.array([row[3] for row in rows])
+    heads = ["hidden layers", "width", "parameters", "mean error", "pieces"]
+    keys = ("hidden", "width", "parameters", "l1_error", "pieces")
     return Outcome(
         [
-            f"{2**settings.teeth} pieces, exact from {2 * settings.teeth} units in {settings.teeth} hidden "
-            "layers; one hidden "
-            f"layer needs {2**settings.teeth - 1}.",
-            "Trained, mean absolute error: "
-            + ", ".join(f"{row[3]:.4f} at {row[0]} hidden × {row[1]} units" for row in rows)
-            + ".",
-            f"And there is no way around: T composed {theorem.compositions} times ({theorem.nodes} nodes) stays "
-            "at a mean "
-            f"distance of at least 1/32 from every network of {theorem.shallow_layers} layers and "
+            f"{2**teeth} pieces, exact from {2 * teeth} units in {teeth} hidden layers; one hidden layer needs "
+            f"{2**teeth - 1} units.",
+            f"Trained, mean absolute error: {', '.join(f'{r[3]:.4f} at {r[0]} × {r[1]} units' for r in rows)}.",
+            f"And there is no way around: T composed {theorem.compositions} times ({theorem.nodes} nodes) stays at a "
+            f"mean distance of at least 1/32 from every network of {theorem.shallow_layers} layers and "
             f"{theorem.shallow_nodes} nodes.",
         ],
         [
-            Lines("sawtooth", "The sawtooth and what two networks make of it", "x", "y", shown),
+            Lines(
+                "sawtooth",
+                "The sawtooth and what two networks make of it",
+                "x",
+                "y",
+                {name: curves[name] for name in dict.fromkeys([names[0], names[1], names[-1]])},
+            ),
             Lines(
                 "sawtooth-error",
                 "Error by depth, at the same number of weights",
                 "hidden layers",
                 "mean absolute error",
-                {"error": (np.array([r[0] for r in rows], dtype=float), np.array([r[3] for r in rows]))},
+                {"error": (np.array(settings.depths, dtype=float), errors)},
                 log_y=True,
             ),
         ],
-        Table(
-            "sawtooth-table",
-            "Trained networks",
-            ["hidden layers", "width", "parameters", "mean error", "pieces"],
-            rows,
-        ),
-        numbers,
+        Table("sawtooth-table", "Trained networks", heads, rows),
+        {name: dict(zip(keys, row, strict=True)) for name, row in zip(names[1:], rows, strict=True)},
     )
+
+
+def _best(settings: SawtoothSettings, hidden: int, loss: Callable[[Network], jax.Array]) -> Network:
+    """The best of several starts at this depth."""
+    sizes = [1, *[_width(settings.parameters, hidden)] * hidden, 1]
+    fitted = [
+        fit_network(
+            mlp(sizes, key=random.key(seed, f"depth {hidden}")), loss, steps=settings.steps, lr=settings.lr
+        )
+        for seed in range(settings.seeds)
+    ]
+    return min(fitted, key=lambda network: float(loss(network)))
 
 
 def _width(parameters: int, hidden: int) -> int:

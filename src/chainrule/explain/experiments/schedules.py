@@ -37,44 +37,26 @@ def run(settings: SchedulesSettings, listener: Listener) -> Outcome:
     """Train the same network under every schedule."""
     data = sources.load(settings.data)
     steps = np.arange(settings.steps)
-    raced: dict[str, list[Trained]] = {}
     rates: dict[str, tuple[np.ndarray, ...]] = {}
+    series: dict[str, tuple[np.ndarray, ...]] = {}
+    rows: list[list[Any]] = []
     for name in settings.schedules:
         factor = schedule(Schedule(name=name), settings.steps)
         rates[name] = (steps, settings.lr * np.asarray([float(factor(step)) for step in steps]))
-        raced[name] = [
-            train(
-                models.build("mlp", data, seed=seed, width=settings.width, dropout=0.0),
-                data,
-                steps=settings.steps,
-                every=min(settings.every, settings.steps),
-                seed=seed,
-                batch=settings.batch,
-                optimizer={"name": settings.optimizer, "lr": settings.lr},
-                schedule={"name": name},
-            )
-            for seed in range(settings.seeds)
-        ]
-        listener(f"{name}: validation loss {np.mean([one.val['loss'][-1] for one in raced[name]]):.4g}")
-    series: dict[str, tuple[np.ndarray, ...]] = {}
-    for label, runs in raced.items():
+        runs = [_once(settings, name, seed, data) for seed in range(settings.seeds)]
         middle, low, high = band([one.val["loss"] for one in runs])
-        series[label] = (runs[0].steps[: len(middle)], middle, low, high)
-    rows: list[list[Any]] = [
-        [
-            name,
-            float(np.mean([one.val["loss"][-1] for one in runs])),
-            float(np.mean([one.val["loss"].min() for one in runs])),
-            float(np.mean([one.val.get("accuracy", np.array([np.nan]))[-1] for one in runs])),
-        ]
-        for name, runs in raced.items()
-    ]
+        series[name] = (runs[0].steps[: len(middle)], middle, low, high)
+        last = float(np.mean([one.val["loss"][-1] for one in runs]))
+        lowest = float(np.mean([one.val["loss"].min() for one in runs]))
+        accuracy = float(np.mean([one.val.get("accuracy", np.array([np.nan]))[-1] for one in runs]))
+        rows.append([name, last, lowest, accuracy])
+        listener(f"{name}: validation loss {last:.4g}")
     best = min(rows, key=lambda row: row[1])
+    ends = ", ".join(f"{row[0]} {row[1]:.4g}" for row in rows)
     return Outcome(
         [
-            f"At a peak rate of {settings.lr:g}, {best[0]} ends with the lowest validation loss: "
-            + ", ".join(f"{row[0]} {row[1]:.4g}" for row in rows)
-            + f" (means over {settings.seeds} seeds)."
+            f"At a peak rate of {settings.lr:g}, {best[0]} ends with the lowest validation loss: {ends} "
+            f"(means over {settings.seeds} seeds)."
         ],
         [
             Lines(
@@ -95,6 +77,19 @@ def run(settings: SchedulesSettings, listener: Listener) -> Outcome:
             rows,
         ),
         {str(row[0]): {"last": row[1], "lowest": row[2], "accuracy": row[3]} for row in rows},
+    )
+
+
+def _once(settings: SchedulesSettings, name: str, seed: int, data: sources.Data) -> Trained:
+    return train(
+        models.build("mlp", data, seed=seed, width=settings.width, dropout=0.0),
+        data,
+        steps=settings.steps,
+        every=min(settings.every, settings.steps),
+        seed=seed,
+        batch=settings.batch,
+        optimizer={"name": settings.optimizer, "lr": settings.lr},
+        schedule={"name": name},
     )
 
 

@@ -107,7 +107,7 @@ def by_depth(model: Any, batch: Batch) -> np.ndarray:
     def norms(weights: Any, rest: Any) -> list[jax.Array]:
         slope = jax.grad(lambda w: eqx.combine(w, rest).loss(batch, key)[0])(weights)
         kernels = [slope.stem.conv.weight]
-        kernels += [unit.conv.weight for stage in slope.stages for block in stage for unit in block.path]
+        kernels += [conv.weight for stage in slope.stages for block in stage for conv in block.convolutions]
         return [jnp.linalg.norm(kernel) for kernel in kernels]
 
     return np.array([float(norm) for norm in norms(weights, rest)])

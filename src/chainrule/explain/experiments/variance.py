@@ -1,5 +1,6 @@
 """Variance through depth by initialiser: why some deep networks are dead before training starts."""
 
+from collections.abc import Mapping
 from typing import Literal, final
 
 import jax
@@ -9,7 +10,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.variance import variance_report
+from chainrule.explain.variance import VarianceReport, variance_report
 from chainrule.nn.constructions import mlp
 
 Initializer = Literal["he", "xavier", "lecun", "orthogonal", "torch"]
@@ -36,68 +37,63 @@ class VarianceSettings(Settings):
 def run(settings: VarianceSettings, listener: Listener) -> Outcome:
     """Push noise through networks that differ in their initial weights only."""
     x = jax.random.normal(random.key(settings.seed, "inputs"), (settings.batch, settings.width))
-    sizes = [settings.width] * (settings.depth + 1)
     reports = {}
     for name in settings.initializers:
+        scaled = name in ("he", "orthogonal")
         network = mlp(
-            sizes,
+            [settings.width] * (settings.depth + 1),
             settings.activation,
             settings.activation,
             key=random.key(settings.seed, "weights"),
             initializer=name,
-            gain=None if name in ("he", "orthogonal") else 1.0,
+            gain=None if scaled else 1.0,
         )
-        label = (
-            f"{name}, gain of {settings.activation}" if name in ("he", "orthogonal") else f"{name}, gain 1"
-        )
+        label = f"{name}, gain of {settings.activation}" if scaled else f"{name}, gain 1"
         reports[label] = variance_report(network, x, seed=settings.seed)
         listener(f"{label}: {reports[label].verdict}")
-    layers = np.arange(1, settings.depth + 1)
-    forward = {label: (layers, one.activations) for label, one in reports.items()}
-    backward = {label: (layers[:-1], one.gradients[:-1]) for label, one in reports.items()}
     rows: list[list[str | float]] = [
         [label, float(one.activations[-1]), one.forward_factor, one.backward_factor, one.verdict]
         for label, one in reports.items()
     ]
     shape = f"{settings.depth} layers of {settings.width} {settings.activation} units"
+    heads = ["start", "last mean square", "forward factor", "backward factor", "verdict"]
+    names = ("last", "forward", "backward", "verdict")
     return Outcome(
         [
             f"{label}: {one.verdict}; the mean square of the activations changes by {one.forward_factor:.3g} a "
-            "layer, "
-            f"that of the gradients by {one.backward_factor:.3g} on the way back."
+            f"layer, that of the gradients by {one.backward_factor:.3g} on the way back."
             for label, one in reports.items()
         ],
-        [
-            Lines(
-                "variance-forward",
-                "Activations through depth",
-                "layer",
-                "mean square",
-                forward,
-                log_y=True,
-                caption=shape,
-            ),
-            Lines(
-                "variance-backward",
-                "Gradients through depth",
-                "layer",
-                "mean square, relative to the last hidden layer",
-                backward,
-                log_y=True,
-                caption=f"{shape}. Read from right to left, the way gradients go.",
-            ),
-        ],
-        Table(
-            "variance-table",
-            shape,
-            ["start", "last mean square", "forward factor", "backward factor", "verdict"],
-            rows,
-        ),
-        {
-            str(row[0]): dict(zip(("last", "forward", "backward", "verdict"), row[1:], strict=True))
-            for row in rows
-        },
+        _pictures(reports, shape),
+        Table("variance-table", shape, heads, rows),
+        {str(row[0]): dict(zip(names, row[1:], strict=True)) for row in rows},
     )
+
+
+def _pictures(reports: Mapping[str, VarianceReport], shape: str) -> list[Lines]:
+    layers = np.arange(1, len(next(iter(reports.values())).layers) + 1)
+    forward = {label: (layers, one.activations) for label, one in reports.items()}
+    backward = {label: (layers[:-1], one.gradients[:-1]) for label, one in reports.items()}
+    return [
+        Lines(
+            "variance-forward",
+            "Activations through depth",
+            "layer",
+            "mean square",
+            forward,
+            log_y=True,
+            caption=shape,
+        ),
+        Lines(
+            "variance-backward",
+            "Gradients through depth",
+            "layer",
+            "mean square, relative to the last hidden layer",
+            backward,
+            log_y=True,
+            caption=f"{shape}. Read from right to left, the way gradients go.",
+        ),
+    ]
 
 
 experiment = Experiment(

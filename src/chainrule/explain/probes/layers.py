@@ -1,11 +1,14 @@
 """What flows through the layers of a trained model: sizes of activations and gradients, dead and silent units."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import random
 from chainrule.core.pictures import Bars, Lines, Table
+from chainrule.core.types import Array
 from chainrule.data.base import Data, Schema
 from chainrule.explain import taps
 from chainrule.explain.base import NoSettings, Outcome, Probe
@@ -22,65 +25,56 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
     batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(min(_EXAMPLES, len(data.train)))))
     key = random.key(run.settings.seed, "probe")
     flows = taps.gradients(run.model, lambda model: model.loss(batch, key)[0])
-    rows: list[list[str | float]] = []
+    rows: list[list[Any]] = []
     for name, (flow, slope) in flows.items():
         entering = np.asarray(flow.input).reshape(-1, flow.input.shape[-1])
-        leaving = np.asarray(flow.output, dtype=np.float64)
-        rows.append(
-            [
-                name,
-                float(np.square(entering).mean()),
-                float(np.square(leaving).mean()),
-                float(jnp.square(slope).mean()),
-                float((entering == 0).all(axis=0).mean()),
-            ]
-        )
-    numbers = np.arange(1, len(rows) + 1, dtype=float)
-    spread = np.array([np.quantile(np.asarray(flow.output), _LEVELS) for flow, _ in flows.values()])
+        squares = [float(np.square(np.asarray(a)).mean()) for a in (entering, flow.output, slope)]
+        rows.append([name, *squares, float((entering == 0).all(axis=0).mean())])
+    sizes = [row[2] for row in rows]
     silent = max(rows, key=lambda row: float(row[4]))
+    seen = f"for all of {len(batch.x)} examples"
+    heads = ["layer", "inputs", "outputs", "gradients of outputs", "inputs always zero"]
+    names = ("inputs", "outputs", "gradients", "silent")
     return Outcome(
         [
-            f"{len(rows)} layers; the mean square of their outputs lies between "
-            f"{min(float(r[2]) for r in rows):.3g} and "
-            f"{max(float(r[2]) for r in rows):.3g}.",
-            f"{100 * float(silent[4]):.1f} % of the inputs of {silent[0]} are zero for all of {len(batch.x)} "
-            "examples."
-            if float(silent[4])
-            else f"Every input of every layer is non-zero for some of {len(batch.x)} examples.",
+            f"{len(rows)} layers; the mean square of their outputs lies between {min(sizes):.3g} and {max(sizes):.3g}.",
+            f"{100 * silent[4]:.1f} % of the inputs of {silent[0]} are zero {seen}."
+            if silent[4]
+            else f"No input of any layer is zero {seen}.",
         ],
-        [
-            Lines(
-                "layers-outputs",
-                "Outputs by layer",
-                "layer",
-                "output",
-                {
-                    "5 to 95 %": (numbers, spread[:, 2], spread[:, 0], spread[:, 4]),
-                    "25 to 75 %": (numbers, spread[:, 2], spread[:, 1], spread[:, 3]),
-                },
-                caption=f"Median and bands over {len(batch.x)} training examples, before any nonlinearity.",
-            ),
-            Bars(
-                "layers-silent",
-                "Inputs that are always zero",
-                "layer",
-                "share",
-                [str(row[0]) for row in rows],
-                {"share": np.array([float(row[4]) for row in rows])},
-                caption="A hidden unit whose output never leaves zero is dead; a pixel that is never lit counts too.",
-            ),
-        ],
-        Table(
-            "layers-table",
-            "Mean squares",
-            ["layer", "inputs", "outputs", "gradients of outputs", "inputs always zero"],
-            rows,
-        ),
-        {
-            str(row[0]): dict(zip(("inputs", "outputs", "gradients", "silent"), row[1:], strict=True))
-            for row in rows
-        },
+        _pictures(flows, rows, len(batch.x)),
+        Table("layers-table", "Mean squares", heads, rows),
+        {str(row[0]): dict(zip(names, row[1:], strict=True)) for row in rows},
     )
+
+
+def _pictures(
+    flows: dict[str, tuple[taps.Flow, Array]], rows: list[list[Any]], examples: int
+) -> list[Lines | Bars]:
+    numbers = np.arange(1, len(rows) + 1, dtype=float)
+    spread = np.array([np.quantile(np.asarray(flow.output), _LEVELS) for flow, _ in flows.values()])
+    return [
+        Lines(
+            "layers-outputs",
+            "Outputs by layer",
+            "layer",
+            "output",
+            {
+                "5 to 95 %": (numbers, spread[:, 2], spread[:, 0], spread[:, 4]),
+                "25 to 75 %": (numbers, spread[:, 2], spread[:, 1], spread[:, 3]),
+            },
+            caption=f"Median and bands over {examples} training examples, before any nonlinearity.",
+        ),
+        Bars(
+            "layers-silent",
+            "Inputs that are always zero",
+            "layer",
+            "share",
+            [str(row[0]) for row in rows],
+            {"share": np.array([float(row[4]) for row in rows])},
+            caption="A hidden unit whose output never leaves zero is dead; a pixel that is never lit counts too.",
+        ),
+    ]
 
 
 def _applies(model: Model, schema: Schema) -> bool:
