@@ -43,16 +43,18 @@ def add_shortcut(branch: Array, shortcut: Array) -> Array:
 class ResidualBlock(eqx.Module):
     """Two 3x3 convolutions ("basic"), or 1x1, 3x3, 1x1 with a quarter of the width within ("bottleneck"), and a skip.
 
-    The stride is taken by the (first) 3x3 convolution. The shortcut is a projection where the shape changes, otherwise
-    the identity. "post" activation is He et al., 2016a (arXiv:1512.03385); "pre" puts normalisation and activation
-    before each convolution (2016b, arXiv:1603.05027). `zero_last` starts the last normalisation's scale at zero, so
-    that the block starts as its shortcut. `skip=False` leaves the shortcut out, for comparison.
+    The stride is taken by the (first) 3x3 convolution. Where the shape changes the shortcut is a projection, or every
+    stride-th pixel with channels of zeros on both sides (`shortcut="pad"`); otherwise it is the identity. "post"
+    activation is He et al., 2016a (arXiv:1512.03385); "pre" puts normalisation and activation before each convolution
+    (2016b, arXiv:1603.05027). `zero_last` starts the last normalisation's scale at zero, so that the block starts as
+    its shortcut. `skip=False` leaves the shortcut out, for comparison.
     """
 
     convolutions: tuple[Conv, ...]
     norms: tuple[Norm, ...]
     projection: Conv | None
     projection_norm: Norm | None
+    stride: int = eqx.field(static=True)
     pre: bool = eqx.field(static=True)
     skip: bool = eqx.field(static=True)
     activation: str = eqx.field(static=True)
@@ -67,6 +69,7 @@ class ResidualBlock(eqx.Module):
         order: str = "post",
         normalization: str = "batch",
         activation: str = "relu",
+        shortcut: str = "projection",
         zero_last: bool = False,
         skip: bool = True,
         dimensions: int = 2,
@@ -74,6 +77,7 @@ class ResidualBlock(eqx.Module):
     ) -> None:
         check_choice("ResidualBlock", "kind", kind, ("basic", "bottleneck"))
         check_choice("ResidualBlock", "order", order, ("post", "pre"))
+        check_choice("ResidualBlock", "shortcut", shortcut, ("projection", "pad"))
         inner = max(1, outputs // 4)
         shapes = {
             "basic": [(inputs, outputs, 3, stride), (outputs, outputs, 3, 1)],
@@ -90,7 +94,7 @@ class ResidualBlock(eqx.Module):
         if zero_last and order == "post" and normalization != "none":
             last = eqx.tree_at(lambda n: n.scale, self.norms[-1], jnp.zeros(outputs))
             self.norms = (*self.norms[:-1], last)
-        changes = skip and (stride != 1 or inputs != outputs)
+        changes = skip and shortcut == "projection" and (stride != 1 or inputs != outputs)
         self.projection = (
             _conv(dimensions, inputs, outputs, 1, stride, bias, "identity", key_projection)
             if changes
@@ -99,6 +103,7 @@ class ResidualBlock(eqx.Module):
         self.projection_norm = (
             norm(normalization, outputs, dimensions) if changes and order == "post" else None
         )
+        self.stride = stride
         self.pre = order == "pre"
         self.skip = skip
         self.activation = activation
@@ -133,6 +138,8 @@ class ResidualBlock(eqx.Module):
         projection_norm = self.projection_norm
         if self.projection is not None:
             shortcut = self.projection(shortcut)
+        elif self.skip:
+            shortcut = padded(shortcut, len(self.convolutions[0].kernel), self.stride, h.shape[-1])
         if projection_norm is not None:
             shortcut, projection_norm = normalised(projection_norm, shortcut, training)
         out = add_shortcut(h, shortcut) if self.skip else h
@@ -145,6 +152,20 @@ class ResidualBlock(eqx.Module):
         return out if self.pre else act(out), after_block
 
 
+def padded(x: Array, dimensions: int, stride: int, channels: int) -> Array:
+    """Every `stride`-th pixel, with channels of zeros on both sides of those there are; often just the input.
+
+    >>> padded(jnp.ones((1, 4, 4, 2)), 2, 2, 5)[0, 0, 0]
+    Array([0., 1., 1., 0., 0.], dtype=float32)
+    """
+    if stride > 1:
+        x = x[(..., *[slice(None, None, stride)] * dimensions, slice(None))]
+    more = channels - x.shape[-1]
+    if more <= 0:
+        return x
+    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(more // 2, more - more // 2)])
+
+
 def _conv(
     dimensions: int, inputs: int, outputs: int, kernel: int, stride: int, bias: bool, act: str, key: Key
 ) -> Conv:
@@ -155,4 +176,4 @@ def _conv(
     )
 
 
-__all__ = ["ResidualBlock", "add_shortcut", "residual"]
+__all__ = ["ResidualBlock", "add_shortcut", "padded", "residual"]

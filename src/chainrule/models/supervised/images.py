@@ -9,19 +9,19 @@ import jax
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn import Conv, Dropout, Linear, Norm, activation, norm
+from chainrule.nn.normalize import normalised
 
 Normalization: TypeAlias = Literal["none", "batch", "layer"]
 
 
 @final
 class ConvBlock(eqx.Module):
-    """Convolution, normalisation, nonlinearity; or, with `pre`, normalisation, nonlinearity, convolution."""
+    """Convolution, normalisation, nonlinearity."""
 
     conv: Conv
     norm: Norm
     inference: bool
     activation: str = eqx.field(static=True)
-    pre: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -36,7 +36,6 @@ class ConvBlock(eqx.Module):
         bias: bool = True,
         normalization: Normalization = "none",
         act: str = "relu",
-        pre: bool = False,
         gain: float | None = None,
     ) -> None:
         self.conv = Conv(
@@ -48,21 +47,17 @@ class ConvBlock(eqx.Module):
             gain=activation(act).gain if gain is None else gain,
             key=key,
         )
-        self.norm = norm(normalization, inputs if pre else outputs)
+        self.norm = norm(normalization, outputs)
         self.inference = False
         self.activation = act
-        self.pre = pre
 
     def __call__(
         self, x: Float[Array, "batch height width inputs"], key: Key
     ) -> tuple[Float[Array, "batch new_height new_width outputs"], Self]:
         """The activations, and the block with its running statistics moved on when training."""
         del key
-        x = x if self.pre else self.conv(x)
-        x, moved = (self.norm(x), self.norm) if self.inference else self.norm.advance(x)
-        x = activation(self.activation)(x)
-        x = self.conv(x) if self.pre else x
-        return x, eqx.tree_at(lambda block: block.norm, self, moved)
+        x, moved = normalised(self.norm, self.conv(x), not self.inference)
+        return activation(self.activation)(x), eqx.tree_at(lambda block: block.norm, self, moved)
 
 
 @final

@@ -16,8 +16,8 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import Batch, Schema
 from chainrule.models.supervised.alexnet.model import normalized_responses
-from chainrule.models.supervised.resnet.model import padded
 from chainrule.nn import BatchNorm
+from chainrule.nn.residual import padded
 from tests.contracts import checks
 
 LARGE = Schema("image", (224, 224, 3), target="class", classes=tuple(map(str, range(1000))))
@@ -89,7 +89,7 @@ def test_a_residual_network_begins_as_its_shortcuts() -> None:
     model: Any = eqx.nn.inference_mode(models.build("resnet", TINY, depth=8, width=2))
     x = batch(TINY).x
     h, _ = model.stem(x, jax.random.key(0))
-    h = padded(padded(h, 2, 4), 2, 8)
+    h = padded(padded(h, 2, 2, 4), 2, 2, 8)
     np.testing.assert_allclose(model.logits(x), model.head(h.mean(axis=(1, 2))), rtol=1e-5, atol=1e-6)
 
 
@@ -163,16 +163,15 @@ def torch_resnet(torch: Any, model: Any) -> Any:
     class Block(nn.Module):
         def __init__(self, block: Any) -> None:
             super().__init__()
-            self.count = len(block.path)
-            for i, unit in enumerate(block.path):
-                conv = unit.conv
+            self.count = len(block.convolutions)
+            for i, conv in enumerate(block.convolutions):
                 size, stride = conv.kernel[0], conv.stride[0]
                 made = nn.Conv2d(conv.inputs, conv.outputs, size, stride, size // 2, bias=False)
                 setattr(self, f"conv{i + 1}", made)
                 setattr(self, f"bn{i + 1}", nn.BatchNorm2d(conv.outputs))
             self.downsample = None
             if block.projection is not None:
-                conv = block.projection.conv
+                conv = block.projection
                 made = nn.Conv2d(conv.inputs, conv.outputs, 1, conv.stride[0], bias=False)
                 self.downsample = nn.Sequential(made, nn.BatchNorm2d(conv.outputs))
 

@@ -1,19 +1,17 @@
 """Residual networks: every block adds a correction to what it is given."""
 
-from collections.abc import Callable
-from typing import Any, Literal, Self, final
+from typing import Literal, Self, final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Schema
 from chainrule.models.base import Config
-from chainrule.models.supervised.base import Supervised, chain, output_count
+from chainrule.models.supervised.base import Supervised, output_count
 from chainrule.models.supervised.images import ConvBlock
-from chainrule.nn import Linear, Norm, activation, global_average_pool, max_pool, norm
+from chainrule.nn import Linear, Norm, ResidualBlock, activation, global_average_pool, max_pool, norm
 
 LARGE = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 """Blocks per stage for large images: a 7 x 7 stem of 64 channels, pooling, four stages."""
@@ -48,77 +46,6 @@ class ResNetConfig(Config):
 
 
 @final
-class ResidualBlock(eqx.Module):
-    """`x + path(x)`, rectified unless its convolutions come after their nonlinearities."""
-
-    path: tuple[ConvBlock, ...]
-    projection: ConvBlock | None
-    stride: int = eqx.field(static=True)
-    skip: bool = eqx.field(static=True)
-    pre: bool = eqx.field(static=True)
-
-    def __init__(self, inputs: int, width: int, stride: int, config: ResNetConfig, *, key: Key) -> None:
-        *keys, key_projection = jax.random.split(key, 4)
-        bottleneck = config.depth in LARGE and config.depth >= 50
-        outputs = 4 * width if bottleneck else width
-        widths = [inputs, width, width, outputs] if bottleneck else [inputs, width, outputs]
-        kernels, strides = ([1, 3, 1], [1, stride, 1]) if bottleneck else ([3, 3], [stride, 1])
-        acts = ["relu"] * (len(kernels) - 1) + ["relu" if config.preactivation else "identity"]
-        path = [
-            ConvBlock(
-                *(widths[i], widths[i + 1], kernels[i]),
-                stride=strides[i],
-                bias=False,
-                normalization="batch",
-                act=acts[i],
-                pre=config.preactivation,
-                gain=GAIN,
-                key=keys[i],
-            )
-            for i in range(len(kernels))
-        ]
-        if config.zero_start and config.skip and not config.preactivation:
-            where: Callable[[Any], Any] = lambda unit: unit.norm.scale  # noqa: E731
-            path[-1] = eqx.tree_at(where, path[-1], jnp.zeros_like(where(path[-1])))
-        self.path = tuple(path)
-        changes = stride > 1 or inputs != outputs
-        self.projection = (
-            ConvBlock(
-                *(inputs, outputs, 1),
-                stride=stride,
-                bias=False,
-                normalization="none" if config.preactivation else "batch",
-                act="identity",
-                key=key_projection,
-            )
-            if config.skip and changes and projects(config)
-            else None
-        )
-        self.stride = stride
-        self.skip = config.skip
-        self.pre = config.preactivation
-
-    def __call__(
-        self, x: Float[Array, "batch height width inputs"], key: Key
-    ) -> tuple[Float[Array, "batch new_height new_width outputs"], Self]:
-        """The sum, and the block with its running statistics moved on when training."""
-        y, path = chain(self.path, x, key)
-        projection = self.projection
-        if self.projection is not None:
-            beside, projection = self.projection(x, key)
-            y = y + beside
-        elif self.skip:
-            y = y + padded(x, self.stride, y.shape[-1])
-        moved = eqx.tree_at(
-            lambda block: (block.path, block.projection),
-            self,
-            (path, projection),
-            is_leaf=lambda node: node is None,
-        )
-        return y if self.pre else jax.nn.relu(y), moved
-
-
-@final
 class ResNet(Supervised):
     """A stem, stages of residual blocks at falling resolution, the mean over the image, one affine map."""
 
@@ -132,6 +59,7 @@ class ResNet(Supervised):
 
     def __init__(self, config: ResNetConfig, schema: Schema, key: Key) -> None:
         large = config.depth in LARGE
+        bottleneck = large and config.depth >= 50
         base = config.width or (64 if large else 16)
         key_stem, key_head, key = jax.random.split(key, 3)
         kernel, stride = (7, 2) if large else (3, 1)
@@ -148,9 +76,20 @@ class ResNet(Supervised):
         for i, count in enumerate((LARGE if large else SMALL)[config.depth]):
             blocks = []
             for j, key_block in enumerate(jax.random.split(jax.random.fold_in(key, i), count)):
-                block = ResidualBlock(channels, base << i, 2 if i and not j else 1, config, key=key_block)
-                channels = block.path[-1].conv.outputs
-                blocks.append(block)
+                outputs = (base << i) * (4 if bottleneck else 1)
+                blocks.append(
+                    ResidualBlock(
+                        *(channels, outputs),
+                        stride=2 if i and not j else 1,
+                        kind="bottleneck" if bottleneck else "basic",
+                        order="pre" if config.preactivation else "post",
+                        shortcut="projection" if projects(config) else "pad",
+                        zero_last=config.zero_start and config.skip,
+                        skip=config.skip,
+                        key=key_block,
+                    )
+                )
+                channels = outputs
             stages.append(tuple(blocks))
         self.stages = tuple(stages)
         self.norm = norm("batch" if config.preactivation else "none", channels)
@@ -168,8 +107,11 @@ class ResNet(Supervised):
             x = max_pool(x, 3, stride=2, padding=1)
         stages = []
         for stage in self.stages:
-            x, after = chain(stage, x, key)
-            stages.append(after)
+            after = []
+            for block in stage:
+                x, moved_block = (block(x), block) if self.inference else block.advance(x)
+                after.append(moved_block)
+            stages.append(tuple(after))
         x, last = (self.norm(x), self.norm) if self.inference else self.norm.advance(x)
         x = jax.nn.relu(x) if self.config.preactivation else x
         parts = (stem, tuple(stages), last)
@@ -182,27 +124,20 @@ def projects(config: ResNetConfig) -> bool:
     return config.shortcut == "projection" or (config.shortcut == "auto" and config.depth in LARGE)
 
 
-def padded(
-    x: Float[Array, "batch height width inputs"], stride: int, channels: int
-) -> Float[Array, "batch new_height new_width outputs"]:
-    """Every `stride`-th pixel, with channels of zeros on both sides of those there are."""
-    more = channels - x.shape[-1]
-    return jnp.pad(x[:, ::stride, ::stride], [(0, 0)] * 3 + [(more // 2, more - more // 2)])
-
-
 def torch_names(model: ResNet) -> dict[str, str]:
     """Where torchvision keeps the weights of each layer."""
     names = {"stem.conv": "conv1", "stem.norm": "bn1", "head": "fc"}
     for i, stage in enumerate(model.stages):
         for j, block in enumerate(stage):
             ours, theirs = f"stages.{i}.{j}", f"layer{i + 1}.{j}"
-            for k in range(len(block.path)):
-                names[f"{ours}.path.{k}.conv"] = f"{theirs}.conv{k + 1}"
-                names[f"{ours}.path.{k}.norm"] = f"{theirs}.bn{k + 1}"
+            for k in range(len(block.convolutions)):
+                names[f"{ours}.convolutions.{k}"] = f"{theirs}.conv{k + 1}"
+                names[f"{ours}.norms.{k}"] = f"{theirs}.bn{k + 1}"
             if block.projection is not None:
-                names[f"{ours}.projection.conv"] = f"{theirs}.downsample.0"
-                names[f"{ours}.projection.norm"] = f"{theirs}.downsample.1"
+                names[f"{ours}.projection"] = f"{theirs}.downsample.0"
+            if block.projection_norm is not None:
+                names[f"{ours}.projection_norm"] = f"{theirs}.downsample.1"
     return names
 
 
-__all__ = ["ResNet", "ResNetConfig", "ResidualBlock", "padded", "torch_names"]
+__all__ = ["ResNet", "ResNetConfig", "torch_names"]
