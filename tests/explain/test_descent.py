@@ -9,6 +9,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import descent as d
+from chainrule.explain.stochastic import stochastic_descent
 
 START = np.array([1.0, 1.0])
 HESSIAN = np.diag([1.0, 100.0])
@@ -130,3 +131,24 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             call()
+
+
+def test_the_average_of_noisy_descent_keeps_its_bound_and_falls_with_the_root() -> None:
+    gaps = []
+    for steps in (100, 1600):
+        found = stochastic_descent(
+            lambda x: (x**2).sum() / 2,
+            jnp.array([1.0, -1.0]),
+            float(2**0.5 / (3 * steps**0.5)),
+            steps,
+            noise=2.0,
+            minimizer=jnp.zeros(2),
+            key=jax.random.key(0),
+        )
+        assert not found.is_violated
+        gaps.append(found.bounds[-1])
+    assert gaps[0] / gaps[1] == pytest.approx(4, rel=0.1)  # sixteen times the steps
+    with pytest.raises(ArgumentError, match="noise=-1"):
+        stochastic_descent(
+            lambda x: x.sum(), jnp.zeros(1), 0.1, 5, noise=-1.0, minimizer=jnp.zeros(1), key=jax.random.key(0)
+        )

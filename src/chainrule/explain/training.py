@@ -48,7 +48,7 @@ def train(
     watch: Callable[[int, Model], None] | None = None,
     **settings: Any,
 ) -> Trained:
-    """Train for some steps; `settings` are those of `TrainConfig`, and `watch(step, model)` is called every few steps."""
+    """Train for some steps, with settings of `TrainConfig`; `watch(step, model)` is called every few steps."""
     config = TrainConfig.parse(steps=steps, **settings)
     stepper = Stepper(model, config, data.train, schedule(config.schedule, steps), resident=True, most=every)
     state = initial_state(model, config)

@@ -52,11 +52,11 @@ def run(settings: VarianceSettings, listener: Listener) -> Outcome:
         reports[label] = variance_report(network, x, seed=settings.seed)
         listener(f"{label}: {reports[label].verdict}")
     rows: list[list[str | float]] = [
-        [label, float(one.activations[-1]), one.forward_factor, one.backward_factor, one.verdict]
+        [label, float(one.activations[-2]), one.forward_factor, one.backward_factor, one.verdict]
         for label, one in reports.items()
     ]
     shape = f"{settings.depth} layers of {settings.width} {settings.activation} units"
-    heads = ["start", "last mean square", "forward factor", "backward factor", "verdict"]
+    heads = ["start", "last hidden mean square", "forward factor", "backward factor", "verdict"]
     names = ("last", "forward", "backward", "verdict")
     return Outcome(
         [
@@ -72,7 +72,7 @@ def run(settings: VarianceSettings, listener: Listener) -> Outcome:
 
 def _pictures(reports: Mapping[str, VarianceReport], shape: str) -> list[Lines]:
     layers = np.arange(1, len(next(iter(reports.values())).layers) + 1)
-    forward = {label: (layers, one.activations) for label, one in reports.items()}
+    forward = {label: (layers[:-1], one.activations[:-1]) for label, one in reports.items()}
     backward = {label: (layers[:-1], one.gradients[:-1]) for label, one in reports.items()}
     return [
         Lines(
