@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.data.tokenizers import merging, package
+from chainrule.data.tokenizers import merging
 from chainrule.data.tokenizers.base import Ids, Tokenizer, bpe_model, document, unknown_characters
 from chainrule.data.tokenizers.encoding import Encoder, special_pieces
 from chainrule.data.tokenizers.splitting import LOSSY, RULES, WORDS_PATTERN, split
@@ -68,14 +68,8 @@ class BPE(Tokenizer):
         special = tuple(special)
         chunks = Counter(split(text, rule))
         first = merging.start(special, sorted({*alphabet, *"".join(chunks)}), vocab)
-        if package.suits(text):
-            tokens, merges = package.learn(
-                text, pre_tokenizer(rule), first, len(special), vocab, min_frequency
-            )
-        else:
-            tokens, steps = merging.learn(chunks, first, vocab, min_frequency)
-            merges = tuple((step.left, step.right) for step in steps)
-        return cls(tokens, merges, rule, special)
+        tokens, steps = merging.learn(chunks, first, vocab, min_frequency)
+        return cls(tokens, tuple((step.left, step.right) for step in steps), rule, special)
 
     @functools.cached_property
     def _encoder(self) -> Encoder:

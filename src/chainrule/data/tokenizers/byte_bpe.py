@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.tokenizers import merging, package
+from chainrule.data.tokenizers import merging
 from chainrule.data.tokenizers.base import Ids, Tokenizer, bpe_model, document
 from chainrule.data.tokenizers.encoding import Encoder, special_pieces
 from chainrule.data.tokenizers.splitting import split
@@ -88,12 +88,8 @@ class ByteBPE(Tokenizer):
         """Learn from a text."""
         special = tuple(special)
         first = merging.start(special, sorted(BYTES), vocab)
-        if package.suits(text):
-            tokens, merges = package.learn(text, COMPONENT, first, len(special), vocab, min_frequency)
-        else:
-            tokens, steps = merging.learn(count(text), first, vocab, min_frequency)
-            merges = tuple((step.left, step.right) for step in steps)
-        return cls(tokens, merges, special)
+        tokens, steps = merging.learn(count(text), first, vocab, min_frequency)
+        return cls(tokens, tuple((step.left, step.right) for step in steps), special)
 
     @functools.cached_property
     def _encoder(self) -> Encoder:
