@@ -1,8 +1,8 @@
 """What an experiment and a probe are: a name, settings, and a function that returns pictures, numbers and findings.
 
-An *experiment* shows a mechanism on a problem of its own: how optimisers race, why variance fades through depth, where
-a bound holds. A *probe* looks into a trained run. Both give the same kind of answer, and neither draws or writes
-anything: pictures are records that the report and the studio draw.
+An *experiment* shows a mechanism on a problem of its own: how optimisers race, why variance fades through depth,
+where a bound holds. A *probe* looks into a trained run. Both give the same kind of answer, and neither draws or
+writes anything: pictures are records that the report and the studio draw.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -53,10 +53,9 @@ def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
         [
             f"{settings.function} with {settings.pieces} pieces: largest error {errors[at]:.6f}, bound "
             f"{bounds[at]:.6f}.",
-            f"|x| with {int(tried[-1])} hidden units, output weights fitted: error {floors['relu'][-1]:.2g} "
-            "with ReLU, "
-            f"{floors['tanh'][-1]:.2g} with tanh; with x² it stays at {floors['square'][-1]:.3f} whatever the width, "
-            "because sums of squares of affine functions are quadratics.",
+            f"|x| with {int(tried[-1])} hidden units, output weights fitted: error {floors['relu'][-1]:.2g} with "
+            f"ReLU, {floors['tanh'][-1]:.2g} with tanh; with x² it stays at {floors['square'][-1]:.3f} whatever the "
+            "width, because sums of squares of affine functions are quadratics.",
         ],
         [
             Lines(
@@ -80,8 +79,7 @@ def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
                 log_x=True,
                 log_y=True,
                 caption=f"Random hidden layers, output weights by least squares, best of {settings.seeds}. Any "
-                "continuous "
-                "activation but a polynomial gets below every error.",
+                "continuous activation but a polynomial gets below every error.",
             ),
         ],
         Table(

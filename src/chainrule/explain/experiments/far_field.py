@@ -63,11 +63,9 @@ def run(settings: FarFieldSettings, listener: Listener) -> Outcome:
     return Outcome(
         [
             f"Along {certain} of {settings.rays} rays the confidence tends to 1, although the data end at a "
-            "distance of "
-            f"{radius:.2g}.",
+            f"distance of {radius:.2g}.",
             f"From a distance of {max(row[1] for row in rows):.3g} on, no unit changes any more: the network is "
-            "affine there, "
-            "so the logits grow apart linearly.",
+            "affine there, so the logits grow apart linearly.",
         ],
         [
             Lines(
@@ -112,8 +110,7 @@ experiment = Experiment(
     run,
     toy={"width": 4, "steps": 5, "rays": 2},
     reference="Hein, Andriushchenko and Bitterwolf, Why ReLU networks yield high-confidence predictions far "
-    "away from the "
-    "training data, 2019, arXiv:1812.05720",
+    "away from the training data, 2019, arXiv:1812.05720",
 )
 
 __all__ = ["FarFieldSettings", "experiment", "run"]

@@ -50,8 +50,7 @@ def run(settings: FrictionSettings, listener: Listener) -> Outcome:
     return Outcome(
         [
             f"{name}: f ends at {float(values[-1]):.3g}; the peaks of s² f "
-            f"{'stay bounded' if growth[name] <= 0.1 else 'grow'} "
-            f"(slope {growth[name]:+.2f} in double logarithms)."
+            f"{'stay bounded' if growth[name] <= 0.1 else 'grow'} (slope {growth[name]:+.2f} in double logarithms)."
             for name, values in curves.items()
         ]
         + [

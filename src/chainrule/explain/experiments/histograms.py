@@ -159,8 +159,7 @@ def _outcome(
     return Outcome(
         [
             f"{row[0]}: standard deviation {row[1]:.3g} before training and {row[2]:.3g} after {settings.steps} "
-            "steps; "
-            f"{100 * float(row[4]):.1f} % of the units are {word} then."
+            f"steps; {100 * float(row[4]):.1f} % of the units are {word} then."
             for row in rows
         ],
         pictures,

@@ -41,9 +41,8 @@ def run(settings: FinderSettings, listener: Listener) -> Outcome:
     )
     return Outcome(
         [
-            f"The loss falls fastest at a learning rate of {found.steepest:.2g}; a tenth of the rate of its "
-            "minimum is "
-            f"{found.safe:.2g}.",
+            f"The loss falls fastest at a learning rate of {found.steepest:.2g}; a tenth of the rate of its minimum "
+            f"is {found.safe:.2g}.",
             f"Train with it: chainrule train {settings.model} data={settings.data} optimizer.lr={found.steepest:.1g}",
         ],
         [found.picture()],

@@ -57,8 +57,7 @@ def run(settings: NoiseSettings, listener: Listener) -> Outcome:
     return Outcome(
         [
             f"The average of the points is {ends[-1]:.3g} above the minimum after {lengths[-1]} steps, the last "
-            "point "
-            f"{lasts[-1]:.3g}; the bound of the average is {bounds[-1]:.3g}"
+            f"point {lasts[-1]:.3g}; the bound of the average is {bounds[-1]:.3g}"
             + (" and holds for every length." if kept else " and is violated: an assumption is broken."),
             f"The bound falls like T^{slope:.2f}.",
         ],

@@ -65,9 +65,8 @@ def run(settings: RegionsSettings, listener: Listener) -> Outcome:
     right = float((trained(x).argmax(axis=-1) == y).mean())
     return Outcome(
         [
-            f"{network}: {rows[0][1]} regions in the window before training, {rows[1][1]} after "
-            f"{settings.steps} steps "
-            f"({100 * right:.1f} % of the training points right).",
+            f"{network}: {rows[0][1]} regions in the window before training, {rows[1][1]} after {settings.steps} "
+            f"steps ({100 * right:.1f} % of the training points right).",
             f"One layer of {settings.width} units cuts the plane into {one_layer} regions at most; some network of "
             f"{settings.layers} such layers has {reachable:,} or more.",
         ],

@@ -58,9 +58,8 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
         )
     return Outcome(
         [
-            f"The nearest example has the same class for {100 * apart[names[0]]:.1f} % of the examples as they "
-            "come in, and "
-            f"for {100 * apart['answer']:.1f} % in the answer."
+            f"The nearest example has the same class for {100 * apart[names[0]]:.1f} % of the examples as they come "
+            f"in, and for {100 * apart['answer']:.1f} % in the answer."
         ],
         pictures,
         None,

@@ -39,14 +39,12 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
         [str(row[0]) for row in rows],
         {"ratio": np.array([float(row[3]) for row in rows])},
         caption=f"On a batch of {len(batch.x)} training examples at step {run.step:,}. Times the learning rate, "
-        "this is the "
-        "share by which plain descent would move each tensor.",
+        "this is the share by which plain descent would move each tensor.",
     )
     return Outcome(
         [
             f"The largest gradient is that of {order[0][0]} (root mean square {float(order[0][2]):.3g}), the "
-            "smallest "
-            f"that of {order[-1][0]} ({float(order[-1][2]):.3g})."
+            f"smallest that of {order[-1][0]} ({float(order[-1][2]):.3g})."
         ],
         [picture],
         Table("gradients-table", "Weights and gradients", ["tensor", "weight", "gradient", "ratio"], rows),
