@@ -4,7 +4,7 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 `inference` that `equinox.nn.inference_mode` switches, and state that training moves by rule comes back as a new layer.
 """
 
-from chainrule.nn import initializers, losses
+from chainrule.nn import constructions, initializers, losses, tensors
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
@@ -53,6 +53,7 @@ __all__ = [
     "adaptive_average_pool",
     "adaptive_max_pool",
     "average_pool",
+    "constructions",
     "global_average_pool",
     "global_max_pool",
     "glu",
@@ -65,6 +66,7 @@ __all__ = [
     "pixel_shuffle",
     "residual",
     "swiglu",
+    "tensors",
     "unpool",
     "upsample",
 ]
