@@ -28,24 +28,23 @@ def run(settings: ActivationsSettings, listener: Listener) -> Outcome:
     names = settings.names or tuple(activations)
     x = jnp.linspace(-settings.reach, settings.reach, 401)
     at = np.asarray(x)
-    values, slopes = {}, {}
+    pictures = []
     rows: list[list[str | float]] = []
     for name in names:
         function = activation(name)
-        values[name] = (at, np.asarray(function(x)))
         # Their derivative is zero wherever there is one, which is why nothing can be trained through them.
         slope = np.zeros_like(at) if name in _FLAT else np.asarray(jax.vmap(jax.grad(function))(x))
-        slopes[name] = (at, slope)
+        curves = {"function": (at, np.asarray(function(x))), "derivative": (at, slope)}
+        pictures.append(
+            Lines(f"activation-{name}", name, "x", "", curves, caption=f"Gain {function.gain:.4g}.")
+        )
         rows.append([name, function.gain, float(function(jnp.array(1.0))), float(slope.max())])
     return Outcome(
         [
             f"{len(names)} activations; the gain is the factor on the weights that keeps variance steady "
             "through depth."
         ],
-        [
-            Lines("activations", "Activation functions", "x", "", values),
-            Lines("activation-derivatives", "Their derivatives", "x", "", slopes),
-        ],
+        pictures,
         Table("activations-table", "Activations", ["name", "gain", "value at 1", "largest slope"], rows),
         {str(row[0]): {"gain": row[1], "at_1": row[2], "largest_slope": row[3]} for row in rows},
     )
