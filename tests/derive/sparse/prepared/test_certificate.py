@@ -112,7 +112,7 @@ def test_what_analysis_found_can_be_handed_on_with_its_guard() -> None:
             r"pattern has shape \(2, 3\), the jacobian has shape \(3, 3\)",
         ),
         ({"pattern": [[1]]}, "SciPy sparse matrix"),
-        ({"method": "star"}, '"column", "row" or "bidirectional"'),
+        ({"method": "star"}, '"column", "row", "bidirectional" or "bidirectional-acyclic"'),
         ({"method": "colunm"}, "did you mean 'column'"),
         ({"format": "coo"}, "format must be"),
         ({"order": "worst", "method": "column"}, "order must be"),
