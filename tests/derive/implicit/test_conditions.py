@@ -163,3 +163,10 @@ def test_values_that_are_not_finite_are_named() -> None:
     with pytest.raises(ImplicitFunctionError) as caught:
         jax.grad(solve, argnums=1)(0.0, 0.0)
     assert caught.value.condition == "not finite"
+
+
+def test_the_limit_of_the_condition_grows_with_the_size_and_leaves_a_third_of_the_digits() -> None:
+    limits = implicit.Conditions()
+    assert limits.rcond_for(4, jnp.float64) == pytest.approx(40 * 2.0**-52)
+    assert limits.rcond_for(1000, jnp.float32) == pytest.approx(2.0 ** (-23 * 2 / 3))
+    assert implicit.Conditions(rcond=0.1).rcond_for(4, jnp.float64) == 0.1

@@ -176,9 +176,8 @@ def root(
     >>> round(float(w), 4), round(float(slope), 4)
     (2.0, 0.25)
     """
-    check_choice("root", "on_singular", on_singular, ("fail", "lstsq"))
     limits = Conditions(tolerance, rcond)
-    how = LeastSquares() if on_singular == "lstsq" else chosen("root", linear)
+    how = _linear("root", linear, on_singular)
     return Implicit("root", F, root_of, _solver("root", solver, Newton()), how, limits, on_failure)
 
 
@@ -207,19 +206,21 @@ def fixed_point(
     tolerance: float | None = None,
     rcond: float | None = None,
     on_failure: str = "raise",
+    on_singular: str = "fail",
 ) -> Implicit:
     """The x with x = g(x, *params) as a function `solve(x0, *params)` of the parameters.
 
     The derivative solves with A = I - dg/dx. `solver`: `None` or "anderson", "picard", "newton", a configured one, or a
     function `solver(g, x0, *params) -> x`. `linear`: "auto" is dense LU up to 2000 unknowns and GMRES above; otherwise
-    as in `root`, or `Neumann(terms)` for a cheap approximation of stated bias.
+    as in `root`, or `Neumann(terms)` for a cheap approximation of stated bias. The other options are those of `root`.
 
     >>> solve = fixed_point(lambda x, a: (x + a / x) / 2)
     >>> round(float(jax.grad(solve, argnums=1)(1.0, 4.0)), 4)
     0.25
     """
     limits = Conditions(tolerance, rcond)
-    how = Automatic() if isinstance(linear, str) and linear == "auto" else chosen("fixed_point", linear)
+    automatic = isinstance(linear, str) and linear == "auto"
+    how = _linear("fixed_point", Automatic() if automatic else linear, on_singular)
     found = _solver("fixed_point", solver, Anderson())
     return Implicit("fixed_point", g, fixed_point_of, found, how, limits, on_failure)
 
@@ -232,13 +233,14 @@ def minimum(
     tolerance: float | None = None,
     rcond: float | None = None,
     on_failure: str = "raise",
+    on_singular: str = "fail",
 ) -> Implicit:
     """The w that minimises objective(w, *params) as a function `solve(w0, *params)` of the parameters.
 
     The derivative solves with the Hessian, which is positive definite at a strict minimum; the default factorisation
     finds out if it is not. `linear="lu"` differentiates any stationary point, `linear="sparse"` uses the sparse
     Hessian. `solver`: `None` or "lbfgs" (ending in Newton steps), "newton", a configured one, or a function
-    `solver(objective, w0, *params) -> w`.
+    `solver(objective, w0, *params) -> w`. The other options are those of `root`.
 
     >>> import jax.numpy as jnp
     >>> solve = minimum(lambda w, a: jnp.sum((w - a) ** 2) + jnp.sum(w**2))
@@ -248,7 +250,8 @@ def minimum(
     """
     limits = Conditions(tolerance, rcond)
     found = _solver("minimum", solver, LBFGS())
-    return Implicit("minimum", objective, minimum_of, found, chosen("minimum", linear), limits, on_failure)
+    how = _linear("minimum", linear, on_singular)
+    return Implicit("minimum", objective, minimum_of, found, how, limits, on_failure)
 
 
 def hypergradient(
@@ -285,6 +288,11 @@ def _run(solver: Solver, problem: Problem, x: Array, values: Values) -> Outcome:
 
 def _difference(f: Callable[..., Any], w: Tree, y: Tree, *params: Any) -> Tree:
     return jax.tree.map(jnp.subtract, f(w, *params), y)
+
+
+def _linear(name: str, given: Any, on_singular: str) -> Linear:
+    check_choice(name, "on_singular", on_singular, ("fail", "lstsq"))
+    return LeastSquares() if on_singular == "lstsq" else chosen(name, given)
 
 
 def _solver(name: str, given: Any, default: Solver) -> Solver | UserSolver:
