@@ -77,7 +77,7 @@ class Schema:
         """
         plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         if "tokenizer" in plain:
-            plain["tokenizer"] = compact(plain["tokenizer"])
+            plain["tokenizer"] = compact(dict(plain["tokenizer"]))
         return cls(**plain)
 
 

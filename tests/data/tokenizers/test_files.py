@@ -87,7 +87,7 @@ UNSUPPORTED = {
     ),
     "decoder null after pre_tokenizer ByteLevel": changed(decoder=None),
     "decoder WordPiece": changed(decoder={"type": "WordPiece"}, pre_tokenizer=None),
-    "model Unigram": model(type="Unigram"),
+    "model Unigram": model(type="Unigram", vocab=[["a", -1.5]]),
     "model BPE with dropout": model(dropout=0.1),
     "model BPE with byte_fallback": model(byte_fallback=True),
     "model BPE with ignore_merges": model(ignore_merges=True),
@@ -129,6 +129,7 @@ BROKEN = {
     "has no content or no number": changed(added_tokens=[{"content": "<end>"}]),
     "'<end>' is number 7 here and 1": changed(added_tokens=[{"id": 7, "content": "<end>", "special": True}]),
     "unk_token=3": model(unk_token=3),
+    "holds half of a surrogate pair": model(vocab={"\ud800": 2}, merges=[]),
 }
 
 
@@ -148,10 +149,11 @@ def test_a_broken_file_is_refused_by_name(message: str, tmp_path: Path) -> None:
         (b"", "is not a JSON file"),
         (b"\xff", "is not a JSON file"),
         (b"[" * 100_000, "is not a JSON file"),
+        (b"9" * 5000, "is not a JSON file"),
         (b"[1]", "holds no JSON object"),
         (b"{}", "model: an object is needed"),
     ],
-    ids=["empty", "bytes", "deep", "list", "bare"],
+    ids=["empty", "bytes", "deep", "long", "list", "bare"],
 )
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "odd.json"

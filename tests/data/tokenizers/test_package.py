@@ -33,22 +33,23 @@ def opened(reference: Any, tokenizer: Tokenizer) -> Any:
 
 
 def learnt(
-    reference: Any, text: str, component: Any, alphabet: tuple[str, ...], vocab: int
+    reference: Any, text: str, component: Any, alphabet: tuple[str, ...], vocab: int, low: int
 ) -> dict[str, Any]:
     own = reference.Tokenizer.from_str(json.dumps(document(bpe_model((), ()), component, None)))
     trainer = reference.trainers.BpeTrainer(
-        vocab_size=vocab, min_frequency=2, show_progress=False, initial_alphabet=list(alphabet)
+        vocab_size=vocab, min_frequency=low, show_progress=False, initial_alphabet=list(alphabet)
     )
     own.train_from_iterator([text], trainer)
     model: dict[str, Any] = json.loads(own.to_str())["model"]
     return model
 
 
-@pytest.mark.parametrize("vocab", [1000, 8000])
-def test_bytes_merge_as_in_the_package(reference: Any, vocab: int) -> None:
-    ours = ByteBPE.train(PLAYS, vocab)
+@pytest.mark.parametrize(("vocab", "low"), [(1000, 2), (8000, 0)])
+def test_bytes_merge_as_in_the_package(reference: Any, vocab: int, low: int) -> None:
+    ours = ByteBPE.train(PLAYS, vocab, min_frequency=low)
+    assert len(ours) == vocab
     component = ours.to_json()["pre_tokenizer"]
-    theirs = learnt(reference, PLAYS, component, ours.tokens[:256], vocab)
+    theirs = learnt(reference, PLAYS, component, ours.tokens[:256], vocab, low)
     assert [list(pair) for pair in ours.merges] == theirs["merges"]
     assert dict(ours.vocab) == theirs["vocab"]
     assert opened(reference, ours).encode(PLAYS).ids == ours.encode(PLAYS).tolist()
@@ -58,7 +59,7 @@ def test_bytes_merge_as_in_the_package(reference: Any, vocab: int) -> None:
 def test_characters_merge_as_in_the_package(reference: Any, rule: Any) -> None:
     text = PLAYS[:30_000]
     ours = BPE.train(text, 1000, rule=rule)
-    theirs = learnt(reference, text, pre_tokenizer(rule), (), 1000)
+    theirs = learnt(reference, text, pre_tokenizer(rule), (), 1000, 2)
     assert [list(pair) for pair in ours.merges] == theirs["merges"]
     assert dict(ours.vocab) == theirs["vocab"]
     assert opened(reference, ours).encode(text).ids == ours.encode(text).tolist()

@@ -47,6 +47,9 @@ class Tokenizer(abc.ABC):
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self):,} tokens)"
+
     @functools.cached_property
     def vocab(self) -> Mapping[str, int]:
         """The number of every token."""
@@ -135,6 +138,9 @@ def listed(vocab: Mapping[str, int]) -> tuple[str, ...]:
     gap = next((i for i, token in enumerate(tokens) if vocab[token] != i), None)
     if gap is not None:
         raise ArgumentError(f"vocab: token number {gap} is missing or given twice")
+    half = next((token for token in tokens if any("\ud800" <= c <= "\udfff" for c in token)), None)
+    if half is not None:
+        raise ArgumentError(f"vocab: {half!r} holds half of a surrogate pair, which is no character")
     return tuple(tokens)
 
 

@@ -28,7 +28,7 @@ _COMPONENTS: dict[str, dict[str, Any] | None] = {
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BPE(Tokenizer):
     """Characters and what they were merged into.
 

@@ -56,7 +56,7 @@ def count(text: str) -> dict[str, int]:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ByteBPE(Tokenizer):
     """Bytes and what they were merged into, in chunks of the rule "words".
 

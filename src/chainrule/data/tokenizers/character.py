@@ -14,7 +14,7 @@ from chainrule.data.tokenizers.base import Ids, Tokenizer, bpe_model, document, 
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Character(Tokenizer):
     """One token for each character, in the order of their code points.
 

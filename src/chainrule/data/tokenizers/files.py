@@ -54,13 +54,14 @@ def read(path: str | Path) -> Tokenizer:
     """The tokenizer in a JSON file."""
     path = Path(path).expanduser()
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise DataError(f"{path.name}: a tokenizer file of more than {_MAX_BYTES:,} bytes is not read")
-        values = json.loads(path.read_bytes().decode())
+        size = path.stat().st_size
+        values = json.loads(path.read_bytes().decode()) if size <= _MAX_BYTES else None
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path.name} is not a JSON file: {error}") from None
+    if size > _MAX_BYTES:
+        raise DataError(f"{path.name}: a tokenizer file of more than {_MAX_BYTES:,} bytes is not read")
     if not isinstance(values, dict):
         raise DataError(f"{path.name} is not the file of a tokenizer: it holds no JSON object")
     try:
@@ -83,12 +84,12 @@ def _own(values: Mapping[str, Any]) -> Tokenizer:
         raise _Unsupported(f"post_processor {_kind(values['post_processor'])}")
     model = _mapping(values.get("model"), "model")
     kind = model.get("type", "BPE" if "merges" in model else None)
+    if kind not in ("BPE", "WordLevel"):
+        raise _Unsupported(f"model {kind}")
     vocab = _vocab(model.get("vocab"))
     special = _special(values.get("added_tokens") or [])
     if kind == "WordLevel":
         return _word(values, model, vocab, special)
-    if kind != "BPE":
-        raise _Unsupported(f"model {kind}")
     _check_model(model)
     for token, i in special.items():
         if vocab.setdefault(token, i) != i:

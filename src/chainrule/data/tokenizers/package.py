@@ -25,7 +25,7 @@ def installed() -> bool:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Packaged(Tokenizer):
     """A tokenizer of a kind that only the package knows, run by the package."""
 

@@ -20,7 +20,7 @@ UNKNOWN = "<unk>"
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Word(Tokenizer):
     """One token for each known word; `unknown` for the others.
 
