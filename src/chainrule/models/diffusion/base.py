@@ -1,0 +1,54 @@
+"""The one interface between networks, exact denoisers, samplers, bounds and losses.
+
+A denoiser predicts one of the targets from noisy data, a noise level and perhaps a condition; all the others follow by
+exact conversion. Samplers and bounds know nothing else of it.
+"""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.process import Level
+from chainrule.models.diffusion.targets import convert
+
+
+class Estimate(NamedTuple):
+    """What a denoiser says about noisy data: the clean data and the noise, as conditional means."""
+
+    x0: Array
+    eps: Array
+
+
+class Denoiser(eqx.Module):
+    """Predicts `target` (x0, eps, score, v or u) from noisy data, example by example."""
+
+    target: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+        """The prediction of `target`; `level` is one for all examples or one for each. No condition: all data."""
+
+    def null(self, condition: Any) -> Any:
+        """Default: a condition that stands for no condition is unknown."""
+        del condition
+        raise CapabilityError(
+            f"{type(self).__name__} has no word for 'any class', so both passes of guidance cannot share a batch",
+            remedy="give a second, unconditional denoiser",
+        )
+
+    def value(
+        self, target: str, x: Float[Array, "batch ..."], level: Level, condition: Any = None
+    ) -> Float[Array, "batch ..."]:
+        """The prediction as any target."""
+        return convert(self.predict(x, level, condition), self.target, target, x, level)
+
+    def estimate(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Estimate:
+        """Clean data and noise from one prediction."""
+        raw = self.predict(x, level, condition)
+        return Estimate(*(convert(raw, self.target, target, x, level) for target in ("x0", "eps")))
+
+
+__all__ = ["Denoiser", "Estimate"]

@@ -1,0 +1,25 @@
+"""Diffusion model with a dense denoiser."""
+
+from chainrule.models.base import Entry
+from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
+
+entry = Entry(
+    name="diffusion",
+    summary="Diffusion model: learns to remove Gaussian noise, then makes new points, rows or small images from it.",
+    config=DiffusionConfig,
+    build=Diffusion,
+    kinds=("image", "points", "table"),
+    targets=("class", "value", "none"),
+    data="digits",
+    toy={"width": 32, "depth": 2},
+    toy_data="moons",
+    citation="Ho, Jain and Abbeel, Denoising diffusion probabilistic models, NeurIPS 2020",
+    training={
+        "batch": 128,
+        "ema": 0.999,
+        "optimizer": {"name": "adamw", "lr": 2e-3, "clip": 1.0},
+        "schedule": {"name": "cosine", "warmup": 100},
+    },
+)
+
+__all__ = ["Diffusion", "DiffusionConfig", "entry"]

@@ -1,0 +1,145 @@
+"""What a trained diffusion model shows of itself: noise becoming data, and how hard each noise level is."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
+from chainrule.core.types import Array, Key
+from chainrule.data.base import Data
+from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion.process import noised
+
+if TYPE_CHECKING:
+    from chainrule.models.diffusion.diffusion.model import Diffusion
+
+_FRAMES = 10
+_STEPS = 50
+_MOST = 256
+"""Held-out examples looked at."""
+
+
+def all_of(model: "Diffusion", data: Data, key: Key) -> Sequence[Picture]:
+    """Every picture that suits the data."""
+    part = data.val if len(data.val) else data.train
+    x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
+    found: list[Picture] = [error_by_level(model, x, key)]
+    if model.schema.kind == "image" and model.schema.shape[-1] in (1, 3):
+        found = [film(model, key), forward_strip(model, x, key), *found]
+    if model.schema.kind == "points" and model.schema.dimensions == 2:
+        found = [score_field(model, np.asarray(x)), *found]
+    if model.schema.levels:
+        found.append(bound_terms(model, x, key))
+    return found
+
+
+def film(model: "Diffusion", key: Key) -> Picture:
+    """Sampling as it happens: the noisy image above, the estimate of the clean one below."""
+    start = jax.random.normal(key, (1, *model.schema.shape))
+    levels = schedules.grid(model.schedule, _STEPS)
+    drawn = samplers.walk(model.denoiser, start, levels, samplers.DDIM(), key, clip="static", trajectory=True)
+    assert drawn.path is not None
+    assert drawn.guesses is not None
+    shown = np.linspace(0, _STEPS - 1, _FRAMES).round().astype(int)
+    before = jnp.concatenate([start[None], drawn.path])[shown, 0]
+    pixels = jnp.concatenate([before, drawn.guesses[shown, 0]])
+    lams = np.asarray(levels.at(shown).lam)
+    labels = [f"lam {lam:.1f}" for lam in lams] + [""] * _FRAMES
+    return Images(
+        "denoising",
+        "From noise to data",
+        _pixels(model, pixels),
+        labels,
+        _FRAMES,
+        f"DDIM in {_STEPS} steps. Above: the image on its way; below: what the network takes it for.",
+    )
+
+
+def forward_strip(model: "Diffusion", x: Array, key: Key) -> Picture:
+    """One example with more and more noise."""
+    level = model.schedule.level(jnp.linspace(model.schedule.first, 1.0, _FRAMES))
+    x0 = jnp.repeat(model.inside(x[:1]), _FRAMES, axis=0)
+    eps = jnp.repeat(jax.random.normal(key, x0[:1].shape), _FRAMES, axis=0)
+    labels = [f"lam {float(lam):.1f}" for lam in level.lam]
+    return Images("noising", "From data to noise", _pixels(model, noised(x0, eps, level)), labels, _FRAMES)
+
+
+def _pixels(model: "Diffusion", x: Array) -> np.ndarray:
+    return np.clip(np.asarray(model.outside(x)), 0, 1)
+
+
+@eqx.filter_jit
+def _errors(model: "Diffusion", x: Array, lams: Array, key: Key) -> Array:
+    x0 = model.inside(x)
+
+    def one(pair: tuple[Array, Array]) -> Array:
+        lam, index = pair
+        level = model.schedule.process.level(lam)
+        eps = jax.random.normal(jax.random.fold_in(key, index), x0.shape, x0.dtype)
+        said = model.denoiser.value("eps", noised(x0, eps, level), level)
+        return jnp.square(said - eps).reshape(len(x0), -1).mean(axis=1)
+
+    return jax.lax.map(one, (lams, jnp.arange(len(lams))))
+
+
+def error_by_level(model: "Diffusion", x: Array, key: Key) -> Picture:
+    """Mean squared error of the estimated noise over lam, with twice its standard error."""
+    lams = np.linspace(*model.schedule.ends(), 25)
+    errors = np.asarray(_errors(model, x, jnp.asarray(lams, x.dtype), key))
+    mean = errors.mean(axis=1)
+    half = 2 * errors.std(axis=1) / math.sqrt(errors.shape[1])
+    return Lines(
+        "error-by-level",
+        "Error at each noise level",
+        "lam = log signal-to-noise ratio",
+        "mean squared error of the noise",
+        {"held-out examples": (lams, mean, mean - half, mean + half)},
+        caption="Clean data on the right, where noise is too fine to be told; pure noise on the left.",
+    )
+
+
+def bound_terms(model: "Diffusion", x: Array, key: Key) -> Picture:
+    """The three parts of the bound on held-out examples."""
+    terms = eqx.filter_jit(lambda model, x, key: model.terms(x, key))(model, x, key)
+    bits = [np.asarray(term) / (model.schema.dimensions * math.log(2)) for term in terms]
+    errors = [float(each.std() / math.sqrt(len(each))) for each in bits]
+    names = [f"{name} ± {error:.2g}" for name, error in zip(terms._fields, errors, strict=True)]
+    total = sum(float(each.mean()) for each in bits)
+    return Bars(
+        "bound",
+        "Where the bits go",
+        "part of the bound",
+        "bits per dimension",
+        names,
+        {"held-out examples": np.array([each.mean() for each in bits])},
+        f"Their sum, {total:.3f}, bounds the code length from above (discrete levels, no class given).",
+    )
+
+
+def score_field(model: "Diffusion", x: np.ndarray) -> Picture:
+    """Where the score points at a little noise, over the data."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    margin = 0.15 * (high - low)
+    axes = [np.linspace(*ends, 18) for ends in zip(low - margin, high + margin, strict=True)]
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+    level = model.schedule.process.level(jnp.asarray(2.0))
+    score = np.asarray(model.denoiser.value("score", jnp.asarray(points, jnp.float32) * level.a, level))
+    length = np.linalg.norm(score, axis=1, keepdims=True)
+    step = 0.8 * (axes[0][1] - axes[0][0])
+    return Scatter(
+        "score",
+        "Score of slightly noised data",
+        "first coordinate",
+        "second coordinate",
+        {"data": x},
+        arrows=(points, step * score / np.maximum(length, 1e-9)),
+        caption="Direction in which the density of the data grows, noise at lam = 2.",
+    )
+
+
+__all__ = ["all_of", "bound_terms", "error_by_level", "film", "forward_strip", "score_field"]

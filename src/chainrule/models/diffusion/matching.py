@@ -1,0 +1,85 @@
+"""Losses whose optimum is a score: explicit, implicit, sliced and denoising score matching.
+
+A score is any function from a batch to a batch. `energy_score` makes one from a scalar energy, whose differences are
+then differences of an unnormalised log-density.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.models.diffusion.likelihood import divergence
+
+Score = Callable[[Array], Array]
+_X = Float[Array, "batch ..."]
+
+
+def explicit_loss(score: Score, exact: Score, x: _X) -> Scalar:
+    """E||score - exact||², for densities whose score is known."""
+    return _squares(score(x) - exact(x)).mean()
+
+
+def implicit_loss(score: Score, x: _X) -> Scalar:
+    """E[trace of the derivative + ½||score||²] (Hyvärinen, 2005): half of the explicit loss plus a constant.
+
+    >>> x = jnp.array([[1.0], [-1.0]])  # mean square 1, as of the standard normal law
+    >>> float(implicit_loss(lambda x: -x, x))
+    -0.5
+    """
+    return (divergence(score, x, None)[0] + 0.5 * _squares(score(x))).mean()
+
+
+def sliced_loss(score: Score, x: _X, key: Key, probes: int = 1) -> Scalar:
+    """The implicit loss with its trace by random signs (Song et al., 2019), for many dimensions."""
+    signs = jax.random.rademacher(key, (probes, *x.shape), x.dtype)
+    return (divergence(score, x, signs).mean(axis=0) + 0.5 * _squares(score(x))).mean()
+
+
+def denoising_loss(score: Score, x: _X, eps: _X, sigma: float) -> Scalar:
+    """E||score(x + sigma eps) + eps/sigma||² (Vincent, 2011); its optimum is the score of the noised density."""
+    return _squares(score(x + sigma * eps) + eps / sigma).mean()
+
+
+def energy_score(energy: Callable[[Array], Array]) -> Score:
+    """The score -grad f of a density exp(-f)/Z; `energy` gives one number for each example."""
+    return lambda x: -jax.grad(lambda x: energy(x).sum())(x)
+
+
+def check_sigma(x: np.ndarray, sigma: float) -> None:
+    """Warn where one noise level cannot give a useful score of these data."""
+    flat = np.asarray(x, np.float64).reshape(len(x), -1)[:1000]
+    apart = np.linalg.norm(flat[:, None] - flat[None], axis=2)
+    np.fill_diagonal(apart, np.inf)
+    near = float(np.median(apart.min(axis=1)))
+    spread = float(flat.std())
+    if sigma < 0.1 * near:
+        warnings.warn(
+            f"sigma={sigma:g} is below a tenth of the distance between neighbours ({near:.3g}): "
+            "the score is not learned in the gaps",
+            stacklevel=2,
+        )
+    elif sigma > 10 * spread:
+        warnings.warn(
+            f"sigma={sigma:g} is above ten standard deviations of the data ({spread:.3g}): "
+            "little of them is left",
+            stacklevel=2,
+        )
+
+
+def _squares(values: Array) -> Array:
+    return jnp.square(values).reshape(len(values), -1).sum(axis=1)
+
+
+__all__ = [
+    "Score",
+    "check_sigma",
+    "denoising_loss",
+    "energy_score",
+    "explicit_loss",
+    "implicit_loss",
+    "sliced_loss",
+]

@@ -1,0 +1,52 @@
+"""The step back: where `x` was at a cleaner level, given where it is and where it came from.
+
+q(x'|x, x0) is Gaussian for any two levels, neighbours or not. The reverse model puts an estimate in place of x0; its
+mean has three equal forms, by x0, eps and score.
+"""
+
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.process import Level, gap, per_example
+
+_X = Float[Array, "batch ..."]
+
+
+def posterior(x: _X, x0: _X, here: Level, there: Level) -> tuple[_X, Array]:
+    """Mean and variance of x at level `there`, given x at the noisier level `here` and the clean data."""
+    k = jnp.asarray(here.a) / there.a
+    added, noise, less = gap(here, there), jnp.square(here.s), jnp.square(there.s)
+    mean = per_example(k * less / noise, x) * x + per_example(there.a * added / noise, x) * x0
+    return mean, added * less / noise
+
+
+def mean_from_eps(x: _X, eps: _X, here: Level, there: Level) -> _X:
+    """The same mean from the estimated noise: (x - (gap/s) eps)/k."""
+    k = jnp.asarray(here.a) / there.a
+    return (x - per_example(gap(here, there) / here.s, x) * eps) / per_example(k, x)
+
+
+def mean_from_score(x: _X, score: _X, here: Level, there: Level) -> _X:
+    """The same mean from the estimated score: (x + gap score)/k."""
+    k = jnp.asarray(here.a) / there.a
+    return (x + per_example(gap(here, there), x) * score) / per_example(k, x)
+
+
+def linear_gaussian(
+    mean: Float[Array, " hidden"],
+    precision: Float[Array, "hidden hidden"],
+    matrix: Float[Array, "seen hidden"],
+    shift: Float[Array, " seen"],
+    noise_precision: Float[Array, "seen seen"],
+    y: Float[Array, " seen"],
+) -> tuple[Float[Array, " hidden"], Float[Array, "hidden hidden"]]:
+    """Bayes' rule for Gaussians: x ~ N(mean, precision⁻¹), y|x ~ N(matrix x + shift, noise_precision⁻¹).
+
+    Returns mean and covariance of x given y (Bishop, 2006, section 2.3.3).
+    """
+    weighted = matrix.T @ noise_precision
+    covariance = jnp.linalg.inv(precision + weighted @ matrix)
+    return covariance @ (weighted @ (y - shift) + precision @ mean), covariance
+
+
+__all__ = ["linear_gaussian", "mean_from_eps", "mean_from_score", "posterior"]

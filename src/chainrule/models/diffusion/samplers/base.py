@@ -1,0 +1,175 @@
+"""The engine all samplers share: one compiled loop over noise levels, from any start, by any denoiser.
+
+A sampler is only its step from one level to the next. The engine estimates (with clipping), walks, keeps the trajectory
+on request, and stops with an explanation when a value is not finite.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import DivergedError, check_choice
+from chainrule.core.types import Array, Float, Int, Key, Tree
+from chainrule.models.diffusion.base import Denoiser, Estimate
+from chainrule.models.diffusion.process import Level, per_example
+
+CLIPS = ("none", "static", "dynamic")
+_X = Float[Array, "batch ..."]
+Estimator: TypeAlias = Callable[[Array, Level], Estimate]
+
+
+class Span(NamedTuple):
+    """One step of a sampler: from the level it stands at to the next."""
+
+    here: Level
+    there: Level
+    number: Int[Array, ""]
+    total: int
+    """Number of steps of the whole walk."""
+
+
+class Drawn(NamedTuple):
+    """Samples and, on request, what happened on the way: x after each step and the estimate of x0 before it."""
+
+    samples: Array
+    path: Array | None = None
+    guesses: Array | None = None
+
+
+class Sampler(abc.ABC):
+    """A way of stepping from one noise level to the next."""
+
+    @property
+    @abc.abstractmethod
+    def deterministic(self) -> bool:
+        """Whether a step adds no noise, so that it can be walked backwards."""
+
+    @abc.abstractmethod
+    def step(
+        self, estimate: Estimator, x: Array, memory: Tree, span: Span, key: Key
+    ) -> tuple[Array, Tree, Array]:
+        """x at the next level, what the sampler wants to remember, and the estimate of x0 it used."""
+
+    def start(self, x: Array) -> Tree:
+        """Default: nothing to remember before the first step."""
+        del x
+        return ()
+
+    def check(self, levels: Level) -> None:
+        """Default: every grid of levels will do."""
+        del levels
+
+
+class Transition(Sampler):
+    """A sampler whose step is a Gaussian with a mean and a standard deviation in closed form."""
+
+    @abc.abstractmethod
+    def moments(self, x: Array, guess: Estimate, here: Level, there: Level) -> tuple[Array, Array]:
+        """Mean and standard deviation of x at the next level."""
+
+    def step(
+        self, estimate: Estimator, x: Array, memory: Tree, span: Span, key: Key
+    ) -> tuple[Array, Tree, Array]:
+        """The mean plus standard deviation times noise; no noise is drawn where there is none."""
+        guess = estimate(x, span.here)
+        mean, std = self.moments(x, guess, span.here, span.there)
+        if not self.deterministic:
+            mean = mean + std * jax.random.normal(key, x.shape, x.dtype)
+        return mean, memory, guess.x0
+
+
+def walk(
+    denoiser: Denoiser,
+    x: _X,
+    levels: Level,
+    sampler: Sampler,
+    key: Key,
+    *,
+    condition: Any = None,
+    clip: str = "none",
+    trajectory: bool = False,
+) -> Drawn:
+    """Walk from `x`, at the first of `levels`, to the last, with one sampler.
+
+    `clip="static"` keeps estimates of x0 within [-1, 1]; `"dynamic"` within the 99.5 % quantile of each example, scaled
+    back to [-1, 1] (Saharia et al., 2022). The same key gives the same bits.
+    """
+    check_choice("walk", "clip", clip, CLIPS)
+    sampler.check(levels)
+    given = Level(*(jnp.asarray(part, x.dtype) for part in levels))
+    drawn, step, sample = _compiled(denoiser, x, given, sampler, key, condition, clip, trajectory)
+    if not isinstance(step, jax.core.Tracer) and int(step) >= 0:
+        lam = float(Level(*levels).at(int(step)).lam)
+        raise DivergedError(
+            f"sampling met a value that is not finite at step {int(step) + 1} (lam={lam:.3g}), "
+            f"sample {int(sample)} first",
+            remedy='use more steps, less guidance, or clip="static"',
+        )
+    return drawn
+
+
+@eqx.filter_jit
+def _compiled(
+    denoiser: Denoiser,
+    x: Array,
+    levels: Level,
+    sampler: Sampler,
+    key: Key,
+    condition: Any,
+    clip: str,
+    trajectory: bool,
+) -> tuple[Drawn, Array, Array]:
+    total = levels.a.shape[0] - 1
+
+    def estimate(x: Array, level: Level) -> Estimate:
+        return _clipped(denoiser.estimate(x, level, condition), x, level, clip)
+
+    def body(carry: tuple[Array, Tree, Array, Array], index: Array) -> tuple[Any, Any]:
+        x, memory, bad_step, bad_sample = carry
+        span = Span(levels.at(index), levels.at(index + 1), index, total)
+        moved, memory, guess = sampler.step(estimate, x, memory, span, jax.random.fold_in(key, index))
+        broken = ~jnp.isfinite(moved).all(axis=tuple(range(1, x.ndim)))
+        new = broken.any() & (bad_step < 0)
+        bad_step = jnp.where(new, index, bad_step)
+        bad_sample = jnp.where(new, jnp.argmax(broken), bad_sample)
+        kept = (moved, guess) if trajectory else None
+        return (moved.astype(x.dtype), memory, bad_step, bad_sample), kept
+
+    nowhere = jnp.full((), -1)
+    (x, _, step, sample), kept = jax.lax.scan(
+        body, (x, sampler.start(x), nowhere, nowhere), jnp.arange(total)
+    )
+    return (Drawn(x, *kept) if trajectory else Drawn(x)), step, sample
+
+
+def _clipped(guess: Estimate, x: Array, level: Level, clip: str) -> Estimate:
+    if clip == "none":
+        return guess
+    x0 = guess.x0
+    if clip == "dynamic":
+        size = jnp.quantile(jnp.abs(x0).reshape(len(x0), -1), 0.995, axis=1)
+        limit = per_example(jnp.maximum(size, 1.0), x0)
+        x0 = x0 / limit
+    x0 = jnp.clip(x0, -1, 1)
+    return Estimate(x0, (x - per_example(level.a, x) * x0) / per_example(level.s, x))
+
+
+def to_sigma(x: Array, level: Level) -> tuple[Array, Array]:
+    """x beside unit signal, and its noise: where the flow is dy/dsigma = eps, whatever the process."""
+    return x / level.a, jnp.asarray(level.s) / level.a
+
+
+__all__ = [
+    "CLIPS",
+    "Drawn",
+    "Estimator",
+    "Sampler",
+    "Span",
+    "Transition",
+    "to_sigma",
+    "walk",
+]

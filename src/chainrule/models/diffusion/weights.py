@@ -1,0 +1,67 @@
+"""How much an error counts at each noise level.
+
+Weights are functions of `lam` and of the rate `-dlam/dt` and multiply the squared error of eps; `targets.error_ratio`
+turns them into weights on any other error.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.registry import Registry
+from chainrule.core.types import Array
+
+Weight: TypeAlias = Callable[[Array, Array], Array]
+"""From (lam, -dlam/dt) to the weight of the squared error of eps."""
+
+weights: Registry[Weight] = Registry("weight")
+
+
+@weights.register("simple")
+def simple(lam: Array, rate: Array) -> Array:
+    """1 on the error of eps (Ho et al., 2020)."""
+    del rate
+    return jnp.ones_like(lam)
+
+
+@weights.register("score")
+def score(lam: Array, rate: Array) -> Array:
+    """s² on the error of the score, which is the same as `simple`."""
+    return simple(lam, rate)
+
+
+@weights.register("bound")
+def bound(lam: Array, rate: Array) -> Array:
+    """Half of -dlam/dt: with uniform times, the variational bound."""
+    del lam
+    return rate / 2
+
+
+@weights.register("velocity")
+def velocity(lam: Array, rate: Array) -> Array:
+    """1 on the error of v in the variance preserving process: 1 + 1/SNR."""
+    del rate
+    return 1 + jnp.exp(-lam)
+
+
+@weights.register("min-snr")
+def min_snr(lam: Array, rate: Array) -> Array:
+    """min(SNR, 5)/SNR: clean levels, which are easy, count less (Hang et al., 2023)."""
+    del rate
+    return jnp.minimum(1.0, 5 * jnp.exp(-lam))
+
+
+@weights.register("edm")
+def edm(lam: Array, rate: Array) -> Array:
+    """1 + sigma²/sd² with sd = 0.5, by log-normal noise levels (Karras et al., 2022), as a weight over `lam`.
+
+    The original draws log sigma from N(-1.2, 1.2²); with other times, that density becomes part of the weight.
+    """
+    log_sigma = -lam / 2
+    density = jax.scipy.stats.norm.pdf(log_sigma, -1.2, 1.2) / 2
+    return density * rate * (1 + jnp.exp(-lam) / 0.25)
+
+
+__all__ = ["Weight", "bound", "edm", "min_snr", "score", "simple", "velocity", "weights"]
