@@ -1,6 +1,11 @@
 import json
+import re
 from pathlib import Path
 
+import pytest
+
+from chainrule.cli import output
+from chainrule.cli.tokens import paint_pieces
 from chainrule.data import load, tokenizers
 from tests.cli.conftest import Command
 
@@ -9,8 +14,9 @@ def test_merges_and_tokens_of_a_text_are_shown(cli: Command) -> None:
     result = cli("data", "tokens", "shakespeare", "vocab=90")
     assert result.code == 0
     assert "bytes per token" in result.out
-    assert "FIR|ST| |W|I|T|C|H|.|" in result.out or "|\n|" in result.out
     shown = cli("data", "tokens", "shakespeare", "vocab=90", "--json").last
+    assert "|".join(shown["sample"]) in result.out
+    assert "".join(shown["sample"]).startswith("FIRST WITCH.")
     tokenizer = tokenizers.of(load("shakespeare", tokenizer="bpe", vocab=90).schema)
     assert isinstance(tokenizer, tokenizers.BPE)
     assert tuple((m["left"], m["right"]) for m in shown["merges"]) == tokenizer.merges
@@ -25,6 +31,7 @@ def test_pictures_and_the_tokenizer_are_written(cli: Command) -> None:
     assert [Path(file).name for file in shown["files"]] == [
         "tokenizer.json",
         "merges.svg",
+        "merged-text.svg",
         "vocabulary-text.svg",
         "vocabulary-context.svg",
     ]
@@ -43,3 +50,12 @@ def test_data_without_text_have_no_tokens(cli: Command) -> None:
     result = cli("data", "tokens", "digits")
     assert result.code == 2
     assert "only text has tokens" in result.err
+
+
+def test_tokens_are_coloured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = ["The", " end", ".\n", "\n", "x"]
+    assert paint_pieces(pieces) == "The| end|.\n|\n|x"
+    monkeypatch.setattr(output, "colourful", lambda stream: True)
+    painted = paint_pieces(pieces)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == "".join(pieces)
+    assert painted.count("\x1b[0m") == painted.count("\x1b[97;48;5;")

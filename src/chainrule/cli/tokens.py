@@ -93,9 +93,8 @@ def _trace(wanted: Mapping[str, Any], text: str, alphabet: Sequence[str]) -> "Tr
 
 def _print_merges(traced: "Trace") -> None:
     from chainrule.cli.output import table
-    from chainrule.core.pictures import Table
 
-    (merges,) = (picture for picture in traced.pictures() if isinstance(picture, Table))
+    merges = traced.table()
     rows = [[str(cell) for cell in row] for row in merges.rows[:_MERGES]]
     print()
     table(merges.columns, rows)

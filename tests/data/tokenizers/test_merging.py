@@ -117,9 +117,8 @@ def test_what_training_had_in_hand_is_what_encoding_gives() -> None:
     text = "the cat sat on the mat, that cat; " * 5 + "catamaran"
     found = trace(text, vocab=40)
     for steps in (0, 1, 7, len(found.steps)):
-        merges = tuple((s.left, s.right) for s in found.steps[:steps])
-        tokenizer = BPE((*found.first, *(a + b for a, b in merges)), merges)
-        assert len(tokenizer.encode(text)) == found.tokens[steps]
+        assert len(found.tokenizer(steps).encode(text)) == found.tokens[steps]
+    assert found.tokenizer(len(found.steps)) == BPE.train(text, 40, min_frequency=0)
     assert found.bytes_per_token[0] == 1.0
     assert found.vocab[-1] == len(found.first) + len(found.steps) <= 40
     assert found.tokens_per_word[-1] < found.tokens_per_word[0]
@@ -127,8 +126,10 @@ def test_what_training_had_in_hand_is_what_encoding_gives() -> None:
 
 def test_the_pictures_of_a_trace_hold_its_numbers() -> None:
     found = trace("low lower lowest " * 3, vocab=300, kind="byte-bpe")
-    table, text, context = found.pictures()
+    table, growth, text, context = found.pictures()
     assert list(table.rows[0])[1:5] == ["l", "o", "lo", 9]
+    assert growth.rows[0] == [0, 48, "|".join(("low lower lowest " * 3)[:48]).replace(" ", "␣")]
+    assert growth.rows[-1][1] < 48
     assert text.series["bytes per token"][1][-1] == found.bytes_per_token[-1]
     share = context.series["context (tokens)"][1]
     assert share[0] == 1.0
@@ -160,8 +161,9 @@ def test_special_tokens_come_first_and_are_made_only_on_request() -> None:
         (lambda: trace("", vocab=9), "nothing to learn"),
         (lambda: trace("x", vocab=300, kind="byte-bpe", rule="none"), "byte-bpe splits with"),
         (lambda: trace("x", kind="word"), 'kind="word"'),
+        (lambda: trace("abab").tokenizer(9), "merges must be from 0 to"),
     ],
-    ids=["twice", "letter", "small", "rule", "empty", "bytes", "kind"],
+    ids=["twice", "letter", "small", "rule", "empty", "bytes", "kind", "step"],
 )
 def test_what_cannot_be_learnt_is_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):

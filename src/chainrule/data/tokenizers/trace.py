@@ -16,12 +16,16 @@ from jaxtyping import Float, Int
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.tokenizers import byte_bpe, merging
+from chainrule.data.tokenizers.bpe import BPE
+from chainrule.data.tokenizers.byte_bpe import ByteBPE
 from chainrule.data.tokenizers.splitting import LOSSY, split
 
 SPAN = 4096
 """Bytes of text whose length in tokens the picture states."""
 _ROWS = 30
 _POINTS = 200
+_SAMPLE = 48
+_STAGES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 
 
 @final
@@ -37,6 +41,10 @@ class Trace:
     bytes: int
     words: int
     """What white space separates."""
+    kind: str
+    rule: str
+    sample: str
+    """The beginning of the text."""
 
     @property
     def vocab(self) -> Int[np.ndarray, " points"]:
@@ -58,19 +66,48 @@ class Trace:
         """How many tokens a word takes."""
         return self.tokens / max(self.words, 1)
 
+    def tokenizer(self, merges: int) -> BPE | ByteBPE:
+        """The tokenizer after that many merges.
+
+        >>> found = trace("abracadabra", vocab=8, rule="none")
+        >>> [found.tokenizer(k).pieces(found.tokenizer(k).encode("abra")) for k in range(4)]
+        [['a', 'b', 'r', 'a'], ['ab', 'r', 'a'], ['ab', 'ra'], ['abra']]
+        """
+        if not 0 <= merges <= len(self.steps):
+            raise ArgumentError(f"merges={merges}: merges must be from 0 to {len(self.steps)}")
+        steps = self.steps[:merges]
+        tokens = tuple(dict.fromkeys((*self.first, *(step.token for step in steps))))
+        pairs = tuple((step.left, step.right) for step in steps)
+        return BPE(tokens, pairs, self.rule) if self.kind == "bpe" else ByteBPE(tokens, pairs)
+
     def pictures(self) -> list[Picture]:
-        """The first merges, and what a vocabulary of each size buys."""
-        shown = np.unique(np.linspace(0, len(self.steps), _POINTS).astype(int))
-        sizes = self.vocab[shown]
-        share = self.tokens[shown] / max(self.symbols, 1)
-        context = [SPAN / ratio for ratio in (self.bytes_per_token[0], self.bytes_per_token[-1])]
+        """The first merges, a sample of the text as it grows together, and what a vocabulary of each size buys."""
+        return [self.table(), self._growth(), *self._bought()]
+
+    def table(self) -> Table:
+        """The first merges: the pair, the new token, how often it came and how long it is."""
         rows: list[list[str | float | int]] = [
             [k + 1, _seen(step.left), _seen(step.right), _seen(step.token), step.count, len(step.token)]
             for k, step in enumerate(self.steps[:_ROWS])
         ]
         title = f"The first {len(rows)} of {len(self.steps):,} merges"
+        return Table("merges", title, ["merge", "left", "right", "token", "count", "length"], rows)
+
+    def _growth(self) -> Table:
+        counts = sorted({0, *(k for k in _STAGES if k < len(self.steps)), len(self.steps)})
+        rows: list[list[str | float | int]] = []
+        for k in counts:
+            tokenizer = self.tokenizer(k)
+            ids = tokenizer.encode(self.sample)
+            rows.append([k, len(ids), "|".join(_seen(piece) for piece in tokenizer.pieces(ids))])
+        return Table("merged-text", "The text grows together", ["merges", "tokens", "text"], rows)
+
+    def _bought(self) -> list[Lines]:
+        shown = np.unique(np.linspace(0, len(self.steps), _POINTS).astype(int))
+        sizes = self.vocab[shown]
+        share = self.tokens[shown] / max(self.symbols, 1)
+        context = [SPAN / ratio for ratio in (self.bytes_per_token[0], self.bytes_per_token[-1])]
         return [
-            Table("merges", title, ["merge", "left", "right", "token", "count", "length"], rows),
             Lines(
                 "vocabulary-text",
                 "What a token holds",
@@ -126,7 +163,8 @@ def trace(
     _, steps = merging.learn(chunks, first, vocab, min_frequency)
     symbols = sum(len(chunk) * count for chunk, count in chunks.items())
     kept = "".join(split(text, "spaces")) if rule in LOSSY else text
-    return Trace(first, steps, symbols, len(kept.encode()), len(text.split()))
+    sizes = symbols, len(kept.encode()), len(text.split())
+    return Trace(first, steps, *sizes, kind, rule, text[:_SAMPLE])
 
 
 def _seen(token: str) -> str:
