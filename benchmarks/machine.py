@@ -6,7 +6,9 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-PACKAGES = ("chainrule", "jax", "jaxlib", "optax", "equinox", "numpy")
+from chainrule import __version__
+
+PACKAGES = ("jax", "jaxlib", "optax", "equinox", "numpy")
 
 
 def machine() -> dict[str, str | int | float]:
@@ -22,7 +24,8 @@ def machine() -> dict[str, str | int | float]:
 
 def versions() -> dict[str, str]:
     """Python and the packages that matter."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    found = {name: version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "chainrule": __version__, **found}
 
 
 def today() -> str:

@@ -1,6 +1,7 @@
 """Normalisation: moments of the output, gradients, running statistics, precision."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,6 +11,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.nn import BatchNorm, LayerNorm, NoNorm, Norm, norm
+from chainrule.nn.normalize import standardised
 
 FEATURES, EPS = 6, 0.1
 SCALE, SHIFT = np.linspace(0.5, 2.0, FEATURES), np.linspace(-1.0, 1.0, FEATURES)
@@ -159,3 +161,24 @@ def test_statistics_of_a_low_precision_input_are_exact_to_single_precision() -> 
 def test_a_misspelt_normalization_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ArgumentError, match=r"unknown normalization 'bacth' \(did you mean 'batch'\?\)"):
         norm("bacth", 3)
+
+
+def plain(x: jax.Array, axes: tuple[int, ...]) -> tuple[jax.Array, ...]:
+    mean = x.mean(axis=axes, keepdims=True)
+    var = jnp.square(x - mean).mean(axis=axes, keepdims=True)
+    return (x - mean) / jnp.sqrt(var + EPS), mean, var
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_the_written_derivative_is_the_derivative_in_both_modes_and_again(axes: tuple[int, ...]) -> None:
+    def everything(f: Callable, x: jax.Array, v: jax.Array) -> Any:
+        weighted = lambda x: sum((jnp.sin(part) * (i + 1)).sum() for i, part in enumerate(f(x, axes)))  # noqa: E731
+        first, product = jax.jvp(jax.grad(weighted), (x,), (v,))
+        return f(x, axes), jax.jvp(lambda x: f(x, axes), (x,), (v,)), first, product
+
+    with jax.enable_x64(True):
+        x, v = jnp.asarray(values(4, 3)), jnp.asarray(values(4, 3)[::-1].copy())
+        ours = jax.jit(lambda x, v: everything(lambda x, axes: standardised(x, axes, EPS), x, v))(x, v)
+        expected = jax.jit(lambda x, v: everything(plain, x, v))(x, v)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

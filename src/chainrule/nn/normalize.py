@@ -6,9 +6,10 @@ running statistics moved on; only batch normalisation has any.
 """
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Self, final
+from typing import Any, Self, final
 
 import equinox as eqx
 import jax
@@ -66,10 +67,8 @@ class LayerNorm(Norm):
         self.eps = eps
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
-        wide = _wide(x)
-        mean = wide.mean(axis=-1, keepdims=True)
-        var = jnp.square(wide - mean).mean(axis=-1, keepdims=True)
-        return _affine((wide - mean) * jax.lax.rsqrt(var + self.eps), self.scale, self.shift).astype(x.dtype)
+        unit, _, _ = standardised(x, (x.ndim - 1,), self.eps)
+        return _affine(unit, self.scale, self.shift).astype(x.dtype)
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
@@ -107,7 +106,9 @@ class BatchNorm(Norm):
         self.unbiased = unbiased
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
-        return self._normalise(x, jax.lax.stop_gradient(self.mean), jax.lax.stop_gradient(self.var))
+        mean, var = jax.lax.stop_gradient((self.mean, self.var))
+        unit = (_wide(x) - _last(mean, x)) * _last(jax.lax.rsqrt(var + self.eps), x)
+        return _affine(unit, self.scale, self.shift).astype(x.dtype)
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         if x.size // x.shape[-1] < 2:
@@ -115,10 +116,8 @@ class BatchNorm(Norm):
                 f"BatchNorm: one value per feature cannot be normalised while training (input shape {x.shape})",
                 remedy="use a batch of at least 2, or normalization=layer",
             )
-        wide = _wide(x)
-        axes = tuple(range(x.ndim - 1))
-        mean = wide.mean(axis=axes)
-        var = jnp.square(wide - _last(mean, x)).mean(axis=axes)
+        unit, mean, var = standardised(x, tuple(range(x.ndim - 1)), self.eps)
+        mean, var = mean.reshape(-1), var.reshape(-1)
         w = self.new_weight
         count = x.size // x.shape[-1]
         stored = var * (count / (count - 1)) if self.unbiased else var
@@ -130,15 +129,10 @@ class BatchNorm(Norm):
                 (1 - w) * self.var + w * stored.astype(self.var.dtype),
             ),
         )
-        return self._normalise(x, mean, var), jax.lax.stop_gradient(moved)
+        return _affine(unit, self.scale, self.shift).astype(x.dtype), jax.lax.stop_gradient(moved)
 
     def state(self) -> Sequence[Array]:
         return (self.mean, self.var)
-
-    def _normalise(self, x: Array, mean: Array, var: Array) -> Array:
-        wide = _wide(x)
-        unit = (wide - _last(mean, x)) * _last(jax.lax.rsqrt(var + self.eps), x)
-        return _affine(unit, self.scale, self.shift).astype(x.dtype)
 
 
 @final
@@ -168,16 +162,14 @@ class GroupNorm(Norm):
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
         axes = (*range(x.ndim - 1 - self.dimensions, x.ndim - 1), x.ndim)
-        wide = _wide(x).reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
-        if math.prod(wide.shape[axis] for axis in axes) < 2:
+        parts = x.reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
+        if math.prod(parts.shape[axis] for axis in axes) < 2:
             raise ArgumentError(
                 f"GroupNorm: groups of one value cannot be normalised (input shape {x.shape})",
                 remedy="use fewer groups, or normalise over more axes",
             )
-        mean = wide.mean(axis=axes, keepdims=True)
-        var = jnp.square(wide - mean).mean(axis=axes, keepdims=True)
-        unit = ((wide - mean) * jax.lax.rsqrt(var + self.eps)).reshape(x.shape)
-        return _affine(unit, self.scale, self.shift).astype(x.dtype)
+        unit, _, _ = standardised(parts, axes, self.eps)
+        return _affine(unit.reshape(x.shape), self.scale, self.shift).astype(x.dtype)
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
@@ -207,6 +199,37 @@ class RMSNorm(Norm):
 
     def state(self) -> Sequence[Array]:
         return ()
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def standardised(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
+    """`(x - mean) / sqrt(var + eps)`, the mean and the variance over some axes, which are kept with length one.
+
+    Written out, the derivative passes over the data half as often as the one found operation by operation, and it is
+    its own adjoint.
+    """
+    wide = _wide(x)
+    if wide.dtype == x.dtype:
+        mean = wide.mean(axis=axes, keepdims=True)
+        var = jnp.square(wide - mean).mean(axis=axes, keepdims=True)
+    else:
+        # Few digits in, many in the sums: both in one pass over the data, around an entry so that little cancels.
+        pivot = wide[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(x.ndim))]
+        offset = (wide - pivot).mean(axis=axes, keepdims=True)
+        square = jnp.square(wide - pivot).mean(axis=axes, keepdims=True)
+        mean, var = pivot + offset, jnp.maximum(square - jnp.square(offset), 0.0)
+    return (wide - mean) * jax.lax.rsqrt(var + eps), mean, var
+
+
+@standardised.defjvp
+def _standardised_jvp(axes: tuple[int, ...], eps: float, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,), (tangent,) = primals, tangents
+    unit, mean, var = standardised(x, axes, eps)
+    change = _wide(tangent)
+    average = change.mean(axis=axes, keepdims=True)
+    along = (unit * change).mean(axis=axes, keepdims=True)
+    slope = jax.lax.rsqrt(var + eps)
+    return (unit, mean, var), (slope * (change - average - unit * along), average, 2 / slope * along)
 
 
 norms: Registry[Callable[[int, int], Norm]] = Registry("normalization")
@@ -245,4 +268,15 @@ def _affine(x: Array, scale: Array, shift: Array) -> Array:
     return x * _last(scale, x) + _last(shift, x)
 
 
-__all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "NoNorm", "Norm", "RMSNorm", "norm", "normalised", "norms"]
+__all__ = [
+    "BatchNorm",
+    "GroupNorm",
+    "LayerNorm",
+    "NoNorm",
+    "Norm",
+    "RMSNorm",
+    "norm",
+    "normalised",
+    "norms",
+    "standardised",
+]
