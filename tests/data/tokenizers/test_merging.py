@@ -128,8 +128,8 @@ def test_the_pictures_of_a_trace_hold_its_numbers() -> None:
     found = trace("low lower lowest " * 3, vocab=300, kind="byte-bpe")
     table, growth, text, context = found.pictures()
     assert list(table.rows[0])[1:5] == ["l", "o", "lo", 9]
-    assert growth.rows[0] == [0, 48, "|".join(("low lower lowest " * 3)[:48]).replace(" ", "␣")]
-    assert growth.rows[-1][1] < 48
+    assert growth.rows[0] == [0, 32, "|".join(("low lower lowest " * 3)[:32]).replace(" ", "␣")]
+    assert growth.rows[-1][1] < 32
     assert text.series["bytes per token"][1][-1] == found.bytes_per_token[-1]
     share = context.series["context (tokens)"][1]
     assert share[0] == 1.0

@@ -24,7 +24,7 @@ SPAN = 4096
 """Bytes of text whose length in tokens the picture states."""
 _ROWS = 30
 _POINTS = 200
-_SAMPLE = 48
+_SAMPLE = 32
 _STAGES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 
 
