@@ -67,23 +67,13 @@ def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
                 "pieces",
                 "largest error",
                 {
-                    "error": (widths.astype(float), errors),
-                    "bound h² max|g''| / 8": (widths.astype(float), bounds),
+                    name: (widths.astype(float), y)
+                    for name, y in (("error", errors), ("h² max|g''| / 8", bounds))
                 },
                 log_x=True,
                 log_y=True,
             ),
-            Lines(
-                "approximation-polynomial",
-                "Fitting |x| on [-1, 1] with one hidden layer",
-                "hidden units",
-                "largest error",
-                {{"square": "x²"}.get(name, name): (tried, values) for name, values in floors.items()},
-                log_x=True,
-                log_y=True,
-                caption=f"Random hidden layers, output weights by least squares, best of {settings.seeds}. Any "
-                "continuous activation but a polynomial gets below every error.",
-            ),
+            _floors(floors, tried, settings.seeds),
         ],
         Table(
             "approximation-table",
@@ -97,6 +87,20 @@ def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
             "bound": float(bounds[at]),
             **{f"floor_{name}": float(values[-1]) for name, values in floors.items()},
         },
+    )
+
+
+def _floors(floors: dict[str, np.ndarray], widths: np.ndarray, seeds: int) -> Lines:
+    return Lines(
+        "approximation-polynomial",
+        "Fitting |x| on [-1, 1] with one hidden layer",
+        "hidden units",
+        "largest error",
+        {{"square": "x²"}.get(name, name): (widths, values) for name, values in floors.items()},
+        log_x=True,
+        log_y=True,
+        caption=f"Random hidden layers, output weights by least squares, best of {seeds}. Any continuous activation but "
+        "a polynomial gets below every error.",
     )
 
 

@@ -86,11 +86,9 @@ def run(settings: SkipsSettings, listener: Listener) -> Outcome:
     first, second = rows
     return Outcome(
         [
-            f"After {settings.steps} steps validation accuracy is {first[2]:.1%} with skips, {second[2]:.1%} "
-            "without.",
-            f"Before training the gradient at the first convolution is {gradients['with skips'][0]:.2g} with "
-            "skips and "
-            f"{gradients['without skips'][0]:.2g} without.",
+            f"After {settings.steps} steps validation accuracy is {first[2]:.1%} with skips, {second[2]:.1%} without.",
+            f"Before training the gradient at the first convolution is {gradients['with skips'][0]:.2g} with skips "
+            f"and {gradients['without skips'][0]:.2g} without.",
         ],
         [curves, flow, *shapes],
         Table("skips-table", f"{settings.depth} layers with and without skips", columns, rows),
