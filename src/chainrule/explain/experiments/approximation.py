@@ -99,8 +99,8 @@ def _floors(floors: dict[str, np.ndarray], widths: np.ndarray, seeds: int) -> Li
         {{"square": "x²"}.get(name, name): (widths, values) for name, values in floors.items()},
         log_x=True,
         log_y=True,
-        caption=f"Random hidden layers, output weights by least squares, best of {seeds}. Any continuous activation but "
-        "a polynomial gets below every error.",
+        caption=f"Random hidden layers, output weights by least squares, best of {seeds}. Any continuous activation "
+        "but a polynomial gets below every error.",
     )
 
 
