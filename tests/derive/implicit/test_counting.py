@@ -51,6 +51,13 @@ def test_a_value_with_its_gradient_and_curvature_shares_it() -> None:
     assert implicit.count(everything, jnp.ones(2)).factorisations == 1
 
 
+def test_a_derivative_that_is_thrown_away_counts_nothing() -> None:
+    """Also where it is thrown away outside of a compiled function."""
+    assert implicit.count(lambda q: jax.jvp(at, (q,), (q,))[0], jnp.ones(2)) == (0, 0, 1)
+    both = jax.jit(lambda q: jax.jvp(at, (q,), (q,)))
+    assert implicit.count(lambda q: both(q)[0], jnp.ones(2)) == (0, 0, 1)
+
+
 def test_separate_solutions_are_counted_separately() -> None:
     assert implicit.count(lambda q: (jax.jacfwd(at)(q), jax.jacfwd(at)(q)), jnp.ones(2)).factorisations == 2
 

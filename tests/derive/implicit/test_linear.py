@@ -120,8 +120,8 @@ def test_a_batch_of_problems_equals_the_problems_one_by_one(way: str) -> None:
         np.testing.assert_allclose(found, gradient(q), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("way", ["banded", "sparse", "gmres"])
-def test_every_way_works_in_single_precision(way: str, expected: Any) -> None:
+@pytest.mark.parametrize("way", ["banded", "sparse"])
+def test_factors_on_the_host_work_in_single_precision(way: str, expected: Any) -> None:
     with jax.enable_x64(False):
         solve = implicit.root(chain, known(jnp.asarray(expected[0], jnp.float32)), way)
         found = jax.jit(jax.jacrev(solve, argnums=1))(jnp.zeros(N), jnp.linspace(0.5, 1.5, N))

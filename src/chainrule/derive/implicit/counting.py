@@ -5,11 +5,11 @@ out, is searched for these names, inside loops as often as they run. So the numb
 nothing at run time, and cannot miss a factorisation hidden by a transformation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax.interpreters import partial_eval
+from jax.extend.core import Literal
 
 from chainrule.derive.jaxprs import equations as eqs
 
@@ -36,34 +36,55 @@ def count(f: Callable[..., Any], *args: Any) -> Count:
     1
     """
     program = jax.make_jaxpr(f)(*args)
-    jaxpr, _ = partial_eval.dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))
-    return _in_program(jaxpr)
+    return _in_program(program.jaxpr, [True] * len(program.jaxpr.outvars))[0]
 
 
-def _in_program(jaxpr: Any) -> Count:
+def _in_program(jaxpr: Any, wanted: Sequence[bool]) -> tuple[Count, list[bool]]:
+    """What it takes to compute the wanted results, and which inputs they depend on."""
+    needed = {v for v, used in zip(jaxpr.outvars, wanted, strict=True) if used and not isinstance(v, Literal)}
     total = Count(0, 0, 0)
-    for equation in jaxpr.eqns:
-        total = Count(*(a + b for a, b in zip(total, _in_equation(equation), strict=True)))
-    return total
+    for equation in reversed(jaxpr.eqns):
+        used = [v in needed for v in equation.outvars]
+        if any(used) or equation.effects:
+            found, inputs = _in_equation(equation, used)
+            total = _sum([total, found])
+            needed |= {
+                v
+                for v, read in zip(equation.invars, inputs, strict=True)
+                if read and not isinstance(v, Literal)
+            }
+    return total, [v in needed for v in jaxpr.invars]
 
 
-def _in_equation(equation: Any) -> Count:
+def _in_equation(equation: Any, wanted: Sequence[bool]) -> tuple[Count, list[bool]]:
     name, label = equation.primitive.name, str(equation.params.get("name", ""))
+    everything = [True] * len(equation.invars)
     if label == _FACTORISE:
-        return Count(1, 0, 0)
+        return Count(1, 0, 0), everything
     if label == _SOLVE:
-        return Count(0, 1, 0)
+        return Count(0, 1, 0), everything
+    called = eqs.body(equation)
+    if called is not None:
+        return _in_program(called.jaxpr, wanted)
     if name == "custom_linear_solve":
-        return _in_program(equation.params["jaxprs"].solve.jaxpr)
-    inner = [_in_program(program.jaxpr) for program in eqs.inner_programs(equation)]
+        return _whole(equation.params["jaxprs"].solve), everything
+    inner = [_whole(program) for program in eqs.inner_programs(equation)]
     if name == "cond":
-        return Count(*(max(kind) for kind in zip(*inner, strict=True)))
-    total = Count(*(sum(kind) for kind in zip(*inner, strict=True))) if inner else Count(0, 0, 0)
+        return Count(*(max(kind) for kind in zip(*inner, strict=True))), everything
+    total = _sum(inner)
     if name == "scan":
-        return Count(*(equation.params["length"] * number for number in total))
-    if name == "while":
-        return Count(0, 0, total.factorisations + total.per_step)
-    return total
+        total = Count(*(equation.params["length"] * number for number in total))
+    elif name == "while":
+        total = Count(0, 0, total.factorisations + total.per_step)
+    return total, everything
+
+
+def _whole(program: Any) -> Count:
+    return _in_program(program.jaxpr, [True] * len(program.jaxpr.outvars))[0]
+
+
+def _sum(counts: Sequence[Count]) -> Count:
+    return Count(*(sum(kind) for kind in zip(Count(0, 0, 0), *counts, strict=True)))
 
 
 __all__ = ["Count", "count"]
