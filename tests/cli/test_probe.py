@@ -79,6 +79,10 @@ def test_help_shows_the_verb_or_the_settings_of_what_is_named(cli: Command) -> N
     looked = cli("probe", "gradients", "--help").out
     assert "It needs any trained run" in looked
     assert "no settings" in looked
+    assert (
+        "what it learns to tell apart" in cli("probe", "far-field", "--help").out
+    )  # the experiment of that name
+    assert "random directions" in cli("probe", "toy", "far-field", "--help").out  # the probe
     assert cli("probe", "distances", "--help", "--json").last["settings"][0]["name"] == "p"
 
 

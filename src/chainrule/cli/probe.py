@@ -46,7 +46,7 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
     from chainrule.explain import experiments
 
     if wants_help:
-        _explain(given.names[-1], json)
+        _explain(given.names, json)
     elif given.names[0] in experiments.names():
         _experiment(given.names, given.settings, json)
     else:
@@ -76,14 +76,15 @@ def _list(given: Mapping[str, str], json: bool) -> None:
     table(["probe", "what it shows", "needs"], [list(one.values()) for one in looks])
 
 
-def _explain(name: str, json: bool) -> None:
-    """What an experiment or a probe is, and its settings."""
+def _explain(names: tuple[str, ...], json: bool) -> None:
+    """What an experiment or a probe is, and its settings; a name after that of a run is a probe."""
     from chainrule.cli import settings
     from chainrule.cli.models import settings_table
     from chainrule.cli.output import emit
     from chainrule.explain import experiments, probes
 
-    is_probe = name in probes.names() and name not in experiments.names()
+    name = names[-1]
+    is_probe = len(names) > 1 or (name in probes.names() and name not in experiments.names())
     found: Any = probes.get(name) if is_probe else experiments.get(name)
     more = f"It needs {found.needs}." if is_probe else found.reference
     known = settings.of(found.settings)
@@ -207,7 +208,7 @@ def _typed(
             continue
         found = settings.find(word, known)
         if found is None:
-            remedy = f"settings of {name}: chainrule probe {name} --help"
+            remedy = f"settings of {name}: chainrule probe {'RUN ' if 'runs' in own else ''}{name} --help"
             if schema is None:
                 remedy = "settings belong to one probe: chainrule probe RUN PROBE KEY=VALUE"
             raise settings.unknown(word, [*own, *known], remedy)

@@ -55,7 +55,7 @@ def configure(name: str, **settings: Any) -> Settings:
     try:
         return schema(**settings)
     except pydantic.ValidationError as error:
-        raise explain(error, schema, f"settings of {name}: chainrule probe --help") from None
+        raise explain(error, schema, f"settings of {name}: chainrule probe RUN {name} --help") from None
 
 
 def look(name: str, run: Run, **settings: Any) -> Outcome:
