@@ -18,6 +18,7 @@ _HOMES = {
         "QuadraticSolution",
         "Status",
         "UnboundedError",
+        "draw_program",
         "linear_program",
         "nonlinear_program",
         "quadratic_program",

@@ -151,7 +151,12 @@ def test_second_derivatives_agree_with_the_active_set() -> None:
 def test_batches_give_what_single_ones_give() -> None:
     points = jnp.array([[0.5, 0.3, -1.0], [2.0, 0.1, 0.2], [0.1, 0.2, 0.4]])
     expected = jnp.stack([onto_simplex(point) for point in points])
-    batch, jacobians = jax.vmap(onto_simplex)(points), jax.vmap(jax.jacrev(onto_simplex))(points)
+
+    def both(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+        found = onto_simplex(point)
+        return found, found
+
+    jacobians, batch = jax.vmap(jax.jacrev(both, has_aux=True))(points)
     np.testing.assert_allclose(batch, expected, atol=1e-13)
     np.testing.assert_allclose(jacobians[1], np.zeros((3, 3)), atol=1e-12)
     np.testing.assert_allclose(jacobians[2], np.eye(3) - 1 / 3, atol=1e-12)
