@@ -5,6 +5,7 @@ from typing import final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
@@ -20,7 +21,7 @@ class SelfAttention(eqx.Module):
     With `causal`, a position sees itself and what came before.
 
     >>> layer = SelfAttention(16, heads=4, causal=True, key=jax.random.key(0))
-    >>> layer(jax.numpy.zeros((2, 7, 16))).shape
+    >>> layer(jnp.zeros((2, 7, 16))).shape
     (2, 7, 16)
     """
 
@@ -44,9 +45,25 @@ class SelfAttention(eqx.Module):
         """What every position gathers from those it sees."""
         *leading, time, width = x.shape
         mixed = self.inward(x).reshape(math.prod(leading), time, 3, self.heads, width // self.heads)
-        query, key, value = (mixed[:, :, part] for part in range(3))
-        out = jax.nn.dot_product_attention(query, key, value, is_causal=self.causal)
-        return self.outward(out.reshape(x.shape))
+        query, key, value = mixed.transpose(2, 0, 3, 1, 4)  # each (batch, heads, time, width of a head)
+        out = attend(query, key, value, self.causal)
+        return self.outward(out.swapaxes(1, 2).reshape(x.shape))
+
+
+def attend(
+    query: Float[Array, "*leading time width"],
+    key: Float[Array, "*leading others width"],
+    value: Float[Array, "*leading others outputs"],
+    causal: bool,
+) -> Float[Array, "*leading time outputs"]:
+    """Means of the values, weighted by the softmax of `query · key / sqrt(width)`, in float32 or wider."""
+    scores = jnp.einsum("...qd,...kd->...qk", query, key) / math.sqrt(query.shape[-1])
+    scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
+    if causal:
+        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+        scores = jnp.where(jnp.broadcast_to(seen, scores.shape), scores, -jnp.inf)
+    weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
+    return jnp.einsum("...qk,...kd->...qd", weights, value)
 
 
 @final
@@ -84,4 +101,4 @@ class TransformerBlock(eqx.Module):
         return x + self.narrow(activation(self.activation)(self.widen(self.second_norm(x))))
 
 
-__all__ = ["SelfAttention", "TransformerBlock"]
+__all__ = ["SelfAttention", "TransformerBlock", "attend"]
