@@ -11,7 +11,7 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch
 from chainrule.models.base import Metrics, Model
 from chainrule.train import find_lr
-from chainrule.train.finder import smooth
+from chainrule.train.finder import greedy_lr, smooth
 from tests.train.toys import Mean, leaves, numbers
 
 SETTINGS = {"batch": 16, "optimizer": {"name": "sgd"}}
@@ -33,6 +33,16 @@ def test_suggestions_lie_below_the_largest_stable_rate_and_are_not_timid(bottom:
     found = find_lr(Bowl(jnp.ones(3), bottom), numbers(), **SETTINGS)
     assert 1e-3 < found.steepest < 0.2
     assert 1e-3 < found.safe < 0.2
+
+
+def test_the_greedy_finder_stops_at_the_largest_rate_that_does_not_overshoot() -> None:
+    model = Bowl(jnp.ones(3), 0.0)
+    found = greedy_lr(model, numbers(), **SETTINGS)
+    # A step of curvature ten makes its loss worse above a rate of 0.2; the ramp has a factor of 1.2 a step.
+    assert 0.2 / 1.25 < found <= 0.2
+    assert (model.w == 1).all()
+    with pytest.raises(ArgumentError, match="the first step makes its batch worse"):
+        greedy_lr(model, numbers(), low=0.5, **SETTINGS)
 
 
 def test_nothing_is_changed() -> None:

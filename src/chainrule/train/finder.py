@@ -6,17 +6,21 @@ Nothing is changed: the model that goes in is not touched, and batches and noise
 from dataclasses import dataclass
 from typing import Any, final
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from chainrule import models
+from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines
-from chainrule.data.base import Data
+from chainrule.core.types import Scalar
+from chainrule.data.base import Batch, Data
 from chainrule.models.base import Model
 from chainrule.train.config import TrainConfig
 from chainrule.train.loop import merge
-from chainrule.train.step import Stepper, initial_state
+from chainrule.train.step import State, Stepper, initial_state
 
 _SMOOTHING = 0.98
 _BLOW_UP = 4.0
@@ -58,6 +62,58 @@ def find_lr(
     The curve ends where the smoothed loss exceeds four times its minimum (for one below zero: where it has risen by
     three times its size or three times what it had fallen), or is no longer finite.
     """
+    stepper, state = _ramp(model, data, low, high, steps, settings)
+    _, metrics, done = stepper.run(state, 0, steps)
+    losses = smooth(metrics["loss"][:done].astype(np.float64))
+    blown = np.flatnonzero(losses > blow_up(losses))
+    end = int(blown[0]) + 1 if blown.size else done
+    if end < 3:
+        raise ArgumentError(
+            f"find_lr(low={low}): the loss blows up at once", remedy="start lower, e.g. low=1e-9"
+        )
+    rates, losses = (low * (high / low) ** (np.arange(done) / (steps - 1)))[:end], losses[:end]
+    lowest = int(losses.argmin())
+    until = max(lowest + 1, 3)
+    slope = np.gradient(losses[:until], np.log(rates[:until]))
+    # The average of the first few batches is mostly their noise.
+    noisy = min(_NOISY, until - 2)
+    steepest = noisy + int(slope[noisy:].argmin())
+    return FoundRate(rates, losses, float(rates[steepest]), float(rates[lowest] / 10))
+
+
+def greedy_lr(
+    model: Model, data: Data, *, low: float = 1e-7, high: float = 10.0, steps: int = 100, **settings: Any
+) -> float:
+    """The largest rate before the first step that made its own batch worse, on the same ramp.
+
+    Every step is judged on the batch it was made for, in inference mode; nothing is smoothed.
+    """
+    stepper, state = _ramp(model, data, low, high, steps, settings)
+    key = random.key(stepper.config.seed, "greedy")
+
+    @jax.jit
+    def judge(arrays: Any, batch: Batch) -> Scalar:
+        still = eqx.nn.inference_mode(eqx.combine(arrays, stepper.static))
+        return still.loss(batch, key)[0]
+
+    for step in range(steps):
+        batch = jax.tree.map(jnp.asarray, stepper.batch_at(step))
+        before = float(judge(state.model, batch))
+        state, _, done = stepper.run(state, step, 1)
+        if not done or not float(judge(state.model, batch)) <= before:
+            if step == 0:
+                raise ArgumentError(
+                    f"greedy_lr(low={low}): the first step makes its batch worse",
+                    remedy="start lower, e.g. low=1e-9",
+                )
+            return float(low * (high / low) ** ((step - 1) / (steps - 1)))
+    return high
+
+
+def _ramp(
+    model: Model, data: Data, low: float, high: float, steps: int, settings: dict[str, Any]
+) -> tuple[Stepper, State]:
+    """A compiled stepper whose rate rises exponentially, and the state to start from."""
     if not 0 < low < high or steps < 10:
         raise ArgumentError(
             f"find_lr(low={low}, high={high}, steps={steps}): needs 0 < low < high and at least 10 steps"
@@ -75,22 +131,7 @@ def find_lr(
     )
     state = initial_state(model, config)
     stepper.compile(state)
-    _, metrics, done = stepper.run(state, 0, steps)
-    losses = smooth(metrics["loss"][:done].astype(np.float64))
-    blown = np.flatnonzero(losses > blow_up(losses))
-    end = int(blown[0]) + 1 if blown.size else done
-    if end < 3:
-        raise ArgumentError(
-            f"find_lr(low={low}): the loss blows up at once", remedy="start lower, e.g. low=1e-9"
-        )
-    rates, losses = (low * (high / low) ** (np.arange(done) / (steps - 1)))[:end], losses[:end]
-    lowest = int(losses.argmin())
-    until = max(lowest + 1, 3)
-    slope = np.gradient(losses[:until], np.log(rates[:until]))
-    # The average of the first few batches is mostly their noise.
-    noisy = min(_NOISY, until - 2)
-    steepest = noisy + int(slope[noisy:].argmin())
-    return FoundRate(rates, losses, float(rates[steepest]), float(rates[lowest] / 10))
+    return stepper, state
 
 
 def blow_up(losses: np.ndarray) -> np.ndarray:
@@ -118,4 +159,4 @@ def smooth(values: np.ndarray, weight: float = _SMOOTHING) -> np.ndarray:
     return np.array(averages)
 
 
-__all__ = ["FoundRate", "blow_up", "find_lr", "smooth"]
+__all__ = ["FoundRate", "blow_up", "find_lr", "greedy_lr", "smooth"]

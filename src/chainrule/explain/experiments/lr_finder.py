@@ -1,6 +1,6 @@
 """The learning-rate finder on a model and data of choice."""
 
-from typing import final
+from typing import Any, final
 
 from pydantic import Field
 
@@ -8,6 +8,7 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.train import find_lr
+from chainrule.train.finder import greedy_lr
 
 
 @final
@@ -29,20 +30,20 @@ def run(settings: FinderSettings, listener: Listener) -> Outcome:
     del listener
     data = sources.load(settings.data)
     model = models.build(settings.model, data, seed=settings.seed)
-    found = find_lr(
-        model,
-        data,
-        low=settings.low,
-        high=settings.high,
-        steps=settings.steps,
-        seed=settings.seed,
-        batch=min(settings.batch, len(data.train)),
-        optimizer={"name": settings.optimizer},
-    )
+    ramp: dict[str, Any] = {
+        "low": settings.low,
+        "high": settings.high,
+        "steps": settings.steps,
+        "seed": settings.seed,
+        "batch": min(settings.batch, len(data.train)),
+        "optimizer": {"name": settings.optimizer},
+    }
+    found, greedy = find_lr(model, data, **ramp), greedy_lr(model, data, **ramp)
     return Outcome(
         [
             f"The loss falls fastest at a learning rate of {found.steepest:.2g}; a tenth of the rate of its minimum "
             f"is {found.safe:.2g}.",
+            f"The first step that makes its own batch worse comes after a rate of {greedy:.2g}.",
             f"Train with it: chainrule train {settings.model} data={settings.data} optimizer.lr={found.steepest:.1g}",
         ],
         [found.picture()],
@@ -50,6 +51,7 @@ def run(settings: FinderSettings, listener: Listener) -> Outcome:
         {
             "steepest": found.steepest,
             "safe": found.safe,
+            "greedy": greedy,
             "rates": found.rates.tolist(),
             "losses": found.losses.tolist(),
         },
