@@ -115,9 +115,8 @@ def level_reconstruction(
     z: _X, index: Int[Array, "batch ..."], values: Float[Array, " values"], level: Level
 ) -> _Each:
     """Cost of data that take few values: the softmax over all `values` v of -(z - a v)²/(2 s²) at each entry."""
-    a, s = per_example(level.a, z)[..., None], per_example(level.s, z)[..., None]
-    shape = (1,) * z.ndim + values.shape
-    logits = -jnp.square((z[..., None] - a * values.reshape(shape)) / s) / 2
+    distance = z[..., None] - per_example(level.a, z[..., None]) * values.reshape(*(1,) * z.ndim, -1)
+    logits = -jnp.square(distance / per_example(level.s, distance)) / 2
     logs = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), index[..., None], axis=-1)[..., 0]
     return -_sum(logs)
 

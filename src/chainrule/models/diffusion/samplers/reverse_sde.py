@@ -8,8 +8,10 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.process import Level, per_example
 from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.langevin import langevin_moves
+
+_SIZE = 2 * 0.16**2
 
 
 @final
@@ -18,7 +20,8 @@ class ReverseSDE(Sampler):
     """dy = (1 + noise²)/2 dsigma² score + noise dw, beside unit signal, from noise to data.
 
     `noise=1` is the reverse of the forward process, `noise=0` its probability flow. After each step, `corrections`
-    Langevin moves whose size follows from the ratio 0.16 between the lengths of noise and score.
+    Langevin moves. Their size, 2 (0.16 sigma)², is what the ratio 0.16 between the lengths of noise and score comes to
+    where the score is that of the noise; measured lengths would make it depend on the noise it multiplies.
     """
 
     noise: float = 1.0
@@ -49,22 +52,15 @@ class ReverseSDE(Sampler):
         y = y + spread * jax.random.normal(draw, x.shape, x.dtype)
 
         def go_on(y: Array) -> Array:
-            return _correct(estimate, y, there, self.corrections, correct)
+            if not self.corrections:
+                return y
+            noise = jnp.asarray(there.s) / there.a
+            return langevin_moves(
+                lambda y: estimate(there.a * y, there).eps, y, noise, _SIZE, self.corrections, correct
+            )
 
         y = jax.lax.cond(there.s == 0, lambda y: guess.x0, go_on, y)
         return there.a * y, memory, guess.x0
-
-
-def _correct(estimate: Estimator, y: Array, level: Level, count: int, key: Key) -> Array:
-    sigma = jnp.asarray(level.s) / level.a
-    axes = tuple(range(1, y.ndim))
-    for index in range(count):
-        z = jax.random.normal(jax.random.fold_in(key, index), y.shape, y.dtype)
-        score = -estimate(level.a * y, level).eps / sigma
-        ratio = jnp.square(z).sum(axis=axes) / jnp.square(score).sum(axis=axes)
-        size = per_example(2 * 0.16**2 * ratio, y)
-        y = y + size * score + jnp.sqrt(2 * size) * z
-    return y
 
 
 __all__ = ["ReverseSDE"]

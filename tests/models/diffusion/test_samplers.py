@@ -1,0 +1,235 @@
+"""Samplers against exact denoisers: orders, families, guidance, inversion, and the rules all of them keep."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
+from chainrule.models.diffusion import inversion, samplers, schedules
+from chainrule.models.diffusion.base import Estimate
+from chainrule.models.diffusion.guidance import ClassifierGuided, guided
+from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.process import Level, VariancePreserving, bridge
+from chainrule.models.diffusion.samplers import (
+    DDIM,
+    Ancestral,
+    AnnealedLangevin,
+    DPMSolver,
+    GradientEstimation,
+    Heun,
+    ReverseSDE,
+    SigmaFamily,
+    implied_eta,
+    walk,
+)
+
+KEY = jax.random.key(3)
+
+
+@pytest.fixture(scope="module")
+def narrow() -> Mixture:
+    return Mixture([1.0], [[0.0]], [0.25])
+
+
+@pytest.fixture(scope="module")
+def two() -> Mixture:
+    """One mode in five at -4, the others at 4."""
+    return Mixture([0.2, 0.8], [[-4.0], [4.0]], [0.25, 0.25], labels=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("sampler", "errors"),
+    [
+        (DDIM(), (0.0415, 0.0210, 0.0105)),
+        (GradientEstimation(2.0), (0.0370, 0.0198, 0.0103)),
+        (GradientEstimation(1.5), (1.63e-3, 4.0e-4, 1.0e-4)),
+        (Heun(), (3.24e-3, 7.97e-4, 1.98e-4)),
+        (DPMSolver(), (3.33e-3, 8.05e-4, 1.98e-4)),
+    ],
+    ids=["ddim", "g=2", "g=1.5", "heun", "2m"],
+)
+def test_deterministic_samplers_converge_at_their_order(narrow: Mixture, sampler, errors) -> None:
+    exact = 10 * np.sqrt((0.25 + 0.01**2) / (0.25 + 10**2))
+    for steps, error in zip((40, 80, 160), errors, strict=True):
+        levels = schedules.grid(schedules.Karras(low=0.01, high=10), steps + 1, clean=False)
+        found = float(walk(narrow, jnp.array([[10.0]]), levels, sampler, KEY).samples[0, 0])
+        assert abs(found / exact - 1) == pytest.approx(error, rel=0.02)
+
+
+def test_adams_bashforth_is_of_second_order(narrow: Mixture) -> None:
+    exact = 10 * np.sqrt((0.25 + 0.01**2) / (0.25 + 10**2))
+    errors = []
+    for steps in (80, 160):
+        levels = schedules.grid(schedules.Karras(low=0.01, high=10), steps + 1, clean=False)
+        found = walk(narrow, jnp.array([[10.0]]), levels, GradientEstimation("ab2"), KEY).samples
+        errors.append(abs(float(found[0, 0]) / exact - 1))
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
+
+
+def test_inversion_error_halves_when_steps_double(two: Mixture) -> None:
+    x = jnp.array([[4.3], [-3.6]])
+    errors = []
+    for steps in (100, 200):
+        levels = schedules.grid(schedules.LogLinear(), steps, clean=False)
+        code = inversion.encode(two, x, levels, DDIM())
+        errors.append(float(jnp.abs(inversion.decode(two, code, levels, DDIM()) - x).max()))
+    assert errors[0] / errors[1] == pytest.approx(2, rel=0.15)
+    with pytest.raises(CapabilityError, match="eta=0, mu=0"):
+        inversion.encode(two, x, levels, DDIM(eta=0.5))
+    path = inversion.between(jnp.array([3.0, 0.0]), jnp.array([0.0, 3.0]), 5)
+    np.testing.assert_allclose(jnp.linalg.norm(path, axis=1), 3, rtol=1e-12)
+
+
+def test_eta_one_and_mu_one_half_are_ancestral_sampling() -> None:
+    x, x0 = jax.random.normal(KEY, (2, 6, 3))
+    process = VariancePreserving()
+    for high, low in ((-9.0, -8.5), (-1.0, 3.0), (6.0, 6.1)):
+        here, there = (process.level(jnp.array(lam)) for lam in (high, low))
+        guess = Estimate(x0, (x - here.a * x0) / here.s)
+        expected = Ancestral().moments(x, guess, here, there)
+        for sampler in (DDIM(eta=1.0), SigmaFamily(mu=0.5)):
+            for one, other in zip(sampler.moments(x, guess, here, there), expected, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+        nothing = DDIM().moments(x, guess, here, there)
+        same = SigmaFamily(mu=0.0).moments(x, guess, here, there)
+        np.testing.assert_allclose(same[0], nothing[0], rtol=1e-11, atol=1e-12)
+    ratio = np.array([0.2, 0.5, 0.9])
+    np.testing.assert_allclose(implied_eta(1 / 3, ratio), 1 / np.sqrt(1 + ratio), rtol=1e-12)
+    np.testing.assert_allclose(implied_eta(1 / 2, ratio), 1, rtol=1e-12)
+
+
+def test_processes_give_the_same_samples_from_matched_noise(two: Mixture) -> None:
+    lams = np.linspace(-9.0, 9.0, 40)
+    preserving, exploding = (
+        Level(*(np.asarray(part) for part in process.level(lams)))
+        for process in (VariancePreserving(), schedules.LogLinear().process)
+    )
+    x = jax.random.normal(KEY, (50, 1))
+    moved, _ = bridge(x, preserving.at(0), schedules.LogLinear().process)
+    for sampler in (DDIM(), SigmaFamily(mu=0.5), Heun(), DPMSolver()):
+        one = walk(two, x, preserving, sampler, KEY).samples / preserving.a[-1]
+        np.testing.assert_allclose(walk(two, moved, exploding, sampler, KEY).samples, one, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "steps"),
+    [
+        (DDIM(), 100),
+        (Ancestral(), 200),
+        (SigmaFamily(mu=0.25), 200),
+        (Heun(), 40),
+        (DPMSolver(), 40),
+        (GradientEstimation("ab2"), 60),
+        (ReverseSDE(), 400),
+        (ReverseSDE(corrections=1), 200),
+    ],
+    ids=["ddim", "ddpm", "sigma", "heun", "2m", "ab2", "sde", "corrected"],
+)
+def test_every_sampler_draws_the_mixture(two: Mixture, sampler, steps: int) -> None:
+    levels = schedules.grid(schedules.LogLinear(low=0.01, high=50), steps)
+    x = 50 * jax.random.normal(KEY, (4000, 1))
+    drawn = np.asarray(walk(two, x, levels, sampler, KEY).samples)[:, 0]
+    assert (drawn > 0).mean() == pytest.approx(0.8, abs=0.03)
+    assert drawn[drawn > 0].mean() == pytest.approx(4, abs=0.05)
+    assert drawn[drawn > 0].std() == pytest.approx(0.5, abs=0.04)
+
+
+def test_a_ladder_of_langevin_finds_the_weights_of_modes_that_one_level_misses(two: Mixture) -> None:
+    levels = schedules.grid(schedules.LogLinear(low=0.1, high=10), 20)
+    x = 10 * jax.random.normal(KEY, (2000, 1))
+    drawn = walk(two, x, levels, AnnealedLangevin(), KEY).samples
+    assert float((drawn > 0).mean()) == pytest.approx(0.79, abs=0.03)
+    plain = samplers.langevin(
+        lambda x: two.predict(x, Level(1.0, 0.1)),
+        jax.random.uniform(KEY, (2000, 1), minval=-8, maxval=8),
+        0.02,
+        300,
+        KEY,
+    )
+    assert float((plain > 0).mean()) == pytest.approx(0.51, abs=0.03)
+
+
+def test_plain_langevin_has_the_variance_of_its_step_size() -> None:
+    x = jax.random.normal(KEY, (20000, 1))
+    drawn = samplers.langevin(lambda x: -x, x, 0.5, 60, KEY)
+    assert float(drawn.var()) == pytest.approx(1 / (1 - 0.25), rel=0.04)
+
+
+def test_guidance_sharpens_more_than_tilting_would() -> None:
+    conditional, unconditional = Mixture([1.0], [[1.0]], [1.0]), Mixture([1.0], [[0.0]], [4.0])
+    levels = schedules.grid(schedules.LogLinear(low=1e-3, high=300), 1000)
+    quantiles = jax.scipy.stats.norm.ppf((jnp.arange(2000) + 0.5) / 2000)
+    x = 300 * quantiles[:, None]
+    drawn = walk(guided(conditional, 2.0, unconditional), x, levels, DDIM(), KEY).samples
+    assert float(drawn.std()) == pytest.approx(0.500, abs=0.01)
+    assert float(drawn.mean()) == pytest.approx(1.380, abs=0.01)
+
+
+def test_guidance_is_the_gradient_of_the_class_probability(two: Mixture) -> None:
+    x, level = jnp.linspace(-5.0, 5.0, 11)[:, None], Level(0.8, 0.6)
+    ones = jnp.ones(11, int)
+    conditional, unconditional = two.value("eps", x, level, ones), two.value("eps", x, level)
+    slope = jax.grad(lambda x: two.class_log_prob(x, level, ones).sum())(x)
+    np.testing.assert_allclose(-(conditional - unconditional) / level.s, slope, atol=1e-10)
+    for weight in (0.5, 3.0):
+        mixed = weight * conditional + (1 - weight) * unconditional
+        free = guided(two, weight).value("eps", x, level, ones)
+        np.testing.assert_allclose(free, mixed, atol=1e-10)
+        by_classifier = ClassifierGuided(two, two.class_log_prob, weight)
+        np.testing.assert_allclose(by_classifier.value("eps", x, level, ones), mixed, atol=1e-10)
+    outside = guided(two, 3.0, interval=(5.0, 9.0)).value("eps", x, level, ones)
+    np.testing.assert_allclose(outside, conditional, atol=1e-10)
+
+
+def test_weights_one_and_zero_are_the_plain_denoisers_bit_for_bit(two: Mixture) -> None:
+    x, level, ones = jnp.linspace(-5.0, 5.0, 11)[:, None], Level(0.8, 0.6), jnp.ones(11, int)
+    assert np.array_equal(guided(two, 1).predict(x, level, ones), two.predict(x, level, ones))
+    assert np.array_equal(guided(two, 0).predict(x, level, ones), two.predict(x, level))
+    with pytest.raises(ArgumentError, match="guidance=-1"):
+        guided(two, -1)
+
+
+def test_the_same_key_gives_the_same_bits_and_a_trajectory_changes_nothing(two: Mixture) -> None:
+    levels = schedules.grid(schedules.cosine(), 10)
+    x = jax.random.normal(KEY, (5, 1))
+    plain = walk(two, x, levels, Ancestral(), KEY).samples
+    watched = walk(two, x, levels, Ancestral(), KEY, trajectory=True)
+    assert np.array_equal(plain, walk(two, x, levels, Ancestral(), KEY).samples)
+    assert not np.array_equal(plain, walk(two, x, levels, Ancestral(), jax.random.key(9)).samples)
+    np.testing.assert_allclose(watched.samples, plain, rtol=1e-12)
+    assert watched.path.shape == watched.guesses.shape == (10, 5, 1)
+    np.testing.assert_allclose(watched.guesses[-1], plain, rtol=1e-9)  # the last step returns the estimate
+
+
+@pytest.mark.parametrize("clip", ["static", "dynamic"])
+def test_clipping_keeps_estimates_in_range(two: Mixture, clip: str) -> None:
+    levels = schedules.grid(schedules.cosine(), 10)
+    drawn = walk(two, jax.random.normal(KEY, (5, 1)), levels, DDIM(), KEY, clip=clip)
+    assert float(jnp.abs(drawn.samples).max()) <= 1
+
+
+def test_a_value_that_is_not_finite_is_named(two: Mixture) -> None:
+    levels = schedules.grid(schedules.cosine(), 10)
+    x = jnp.zeros((3, 1)).at[1].set(jnp.nan)
+    with pytest.raises(DivergedError, match=r"step 1 \(lam=-19.8\), sample 1 first"):
+        walk(two, x, levels, DDIM(), KEY)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: samplers.sampler("ddimm"), "did you mean 'ddim'"),
+        (lambda: samplers.sampler("heun", eta=1.0), "does not take eta"),
+        (lambda: DDIM(eta=-1.0), "eta=-1.0"),
+        (lambda: SigmaFamily(mu=1.0), "mu=1.0"),
+        (lambda: GradientEstimation(0.5), "g=0.5"),
+        (lambda: AnnealedLangevin(moves=0), "moves=0"),
+        (lambda: ReverseSDE(noise=-1.0), "noise=-1.0"),
+        (lambda: DDIM(eta=3.0).check(schedules.grid(schedules.cosine(), 5)), "more noise than its level"),
+    ],
+    ids=range(8),
+)
+def test_samplers_that_cannot_work_are_refused(make, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make()
