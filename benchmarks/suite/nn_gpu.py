@@ -112,5 +112,5 @@ def write_work(folder: Path, model: Any, data: Data, batch: int) -> Path:
     """Data, order of the examples and initial weights, so that everybody starts from the same numbers."""
     models.export_weights(model, folder / "weights.safetensors")
     index = Batches(len(data.train), batch, seed=0).indices(0, 64)
-    np.savez(folder / "work.npz", allow_pickle=False, index=index, **data.train.arrays)
+    np.savez(folder / "data.npz", allow_pickle=False, index=index, **data.train.arrays)
     return folder

@@ -70,7 +70,7 @@ def prepare(folder: str, form: str, depth: int, lr: float, check: int) -> Ready:
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = True
     weights = load_file(f"{folder}/weights.safetensors")
-    work = np.load(f"{folder}/work.npz")
+    work = np.load(f"{folder}/data.npz")
     # PyTorch's own best form: the data lie on the GPU, channels last, scaled when a batch is cut.
     x = torch.from_numpy(work["x"]).cuda().permute(0, 3, 1, 2)
     y = torch.from_numpy(work["y"]).long().cuda()

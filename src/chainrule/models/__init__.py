@@ -13,11 +13,11 @@ from typing import Any
 import pydantic
 
 from chainrule.core import random
-from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
 from chainrule.data.base import Data, Schema
-from chainrule.models import base
+from chainrule.models import base, interchange
 from chainrule.models.base import Config, Entry, Model
-from chainrule.models.interchange import Imported, export_weights, import_weights
+from chainrule.models.interchange import Imported, Names
 
 _HERE = Path(__file__).parent
 
@@ -164,6 +164,41 @@ def entry_of(model: Model) -> Entry | None:
     if not isinstance(config, Config) or not ours:
         return None
     return entry(parts[3].replace("_", "-"))
+
+
+def import_weights(
+    model: Model, path: str | Path, *, names: Names | None = None, strict: bool = True
+) -> Imported:
+    """The model with the weights of a safetensors file.
+
+    `names` says what the file calls each layer, `{"head": "fc"}`; many registered models know the names PyTorch's
+    libraries use. With `strict` anything missing, misshapen or unused is an error; without, it is listed and the rest
+    is taken, e.g. to fine-tune a network for other classes.
+    """
+    return interchange.read(model, path, _torch_names(model) if names is None else names, strict=strict)
+
+
+def export_weights(
+    model: Model, path: str | Path, *, names: Names | None = None, layout: str = "torch"
+) -> Path:
+    """Write the weights to a safetensors file; the path of the file.
+
+    `layout="torch"` lays them out and names them as PyTorch's libraries do, `layout="chainrule"` as they are here.
+    """
+    check_choice("export_weights", "layout", layout, ("torch", "chainrule"))
+    if layout == "torch" and names is None:
+        names = _torch_names(model)
+    return interchange.write(model, path, names if layout == "torch" else None)
+
+
+def _torch_names(model: Model) -> Names:
+    found = entry_of(model)
+    if found is None or found.torch_names is None:
+        raise ArgumentError(
+            f"{type(model).__name__} has no table of names",
+            remedy='give one, names={"blocks.0.conv": "features.0", ...}, or write layout=chainrule',
+        )
+    return found.torch_names(model)
 
 
 def _sentence(message: str) -> str:

@@ -2,7 +2,7 @@
 
 PyTorch stores the same numbers in other layouts: dense weights as (outputs, inputs), kernels as (outputs, inputs,
 height, width), and it flattens images channels first. A table of layer classes below holds these differences; which
-layer has which name is the model's business (`Entry.torch_names`) or the caller's (`names`).
+layer has which name is said by the caller.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ import safetensors.numpy
 
 from chainrule import nn
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, DataError, check_choice, suggest
+from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.models.base import Flattened, Model
 
 M = TypeVar("M", bound=Model)
@@ -93,15 +93,8 @@ class Imported:
         return "; ".join(lines)
 
 
-def import_weights(
-    model: M, path: str | Path, *, names: Names | None = None, strict: bool = True
-) -> Imported:
-    """The model with the weights of a safetensors file.
-
-    `names` says what the file calls each layer; registered models know the names PyTorch's libraries use. With
-    `strict` anything missing, misshapen or unused is an error; without, it is listed and the rest is taken, e.g. to
-    fine-tune a network for other classes.
-    """
+def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Imported:
+    """The model with the weights of a safetensors file, of which `names` says what it calls each layer."""
     place = Path(path)
     stored = _read(place)
     table = _table(model, names)
@@ -127,18 +120,12 @@ def import_weights(
     return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
 
 
-def export_weights(
-    model: Model, path: str | Path, *, names: Names | None = None, layout: str = "torch"
-) -> Path:
-    """Write the weights to a safetensors file; the path of the file.
-
-    `layout="torch"` lays them out and names them as PyTorch's libraries do, `layout="chainrule"` as they are here.
-    """
+def write(model: Model, path: str | Path, names: Names | None) -> Path:
+    """Write the weights to a safetensors file: under these names in PyTorch's layouts, or as they are here."""
     place = Path(path)
-    check_choice("export_weights", "layout", layout, ("torch", "chainrule"))
     if place.suffix != ".safetensors":
         raise ArgumentError(f"export_weights(path={str(path)!r}): the name must end in .safetensors")
-    if layout == "chainrule":
+    if names is None:
         own = tree.named_leaves(eqx.filter(model, eqx.is_array))
         arrays = {name: np.asarray(array) for name, array in own}
     else:
@@ -163,10 +150,10 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         ) from None
 
 
-def _table(model: Any, names: Names | None) -> dict[str, tuple[Any, Field]]:
+def _table(model: Any, names: Names) -> dict[str, tuple[Any, Field]]:
     """For every name in the file: our array and the way between the two."""
     table = {}
-    for ours, theirs in _names(model, names).items():
+    for ours, theirs in names.items():
         layer = _at(model, ours)
         fields = LAYERS.get(type(layer))
         if fields is None:
@@ -181,20 +168,6 @@ def _table(model: Any, names: Names | None) -> dict[str, tuple[Any, Field]]:
                 way = _flattened(field, grid) if grid and field_name == "weight" else field
                 table[f"{name}.{field.theirs}"] = (array, way)
     return table
-
-
-def _names(model: Any, names: Names | None) -> Names:
-    if names is not None:
-        return names
-    from chainrule.models import entry_of  # the table of names imports this module
-
-    found = entry_of(model)
-    if found is None or found.torch_names is None:
-        raise ArgumentError(
-            f"{type(model).__name__} has no table of names",
-            remedy='give one, names={"blocks.0.conv": "features.0", ...}, or write layout=chainrule',
-        )
-    return found.torch_names(model)
 
 
 def _at(model: Any, path: str) -> Any:
@@ -226,4 +199,4 @@ def _flattened(field: Field, grid: tuple[int, ...]) -> Field:
     return Field(field.theirs, out, back)
 
 
-__all__ = ["Imported", "Names", "export_weights", "import_weights"]
+__all__ = ["Imported", "Names", "read", "write"]

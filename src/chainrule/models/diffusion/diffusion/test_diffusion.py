@@ -1,0 +1,172 @@
+"""The diffusion model beyond the promises every model keeps: its bound, its options, what it refuses, its pictures."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.pictures import Bars, Images, Lines, Scatter
+from chainrule.data import Batch, Schema
+from chainrule.models.diffusion.diffusion import Diffusion
+from chainrule.models.diffusion.process import Level, noised
+from tests.contracts import checks
+
+DIGITS = Schema("image", (2, 2, 1), target="class", classes=("a", "b", "c"), levels=17)
+PLAIN = Schema("table", (3,), target="none")
+KEY = jax.random.key(0)
+
+
+def build(schema: Schema, **settings: Any) -> Diffusion:
+    model = models.build("diffusion", schema, **{"width": 8, "depth": 1, **settings})
+    assert isinstance(model, Diffusion)
+    return model
+
+
+def batch(schema: Schema, n: int = 8) -> Batch:
+    noise = np.random.default_rng(0)
+    x = noise.integers(0, 17, (n, *schema.shape)) / 16 if schema.levels else noise.normal(size=(n, 3))
+    y = jnp.asarray(np.arange(n) % 3, jnp.int32) if schema.target == "class" else None
+    return Batch(jnp.asarray(x, jnp.float32), y)
+
+
+def test_a_fresh_model_predicts_nothing_and_its_loss_is_the_size_of_the_target() -> None:
+    model, examples = build(DIGITS), batch(DIGITS, 512)
+    x0 = model.inside(examples.x)
+    expected = []
+    for seed in range(20):
+        loss, _ = model.loss(examples, jax.random.key(seed))
+        expected.append(float(loss))
+    level, _ = model._levels(512, KEY, x0)
+    signal, noise = float(jnp.square(x0).mean()), 1.0
+    by_hand = float((jnp.square(level.a) * noise + jnp.square(level.s) * signal).mean())
+    assert np.mean(expected) == pytest.approx(by_hand, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"target": "eps", "weight": "simple"},
+        {"target": "x0", "weight": "min-snr", "noise": "linear", "conditional": False},
+        {"weight": "bound", "noise": "logsnr-linear"},
+        {"weight": "edm", "noise": "vp-linear"},
+    ],
+)
+def test_variants_keep_the_promises_of_the_loss(settings: dict) -> None:
+    model, examples = build(DIGITS, **settings), batch(DIGITS)
+    checks.check_jit(model, examples)
+    checks.check_gradient(model, examples)
+
+
+def test_the_bound_of_a_model_that_knows_nothing_is_above_the_cost_of_uniform_levels() -> None:
+    model, examples = build(DIGITS), batch(DIGITS, 256)
+    bound = eqx.filter_jit(model.elbo)(examples.x, KEY)
+    bits = -(np.asarray(bound) - 4 * math.log(16)) / (4 * math.log(2))
+    assert bits.mean() > math.log2(17)
+    terms = eqx.filter_jit(model.terms)(examples.x, KEY)
+    assert float(jnp.abs(terms.prior).max()) < 1e-4
+    assert float(terms.reconstruction.mean()) / 4 < 0.2
+
+
+def test_a_perfectly_known_example_costs_nothing_but_its_reconstruction() -> None:
+    model = build(PLAIN)
+    x = jnp.zeros((4, 3))
+    model = eqx.tree_at(lambda m: m.denoiser, model, _KnowsZero())
+    terms = model.terms(x, KEY)
+    np.testing.assert_allclose(terms.diffusion, 0, atol=1e-4)
+
+
+class _KnowsZero(eqx.Module):
+    """The denoiser of data that are zero."""
+
+    classes: int = 0
+
+    def value(self, target: str, x: jax.Array, level: Level, condition: Any = None) -> jax.Array:
+        assert target == "eps"
+        return x / level.s[:, None]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": "ddim", "steps": 3, "eta": 0.5},
+        {"sampler": "ddpm", "steps": 3, "clip": "dynamic"},
+        {"sampler": "sigma", "steps": 3, "mu": 0.2},
+        {"sampler": "dpm-solver", "steps": 3, "spacing": "uniform-lam", "guidance": 3.0},
+        {"sampler": "heun", "steps": 3, "spacing": "karras", "guidance": 0},
+    ],
+    ids=lambda options: options["sampler"],
+)
+def test_samples_have_the_shape_and_range_of_the_data_by_every_sampler(options: dict) -> None:
+    out = build(DIGITS).sample(KEY, 5, condition=np.array([0, 1, 2, 0, 1]), **options)
+    assert out.shape == (5, 2, 2, 1)
+    assert ((out >= -1e-6) & (out <= 1 + 1e-6)).all()
+
+
+def test_many_samples_are_drawn_in_parts_with_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chainrule.models.diffusion.diffusion import model as module
+
+    monkeypatch.setattr(module, "_BATCH", 4)
+    out = np.asarray(build(PLAIN).sample(KEY, 10, steps=2))
+    assert out.shape == (10, 3)
+    assert len(np.unique(out[:, 0])) == 10
+
+
+def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
+    model = build(DIGITS)
+    np.testing.assert_array_equal(model.class_numbers("b", 2), [1, 1])
+    np.testing.assert_array_equal(model.class_numbers(["c", "a"], 2), [2, 0])
+    np.testing.assert_array_equal(model.class_numbers(2, 2), [2, 2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "error", "message"),
+    [
+        ({}, {"condition": 3}, ArgumentError, "numbered 0 to 2"),
+        ({}, {"condition": "bb"}, ArgumentError, "did you mean 'b'"),
+        ({}, {"condition": [0, 1]}, ArgumentError, "one for each of 4"),
+        ({}, {"guidance": 2.0}, CapabilityError, "leads towards a class"),
+        ({}, {"condition": 0, "guidance": -1.0}, ArgumentError, "guidance=-1.0"),
+        ({}, {"sampler": "dim"}, ArgumentError, "did you mean 'ddim'"),
+        ({}, {"steps": 0}, ArgumentError, "steps=0"),
+        ({}, {"steps": 2000}, ArgumentError, "1000 levels"),
+        ({"dropping": 0.0}, {"condition": 0, "guidance": 2.0}, CapabilityError, "without dropping"),
+        ({"conditional": False}, {"condition": 0}, CapabilityError, "without classes"),
+    ],
+    ids=range(10),
+)
+def test_what_cannot_be_drawn_is_refused(
+    settings: dict, options: dict, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        build(DIGITS, **settings).sample(KEY, 4, **options)
+
+
+def test_the_network_is_asked_for_the_class_and_for_none() -> None:
+    model = build(DIGITS, width=16)
+    noise = np.random.default_rng(0)
+    moved = jax.tree.map(
+        lambda leaf: leaf + 0.1 * noise.normal(size=leaf.shape), eqx.filter(model.denoiser, eqx.is_array)
+    )
+    denoiser = eqx.combine(moved, model.denoiser)
+    level = model.schedule.level(jnp.full((3,), 0.5))
+    x = noised(jnp.ones((3, 2, 2, 1)), jnp.zeros((3, 2, 2, 1)), level)
+    by_class = denoiser.predict(x, level, jnp.arange(3))
+    assert not np.allclose(by_class[0], by_class[1])
+    nothing = denoiser.predict(x, level, denoiser.null(jnp.arange(3)))
+    np.testing.assert_allclose(nothing, denoiser.predict(x, level), rtol=1e-6)
+
+
+def test_pictures_suit_the_data() -> None:
+    digits, moons = cr.data.load("digits"), cr.data.load("moons")
+    found = build(digits.schema).pictures(digits, KEY)
+    assert [type(picture) for picture in found] == [Images, Images, Lines, Bars]
+    assert found[0].images.shape == (20, 8, 8, 1)
+    found = build(moons.schema).pictures(moons, KEY)
+    assert [type(picture) for picture in found] == [Scatter, Lines]
