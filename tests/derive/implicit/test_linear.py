@@ -129,6 +129,23 @@ def test_factors_on_the_host_work_in_single_precision(way: str, expected: Any) -
     np.testing.assert_allclose(found, expected[1], atol=2e-6)
 
 
+@pytest.mark.parametrize("way", ["lu", "banded"])
+def test_derivatives_may_inherit_the_factor_of_newtons_last_step(way: str, expected: Any) -> None:
+    solve = implicit.root(chain, implicit.Newton(inherit=True), way)
+    q = jnp.linspace(0.5, 1.5, N)
+    both = jax.jit(lambda q: (jax.jacrev(solve, 1)(jnp.zeros(N), q), jax.hessian(solve, 1)(jnp.zeros(N), q)))
+    for found, wanted in zip(both(q), expected[1:], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+    assert implicit.count(jax.hessian(solve, 1), jnp.zeros(N), q).factorisations == 0
+
+
+def test_a_first_guess_that_is_the_solution_still_has_a_factor_to_hand_on() -> None:
+    solve = implicit.root(lambda w, a: w**2 - a, implicit.Newton(inherit=True))
+    assert jax.grad(solve, argnums=1)(2.0, 4.0) == 0.25
+    stats = solve.details(2.0, 4.0).stats
+    assert int(stats.steps) == int(stats.factorisations) == 1
+
+
 def test_many_solves_with_one_host_factor_are_one_call() -> None:
     solve = implicit.root(chain, linear="sparse")
     program = jax.jacrev(lambda q: solve(jnp.zeros(N), q))

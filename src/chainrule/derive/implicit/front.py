@@ -46,7 +46,7 @@ class Stats(NamedTuple):
     steps: Int[Array, "..."]
     """Of our solver; -1 for the user's."""
     factorisations: Int[Array, "..."]
-    """In all: one for each Newton step, and the one that all derivatives share."""
+    """In all: one for each Newton step, and the one that all derivatives share (unless they inherit Newton's last)."""
     residual: Float[Array, "..."]
     """Norm of F at the solution."""
     rcond: Float[Array, "..."]
@@ -101,23 +101,25 @@ class Implicit:
     def __call__(self, w0: Tree, *params: Any) -> Tree:
         """The solution, in the structure of `w0`."""
         problem, outcome, values = self._solve(w0, params)
-        return problem.equations.unknowns.tree(theorem.solution(problem, outcome.x, values))
+        x = theorem.solution(problem, outcome.x, values, outcome.factor)
+        return problem.equations.unknowns.tree(x)
 
     def details(self, w0: Tree, *params: Any) -> Solution:
         """The solution with how it was found. Factorises for the condition estimate, so it costs more than a call."""
         problem, outcome, values = self._solve(w0, params)
-        value = problem.equations.unknowns.tree(theorem.solution(problem, outcome.x, values))
+        x = theorem.solution(problem, outcome.x, values, outcome.factor)
         first = theorem.examine(problem, outcome.x, values.held())
-        _, second = theorem.factored(problem, outcome.x, values.held())
+        _, second = theorem.factored(problem, outcome.x, values.held(), outcome.factor)
+        own = problem.linear.factorises and outcome.factor is None
         stats = Stats(
             steps=outcome.steps,
-            factorisations=outcome.factorisations + int(problem.linear.factorises),
+            factorisations=outcome.factorisations + int(own),
             residual=second.residual,
             rcond=second.rcond,
             drift=second.drift,
             failure=jnp.where(first.code == 0, second.code, first.code),
         )
-        return Solution(value, stats)
+        return Solution(problem.equations.unknowns.tree(x), stats)
 
     def _solve(self, w0: Tree, params: tuple[Any, ...]) -> tuple[Problem, Outcome, Values]:
         """Run the solver on values that carry no derivatives."""

@@ -47,11 +47,11 @@ def attach(
     return equations.unknowns.tree(solution(problem, x, values))
 
 
-def solution(problem: Problem, x: Array, values: Values) -> Array:
-    """The vector `x`, checked to be a solution, as a function of the parameters."""
-    x = jax.lax.stop_gradient(x)
+def solution(problem: Problem, x: Array, values: Values, factor: Factor | None = None) -> Array:
+    """The vector `x`, checked to be a solution, as a function of the parameters; `factor` saves factorising there."""
+    x, factor = jax.lax.stop_gradient((x, factor))
     x = x * checks.gate(problem, examine(problem, x, values.held()))
-    return _solution(problem, x, values)
+    return _solution(problem, x, factor, values)
 
 
 @final
@@ -66,24 +66,29 @@ examine = jax.jit(checks.of_solution, static_argnums=0)
 
 
 @partial(jax.jit, static_argnums=0)
-def factored(problem: Problem, x: Array, values: Values) -> tuple[Factor, Diagnosis]:
-    """The factor of A at a solution, and whether the theorem holds there."""
-    factor = factorise(problem.linear, problem.equations.system(x, values))
+def factored(
+    problem: Problem, x: Array, values: Values, inherited: Factor | None = None
+) -> tuple[Factor, Diagnosis]:
+    """The factor of A at a solution, unless one is at hand, and whether the theorem holds there."""
+    factor = inherited
+    if factor is None:
+        factor = factorise(problem.linear, problem.equations.system(x, values))
     return factor, checks.of_factor(problem, factor, x, values)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(_problem: Problem, x: Array, _values: Values) -> Array:
-    """w* before any derivative was asked for: no factor yet."""
+def _solution(_problem: Problem, x: Array, _factor: Factor | None, _values: Values) -> Array:
+    """w* before any derivative was asked for: no factor yet, or one of the solver's."""
     return x
 
 
 @partial(_solution.defjvp, symbolic_zeros=True)
 def _first_derivative(problem: Problem, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    x, values = primals
-    factor, found = factored(problem, jax.lax.stop_gradient(x), values.held())
+    x, inherited, values = primals
+    x0, inherited = jax.lax.stop_gradient((x, inherited))
+    factor, found = factored(problem, x0, values.held(), inherited)
     kept = Handle(factor, checks.gate(problem, found))
-    return _derivative(problem, (x, kept, values), tangents[1])
+    return _derivative(problem, (x, kept, values), tangents[2])
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -68,6 +68,27 @@ class Factor(eqx.Module):
         """The largest sum of magnitudes in a column of A; NaN where that is not known."""
 
 
+@final
+class Refined(Factor):
+    """The factor of a matrix close to A: every solution is corrected once by its residual, which squares the error."""
+
+    factor: Factor
+
+    def solve(self, matvec: Product, b: Array, /) -> Array:
+        """A solve, a product and a solve."""
+        first = self.factor.solve(matvec, b)
+        return first + self.factor.solve(matvec, b - matvec(first))
+
+    def solve_transposed(self, vecmat: Product, b: Array, /) -> Array:
+        """The same with the transpose."""
+        first = self.factor.solve_transposed(vecmat, b)
+        return first + self.factor.solve_transposed(vecmat, b - vecmat(first))
+
+    def norm(self) -> Scalar:
+        """That of the matrix close by."""
+        return self.factor.norm()
+
+
 class Linear(abc.ABC):
     """A way to solve linear systems with A; instances are immutable and compare by value."""
 
@@ -108,4 +129,4 @@ def factorise(linear: Prepared, system: System) -> Factor:
     return jax.jit(implicit_factorise)(system.x)
 
 
-__all__ = ["Factor", "Linear", "Prepared", "Product", "System", "factorise"]
+__all__ = ["Factor", "Linear", "Prepared", "Product", "Refined", "System", "factorise"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from chainrule.core.types import Array, Int, Scalar
-from chainrule.derive.implicit.linear.base import Prepared, Product, System
+from chainrule.derive.implicit.linear.base import Factor, Prepared, Product, System
 
 
 @final
@@ -38,6 +38,8 @@ class Outcome(NamedTuple):
     x: Array
     steps: Int[Array, ""]
     factorisations: Int[Array, ""]
+    factor: Factor | None = None
+    """For derivatives to inherit."""
 
 
 class Solver(abc.ABC):

@@ -6,13 +6,13 @@ of Newton's method costs as much as any other.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int, Scalar
-from chainrule.derive.implicit.linear.base import Product, factorise
+from chainrule.derive.implicit.linear.base import Factor, Product, Refined, factorise
 from chainrule.derive.implicit.solvers.base import Outcome, Solver, Task
 
 _SHORTEST = 2.0**-30
@@ -28,26 +28,33 @@ class Newton(Solver):
 
     max_steps: int = 100
     rtol: float | None = None
+    inherit: bool = False
+    """Let derivatives use the factor of the last step, each solution corrected once, instead of one at the solution."""
 
     def run(self, task: Task) -> Outcome:
         """One factorisation per step."""
         rtol = jnp.finfo(task.x.dtype).eps ** 0.75 if self.rtol is None else self.rtol
 
+        def factor_at(x: Array) -> Factor:
+            return factorise(task.linear, replace(task.start, x=x))
+
         def advance(state: _State) -> _State:
-            system = replace(task.start, x=state.x)
-            factor = factorise(task.linear, system)
-            direction = -factor.solve(system.matvec, state.residual)
+            factor = factor_at(state.x)
+            direction = -factor.solve(replace(task.start, x=state.x).matvec, state.residual)
             share, x, residual = _search(task.f, state, direction)
             gained = jnp.linalg.norm(residual) < jnp.linalg.norm(state.residual)
             short = share * jnp.linalg.norm(direction) <= rtol * jnp.linalg.norm(x)
             done = ~gained | short | (jnp.linalg.norm(residual) == 0)
             kept = jnp.where(gained, x, state.x), jnp.where(gained, residual, state.residual)
-            return _State(*kept, state.steps + 1, done)
+            return _State(*kept, state.steps + 1, done, factor if self.inherit else None)
 
-        start = task.f(task.x)
-        first = _State(task.x, start, jnp.zeros((), jnp.int32), jnp.linalg.norm(start) == 0)
+        residual = task.f(task.x)
+        # A solution from the start still needs a factor to hand on, and takes a step for it.
+        done = jnp.asarray(False) if self.inherit else jnp.linalg.norm(residual) == 0
+        blank = jax.tree.map(_zeros, jax.eval_shape(factor_at, task.x)) if self.inherit else None
+        first = _State(task.x, residual, jnp.zeros((), jnp.int32), done, blank)
         last = jax.lax.while_loop(lambda s: ~s.done & (s.steps < self.max_steps), advance, first)
-        return Outcome(last.x, last.steps, last.steps)
+        return Outcome(last.x, last.steps, last.steps, None if last.factor is None else Refined(last.factor))
 
 
 class _State(NamedTuple):
@@ -55,6 +62,11 @@ class _State(NamedTuple):
     residual: Array
     steps: Int[Array, ""]
     done: Array
+    factor: Factor | None
+
+
+def _zeros(shape: Any) -> Array:
+    return jnp.zeros(shape.shape, shape.dtype)
 
 
 def _search(f: Product, state: _State, direction: Array) -> tuple[Scalar, Array, Array]:
