@@ -58,6 +58,8 @@ def _undilated(x: Array, weight: Array, geometry: Geometry) -> Array:
     if choice.convolve_by_xla(x, weight, geometry):
         # The barrier keeps the compiler from folding a flip or a transposition into the convolution, which it would
         # then no longer recognise as the plain case.
+        if choice.in_pairs(x, weight, geometry):
+            return _pairs(x, weight, geometry)
         return stock.convolution(x, jax.lax.optimization_barrier(weight), geometry=geometry)
     *kernel, per_group, outputs = weight.shape
     sizes = geometry.sizes(x.shape[1:-1], kernel)
@@ -85,6 +87,16 @@ def _undilated(x: Array, weight: Array, geometry: Geometry) -> Array:
         return products(x)
     size = choice.block(x.shape[0], 4 * math.prod(sizes) * (x.shape[-1] + outputs))
     return _in_blocks(products, x, size)
+
+
+def _pairs(x: Array, weight: Array, geometry: Geometry) -> Array:
+    """Two neighbours along the last axis at once, as twice as many outputs of a kernel that is one entry longer."""
+    edges = [(0, 0)] * weight.ndim
+    before, after = ([*edges[:-3], pair, *edges[-2:]] for pair in ((0, 1), (1, 0)))
+    both = jnp.concatenate([jnp.pad(weight, before), jnp.pad(weight, after)], axis=-1)
+    stepping = geometry._replace(stride=(*geometry.stride[:-1], 2))
+    out = stock.convolution(x, jax.lax.optimization_barrier(both), geometry=stepping)
+    return out.reshape(*out.shape[:-2], 2 * out.shape[-2], weight.shape[-1])
 
 
 def _undilated_gradient(x: Array, cotangent: Array, geometry: Geometry, kernel: Sequence[int]) -> Array:
