@@ -104,3 +104,15 @@ def test_a_warm_up_as_long_as_the_run_is_refused() -> None:
         ArgumentError, match=r"schedule.warmup=10: the warm-up must be shorter than the run of 10"
     ):
         schedule(Schedule(warmup=10), 10)
+
+
+def test_a_polynomial_falls_with_its_power_and_a_stable_rate_over_the_last_fifth() -> None:
+    square, cubic, stable = factors(
+        (100, {"name": "polynomial"}),
+        (100, {"name": "polynomial", "power": 3.0, "floor": 0.1}),
+        (100, {"name": "stable", "floor": 0.5}),
+    )
+    left = 1 - np.arange(101) / 100
+    np.testing.assert_allclose(square, left**2, atol=1e-12)
+    np.testing.assert_allclose(cubic, 0.1 + 0.9 * left**3, atol=1e-12)
+    np.testing.assert_allclose(stable, np.minimum(1, 0.5 + 0.5 * (100 - np.arange(101)) / 20), atol=1e-12)

@@ -48,13 +48,17 @@ class Optimizer(_Settings):
 class Schedule(_Settings):
     """How the learning rate moves over the run, as a factor of the peak."""
 
-    name: Literal["constant", "cosine", "1cycle", "step", "exponential", "linear", "plateau"] = Field(
-        "cosine", description="shape of the curve"
-    )
+    name: Literal[
+        "constant", "cosine", "1cycle", "step", "exponential", "linear", "polynomial", "stable", "plateau"
+    ] = Field("cosine", description="shape of the curve; stable is constant and falls over the last fifth")
     warmup: int = Field(0, ge=0, description="steps of linear warm-up from zero")
     floor: float = Field(
-        0.0, ge=0, le=1, description="cosine, linear, exponential: final factor (exponential: 0 means 0.001)"
+        0.0,
+        ge=0,
+        le=1,
+        description="cosine, linear, polynomial, stable, exponential: final factor (exponential: 0 means 0.001)",
     )
+    power: float = Field(2.0, gt=0, description="polynomial: its degree")
     every: int = Field(1000, ge=1, description="step: steps between drops")
     gamma: float = Field(0.1, gt=0, le=1, description="step, plateau: factor of a drop")
     patience: int = Field(5, ge=1, description="plateau: evaluations without improvement before a drop")

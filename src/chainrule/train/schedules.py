@@ -17,6 +17,12 @@ shapes.add("constant", lambda s, n: optax.constant_schedule(1.0))
 shapes.add("plateau", lambda s, n: optax.constant_schedule(1.0))
 shapes.add("cosine", lambda s, n: optax.cosine_decay_schedule(1.0, n, alpha=s.floor))
 shapes.add("linear", lambda s, n: optax.linear_schedule(1.0, s.floor, n))
+shapes.add("polynomial", lambda s, n: optax.polynomial_schedule(1.0, s.floor, s.power, n))
+# Constant, then straight down over the last fifth (Hägele et al., 2024, arXiv:2405.18392).
+shapes.add(
+    "stable",
+    lambda s, n: optax.linear_schedule(1.0, s.floor, n - 4 * n // 5, transition_begin=4 * n // 5),
+)
 shapes.add("exponential", lambda s, n: optax.exponential_decay(1.0, n, s.floor or 1e-3))
 shapes.add("step", lambda s, n: optax.exponential_decay(1.0, s.every, s.gamma, staircase=True))
 # Rise from 1/25 of the peak over the first 30 % of the steps, then fall to 1/250,000 (Smith and Topin, 2017).
