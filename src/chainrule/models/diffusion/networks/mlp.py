@@ -63,16 +63,16 @@ class MLPDenoiser(Denoiser):
         target: str = "v",
         key: Key,
     ) -> None:
-        keys = jax.random.split(key, depth + 4)
+        keys = jax.random.split(key, depth + 5)
         self.entry = Linear(dimensions, width, key=keys[0])
         self.level = (
             Linear(FEATURES, width, key=keys[1], gain=math.sqrt(2)),
             Linear(width, width, key=keys[2]),
         )
         self.names = jax.random.normal(keys[3], (classes + 1, width)) if classes else None
-        self.blocks = tuple(Block(width, k) for k in keys[4:])
+        self.blocks = tuple(Block(width, k) for k in keys[5:])
         self.norm = LayerNorm(width)
-        self.exit = Linear(width, dimensions, key=keys[0], initializer="zero")
+        self.exit = Linear(width, dimensions, key=keys[4], initializer="zero")
         self.classes = classes
         self.target = target
 

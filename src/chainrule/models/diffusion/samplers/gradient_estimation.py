@@ -44,10 +44,10 @@ class GradientEstimation(Sampler):
         y, sigma = to_sigma(x, span.here)
         length = jnp.asarray(span.there.s) / span.there.a - sigma
         g = 1 + length / (2 * length_before) if self.g == "ab2" else jnp.asarray(self.g, x.dtype)
-        # The first step has nothing to look back to; the last one, to no noise, returns the estimate itself.
-        g = jnp.where((span.number == 0) | (span.there.s == 0), 1.0, g).astype(x.dtype)
-        slope = g * guess.eps + (1 - g) * before
-        return span.there.a * (y + length * slope), (guess.eps, length), guess.x0
+        g = jnp.where(span.number == 0, 1.0, g).astype(x.dtype)  # the first step has nothing to look back to
+        y = y + length * (g * guess.eps + (1 - g) * before)
+        y = jnp.where(span.there.s == 0, guess.x0, y)
+        return span.there.a * y, (guess.eps, length), guess.x0
 
 
 __all__ = ["GradientEstimation"]

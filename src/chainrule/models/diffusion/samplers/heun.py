@@ -34,7 +34,7 @@ class Heun(Sampler):
         def corrected(plain: Array) -> Array:
             return y + length * (guess.eps + estimate(there.a * plain, there).eps) / 2
 
-        y = jax.lax.cond(there.s == 0, lambda plain: plain, corrected, plain)
+        y = jax.lax.cond(there.s == 0, lambda _: guess.x0, corrected, plain)
         return there.a * y, memory, guess.x0
 
 
