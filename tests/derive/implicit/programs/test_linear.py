@@ -222,6 +222,14 @@ def test_sparse_matrices_are_solved_and_differentiated_without_being_filled() ->
     np.testing.assert_allclose(gradient, expected["value"][1][tuple(indices.T)], atol=1e-12)
 
 
+def test_units_do_not_matter() -> None:
+    rows, cost = np.array([1e-5, 1e4, 1.0]), 1e6
+    solution = linear_program(cost * c, rows[:, None] * A, rows * b)
+    assert bool(solution.stats.polished)
+    np.testing.assert_allclose(solution.x, [2, 6, 2, 0, 0], rtol=1e-12)
+    np.testing.assert_allclose(solution.y * rows / cost, [0, -1.5, -1], atol=1e-12)
+
+
 def test_single_precision_gives_about_six_digits() -> None:
     with jax.enable_x64(False):
         solution = linear_program(c, A, b)

@@ -34,6 +34,14 @@ def test_the_published_optimum_is_found(name: str) -> None:
     assert solution.s.min() > -1e-11
 
 
+def test_too_few_steps_are_reported() -> None:
+    c, A, b, _ = load("afiro")
+    with pytest.raises(ImplicitFunctionError, match="not a solution after 2 steps") as caught:
+        linear_program(c, A.toarray(), b, max_steps=2)
+    assert caught.value.condition == "not a solution"
+    assert caught.value.residual > 1e-6
+
+
 def test_afiro_is_degenerate_and_says_so_when_differentiated() -> None:
     c, A, b, _ = load("afiro")
     with pytest.raises(ImplicitFunctionError, match="22 of the variables are positive, 27 equations"):

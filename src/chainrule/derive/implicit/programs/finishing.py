@@ -51,9 +51,14 @@ def errors(form: Form, point: Point, mu: Array | float = 0.0) -> Errors:
     )
 
 
+def is_active(point: Point) -> Array:
+    """Inequalities whose multiplier outweighs their slack, each measured by the largest of its kind."""
+    return point.z * (1.0 + norm(point.t)) > point.t * (1.0 + norm(point.z))
+
+
 def polish(form: Form, point: Point) -> tuple[Point, Array]:
     """The point moved onto its active inequalities, if that makes it better, and whether it did."""
-    active = point.z > point.t
+    active = is_active(point)
     near = jnp.asarray(_PROXIMITY, form.q.dtype)
     solve = form.factor(jnp.where(active, 1.0 / near, near))
 
@@ -105,4 +110,4 @@ def _distance(form: Form, point: Point, mu: Array | float) -> Scalar:
     return jnp.maximum(errors(form, point, mu).worst, norm(point.t * point.z / mu - 1.0))
 
 
-__all__ = ["Errors", "center", "errors", "polish"]
+__all__ = ["Errors", "center", "errors", "is_active", "polish"]

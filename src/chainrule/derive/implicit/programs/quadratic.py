@@ -46,7 +46,7 @@ def quadratic_program(
 
     >>> point = jnp.array([0.5, 0.3, -1.0])
     >>> nearest = quadratic_program(jnp.eye(3), -point, jnp.ones((1, 3)), [1.0], -jnp.eye(3), jnp.zeros(3))
-    >>> [round(float(x), 4) for x in nearest.x]
+    >>> [round(float(x), 4) + 0.0 for x in nearest.x]
     [0.6, 0.4, 0.0]
 
     Leave out A and b, or G and h, where there are none. P must be positive semidefinite; only its symmetric part

@@ -48,7 +48,7 @@ def interior_point(form: Form, mu: Array, *, smooth: bool, max_steps: int, indep
         more = jnp.asarray(1)
     solved = (state.verdict != Status.INFEASIBLE) & (state.verdict != Status.UNBOUNDED)
     point = jax.tree.map(lambda new, old: jnp.where(solved, new, old), point, state.point)
-    active = (point.z > point.t) & (not smooth)
+    active = finishing.is_active(point) & (not smooth)
     stats = (state.steps, state.steps + more, polished & solved, active)
     return _conclude(
         form, scaled, scales.restore(point), mu if smooth else 0.0, state.verdict, stats, independent
@@ -70,7 +70,7 @@ def given_point(
         polished = polished & solved
         point = jax.tree.map(lambda new, old: jnp.where(solved, new, old), scales.restore(found), point)
     none = jnp.asarray(0)
-    stats = (none, none + (0 if smooth or sparse else 1), polished, (point.z > point.t) & (not smooth))
+    stats = (none, none + (0 if smooth or sparse else 1), polished, finishing.is_active(point) & (not smooth))
     return _conclude(form, scaled, point, mu if smooth else 0.0, verdict, stats, independent)
 
 
