@@ -169,25 +169,25 @@ def _multipliers(n: int, seed: int) -> Array:
 
 def _raise(problem: Problem, *found: Any) -> np.ndarray:
     """On the host, with any leading axes: an error for the first case that fails, ones if there is none."""
-    got = Diagnosis(*(np.asarray(part) for part in found))
-    shape = np.broadcast_shapes(*(part.shape for part in got[:5]), got.direction.shape[:-1])
-    failed = np.flatnonzero(np.broadcast_to(got.code, shape))
+    codes, *numbers, direction = (np.asarray(part) for part in found)
+    shape = np.broadcast_shapes(codes.shape, *(part.shape for part in numbers), direction.shape[:-1])
+    failed = np.flatnonzero(np.broadcast_to(codes, shape))
     if not len(failed):
-        return np.ones(shape, got.residual.dtype)
-    worst = [np.broadcast_to(part, shape).reshape(-1)[failed[0]] for part in got[:5]]
-    n = problem.equations.unknowns.size
-    direction = np.broadcast_to(got.direction, (*shape, n)).reshape(-1, n)[failed[0]]
-    raise error(problem, int(worst[0]), *(float(part) for part in worst[1:]), direction=direction)
+        return np.ones(shape, numbers[0].dtype)
+    code, *first = (np.broadcast_to(part, shape).reshape(-1)[failed[0]] for part in (codes, *numbers))
+    n = direction.shape[-1]
+    null = np.broadcast_to(direction, (*shape, n)).reshape(-1, n)[failed[0]]
+    raise error(problem, int(code), null, *(float(number) for number in first))
 
 
 def error(
     problem: Problem,
     code: int,
+    direction: np.ndarray,
     residual: float,
     relative: float,
     rcond: float,
     drift: float,
-    direction: np.ndarray,
 ) -> ImplicitFunctionError:
     """The error for one case."""
     n, dtype = problem.equations.unknowns.size, problem.equations.unknowns.dtype
