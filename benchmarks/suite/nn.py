@@ -109,12 +109,8 @@ def stock_jax(workload: Workload, model: Network, data: Data) -> Contestant:
         return whole.loss(batch, jax.random.key(0))[0], rest
 
     def step(owned: object, rest: object, memory: object, rows: jax.Array) -> tuple[object, ...]:
-        arrays, fixed = eqx.partition(rest, eqx.is_array)
-        del arrays
         batch = data.train.gather(resident, rows)
-        (loss, rest), grads = jax.value_and_grad(objective, has_aux=True)(
-            owned, eqx.combine(rest, fixed), batch
-        )
+        (loss, rest), grads = jax.value_and_grad(objective, has_aux=True)(owned, rest, batch)
         updates, memory = rule.update(grads, memory)
         return eqx.apply_updates(owned, updates), rest, memory, loss
 
