@@ -97,7 +97,7 @@ def guided(
     >>> guided(two, 1.0) is two
     True
     """
-    if not weight >= 0:
+    if not (isinstance(weight, int | float) and weight >= 0):
         raise ArgumentError(f"guidance={weight}: the weight of guidance is 0 or more")
     if weight == 1:
         return denoiser

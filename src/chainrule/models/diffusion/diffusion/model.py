@@ -24,6 +24,7 @@ from chainrule.models.diffusion.targets import error_ratio, truth
 from chainrule.models.diffusion.weights import weights
 
 _GUIDANCE = 2.0
+"""For images, where looks count more than the law; points and rows are drawn from the law of their class."""
 _BATCH = 2048
 """Samples drawn at a time."""
 _DRAWS = 16
@@ -113,8 +114,9 @@ class Diffusion(CanSample, HasBound, HasPictures):
         eta: float | None = None,
         mu: float | None = None,
     ) -> Array:
-        """`n` new examples, of one class or one class each; `guidance` (2 unless told) makes classes more distinct.
+        """`n` new examples, of one class or one class each; `guidance` makes classes more distinct.
 
+        The weight of guidance is 2 for images and 1 for everything else unless told.
         `sampler` is one of ddim, ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; `eta` and
         `mu` are the noise of ddim and sigma. `clip` keeps estimates within the range of the data (static for images).
         """
@@ -146,7 +148,7 @@ class Diffusion(CanSample, HasBound, HasPictures):
                 remedy="use guidance=1, or train with dropping=0.1",
             )
         if guidance is None:
-            guidance = _GUIDANCE if self.config.dropping else 1.0
+            guidance = _GUIDANCE if self.config.dropping and self.schema.kind == "image" else 1.0
         return guided(self.denoiser, guidance)
 
     def class_numbers(self, condition: Any, n: int) -> Int[Array, " batch"]:

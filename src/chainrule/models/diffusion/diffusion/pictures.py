@@ -127,7 +127,7 @@ def score_field(model: "Diffusion", x: np.ndarray) -> Picture:
     margin = 0.15 * (high - low)
     axes = [np.linspace(*ends, 18) for ends in zip(low - margin, high + margin, strict=True)]
     points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-    level = model.schedule.process.level(jnp.asarray(2.0))
+    level = model.schedule.process.level(jnp.asarray(4.0))
     score = np.asarray(model.denoiser.value("score", jnp.asarray(points, jnp.float32) * level.a, level))
     length = np.linalg.norm(score, axis=1, keepdims=True)
     step = 0.8 * (axes[0][1] - axes[0][0])
@@ -138,7 +138,7 @@ def score_field(model: "Diffusion", x: np.ndarray) -> Picture:
         "second coordinate",
         {"data": x},
         arrows=(points, step * score / np.maximum(length, 1e-9)),
-        caption="Direction in which the density of the data grows, noise at lam = 2.",
+        caption="Direction in which the density of the data grows, noise at lam = 4.",
     )
 
 

@@ -21,7 +21,7 @@ class DDIM(Transition):
     eta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.eta >= 0:
+        if not (isinstance(self.eta, int | float) and self.eta >= 0):
             raise ArgumentError(f"eta={self.eta}: eta is 0 (no noise) or more")
 
     @property

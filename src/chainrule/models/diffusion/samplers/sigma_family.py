@@ -23,7 +23,7 @@ class SigmaFamily(Transition):
     mu: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.mu < 1:
+        if not (isinstance(self.mu, int | float) and 0 <= self.mu < 1):
             raise ArgumentError(f"mu={self.mu}: mu is at least 0 (no noise) and below 1")
 
     @property
