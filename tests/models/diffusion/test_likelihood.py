@@ -66,6 +66,16 @@ def test_the_discrete_bound_closes_with_the_number_of_levels(narrow: Mixture, co
     assert prior + diffusion + rebuilt - entropy == pytest.approx(gap, rel=2e-3)
 
 
+def test_the_prior_of_each_process_is_the_law_its_samplers_start_from() -> None:
+    x0 = jnp.array([[0.5, -2.0]])
+    exploding = bounds.prior_term(x0, Level(1.0, 50.0), VE)
+    assert float(exploding[0]) == pytest.approx(4.25 / (2 * 50**2), rel=1e-12)
+    bar = 0.01
+    preserving = bounds.prior_term(x0, Level(math.sqrt(bar), math.sqrt(1 - bar)), VP)
+    by_hand = 0.5 * (bar * 4.25 - 2 * bar - 2 * math.log(1 - bar))
+    assert float(preserving[0]) == pytest.approx(by_hand, rel=1e-9)
+
+
 def test_a_few_random_steps_estimate_all_of_them_without_bias(narrow: Mixture) -> None:
     x0 = 0.5 * jnp.ones((2000, 1))
     levels = _ladder(np.linspace(5, -5, 11))

@@ -148,13 +148,26 @@ def test_what_cannot_be_drawn_is_refused(
         build(DIGITS, **settings).sample(KEY, 4, **options)
 
 
-def test_the_network_is_asked_for_the_class_and_for_none() -> None:
-    model = build(DIGITS, width=16)
+def moved(model: Diffusion) -> Diffusion:
+    """The model with arrays off their initial values: a fresh one predicts zero whatever it is asked."""
     noise = np.random.default_rng(0)
-    moved = jax.tree.map(
-        lambda leaf: leaf + 0.1 * noise.normal(size=leaf.shape), eqx.filter(model.denoiser, eqx.is_array)
-    )
-    denoiser = eqx.combine(moved, model.denoiser)
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    shaken = jax.tree.map(lambda a: a + jnp.asarray(0.1 * noise.normal(size=a.shape), a.dtype), arrays)
+    return eqx.combine(shaken, rest)
+
+
+@pytest.mark.parametrize(("kind", "weight"), [("image", 2.0), ("points", 1.0)])
+def test_guidance_is_on_by_default_for_images_only(kind: str, weight: float) -> None:
+    shape = (2, 1, 1) if kind == "image" else (2,)
+    model = moved(build(Schema(kind, shape, target="class", classes=("a", "b"))))
+    drawn = model.sample(KEY, 3, condition=1, steps=2)
+    assert np.array_equal(drawn, model.sample(KEY, 3, condition=1, steps=2, guidance=weight))
+    assert not np.array_equal(drawn, model.sample(KEY, 3, condition=1, steps=2, guidance=3 - weight))
+
+
+def test_the_network_is_asked_for_the_class_and_for_none() -> None:
+    model = moved(build(DIGITS, width=16))
+    denoiser = model.denoiser
     level = model.schedule.level(jnp.full((3,), 0.5))
     x = noised(jnp.ones((3, 2, 2, 1)), jnp.zeros((3, 2, 2, 1)), level)
     by_class = denoiser.predict(x, level, jnp.arange(3))

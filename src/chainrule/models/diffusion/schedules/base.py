@@ -72,12 +72,12 @@ class Table(Schedule):
             )
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:  # type: ignore[override]  # known from the table, never set
         """Number of levels."""
         return len(self.lams)
 
     @property
-    def first(self) -> float:  # type: ignore[override]
+    def first(self) -> float:  # type: ignore[override]  # known from the table, never set
         """Time of the first level."""
         return 1 / len(self.lams)
 
