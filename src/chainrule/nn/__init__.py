@@ -10,7 +10,7 @@ from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
 from chainrule.nn.dropout import ChannelDropout, Dropout, StochasticDepth, monte_carlo
 from chainrule.nn.linear import Linear
-from chainrule.nn.matrices import as_matrix, conv_table, equivariance, infer_layers
+from chainrule.nn.matrices import as_matrix, conv_table, infer_layers
 from chainrule.nn.normalize import BatchNorm, GroupNorm, LayerNorm, NoNorm, Norm, RMSNorm, norm
 from chainrule.nn.pooling import (
     adaptive_average_pool,
@@ -57,7 +57,6 @@ __all__ = [
     "average_pool",
     "constructions",
     "conv_table",
-    "equivariance",
     "global_average_pool",
     "global_max_pool",
     "glu",

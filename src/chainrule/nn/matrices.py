@@ -107,24 +107,4 @@ def _explanations(
                 yield Candidate(kernel, stride, padding, bias)
 
 
-def equivariance(
-    layer: Callable[[Array], Array],
-    x: Float[Array, "*leading height width channels"],
-    shifts: Sequence[int],
-    *,
-    stride: int = 1,
-) -> list[float]:
-    """For circular shifts T along the width, |f(Tx) - T f(x)| / |f(x)|; outputs move by shift / stride.
-
-    Zero wherever the layer treats all places alike; with zero padding that holds in the interior only.
-    """
-    plain = layer(x)
-    found = []
-    for shift in shifts:
-        moved = jnp.roll(plain, shift // stride, axis=-2)
-        difference = layer(jnp.roll(x, shift, axis=-2)) - moved
-        found.append(float(jnp.linalg.norm(difference) / jnp.linalg.norm(plain)))
-    return found
-
-
-__all__ = ["Candidate", "TableRow", "as_matrix", "conv_table", "equivariance", "infer_layers"]
+__all__ = ["Candidate", "TableRow", "as_matrix", "conv_table", "infer_layers"]
