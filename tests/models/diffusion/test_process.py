@@ -124,8 +124,8 @@ def test_every_target_converts_to_every_other_and_back() -> None:
         value = truth(source, x0, eps, level)
         for target in TARGETS:
             there = convert(value, source, target, x, level)
-            np.testing.assert_allclose(there, truth(target, x0, eps, level), atol=1e-10)
-            np.testing.assert_allclose(convert(there, target, source, x, level), value, atol=1e-10)
+            np.testing.assert_allclose(there, truth(target, x0, eps, level), rtol=0, atol=1e-12)
+            np.testing.assert_allclose(convert(there, target, source, x, level), value, rtol=0, atol=1e-12)
 
 
 def test_errors_of_targets_have_the_stated_ratio() -> None:
