@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.signal
 
-from chainrule import nn
+from chainrule import derive, nn
 from chainrule.core.errors import ArgumentError
 from chainrule.nn.convolve import convolve
 
@@ -222,3 +222,10 @@ def test_dropped_channels_and_branches_are_dropped_whole() -> None:
     mean, std = nn.monte_carlo(lambda key: nn.Dropout(0.5)(jnp.ones(2000), key), KEY, 100)
     assert float(mean.mean()) == pytest.approx(1, abs=0.02)
     assert float(std.mean()) == pytest.approx(1, abs=0.05)
+
+
+def test_patterns_of_derivatives_are_found_through_convolutions() -> None:
+    layer = nn.Conv(1, 1, 1, 3, padding=1, key=KEY)
+    f = lambda x: layer(x[:, None])[:, 0] ** 2  # noqa: E731
+    assert derive.sparse.detect(f, jnp.ones(8)).nnz == 22  # three diagonals
+    assert derive.sparse.detect(lambda x: f(x).sum(), jnp.ones(8), of="hessian").nnz == 34  # five

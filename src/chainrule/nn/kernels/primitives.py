@@ -8,6 +8,7 @@ the programs in `chainrule.nn.kernels.cpu`; every other platform gets XLA's own 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -153,13 +154,25 @@ batching.primitive_batchers[weight_gradient_p] = _weight_gradient_batched
 
 # ---------------------------------------------------------------------- programs
 
+
+def _run(primitive: Any, definition: Callable[..., Array]) -> Callable[..., Array]:
+    """Outside of any transformation a primitive is compiled on its own; traced, it shows what it is made of."""
+    compiled = jax.jit(primitive.bind, static_argnames=("geometry", "kernel"))
+
+    def run(*operands: Array, **params: Any) -> Array:
+        traced = any(isinstance(operand, jax.core.Tracer) for operand in operands)
+        out: Array = (definition if traced else compiled)(*operands, **params)
+        return out
+
+    return run
+
+
 for _primitive, _cpu, _stock in (
     (convolution_p, cpu.convolution, stock.convolution),
     (weight_gradient_p, cpu.weight_gradient, stock.weight_gradient),
 ):
     mlir.register_lowering(_primitive, mlir.lower_fun(_stock, multiple_results=False))
     mlir.register_lowering(_primitive, mlir.lower_fun(_cpu, multiple_results=False), platform="cpu")
-    # Called outside of any transformation, a primitive is compiled on its own.
-    _primitive.def_impl(jax.jit(_primitive.bind, static_argnames=("geometry", "kernel")))
+    _primitive.def_impl(_run(_primitive, _stock))
 
 __all__ = ["convolution", "convolution_p", "weight_gradient", "weight_gradient_p"]
