@@ -20,6 +20,8 @@ import tests.typecheck  # noqa: F401  # the import hook knows it by name (pyproj
 
 _HERE = Path(__file__).parent
 _OFFLINE = _HERE / "tests" / "offline"
+_MOST_MEMORY = 3 * 2**30
+"""Bytes a process of the suite may keep from one module to the next."""
 
 # JAX, Matplotlib and child processes read these; conftest.py files further down may import them, so it happens here.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
@@ -66,6 +68,17 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         ):
             patch.setenv(variable, str(home / variable.lower()))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bounded_memory() -> Iterator[None]:
+    """Compiled programs pile up over thousands of tests; they are let go of before they fill the machine."""
+    yield
+    pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
+    if pages * os.sysconf("SC_PAGE_SIZE") > _MOST_MEMORY:
+        import jax
+
+        jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
