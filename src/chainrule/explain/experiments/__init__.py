@@ -9,11 +9,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import pydantic
-
-from chainrule.core.errors import ArgumentError, suggest
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings, silent
-from chainrule.models import explain
+from chainrule.explain.registering import configured, module_of, names_in
 
 
 @functools.cache
@@ -23,8 +20,7 @@ def names() -> tuple[str, ...]:
     >>> "distances" in names()
     True
     """
-    files = Path(__file__).parent.glob("[a-z]*.py")
-    return tuple(sorted(file.stem.replace("_", "-") for file in files if not file.stem.startswith("test_")))
+    return names_in(Path(__file__).parent)
 
 
 def get(name: str) -> Experiment:
@@ -35,11 +31,8 @@ def get(name: str) -> Experiment:
     chainrule.core.errors.ArgumentError: unknown experiment 'distnaces' (did you mean 'distances'?)
            list them: chainrule probe
     """
-    if name not in names():
-        raise ArgumentError(
-            f"unknown experiment {name!r}{suggest(name, names())}", remedy="list them: chainrule probe"
-        )
-    found: Experiment = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").experiment
+    module = module_of("experiment", name, names())
+    found: Experiment = importlib.import_module(f"{__name__}.{module}").experiment
     return found
 
 
@@ -51,11 +44,7 @@ def configure(name: str, **settings: Any) -> Settings:
     chainrule.core.errors.ArgumentError: unknown setting 'bias' (did you mean 'base'?)
            settings of distances: chainrule probe distances --help
     """
-    schema = get(name).settings
-    try:
-        return schema(**settings)
-    except pydantic.ValidationError as error:
-        raise explain(error, schema, f"settings of {name}: chainrule probe {name} --help") from None
+    return configured(get(name).settings, settings, f"settings of {name}: chainrule probe {name} --help")
 
 
 def run(name: str, listener: Listener = silent, **settings: Any) -> Outcome:

@@ -9,11 +9,9 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import pydantic
-
-from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core.errors import CapabilityError
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models import explain
+from chainrule.explain.registering import configured, module_of, names_in
 from chainrule.train import Run
 
 
@@ -24,8 +22,7 @@ def names() -> tuple[str, ...]:
     >>> "gradients" in names()
     True
     """
-    files = Path(__file__).parent.glob("[a-z]*.py")
-    return tuple(sorted(file.stem.replace("_", "-") for file in files if not file.stem.startswith("test_")))
+    return names_in(Path(__file__).parent)
 
 
 def get(name: str) -> Probe:
@@ -36,11 +33,8 @@ def get(name: str) -> Probe:
     chainrule.core.errors.ArgumentError: unknown probe 'gradeints' (did you mean 'gradients'?)
            list them: chainrule probe
     """
-    if name not in names():
-        raise ArgumentError(
-            f"unknown probe {name!r}{suggest(name, names())}", remedy="list them: chainrule probe"
-        )
-    found: Probe = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").probe
+    module = module_of("probe", name, names())
+    found: Probe = importlib.import_module(f"{__name__}.{module}").probe
     return found
 
 
@@ -51,11 +45,7 @@ def applicable(run: Run) -> list[str]:
 
 def configure(name: str, **settings: Any) -> Settings:
     """The validated settings of a probe."""
-    schema = get(name).settings
-    try:
-        return schema(**settings)
-    except pydantic.ValidationError as error:
-        raise explain(error, schema, f"settings of {name}: chainrule probe RUN {name} --help") from None
+    return configured(get(name).settings, settings, f"settings of {name}: chainrule probe --help")
 
 
 def look(name: str, run: Run, **settings: Any) -> Outcome:
