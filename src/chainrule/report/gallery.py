@@ -97,7 +97,9 @@ def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
     marks: list[tuple[float, str]] = []
     best = run.status["best"]
     if name == "loss":
-        unit = "nats per example" if run.schema.target == "class" else ""
+        unit = (
+            "nats per example" if "accuracy" in columns else ""
+        )  # only a classifier's loss is a cross-entropy
         if best:
             marks = [(best["step"], f"best {number(best['loss'], 3)} at {best['step']:,}")]
             words.append("The mark is the lowest validation loss.")

@@ -42,11 +42,11 @@ def run(settings: SkipsSettings, listener: Listener) -> Outcome:
     runs: dict[str, Trained] = {}
     shapes: list[Picture] = []
     rows: list[list[str | float]] = []
-    gradients = {}
+    gradients: dict[str, np.ndarray] = {}
     for name, skip in (("with skips", True), ("without skips", False)):
-        model = models.build(
-            "resnet", data, seed=settings.seed, depth=settings.depth, width=settings.width, skip=skip
-        )
+        # Not from zero: then no gradient would flow through the blocks with skips before training.
+        shape = {"depth": settings.depth, "width": settings.width, "skip": skip, "zero_start": False}
+        model = models.build("resnet", data, seed=settings.seed, **shape)
         gradients[name] = by_depth(model, batch)
         one = runs[name] = train(
             model,
