@@ -193,6 +193,8 @@ def test_a_run_can_be_continued_by_a_prefix_or_a_path_and_made_longer(cli: Comma
         (["toy", "step=3"], "error: unknown setting 'step' (did you mean 'steps'?)"),
         (["toy", "width=3"], "a resumed run keeps its model and data"),
         (["toy", "steps=x"], "error: steps='x'"),
+        (["toy", "optimizer.name=sgd"], "error: optimizer.name=sgd: toy cannot change this on the way"),
+        (["toy", "ema=0.99"], "train a new run: chainrule train config=runs/toy/config.yaml ema=0.99"),
         (["toy", "runs=nowhere"], "error: there is no run 'toy' in nowhere, which holds no runs"),
     ],
 )
@@ -208,6 +210,14 @@ def test_the_beginning_of_two_names_is_not_enough(cli: Command, trained: Path) -
     assert result.code == 2
     assert result.err.startswith("error: 'to' is the beginning of 2 runs: toy, toy-two")
     assert cli("runs", "show", "toy").code == 0
+
+
+@pytest.mark.usefixtures("unreported")
+def test_a_limit_of_time_that_was_asked_for_is_no_interruption(cli: Command) -> None:
+    result = cli("train", *TOY, "steps=1000000", "minutes=1e-9", "--json")
+    assert result.code == 0, result.err
+    assert result.last["status"] == "done"
+    assert 0 < result.last["step"] < 1000000
 
 
 @pytest.mark.usefixtures("unreported")

@@ -178,10 +178,10 @@ def test_training_in_another_thread_leaves_signals_alone(tmp_path: Path, finishe
     assert fingerprint(tmp_path / "toy") == fingerprint(finished)
 
 
-def test_a_time_limit_saves_the_run_like_a_signal(tmp_path: Path, finished: Path) -> None:
+def test_a_run_that_reaches_its_time_limit_is_done_saved_and_can_go_on(tmp_path: Path, finished: Path) -> None:
     run = train(tmp_path / "toy", keep=3, minutes=1e-9)
-    assert run.status["status"] == "interrupted"
-    assert run.status["message"] == "interrupted because the limit of 1e-09 minutes is reached"
+    assert run.status["status"] == "done"
+    assert run.status["message"] == "the limit of 1e-09 minutes is reached"
     assert run.checkpoints == [run.status["step"]]
     go_on(tmp_path / "toy", minutes=None)
     assert fingerprint(tmp_path / "toy") == fingerprint(finished)

@@ -80,7 +80,7 @@ class Finished:
     """Best validation loss and the step it was reached at; empty without validation."""
     seconds: float
     reason: str
-    """Why it ended when it did, e.g. "all steps done", "no improvement for 5 evaluations", "interrupted"."""
+    """Why it ended when it did, e.g. "all steps done", "no improvement for 5 evaluations", "interrupted by SIGINT"."""
 
 
 Event: TypeAlias = Started | Compiled | Progress | Logged | Saved | Finished

@@ -1,16 +1,20 @@
 """`fit` and `resume`: from a model and data to a run folder that survives whatever happens to the process."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.data.base import Data
 from chainrule.models.base import Model
-from chainrule.train import events, folder
+from chainrule.train import checkpoints, events, folder
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
 from chainrule.train.run import Run
+from chainrule.train.step import initial_state
 from chainrule.train.stretch import Stretch, check_space, count
 
 
@@ -77,6 +81,8 @@ def resume(
             if "epochs" in overrides:
                 merged["steps"] = None
             recipe = {**stored, "train": TrainConfig.parse(**merged).model_dump()}
+            if opened.checkpoints:
+                _check_state(opened, overrides)
             opened = Run(opened.path, model=opened._template, data=opened._data, config=recipe)
         config = opened.settings
         total = config.total_steps(len(opened.data.train) / config.batch)
@@ -87,6 +93,33 @@ def resume(
                 remedy=f"name more steps, e.g. steps={2 * done}, or look at an earlier checkpoint with Run.model_at",
             )
         return Stretch(opened, total, listener).start()
+
+
+def _check_state(run: Run, overrides: dict[str, Any]) -> None:
+    """Refuse a setting that would need other state than the checkpoints hold, such as another optimiser."""
+
+    def needed(train: Any) -> dict[str, Any]:
+        config = TrainConfig.parse(**train)
+        return checkpoints.table(jax.eval_shape(lambda: initial_state(run.skeleton(), config)))
+
+    held = needed(run.config["train"])
+    for name, value, change in _each(overrides):
+        if name not in ("steps", "epochs") and needed(merge(run.config["train"], change)) != held:
+            raise ArgumentError(
+                f"{name}={value}: {run.id} cannot change this on the way, because its checkpoints hold the state of "
+                "another optimiser or average",
+                remedy=f"train a new run: chainrule train config={run.path / 'config.yaml'} {name}={value}",
+            )
+
+
+def _each(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Every single setting of a nested dictionary: its dotted name, its value, and a dictionary of it alone."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            for below, one, change in _each(value):
+                yield f"{name}.{below}", one, {name: change}
+        else:
+            yield name, value, {name: value}
 
 
 def _continue(found: Run, recipe: dict[str, Any], listener: events.Listener) -> Run:

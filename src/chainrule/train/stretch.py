@@ -51,9 +51,7 @@ class Stretch:
         self.saved: int | None = None
         self.signals = Signals()
         self.finished = ""
-        """Why there is nothing left to do before the last step."""
-        self.late = ""
-        """Why the run stops here although it could go on."""
+        """Why the run ends as it was asked to before the last step: early stopping, or a limit of time."""
         self.journal: dict[str, Any] = {
             "best": {},
             "stale": 0,
@@ -114,7 +112,7 @@ class Stretch:
     def _outcome(self, step: int) -> tuple[str, str]:
         if self.finished or step >= self.total:
             return "done", self.finished or "all steps done"
-        return "interrupted", f"interrupted {self.late or f'by {self.signals.heard}'}"
+        return "interrupted", f"interrupted by {self.signals.heard}"
 
     # ------------------------------------------------------------------ before
 
@@ -183,7 +181,7 @@ class Stretch:
         self.tell(events.Compiled(time.perf_counter() - began))
         clock = Clock()
         limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
-        while step < self.total and not (self.signals.heard or self.finished or self.late):
+        while step < self.total and not (self.signals.heard or self.finished):
             wanted = min(self._stretch_from(step), clock.steps_per_call(self.stepper.most))
             state, metrics, done = self.stepper.run(state, step, wanted)
             clock.ran(done)
@@ -194,8 +192,8 @@ class Stretch:
                 continue
             state = self._at_boundaries(state, step)
             self._progress(step, metrics, clock)
-            if time.monotonic() > limit:
-                self.late = f"because the limit of {self.config.minutes:g} minutes is reached"
+            if step < self.total and time.monotonic() > limit:
+                self.finished = f"the limit of {self.config.minutes:g} minutes is reached"
         if self.saved != step:
             if not_finite(state) - self.tolerated:
                 return self._diverged(state, step)
