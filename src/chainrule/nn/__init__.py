@@ -9,6 +9,7 @@ from chainrule.nn.activations import Activation, activation, activations, glu, s
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
 from chainrule.nn.dropout import ChannelDropout, Dropout, StochasticDepth, monte_carlo
+from chainrule.nn.embedding import Embedding
 from chainrule.nn.linear import Linear
 from chainrule.nn.matrices import as_matrix, conv_table, infer_layers
 from chainrule.nn.normalize import BatchNorm, GroupNorm, LayerNorm, NoNorm, Norm, RMSNorm, norm
@@ -36,6 +37,7 @@ __all__ = [
     "ConvTranspose",
     "DoubleConv",
     "Dropout",
+    "Embedding",
     "GroupNorm",
     "LayerNorm",
     "Linear",

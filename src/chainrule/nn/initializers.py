@@ -54,6 +54,12 @@ def orthogonal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     return gain * jax.nn.initializers.orthogonal()(key, shape)
 
 
+@initializers.register("normal")
+def normal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """Normal with the gain as its standard deviation, whatever the shape: 0.02 in transformers (Radford et al., 2018)."""
+    return gain * jax.random.normal(key, shape)
+
+
 @initializers.register("zero")
 def zero(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     """All zeros."""
@@ -69,4 +75,4 @@ def torch(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
 
 
-__all__ = ["Initializer", "fans", "he", "initializers", "lecun", "orthogonal", "torch", "xavier", "zero"]
+__all__ = ["Initializer", "fans", "he", "initializers", "lecun", "normal", "orthogonal", "torch", "xavier", "zero"]

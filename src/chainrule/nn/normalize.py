@@ -55,15 +55,18 @@ class NoNorm(Norm):
 
 @final
 class LayerNorm(Norm):
-    """`(x - mean) / sqrt(var + eps) * scale + shift` over the features of each example (Ba et al., 2016)."""
+    """`(x - mean) / sqrt(var + eps) * scale + shift` over the features of each example (Ba et al., 2016).
+
+    Without `bias` there is no shift.
+    """
 
     scale: Float[Array, " features"]
-    shift: Float[Array, " features"]
+    shift: Float[Array, " features"] | None
     eps: float = eqx.field(static=True)
 
-    def __init__(self, features: int, *, eps: float = 1e-5) -> None:
+    def __init__(self, features: int, *, eps: float = 1e-5, bias: bool = True) -> None:
         self.scale = jnp.ones(features)
-        self.shift = jnp.zeros(features)
+        self.shift = jnp.zeros(features) if bias else None
         self.eps = eps
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
@@ -264,8 +267,9 @@ def _last(vector: Array, like: Array) -> Array:
     return vector.reshape((1,) * (like.ndim - 1) + vector.shape)
 
 
-def _affine(x: Array, scale: Array, shift: Array) -> Array:
-    return x * _last(scale, x) + _last(shift, x)
+def _affine(x: Array, scale: Array, shift: Array | None) -> Array:
+    scaled = x * _last(scale, x)
+    return scaled if shift is None else scaled + _last(shift, x)
 
 
 __all__ = [

@@ -1,0 +1,42 @@
+"""Embeddings: a vector for each symbol, looked up on the way in and, where it is shared, compared on the way out."""
+
+import math
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float, Int, Key
+
+
+@final
+class Embedding(eqx.Module):
+    """A table of vectors, one row for each symbol; entries start at N(0, `deviation`²).
+
+    A lookup gathers rows; it is never a product with one-hot vectors. `logits` uses the same table backwards, so a model
+    whose input and output share one embedding has one array, whose gradient is the sum over both uses.
+
+    >>> table = Embedding(65, 16, key=jax.random.key(0))
+    >>> table(jnp.array([[3, 1, 4]])).shape, table.logits(jnp.ones((1, 3, 16))).shape
+    ((1, 3, 16), (1, 3, 65))
+    """
+
+    weight: Float[Array, "symbols features"]
+
+    def __init__(self, symbols: int, features: int, *, deviation: float = 0.02, key: Key) -> None:
+        self.weight = deviation * jax.random.normal(key, (symbols, features))
+
+    def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:
+        """The vector of every symbol."""
+        return self.weight[index]
+
+    def logits(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading symbols"]:
+        """The inner product of every vector with every row."""
+        flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        # The contraction names its axes so that no transposed copy of a large table is made.
+        out = jnp.einsum("nd,vd->nv", flat, self.weight)
+        return out.reshape(*x.shape[:-1], self.weight.shape[0])
+
+
+__all__ = ["Embedding"]
