@@ -14,8 +14,8 @@ from chainrule.core.types import Array, Float, Int, Key
 class Embedding(eqx.Module):
     """A table of vectors, one row for each symbol; entries start at N(0, `deviation`²).
 
-    A lookup gathers rows; it is never a product with one-hot vectors. `logits` uses the same table backwards, so a model
-    whose input and output share one embedding has one array, whose gradient is the sum over both uses.
+    A lookup gathers rows; it is never a product with one-hot vectors. `logits` uses the same table backwards: a model
+    whose input and output share an embedding has one array, whose gradient is the sum over both uses.
 
     >>> table = Embedding(65, 16, key=jax.random.key(0))
     >>> table(jnp.array([[3, 1, 4]])).shape, table.logits(jnp.ones((1, 3, 16))).shape

@@ -56,7 +56,7 @@ def orthogonal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
 
 @initializers.register("normal")
 def normal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
-    """Normal with the gain as its standard deviation, whatever the shape: 0.02 in transformers (Radford et al., 2018)."""
+    """Normal with the gain as its standard deviation, whatever the shape; GPT has 0.02 (Radford et al., 2018)."""
     return gain * jax.random.normal(key, shape)
 
 
