@@ -16,7 +16,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 
 Kind: TypeAlias = Literal["image", "text", "table", "points", "sequence"]
-Target: TypeAlias = Literal["class", "value", "none"]
+Target: TypeAlias = Literal["class", "value", "text", "none"]
 
 
 def compact(values: Mapping[str, Any]) -> str:
@@ -47,6 +47,10 @@ class Schema:
     """Text: the vocabulary; `x` holds positions in it."""
     tokenizer: str = field(default="", repr=False)
     """Text: the JSON of the tokenizer whose tokens the symbols are; empty where every symbol is a character."""
+    target_symbols: tuple[str, ...] = ()
+    """Target text: its vocabulary; `y` holds positions in it."""
+    target_tokenizer: str = field(default="", repr=False)
+    """Target text: the JSON of its tokenizer, as for `tokenizer`."""
     columns: tuple[str, ...] = ()
     """Tables: the names of the features."""
     levels: int = 0
@@ -64,8 +68,13 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a run folder."""
         values = asdict(self)
-        tokenizer = values.pop("tokenizer")
-        return {**values, "tokenizer": json.loads(tokenizer)} if tokenizer else values
+        for name in ("tokenizer", "target_tokenizer"):
+            text = values.pop(name)
+            if text:
+                values[name] = json.loads(text)
+        if not self.target_symbols:  # so that data without them keep the hash they have always had
+            del values["target_symbols"]
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Schema":
@@ -76,8 +85,9 @@ class Schema:
         True
         """
         plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        if "tokenizer" in plain:
-            plain["tokenizer"] = compact(dict(plain["tokenizer"]))
+        for name in ("tokenizer", "target_tokenizer"):
+            if name in plain:
+                plain[name] = compact(dict(plain[name]))
         return cls(**plain)
 
 
@@ -216,6 +226,24 @@ class Windows(Split):
 
 @final
 @dataclass(frozen=True)
+class Pairs(Split):
+    """Texts and the texts they become: symbols of the one along `arrays["x"]`, of the other along `arrays["y"]`.
+
+    A row holds its symbols, then the number after the last of the vocabulary: the end mark, repeated to the full length.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.arrays["x"])
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Pairs by number, as int32."""
+        return Batch(arrays["x"][index].astype(np.int32), arrays["y"][index].astype(np.int32))
+
+
+@final
+@dataclass(frozen=True)
 class Data:
     """Loaded data: three splits of one source under one schema."""
 
@@ -257,6 +285,12 @@ class Data:
         """One line for people: kind, size, classes, split."""
         sizes = [len(self.train), len(self.val), len(self.test)]
         total = max(sum(sizes), 1)
+        shares = " / ".join(
+            f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True)
+        )
+        if self.schema.target == "text":
+            symbols = f"{len(self.schema.symbols):,} to {len(self.schema.target_symbols):,} symbols"
+            return f"{total:,} pairs of texts, {symbols}, {shares}"
         shape = "×".join(str(n) for n in self.schema.shape)
         what = {
             "image": f"{total:,} images of {shape}",
@@ -269,9 +303,6 @@ class Data:
             "sequence": f"{total:,} sequences of {shape}",
         }[self.schema.kind]
         classes = f", {len(self.schema.classes)} classes" if self.schema.classes else ""
-        shares = " / ".join(
-            f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True)
-        )
         return f"{what}{classes}, {shares}"
 
     def renamed(self, name: str) -> "Data":
@@ -289,6 +320,7 @@ __all__ = [
     "Batch",
     "Data",
     "Kind",
+    "Pairs",
     "Rows",
     "Scaling",
     "Schema",

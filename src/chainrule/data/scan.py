@@ -62,6 +62,7 @@ class Contents:
     target: Target = "none"
     classes: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
+    target_symbols: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     levels: int = 0
     window: int = 0
