@@ -21,7 +21,7 @@ def test_a_text_comes_back_from_its_three_splits_in_order(tmp_path: Path) -> Non
     data = load(corpus.write(tmp_path / "fox.txt", text.encode()), window=16)
     assert text_of(data) == text
     assert [len(s.arrays["symbols"]) for s in (data.train, data.val, data.test)] == [810, 45, 45]
-    assert data.schema.shape == (16,)
+    assert data.schema.shape == (17,)
     assert data.train.x.dtype == np.int32
     assert excerpt(data, 9) == "The quick"
     assert data.source == {
@@ -79,10 +79,10 @@ def test_what_is_not_utf8_text_is_refused(tmp_path: Path, content: bytes, messag
 def test_a_text_shorter_than_its_windows_is_refused_with_one_that_fits(tmp_path: Path) -> None:
     path = corpus.write(tmp_path / "short.txt", b"x" * 1000)
     with pytest.raises(
-        DataError, match=r"val \(50\), test \(50\) would have fewer characters than window=128\n.*=50"
+        DataError, match=r"window=128 predicts that many characters .* in val \(50\), test \(50\)\n.*=49"
     ):
         load(path)
-    assert len(load(path, window=50).val) == 1
+    assert len(load(path, window=49).val) == 1
     with pytest.raises(ArgumentError, match="window=1: window must be a whole number of at least 2"):
         load(path, window=1)
 

@@ -34,7 +34,7 @@ class Unit(NamedTuple):
     @classmethod
     def of(cls, schema: Schema) -> "Unit":
         """Symbols of a text, examples of anything else."""
-        return cls("tok/s", schema.shape[0]) if schema.kind == "text" else cls("ex/s", 1)
+        return cls("tok/s", schema.shape[0] - 1) if schema.kind == "text" else cls("ex/s", 1)
 
 
 class Voice(abc.ABC):

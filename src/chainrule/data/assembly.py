@@ -54,7 +54,7 @@ def schema_of(contents: Contents) -> Schema:
     """The shape and meaning of one example."""
     return Schema(
         contents.kind,
-        (contents.window,) if contents.kind == "text" else contents.x.shape[1:],
+        (contents.window + 1,) if contents.kind == "text" else contents.x.shape[1:],
         contents.target,
         contents.y.shape[1:] if contents.y is not None else (),
         classes=contents.classes,

@@ -38,7 +38,8 @@ class Schema:
 
     kind: Kind
     shape: tuple[int, ...]
-    """Shape of one `x` without the batch axis; images are (height, width, channels)."""
+    """Shape of one `x` without the batch axis; images are (height, width, channels), a text one symbol more than it
+    predicts."""
     target: Target = "none"
     target_shape: tuple[int, ...] = ()
     classes: tuple[str, ...] = ()
@@ -199,15 +200,26 @@ class Rows(Split):
 @final
 @dataclass(frozen=True)
 class Windows(Split):
-    """Consecutive windows of `length` symbols cut from one long `arrays["symbols"]`; a shorter rest is left out."""
+    """Passages of one long `arrays["symbols"]`, one every `stride` symbols.
+
+    A passage holds `length + 1` symbols: a model reads the first `length` and predicts the last `length`. With
+    `stride=1` there is one for every place of the text, none of which is ever written out; with `stride=length` they
+    share only their ends, so that every symbol but the very first is predicted once. A rest that is shorter than the
+    stride is left out.
+
+    >>> passages = Windows({"symbols": np.arange(8)}, length=3, stride=3)
+    >>> passages.x.tolist()
+    [[0, 1, 2, 3], [3, 4, 5, 6]]
+    """
 
     arrays: Mapping[str, np.ndarray]
     length: int
+    stride: int = 1
     bytes: int = 0
     """Bytes of the text in UTF-8, for likelihoods per byte, which compare across vocabularies."""
 
     def __len__(self) -> int:
-        return len(self.arrays["symbols"]) // self.length
+        return max(0, (len(self.arrays["symbols"]) - self.length - 1) // self.stride + 1)
 
     @property
     def bytes_per_token(self) -> float:
@@ -219,27 +231,9 @@ class Windows(Split):
         return self.bytes / max(len(self.arrays["symbols"]), 1)
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
-        """Windows by number, as int32."""
-        positions = index[:, None] * self.length + np.arange(self.length)[None, :]
+        """Passages by number, as int32."""
+        positions = index[:, None] * self.stride + np.arange(self.length + 1)[None, :]
         return Batch(arrays["symbols"][positions].astype(np.int32))
-
-
-@final
-@dataclass(frozen=True)
-class Pairs(Split):
-    """Texts and the texts they become: symbols of the one along `arrays["x"]`, of the other along `arrays["y"]`.
-
-    A row holds its symbols, then the number after the last of the vocabulary: the end mark, repeated to the full length.
-    """
-
-    arrays: Mapping[str, np.ndarray]
-
-    def __len__(self) -> int:
-        return len(self.arrays["x"])
-
-    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
-        """Pairs by number, as int32."""
-        return Batch(arrays["x"][index].astype(np.int32), arrays["y"][index].astype(np.int32))
 
 
 @final
@@ -283,7 +277,9 @@ class Data:
 
     def describe(self) -> str:
         """One line for people: kind, size, classes, split."""
-        sizes = [len(self.train), len(self.val), len(self.test)]
+        splits = (self.train, self.val, self.test)
+        text = self.schema.kind == "text"
+        sizes = [len(split.arrays["symbols"]) if text else len(split) for split in splits]
         total = max(sum(sizes), 1)
         shares = " / ".join(
             f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True)
@@ -294,10 +290,8 @@ class Data:
         shape = "×".join(str(n) for n in self.schema.shape)
         what = {
             "image": f"{total:,} images of {shape}",
-            "text": f"{sum(len(s.arrays['symbols']) for s in (self.train, self.val, self.test)):,} "
-            f"{'tokens' if self.schema.tokenizer else 'characters'}, {len(self.schema.symbols):,} symbols"
-            if self.schema.kind == "text"
-            else "",
+            "text": f"{total:,} {'tokens' if self.schema.tokenizer else 'characters'}, "
+            f"{len(self.schema.symbols):,} symbols",
             "table": f"{total:,} rows of {shape} columns",
             "points": f"{total:,} points in {shape} dimensions",
             "sequence": f"{total:,} sequences of {shape}",

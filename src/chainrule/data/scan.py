@@ -66,7 +66,7 @@ class Contents:
     columns: tuple[str, ...] = ()
     levels: int = 0
     window: int = 0
-    """Text: tokens in an example."""
+    """Text: tokens that an example predicts."""
     tokenizer: str = "character"
     """Text: what makes tokens out of the characters in `x`: a name or the path of a file."""
     vocab: int | None = None

@@ -15,7 +15,7 @@ from jaxtyping import Integer
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import tokenizers
-from chainrule.data.base import Split, Windows
+from chainrule.data.base import Schema, Split, Windows
 from chainrule.data.scan import Contents
 from chainrule.data.splits import NAMES, sizes
 
@@ -64,14 +64,29 @@ def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
 
 
 def _windows(tokens: Sequence[np.ndarray], held: Sequence[int], window: int, unit: str) -> list[Split]:
-    short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if len(t) < window]
+    short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if len(t) <= window]
     if short:
-        fitting = min(map(len, tokens))
+        fitting = min(map(len, tokens)) - 1
         raise DataError(
-            f"the text is too short: {', '.join(short)} would have fewer {unit} than window={window}",
+            f"the text is too short: window={window} predicts that many {unit} after a first one, "
+            f"more than there are in {', '.join(short)}",
             remedy=f"use data.window={fitting} or less" if fitting >= 2 else "give a longer text",
         )
-    return [Windows({"symbols": t}, window, size) for t, size in zip(tokens, held, strict=True)]
+    strides = (1, window, window)  # training crops anywhere, judging counts every symbol once
+    return [
+        Windows({"symbols": t}, window, stride, size)
+        for t, stride, size in zip(tokens, strides, held, strict=True)
+    ]
 
 
-__all__ = ["Tokenized", "choose", "tokenize"]
+def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str]:
+    """Rows of symbol numbers as text; a row ends where a negative number stands.
+
+    >>> passages(Schema("text", (3,), symbols=("a", "b")), np.array([[1, 0, 1], [1, -1, -1]]))
+    ['bab', 'b']
+    """
+    tokenizer = tokenizers.of(schema)
+    return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
+
+
+__all__ = ["Tokenized", "choose", "passages", "tokenize"]

@@ -129,7 +129,7 @@ def _tokenizer(value: Any) -> str:
 
 
 OPTIONS = {
-    "window": Option(128, whole(2), "tokens in an example"),
+    "window": Option(128, whole(2), "tokens that an example predicts, each from those before it"),
     "tokenizer": Option("character", _tokenizer, f"{', '.join(KINDS)}, or a tokenizer's .json file"),
     "vocab": Option(None, optional(whole(1)), "tokens in the vocabulary of a tokenizer that is learnt"),
     "max_bytes": MAX_BYTES,
