@@ -16,7 +16,8 @@ from chainrule.core.errors import ArgumentError, DataError, check_choice
 from chainrule.data import sources
 from chainrule.data.assembly import assemble, moments
 from chainrule.data.base import Data
-from chainrule.data.scan import Contents, Problem, Report, Scan, group
+from chainrule.data.binarize import binarize
+from chainrule.data.scan import Contents, Problem, Refused, Report, Scan, group
 from chainrule.data.splits import check_shares
 
 
@@ -35,7 +36,8 @@ def load(
     Each split gets at least one example. `seed` decides who goes where, and what generated data look like.
 
     `bad` says what to do about files or rows that cannot be used: "error" or "skip". Further options belong to the
-    source, for example `window`, `tokenizer` and `vocab` for text, `size` for folders of images, `target` for tables.
+    source, for example `window`, `tokenizer` and `vocab` for text, `size` and `binarize` for images, `target` for
+    tables.
 
     >>> data = load("digits")
     >>> data.describe()
@@ -83,6 +85,11 @@ def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> S
     if scan.contents is None:
         return scan
     contents = scan.contents
+    if how := {**options, **source.fixed}.get("binarize"):
+        try:
+            contents = binarize(contents, how, seed, source.name)
+        except Refused as refused:
+            return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     if source.classes and len(source.classes) == len(contents.classes):
         contents = replace(contents, classes=source.classes)
     found = [*_one_class(contents, source), *_constant(contents, source.name)]

@@ -128,8 +128,14 @@ def guard(default: int, help: str, high: int | None = None) -> Option:
 
 MAX_BYTES = guard(2**32, "largest size in memory, in bytes")
 MAX_RATIO = guard(200, "largest ratio of unpacked to packed size")
+BINARIZE = Option(
+    None,
+    optional(choice("threshold", "stochastic")),
+    "zeros and ones instead of grey: cut at one half, or by a coin with that probability",
+)
 
 __all__ = [
+    "BINARIZE",
     "MAX_BYTES",
     "MAX_RATIO",
     "Option",

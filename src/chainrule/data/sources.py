@@ -96,11 +96,24 @@ class Known:
 def _embedded() -> dict[str, tuple[str, Source]]:
     digits = {name: option.default for name, option in arrays.reader.options.items()}
     digits |= {"kind": "image", "levels": 17}
+    del digits["binarize"]
+    binary = "binary-digits"
     shakespeare = {name: option.default for name, option in text.reader.options.items() if option.guard}
     return {
         "digits": (
             "handwritten digits, 8×8 with 17 levels, 1,797",
             Source("digits", "digits", "digits", arrays.reader, _EMBEDDED / "digits.npz", digits),
+        ),
+        binary: (
+            "the same digits in black and white",
+            Source(
+                binary,
+                binary,
+                binary,
+                arrays.reader,
+                _EMBEDDED / "digits.npz",
+                {**digits, "binarize": "threshold"},
+            ),
         ),
         "shakespeare": (
             "Macbeth and Julius Caesar, speeches only, 204 KB",
@@ -120,7 +133,7 @@ def names() -> list[Known]:
     """Every data set that has a name, with where it comes from.
 
     >>> [known.name for known in names()][:3]
-    ['digits', 'shakespeare', 'moons']
+    ['digits', 'binary-digits', 'shakespeare']
     """
     return [
         *(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.data import bounded
-from chainrule.data.options import MAX_BYTES, MAX_RATIO
+from chainrule.data.options import BINARIZE, MAX_BYTES, MAX_RATIO
 from chainrule.data.scan import Contents, Reader, Refused, Request, Scan
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -58,6 +58,8 @@ def _read(request: Request, path: Path) -> np.ndarray:
     return records
 
 
-reader = Reader("CIFAR-10", "images", {"max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan)
+reader = Reader(
+    "CIFAR-10", "images", {"binarize": BINARIZE, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan
+)
 
 __all__ = ["CLASSES", "FILES", "folder_of", "reader"]

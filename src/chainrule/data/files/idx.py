@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.data import bounded
-from chainrule.data.options import MAX_BYTES, MAX_RATIO
+from chainrule.data.options import BINARIZE, MAX_BYTES, MAX_RATIO
 from chainrule.data.scan import Contents, Reader, Refused, Request, Scan
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -109,6 +109,8 @@ def _labels(request: Request, path: Path, count: int) -> np.ndarray:
     return array
 
 
-reader = Reader("IDX", "images", {"max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan)
+reader = Reader(
+    "IDX", "images", {"binarize": BINARIZE, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan
+)
 
 __all__ = ["find", "parse", "reader"]

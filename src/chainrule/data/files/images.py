@@ -15,7 +15,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from chainrule.data.files.picture import FORMATS, MOST_PIXELS, Unusable, decode
-from chainrule.data.options import MAX_BYTES, Option, choice, guard, optional, size
+from chainrule.data.options import BINARIZE, MAX_BYTES, Option, choice, guard, optional, size
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
 
 PICTURES = {*FORMATS, ".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif"}
@@ -165,6 +165,7 @@ reader = Reader(
     {
         "size": Option(None, optional(size), "height and width to scale and crop to"),
         "target": Option("folder", choice("folder", "none"), "whether subfolders are classes"),
+        "binarize": BINARIZE,
         "max_pixels": guard(2**26, "largest image, in pixels", MOST_PIXELS),
         "max_bytes": MAX_BYTES,
         "max_files": guard(1_000_000, "largest number of files"),

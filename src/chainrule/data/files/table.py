@@ -16,7 +16,7 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data import bounded, targets
 from chainrule.data.base import Kind
 from chainrule.data.files.text import decode, lines
-from chainrule.data.options import MAX_RATIO, Option, choice, column, columns, flag, guard, optional
+from chainrule.data.options import BINARIZE, MAX_RATIO, Option, choice, column, columns, flag, guard, optional
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
 
 MOST_WORDS = 64
@@ -248,6 +248,7 @@ reader = Reader(
         "kind": Option(
             None, optional(choice("table", "points")), "points by default if there are two features"
         ),
+        "binarize": BINARIZE,
         "max_bytes": guard(2**30, "largest file, in bytes"),
         "max_ratio": MAX_RATIO,
     },
