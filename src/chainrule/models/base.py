@@ -7,16 +7,17 @@ source, which knows the way back.
 """
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Self, TypeVar, final
+from typing import Any, Generic, Self, TypeVar, final
 
 import equinox as eqx
 import pydantic
 
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Data, Kind, Schema, Target
+from chainrule.models.names import Flattened, Name, NameTable
 
 Metrics = Mapping[str, Array]
 
@@ -35,6 +36,58 @@ class CanSample(Model):
     @abc.abstractmethod
     def sample(self, key: Key, n: int, **options: Any) -> Array:
         """`n` new examples, in model units. `condition` is the option for class-conditional models."""
+
+
+class State(eqx.Module):
+    """What a model remembers of the symbols it has read: arrays whose shapes do not change as it reads on."""
+
+    position: eqx.AbstractVar[Int[Array, ""]]
+    """How many symbols were read, the same for the whole batch."""
+
+    @abc.abstractmethod
+    def fork(self, rows: Int[Array, " rows"]) -> Self:
+        """The state of these rows of the batch, which may come repeatedly and in any order."""
+
+    @abc.abstractmethod
+    def rewind(self, position: int | Int[Array, ""]) -> Self:
+        """The state as it was after the first `position` symbols; a `CapabilityError` where these are not kept."""
+
+
+@final
+@dataclass(frozen=True)
+class Piece:
+    """One symbol of a text that is being written."""
+
+    token: int
+    text: str
+    """What can be shown by now; empty while a character is incomplete or may turn out to begin a stop string."""
+    log_prob: float
+    """Log-probability of the symbol under the model as it is, in nats."""
+    alternatives: tuple[tuple[str, float], ...]
+    """The symbols the model finds likeliest here, with their probabilities."""
+    per_second: float
+    """Symbols written per second so far."""
+
+
+class CanContinue(CanSample):
+    """Writes on from a beginning, one symbol at a time."""
+
+    @abc.abstractmethod
+    def start(self, batch: int, room: int) -> State:
+        """The state before the first symbol, with room for this many symbols.
+
+        More room than the model's context asks for a sliding window: a `CapabilityError` where that makes no sense.
+        """
+
+    @abc.abstractmethod
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        """Read symbols, one or many: the logits of the symbol after each of them, and the state after the last."""
+
+    @abc.abstractmethod
+    def stream(self, key: Key, prompt: str = "", **options: Any) -> Iterator[Piece]:
+        """Write a text symbol by symbol; the symbols are those of the first row of `sample` with the same key."""
 
 
 class HasLogProb(Model):
@@ -155,16 +208,6 @@ class HasPictures(Model):
         """Pictures of the trained model on its data."""
 
 
-class Flattened(NamedTuple):
-    """The name of a dense layer that acts on a flattened feature map of this grid.
-
-    The order of its inputs depends on the library: channels last here, channels first in PyTorch.
-    """
-
-    name: str
-    grid: tuple[int, ...]
-
-
 class Config(pydantic.BaseModel):
     """Settings of a model: one schema for Python, the command line and the studio."""
 
@@ -193,13 +236,14 @@ class Entry:
     citation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
-    torch_names: Callable[[Any], Mapping[str, str | Flattened]] | None = None
+    torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None
     """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
 
 
 __all__ = [
+    "CanContinue",
     "CanDecode",
     "CanEncode",
     "CanPredict",
@@ -215,5 +259,7 @@ __all__ = [
     "Metrics",
     "Model",
     "Part",
+    "Piece",
+    "State",
     "parts_of",
 ]

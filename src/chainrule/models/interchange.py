@@ -5,10 +5,10 @@ height, width), and it flattens images channels first. A table of layer classes 
 layer has which name is said by the caller.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,11 +19,13 @@ import safetensors.numpy
 from chainrule import nn
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DataError, suggest
-from chainrule.models.base import Flattened, Model
+from chainrule.models.base import Model
+from chainrule.models.names import Flattened, InOut, Joined, Name, NameTable
 
 M = TypeVar("M", bound=Model)
-Names = Mapping[str, str | Flattened]
+Names: TypeAlias = Mapping[str, Name] | NameTable
 """From the place of a layer in our model (`blocks.0.conv`) to its name in the file (`features.0`)."""
+Arrays: TypeAlias = dict[str, np.ndarray]
 
 
 class Field(NamedTuple):
@@ -57,7 +59,9 @@ LAYERS: dict[type, dict[str, Field]] = {
     nn.Linear: {"weight": Field("weight", _swap, _swap), "bias": _BIAS},
     nn.Conv: _KERNEL,
     nn.ConvTranspose: _KERNEL,
+    nn.Embedding: {"weight": Field("weight", _same, _same)},
     nn.LayerNorm: _SCALE,
+    nn.RMSNorm: {"scale": _SCALE["scale"]},
     nn.BatchNorm: {
         **_SCALE,
         "mean": Field("running_mean", _same, _same),
@@ -93,30 +97,54 @@ class Imported:
         return "; ".join(lines)
 
 
+class Place(NamedTuple):
+    """One array of ours, the names of its parts in the file, and the way into the file and back."""
+
+    array: Any
+    theirs: tuple[str, ...]
+    out: Callable[[np.ndarray], list[np.ndarray]]
+    back: Callable[[Sequence[np.ndarray]], np.ndarray]
+    either: bool = False
+    """Whether files hold it either way round."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of its parts in the file."""
+        return [part.shape for part in self.out(np.empty(self.array.shape, np.bool_))]
+
+
 def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Imported:
     """The model with the weights of a safetensors file, of which `names` says what it calls each layer."""
     place = Path(path)
-    stored = _read(place)
-    table = _table(model, names)
+    names = _whole(names)
+    places = _places(model, names)
+    stored = _without_copies(_without_prefix(_read(place), names.prefix), names.copies)
+    if _turned(places, stored):
+        for name in (name for one in places if one.either for name in one.theirs):
+            stored |= {name: stored[name].T} if name in stored else {}
     arrays, taken, missing, misshapen = [], [], [], []
-    for theirs, (array, field) in table.items():
-        wanted = field.out(np.empty(array.shape, np.bool_)).shape
-        if theirs not in stored:
-            missing.append(theirs)
-        elif stored[theirs].shape != wanted:
-            misshapen.append(f"{theirs} is {stored[theirs].shape} instead of {wanted}")
+    for one in places:
+        lacking = [name for name in one.theirs if name not in stored]
+        parts = [
+            (name, wanted) for name, wanted in zip(one.theirs, one.shapes, strict=True) if name in stored
+        ]
+        odd = [(name, wanted) for name, wanted in parts if stored[name].shape != wanted]
+        missing += lacking
+        misshapen += [f"{name} is {stored[name].shape} instead of {wanted}" for name, wanted in odd]
+        if lacking or odd:
+            arrays.append(one.array)
         else:
-            array = jnp.asarray(field.back(stored[theirs]), array.dtype)
-            taken.append(theirs)
-        arrays.append(array)
-    unused = sorted(name for name in set(stored) - set(table) if not name.endswith(IGNORED))
+            arrays.append(jnp.asarray(one.back([stored[name] for name in one.theirs]), one.array.dtype))
+            taken += one.theirs
+    known = {name for one in places for name in one.theirs}
+    unused = sorted(name for name in set(stored) - known if not name.endswith((*IGNORED, *names.ignored)))
     report = Imported(None, tuple(taken), tuple(missing), tuple(misshapen), tuple(unused))
     if strict and (missing or misshapen or unused):
         raise ArgumentError(
             f"{place.name} does not fit: {report}",
             remedy="strict=False takes what fits; names={...} says what the file calls each layer",
         )
-    loaded = eqx.tree_at(lambda m: [array for array, _ in _table(m, names).values()], model, arrays)
+    loaded = eqx.tree_at(lambda m: [one.array for one in _places(m, names)], model, arrays)
     return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
 
 
@@ -129,15 +157,15 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
         own = tree.named_leaves(eqx.filter(model, eqx.is_array))
         arrays = {name: np.asarray(array) for name, array in own}
     else:
-        table = _table(model, names).items()
-        arrays = {
-            theirs: np.ascontiguousarray(field.out(np.asarray(array))) for theirs, (array, field) in table
-        }
+        arrays = {}
+        for one in _places(model, _whole(names)):
+            parts = one.out(np.asarray(one.array))
+            arrays |= {name: np.ascontiguousarray(a) for name, a in zip(one.theirs, parts, strict=True)}
     safetensors.numpy.save_file(arrays, place)
     return place
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
+def _read(path: Path) -> Arrays:
     if not path.is_file():
         raise DataError(f"{path} is not a file", remedy="name a .safetensors file")
     try:
@@ -150,10 +178,47 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         ) from None
 
 
-def _table(model: Any, names: Names) -> dict[str, tuple[Any, Field]]:
-    """For every name in the file: our array and the way between the two."""
-    table = {}
-    for ours, theirs in names.items():
+def _whole(names: Names) -> NameTable:
+    return names if isinstance(names, NameTable) else NameTable(names)
+
+
+def _without_prefix(stored: Arrays, prefix: str) -> Arrays:
+    """Names without a prefix, where the file has it."""
+    return {name.removeprefix(prefix): array for name, array in stored.items()}
+
+
+def _without_copies(stored: Arrays, copies: Mapping[str, str]) -> Arrays:
+    """Without arrays that only repeat another one; one that differs stays, and is found to have no place."""
+    repeated = {
+        copy
+        for copy, original in copies.items()
+        if copy in stored and original in stored and np.array_equal(stored[copy], stored[original])
+    }
+    return {name: array for name, array in stored.items() if name not in repeated}
+
+
+def _turned(places: Sequence[Place], stored: Arrays) -> bool:
+    """Whether the file holds (outputs, inputs) where (inputs, outputs) is expected; square matrices cannot tell."""
+    votes: dict[bool, str] = {}
+    for one in places:
+        for name, shape in zip(one.theirs, one.shapes, strict=True):
+            if one.either and name in stored and shape != shape[::-1]:
+                if stored[name].shape == shape:
+                    votes.setdefault(False, name)
+                elif stored[name].shape == shape[::-1]:
+                    votes.setdefault(True, name)
+    if len(votes) == 2:
+        raise ArgumentError(
+            f"the file holds {votes[False]} as (inputs, outputs) and {votes[True]} as (outputs, inputs)",
+            remedy="such a file was put together from two programs; write all matrices one way round",
+        )
+    return True in votes
+
+
+def _places(model: Any, names: NameTable) -> list[Place]:
+    """Every array of ours that the table names, with the way to the file and back."""
+    places = []
+    for ours, theirs in names.layers.items():
         layer = _at(model, ours)
         fields = LAYERS.get(type(layer))
         if fields is None:
@@ -161,13 +226,35 @@ def _table(model: Any, names: Names) -> dict[str, tuple[Any, Field]]:
             raise ArgumentError(
                 f"names: {ours} is a {type(layer).__name__}; layers that can be exchanged are {known}"
             )
-        name, grid = theirs if isinstance(theirs, Flattened) else (theirs, ())
         for field_name, field in fields.items():
             array = getattr(layer, field_name)
             if array is not None:
-                way = _flattened(field, grid) if grid and field_name == "weight" else field
-                table[f"{name}.{field.theirs}"] = (array, way)
-    return table
+                places.append(_place(array, field_name, field, theirs))
+    return places
+
+
+def _place(array: Any, field_name: str, field: Field, theirs: Name) -> Place:
+    matrix = field_name == "weight"
+    if isinstance(theirs, Joined):
+        ends = np.cumsum(theirs.widths)[:-1]
+        return Place(
+            array,
+            tuple(f"{name}.{field.theirs}" for name in theirs.names),
+            lambda array: [field.out(part) for part in np.split(array, ends, axis=-1)],
+            lambda parts: np.concatenate([field.back(part) for part in parts], axis=-1),
+        )
+    name = theirs if isinstance(theirs, str) else theirs.name
+    if isinstance(theirs, Flattened) and matrix:
+        field = _flattened(field, theirs.grid)
+    if isinstance(theirs, InOut) and matrix:
+        field = Field(field.theirs, _same, _same)
+    return Place(
+        array,
+        (f"{name}.{field.theirs}",),
+        lambda array: [field.out(array)],
+        lambda parts: field.back(parts[0]),
+        either=isinstance(theirs, InOut) and matrix,
+    )
 
 
 def _at(model: Any, path: str) -> Any:
