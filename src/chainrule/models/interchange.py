@@ -122,7 +122,10 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
     if _turned(places, stored):
         for name in (name for one in places if one.either for name in one.theirs):
             stored |= {name: stored[name].T} if name in stored else {}
-    arrays, taken, missing, misshapen = [], [], [], []
+    arrays: list[Any] = []
+    taken: list[str] = []
+    missing: list[str] = []
+    misshapen: list[str] = []
     for one in places:
         lacking = [name for name in one.theirs if name not in stored]
         parts = [
