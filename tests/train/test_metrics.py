@@ -23,6 +23,7 @@ from chainrule.train.metrics import (
     confusion,
     likelihood,
     mean_loss,
+    multilabel,
     regression,
     roc_auc,
     score,
@@ -253,3 +254,28 @@ def test_a_metric_reads_like_a_measurement() -> None:
     assert str(Metric(0.97123, stderr=0.00412)) == "0.9712 ± 0.0041"
     assert str(Metric(2.5, "bits/dim")) == "2.5 bits/dim"
     assert Metric(1.0, "nats", 0.5).to_json() == {"value": 1.0, "unit": "nats", "stderr": 0.5}
+
+
+def test_scores_of_labels_are_those_of_scikit_learn() -> None:
+    noise = np.random.default_rng(3)
+    truth = (noise.random((200, 4)) < [0.1, 0.3, 0.5, 0.7]).astype(np.uint8)
+    p = np.round(np.clip(0.5 * truth + 0.6 * noise.random((200, 4)), 0, 1), 2)  # rounded: ties occur
+    found = multilabel(p, truth, ["a", "b", "c", "d"])
+    said = p >= 0.5
+    expected = {
+        "exact_match": sklearn.metrics.accuracy_score(truth, said),
+        "label_accuracy": 1 - sklearn.metrics.hamming_loss(truth, said),
+        "f1": sklearn.metrics.f1_score(truth, said, average="macro"),
+        "roc_auc": sklearn.metrics.roc_auc_score(truth, p),
+        "average_precision": sklearn.metrics.average_precision_score(truth, p),
+        "f1.b": sklearn.metrics.f1_score(truth[:, 1], said[:, 1]),
+        "roc_auc.d": sklearn.metrics.roc_auc_score(truth[:, 3], p[:, 3]),
+    }
+    assert {name: found[name].value for name in expected} == pytest.approx(expected)
+
+
+def test_a_label_that_does_not_occur_has_no_scores_of_its_own() -> None:
+    truth = np.array([[1, 0], [0, 0], [1, 0]])
+    found = multilabel(np.array([[0.9, 0.1], [0.2, 0.2], [0.8, 0.3]]), truth, ["a", "b"])
+    assert {name for name in found if "." in name} == {"f1.a", "roc_auc.a"}
+    assert (found["f1"].value, found["roc_auc"].value, found["exact_match"].value) == (1.0, 1.0, 1.0)

@@ -121,7 +121,7 @@ def _schema(data: "Data") -> str:
     shape = "×".join(str(n) for n in schema.shape)
     levels = f" with {schema.levels} levels" if schema.levels else ""
     names = {
-        "classes": schema.classes,
+        "labels" if schema.target == "labels" else "classes": schema.classes,
         "columns": schema.columns,
         "symbols": [repr(symbol)[1:-1] for symbol in schema.symbols],
     }

@@ -111,7 +111,18 @@ def _places(contents: Contents, shares: Sequence[float], seed: int) -> list[Plac
             f"{len(contents)} examples leave only one class for training",
             remedy="give training a larger share, for example split=(0.8, 0.1, 0.1)",
         )
+    if contents.target == "labels" and contents.y is not None:
+        _check_labels(contents.classes, contents.y[places[0]])
     return places
+
+
+def _check_labels(names: Sequence[str], train: np.ndarray) -> None:
+    for name, column in zip(names, train.T, strict=True):
+        if np.ptp(column) == 0:
+            raise DataError(
+                f"label {name!r} is {column[0]} for every training example",
+                remedy="try another data.seed, give training a larger share, or leave the label out",
+            )
 
 
 def _scaling(contents: Contents, train: Places) -> Scaling:

@@ -16,7 +16,8 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 
 Kind: TypeAlias = Literal["image", "text", "table", "points", "sequence"]
-Target: TypeAlias = Literal["class", "value", "text", "none"]
+Target: TypeAlias = Literal["class", "labels", "value", "text", "none"]
+"""One class of several; any number of labels, each there or not; numbers; another text; nothing."""
 
 
 def compact(values: Mapping[str, Any]) -> str:
@@ -43,7 +44,7 @@ class Schema:
     target: Target = "none"
     target_shape: tuple[int, ...] = ()
     classes: tuple[str, ...] = ()
-    """Class names; `y` holds their positions."""
+    """Names of the classes, `y` holding their positions, or of the labels, `y` holding 0 or 1 for each."""
     symbols: tuple[str, ...] = ()
     """Text: the vocabulary; `x` holds positions in it."""
     tokenizer: str = field(default="", repr=False)
@@ -296,7 +297,8 @@ class Data:
             "points": f"{total:,} points in {shape} dimensions",
             "sequence": f"{total:,} sequences of {shape}",
         }[self.schema.kind]
-        classes = f", {len(self.schema.classes)} classes" if self.schema.classes else ""
+        word = "labels" if self.schema.target == "labels" else "classes"
+        classes = f", {len(self.schema.classes)} {word}" if self.schema.classes else ""
         return f"{what}{classes}, {shares}"
 
     def renamed(self, name: str) -> "Data":

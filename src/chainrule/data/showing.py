@@ -57,7 +57,11 @@ def _title(data: Data, shown: int, what: str) -> str:
 
 def _images(data: Data) -> Picture:
     x, y = _some(data, _IMAGES)
-    labels = [data.schema.classes[i] for i in y] if data.schema.target == "class" else ()
+    labels: list[str] = []
+    if data.schema.target == "class":
+        labels = [data.schema.classes[i] for i in y]
+    elif data.schema.target == "labels":
+        labels = [", ".join(np.array(data.schema.classes)[ones > 0]) for ones in y]
     return Images("data-images", _title(data, len(x), "images"), x / max(1, data.schema.levels - 1), labels)
 
 
@@ -78,6 +82,9 @@ def _table(data: Data) -> Picture:
     if data.schema.target == "class":
         rows = [[*row, data.schema.classes[i]] for row, i in zip(rows, y, strict=True)]
         names.append("class")
+    elif data.schema.target == "labels":
+        rows = [[*row, *(int(one) for one in ones)] for row, ones in zip(rows, y, strict=True)]
+        names += data.schema.classes
     elif data.schema.target == "value" and y.ndim == 1:
         rows = [[*row, float(f"{value:.6g}")] for row, value in zip(rows, y, strict=True)]
         names.append("value")

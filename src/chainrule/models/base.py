@@ -127,7 +127,7 @@ class CanPredict(Model):
 
     @abc.abstractmethod
     def predict(self, x: Array) -> Array:
-        """Class probabilities (batch, classes), or values in model units (batch, *target_shape)."""
+        """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape)."""
 
 
 class HasState(Model):

@@ -98,7 +98,7 @@ def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
     best = run.status["best"]
     if name == "loss":
         unit = (
-            "nats per example" if "accuracy" in columns else ""
+            "nats per example" if {"accuracy", "exact_match"} & columns.keys() else ""
         )  # only a classifier's loss is a cross-entropy
         if best:
             marks = [(best["step"], f"best {number(best['loss'], 3)} at {best['step']:,}")]
@@ -131,7 +131,7 @@ def prediction_pictures(run: Run) -> list[Picture]:
     answer = _predict(model, x)
     inputs = data.inverse(x)
     found: list[Picture | None] = []
-    if schema.kind == "points" and schema.shape == (2,) and schema.target != "none":
+    if schema.kind == "points" and schema.shape == (2,) and schema.target in ("class", "value"):
 
         def over(points: np.ndarray) -> np.ndarray:
             return _predict(model, np.asarray(data.scaling.apply(points.astype(np.float32))))
@@ -144,6 +144,8 @@ def prediction_pictures(run: Run) -> list[Picture]:
             predictions.reliability(probabilities, labels),
             predictions.confidently_wrong(probabilities, labels, inputs, schema, chosen),
         ]
+    elif schema.target == "labels":
+        found.append(predictions.label_scores(answer.astype(np.float64), np.asarray(y), schema.classes))
     elif schema.target == "value":
         back = data.target_scaling.inverse if data.target_scaling else np.asarray
         truth, said = (np.asarray(back(np.asarray(a, dtype=np.float64))) for a in (y, answer))

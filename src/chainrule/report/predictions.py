@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
 from chainrule.data.base import Schema
 from chainrule.report.text import number, plain
-from chainrule.train.metrics import calibration, confusion
+from chainrule.train.metrics import calibration, confusion, multilabel
 
 Probabilities = Float[np.ndarray, "examples classes"]
 Labels = Int[np.ndarray, " examples"]
@@ -23,6 +23,7 @@ _MOST_NUMBERS = 20
 _WORST_IMAGES = 20
 _WORST_ROWS = 12
 _MOST_FEATURES = 6
+_MOST_LABELS = 20
 _MOST_GROUPS = 7
 _MOST_POINTS = 1500
 _BINS = 24
@@ -186,6 +187,35 @@ def decision_surface(
     )
 
 
+def label_scores(
+    probabilities: Probabilities, targets: Shaped[np.ndarray, "examples classes"], classes: Sequence[str]
+) -> Bars:
+    """F1 at one half and area under the ROC curve of each label.
+
+    >>> p = np.array([[0.9, 0.2], [0.6, 0.4], [0.1, 0.7]])
+    >>> label_scores(p, np.array([[1, 0], [0, 1], [0, 1]]), ["cat", "dog"]).series["ROC area"].tolist()
+    [1.0, 1.0]
+    """
+    scores = multilabel(probabilities, targets, classes)
+    chosen = [name for name in classes if f"roc_auc.{name}" in scores][:_MOST_LABELS]
+    left = len(classes) - len(chosen)
+    words = {"F1": "f1", "ROC area": "roc_auc"}
+    return Bars(
+        "label-scores",
+        "Labels one by one",
+        "label",
+        "",
+        [plain(name, _SHORT) for name in chosen],
+        {word: np.array([scores[f"{kind}.{name}"].value for name in chosen]) for word, kind in words.items()},
+        caption="F1 counts a label as predicted from a probability of one half on."
+        + (
+            f" {left} labels are not shown: they never or always occur here, or there is no room."
+            if left
+            else ""
+        ),
+    )
+
+
 def predicted_against_true(predicted: Values, targets: Values) -> Scatter:
     """Every prediction over its true value, by output where there are few."""
     p, t = (np.asarray(a, dtype=float).reshape(len(targets), -1) for a in (predicted, targets))
@@ -248,6 +278,7 @@ __all__ = [
     "confidently_wrong",
     "confusion_matrix",
     "decision_surface",
+    "label_scores",
     "predicted_against_true",
     "reliability",
     "residuals",

@@ -4,7 +4,7 @@ Everything is computed example by example and reduced once over the whole split,
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
@@ -50,12 +50,14 @@ def score(model: Model, data: Data, split: str = "test", *, seed: int = 0) -> di
             remedy="score another split, or load the data with another data.split",
         )
     key = random.key(seed, "score")
-    labels = isinstance(model, CanPredict) and data.schema.target == "class"
-    found = {"loss": Metric(mean_loss(model, part, key)[0]["loss"], "nats" if labels else "")}
+    named = isinstance(model, CanPredict) and data.schema.target in ("class", "labels")
+    found = {"loss": Metric(mean_loss(model, part, key)[0]["loss"], "nats" if named else "")}
     if isinstance(model, CanPredict):
         predicted = over(lambda model, batch, key: model.predict(batch.x), model, part, key)
         if data.schema.target == "class":
             found |= classification(predicted, np.asarray(part.y))
+        elif data.schema.target == "labels":
+            found |= multilabel(predicted, np.asarray(part.y), data.schema.classes)
         elif data.schema.target == "value":
             found |= regression(predicted, np.asarray(part.y), data)
     if isinstance(model, HasLogProb):
@@ -148,13 +150,64 @@ def roc_auc(probabilities: np.ndarray, labels: np.ndarray) -> float:
     0.75
     """
     classes = [1] if probabilities.shape[1] == 2 else [int(c) for c in np.unique(labels)]
-    areas = []
-    for c in classes:
-        ours = labels == c
-        ranks = scipy.stats.rankdata(probabilities[:, c])  # ties share their places
-        positive, negative = int(ours.sum()), int((~ours).sum())
-        areas.append((ranks[ours].sum() - positive * (positive + 1) / 2) / (positive * negative))
-    return float(np.mean(areas))
+    return float(np.mean([area_under(probabilities[:, c], labels == c) for c in classes]))
+
+
+def area_under(scores: np.ndarray, ours: np.ndarray) -> float:
+    """How often one of our examples has a higher score than one of the others; ties count half.
+
+    >>> area_under(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
+    0.75
+    """
+    ranks = scipy.stats.rankdata(scores)  # ties share their places
+    positive, negative = int(ours.sum()), int((~ours).sum())
+    return float((ranks[ours].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def average_precision(scores: np.ndarray, ours: np.ndarray) -> float:
+    """Mean, over our examples, of the precision at the threshold that just includes each; ties come together.
+
+    >>> average_precision(np.array([0.9, 0.8, 0.7]), np.array([True, False, True]))
+    0.8333333333333333
+    """
+    thresholds = np.sort(scores[ours])
+    included = len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")
+    right = len(thresholds) - np.searchsorted(thresholds, thresholds, side="left")
+    return float(np.mean(right / included))
+
+
+def multilabel(
+    probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str], threshold: float = 0.5
+) -> dict[str, Metric]:
+    """How often all labels of an example are right, and each; F1, area under the ROC curve and average precision as
+    means over the labels; F1 and area of each label under its name.
+
+    A label that never or always occurs in these examples has no area and no average precision, and one that neither
+    occurs nor is predicted has no F1: they are left out.
+
+    >>> p = np.array([[0.9, 0.2], [0.6, 0.4], [0.1, 0.7]])
+    >>> found = multilabel(p, np.array([[1, 0], [0, 1], [0, 1]]), ["cat", "dog"])
+    >>> round(found["exact_match"].value, 3), round(found["f1.cat"].value, 3), found["roc_auc.dog"].value
+    (0.667, 0.667, 1.0)
+    """
+    truth, said = labels > 0, probabilities >= threshold
+    whole, single = (said == truth).all(axis=1), (said == truth).mean(axis=1)
+    root_n = math.sqrt(len(truth))
+    found = {
+        "exact_match": Metric(float(whole.mean()), stderr=float(whole.std() / root_n)),
+        "label_accuracy": Metric(float(single.mean()), stderr=float(single.std() / root_n)),
+    }
+    each: dict[str, dict[str, float]] = {"f1": {}, "roc_auc": {}, "average_precision": {}}
+    for name, p, ours, chosen in zip(names, probabilities.T, truth.T, said.T, strict=True):
+        if ours.any() or chosen.any():
+            each["f1"][name] = float(2 * (ours & chosen).sum() / (ours.sum() + chosen.sum()))
+        if ours.any() and not ours.all():
+            each["roc_auc"][name] = area_under(p, ours)
+            each["average_precision"][name] = average_precision(p, ours)
+    found |= {kind: Metric(float(np.mean([*values.values()]))) for kind, values in each.items() if values}
+    for kind in ("f1", "roc_auc"):
+        found |= {f"{kind}.{name}": Metric(value) for name, value in each[kind].items()}
+    return found
 
 
 def confusion(predicted: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
@@ -212,11 +265,14 @@ def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
 
 __all__ = [
     "Metric",
+    "area_under",
+    "average_precision",
     "calibration",
     "classification",
     "confusion",
     "likelihood",
     "mean_loss",
+    "multilabel",
     "over",
     "regression",
     "roc_auc",

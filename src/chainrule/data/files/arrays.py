@@ -212,7 +212,7 @@ def _targets(y: np.ndarray, target_as: str, labels: bool, where: str) -> targets
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dtype.kind == "U":
-        if y.ndim != 1 or target_as == "value":
+        if y.ndim != 1 or target_as in ("labels", "value"):
             raise Refused(
                 "not values",
                 where,

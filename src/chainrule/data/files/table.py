@@ -65,7 +65,7 @@ def _scan(request: Request) -> Scan:
     used, target = _choose(names, options["target"], options["drop"])
     table = {}
     for place in used:
-        as_words = place == target and options["target_as"] == "class"
+        as_words = target == [place] and options["target_as"] == "class"
         table[place] = _column(names[place], [cells[place] for _, cells in rows], as_words, where)
     good, faults = _good(rows, table, where)
     problems |= faults
@@ -118,18 +118,21 @@ def _names(rows: Sequence[Row], header: bool | None, where: str) -> tuple[list[s
     return names, 1
 
 
-def _choose(names: list[str], target: str | int, drop: list[str | int]) -> tuple[list[int], int | None]:
-    """Places of the columns that are used, and of the target among them."""
+def _choose(
+    names: list[str], target: str | int | list[str | int], drop: list[str | int]
+) -> tuple[list[int], list[int]]:
+    """Places of the columns that are used, and of the targets among them."""
     dropped = [_place(names, "drop", one) for one in drop]
     used = [place for place in range(len(names)) if place not in dropped]
-    wanted = None
+    wanted: list[int] = []
     if target == -1 and used:
-        wanted = used[-1]  # the default: the last of the columns that are left
+        wanted = used[-1:]  # the default: the last of the columns that are left
     elif target != "none" or "none" in names:
-        wanted = _place(names, "target", target)
-        if wanted in dropped:
-            raise ArgumentError(f"column {names[wanted]!r} is the target and dropped as well")
-    if not [place for place in used if place != wanted]:
+        wanted = [_place(names, "target", one) for one in (target if isinstance(target, list) else [target])]
+    for place in wanted:
+        if place in dropped:
+            raise ArgumentError(f"column {names[place]!r} is the target and dropped as well")
+    if not [place for place in used if place not in wanted]:
         raise ArgumentError(
             "no features are left", remedy="the last column is the target; for none: data.target=none"
         )
@@ -186,7 +189,7 @@ def _good(
 
 
 def _contents(
-    table: Mapping[int, _Column], good: list[int], target: int | None, options: Mapping[str, Any], where: str
+    table: Mapping[int, _Column], good: list[int], target: list[int], options: Mapping[str, Any], where: str
 ) -> Contents:
     if not good:
         raise Refused("no rows", where, "no row can be used")
@@ -194,7 +197,7 @@ def _contents(
     names: list[str] = []
     scaled: list[bool] = []
     for place, one in table.items():
-        if place == target:
+        if place in target:
             continue
         if not one.words:
             features.append(one.values[good])
@@ -214,7 +217,9 @@ def _contents(
         names += [f"{one.name}={word}" for word in distinct]
         scaled += [False] * len(distinct)
     kind: Kind = options["kind"] or ("points" if scaled == [True, True] else "table")
-    found = None if target is None else _targets(table[target], good, options["target_as"], where)
+    found = (
+        _targets([table[place] for place in target], good, options["target_as"], where) if target else None
+    )
     return Contents(
         kind,
         np.stack(features, axis=1),
@@ -226,11 +231,16 @@ def _contents(
     )
 
 
-def _targets(one: _Column, good: list[int], target_as: str, where: str) -> targets.Targets:
-    values = one.values[good]
+def _targets(chosen: list[_Column], good: list[int], target_as: str, where: str) -> targets.Targets:
+    values = np.stack([one.values[good] for one in chosen], axis=1)
     if np.isfinite(values).all():
-        return targets.of_numbers(values, where, target_as)
-    if target_as == "value":
+        names = [one.name for one in chosen]
+        return targets.of_numbers(values if len(chosen) > 1 else values[:, 0], where, target_as, names)
+    one = next(one for one in chosen if one.words)
+    if len(chosen) > 1:
+        detail = f"the target {one.name!r} holds words; several targets must be numbers"
+        raise Refused("not values", where, detail, "name one column of words, or several of numbers")
+    if target_as in ("labels", "value"):
         raise Refused("not values", where, f"the target {one.name!r} holds words", "use data.target_as=class")
     return targets.of_words([one.cells[row] for row in good], where)
 
@@ -240,7 +250,8 @@ reader = Reader(
     "rows",
     {
         "target": Option(
-            -1, column, 'column to predict: its name or number, or "none"; the last one by default'
+            *(-1, targets.several(column)),
+            'column to predict, or several: names or numbers, or "none"; the last one by default',
         ),
         "target_as": targets.TARGET_AS,
         "drop": Option([], columns, "columns to leave out: names or numbers"),

@@ -21,7 +21,7 @@ L = TypeVar("L")
 
 
 class Supervised(HasState, CanPredict):
-    """A network that ends in logits (class targets, cross-entropy) or in values (mean squared error)."""
+    """A network that ends in logits (cross-entropy: of one class, or of each label) or values (squared error)."""
 
     schema: eqx.AbstractVar[Schema]
 
@@ -30,11 +30,14 @@ class Supervised(HasState, CanPredict):
         """Logits or values, and the model with its state moved on when training."""
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
-        """Mean cross-entropy with accuracy, or mean squared error."""
+        """Mean cross-entropy with accuracy (for labels: all of an example's right), or mean squared error."""
         out, moved = self.outputs(batch.x, key)
         if self.schema.target == "class":
             metrics = {"accuracy": (out.argmax(axis=-1) == batch.y).mean()}
             return losses.cross_entropy(out, batch.y).mean(), metrics, moved
+        if self.schema.target == "labels":
+            metrics = {"exact_match": ((out > 0) == (batch.y > 0)).all(axis=-1).mean()}
+            return losses.binary_cross_entropy(out, batch.y.astype(jnp.float32)).mean(), metrics, moved
         return losses.squared_error(out.reshape(batch.y.shape), batch.y).mean(), {}, moved
 
     def state(self) -> Sequence[Array]:
@@ -49,10 +52,13 @@ class Supervised(HasState, CanPredict):
         return out
 
     def predict(self, x: Array) -> Array:
-        """Class probabilities, or values in model units."""
+        """Class probabilities, the probability of each label, or values in model units."""
         out = self.logits(x)
+        wide = out.astype(jnp.promote_types(out.dtype, jnp.float32))
         if self.schema.target == "class":
-            return jax.nn.softmax(out.astype(jnp.promote_types(out.dtype, jnp.float32)), axis=-1)
+            return jax.nn.softmax(wide, axis=-1)
+        if self.schema.target == "labels":
+            return jax.nn.sigmoid(wide)
         return out.reshape(x.shape[0], *self.schema.target_shape)
 
 

@@ -17,6 +17,7 @@ from chainrule.models.supervised.mlp import MLP
 from tests.contracts import checks
 
 CLASSES = Schema("image", (3, 2, 1), target="class", classes=("a", "b", "c"))
+LABELS = Schema("table", (6,), target="labels", target_shape=(3,), classes=("a", "b", "c"))
 VALUE = Schema("table", (6,), target="value")
 VALUES = Schema("table", (6,), target="value", target_shape=(2, 2))
 SMALL = {"width": 5, "depth": 3, "dropout": 0.0}
@@ -33,6 +34,8 @@ def batch(schema: Schema, n: int = 8) -> Batch:
     x = jnp.asarray(noise.normal(size=(n, *schema.shape)), jnp.float32)
     if schema.target == "class":
         return Batch(x, jnp.asarray(np.arange(n) % len(schema.classes), jnp.int32))
+    if schema.target == "labels":
+        return Batch(x, jnp.asarray(noise.integers(0, 2, (n, 3)), jnp.uint8))
     return Batch(x, jnp.asarray(noise.normal(size=(n, *schema.target_shape)), jnp.float32))
 
 
@@ -52,6 +55,16 @@ def test_class_probabilities_are_the_softmax_of_the_layers_in_turn() -> None:
     loss, metrics = model.loss(examples, jax.random.key(0))
     assert float(loss) == pytest.approx(-np.log(p[np.arange(8), np.asarray(examples.y)]).mean(), rel=1e-5)
     assert float(metrics["accuracy"]) == pytest.approx((p.argmax(axis=1) == np.asarray(examples.y)).mean())
+
+
+def test_labels_have_a_probability_each_and_the_mean_of_their_cross_entropies() -> None:
+    model, examples = build(LABELS), batch(LABELS)
+    p = 1 / (1 + np.exp(-by_hand(model, np.asarray(examples.x))))
+    y = np.asarray(examples.y).astype(bool)
+    np.testing.assert_allclose(model.predict(examples.x), p, rtol=1e-4, atol=1e-6)
+    loss, metrics = model.loss(examples, jax.random.key(0))
+    assert float(loss) == pytest.approx(-np.log(np.where(y, p, 1 - p)).mean(), rel=1e-5)
+    assert float(metrics["exact_match"]) == pytest.approx(((p > 0.5) == y).all(axis=1).mean())
 
 
 @pytest.mark.parametrize("schema", [VALUE, VALUES])
@@ -89,7 +102,7 @@ def test_hidden_weights_have_the_variance_of_their_activation() -> None:
         {"activation": "softplus", "initializer": "torch", "depth": 1},
     ],
 )
-@pytest.mark.parametrize("schema", [CLASSES, VALUE])
+@pytest.mark.parametrize("schema", [CLASSES, LABELS, VALUE])
 def test_variants_keep_the_promises_of_the_loss(schema: Schema, settings: dict) -> None:
     model, examples = build(schema, **settings), batch(schema)
     checks.check_gradient(model, examples)
