@@ -32,6 +32,7 @@ SOUND = {
     "a.npz": _npz(),
     "a-idx3-ubyte": corpus.idx(np.arange(240).reshape(20, 4, 3) % 256),
     "a.csv": b"a,b,c\n" + b"".join(b"%d,%d.5,%s\n" % (i, i, b"xy"[i % 2 : i % 2 + 1]) for i in range(20)),
+    "a.tsv": "".join(f"Wörter {i}\tmots {i}\n" for i in range(20)).encode(),
     "a.txt": "Wörter und Wörter\n".encode() * 200,
     "a.jsonl": b'{"text": "words"}\n' * 200,
     "folder/0.png": corpus.packed(corpus.picture()),

@@ -48,7 +48,7 @@ def test_texts_are_shown_by_their_symbols_and_an_excerpt() -> None:
     assert picture.positions[0] == "␣"
     assert "\\n" in picture.positions
     assert excerpt(data, 12) == "FIRST WITCH."
-    with pytest.raises(ArgumentError, match="only text has an excerpt"):
+    with pytest.raises(ArgumentError, match="only a text by itself has an excerpt"):
         excerpt(load("moons"))
 
 

@@ -124,6 +124,7 @@ def _schema(data: "Data") -> str:
         "labels" if schema.target == "labels" else "classes": schema.classes,
         "columns": schema.columns,
         "symbols": [repr(symbol)[1:-1] for symbol in schema.symbols],
+        "target symbols": [repr(symbol)[1:-1] for symbol in schema.target_symbols],
     }
     lists = [
         f"{len(values)} {what}: {', '.join(values[:12])}{', ...' if len(values) > 12 else ''}"
@@ -135,15 +136,15 @@ def _schema(data: "Data") -> str:
 
 
 def _print_examples(data: "Data") -> None:
-    """The beginning of a text, the first rows of a table; other data are better drawn."""
+    """The beginning of a text, rows of a table, pairs of texts; other data are better drawn."""
     from chainrule.cli.output import say, table
     from chainrule.cli.settings import write
     from chainrule.core.pictures import Table
     from chainrule.data import excerpt, preview
 
-    if data.schema.kind == "text":
+    if data.schema.kind == "text" and data.schema.target != "text":
         print(f"\n{excerpt(data)}")
-    elif data.schema.kind == "table":
+    elif data.schema.kind == "table" or data.schema.target == "text":
         for picture in preview(data):
             if isinstance(picture, Table):
                 print()

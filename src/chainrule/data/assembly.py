@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from chainrule.core.errors import DataError
+from chainrule.data import pairs
 from chainrule.data.base import Data, Rows, Scaling, Schema, Split
 from chainrule.data.files.npy import chunks
 from chainrule.data.scan import Contents
@@ -34,7 +35,10 @@ def assemble(
     """Data in three splits."""
     schema = schema_of(contents)
     target_scaling = None
-    if contents.kind == "text":
+    if contents.target == "text":
+        scaling = Scaling()
+        schema, splits = pairs.divide(contents, schema, _places(contents, shares, seed))
+    elif contents.kind == "text":
         scaling = Scaling()
         tokenized = tokenize(contents, shares)
         schema = replace(schema, symbols=tokenized.symbols, tokenizer=tokenized.tokenizer)
@@ -59,6 +63,7 @@ def schema_of(contents: Contents) -> Schema:
         contents.y.shape[1:] if contents.y is not None else (),
         classes=contents.classes,
         symbols=contents.symbols,
+        target_symbols=contents.target_symbols,
         columns=contents.columns,
         levels=contents.levels,
     )

@@ -239,6 +239,24 @@ class Windows(Split):
 
 @final
 @dataclass(frozen=True)
+class Pairs(Split):
+    """Texts and the texts they become: symbols of the one along `arrays["x"]`, of the other along `arrays["y"]`.
+
+    A row holds its symbols, then, up to the full length, the number after the last of the vocabulary: the end mark.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.arrays["x"])
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Pairs by number, as int32."""
+        return Batch(arrays["x"][index].astype(np.int32), arrays["y"][index].astype(np.int32))
+
+
+@final
+@dataclass(frozen=True)
 class Data:
     """Loaded data: three splits of one source under one schema."""
 
@@ -279,7 +297,7 @@ class Data:
     def describe(self) -> str:
         """One line for people: kind, size, classes, split."""
         splits = (self.train, self.val, self.test)
-        text = self.schema.kind == "text"
+        text = self.schema.kind == "text" and self.schema.target != "text"
         sizes = [len(split.arrays["symbols"]) if text else len(split) for split in splits]
         total = max(sum(sizes), 1)
         shares = " / ".join(

@@ -53,7 +53,9 @@ def load(
     scan = _examine(source, resolved, seed)
     contents = _accept(scan, source, bad)
     if shares is None:
-        shares = (0.9, 0.05, 0.05) if contents.kind == "text" else (0.8, 0.1, 0.1)
+        shares = (
+            (0.9, 0.05, 0.05) if contents.kind == "text" and contents.target == "none" else (0.8, 0.1, 0.1)
+        )
     call = {"name_or_path": source.address, "seed": seed, "split": list(shares), "bad": bad}
     for name, option in source.options.items():
         if not option.guard or resolved[name] != option.default:

@@ -6,7 +6,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter, Table
-from chainrule.data import tokenizers
+from chainrule.data import pairs, tokenizers
 from chainrule.data.base import Batch, Data, Kind
 
 _IMAGES = 30
@@ -23,7 +23,7 @@ def preview(data: Data) -> list[Picture]:
     >>> preview(chainrule.data.load("moons"))[0].title
     'moons: 2,000 of 3,200 training points'
     """
-    return [_PICTURES[data.schema.kind](data)]
+    return [_pairs(data) if data.schema.target == "text" else _PICTURES[data.schema.kind](data)]
 
 
 def excerpt(data: Data, characters: int = 400) -> str:
@@ -34,8 +34,11 @@ def excerpt(data: Data, characters: int = 400) -> str:
     FIRST WITCH.
     When shall we three meet again?
     """
-    if data.schema.kind != "text":
-        raise ArgumentError(f"{data.name} is {data.schema.kind} data; only text has an excerpt")
+    if data.schema.kind != "text" or data.schema.target == "text":
+        raise ArgumentError(
+            f"{data.name} is {data.schema.kind} data with target {data.schema.target}; "
+            "only a text by itself has an excerpt"
+        )
     return tokenizers.of(data.schema).decode(data.train.arrays["symbols"][:characters])[:characters]
 
 
@@ -97,6 +100,16 @@ def _symbols(data: Data) -> Picture:
     names = [repr(data.schema.symbols[i])[1:-1].replace(" ", "␣") for i in order]
     title = f"{data.name}: how often each symbol comes in training"
     return Bars("data-symbols", title, "symbol", "share", names, {"share": counts[order] / counts.sum()})
+
+
+def _pairs(data: Data) -> Picture:
+    rows = np.linspace(0, len(data.train) - 1, min(_ROWS, len(data.train))).astype(int)
+    x, y = data.train.batch(rows)
+    shown = [
+        [pairs.source_text(data.schema, one), pairs.target_text(data.schema, other)]
+        for one, other in zip(x, y, strict=True)
+    ]
+    return Table("data-pairs", _title(data, len(rows), "pairs"), ["text", "becomes"], shown)
 
 
 def _sequences(data: Data) -> Picture:

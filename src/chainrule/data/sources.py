@@ -14,10 +14,12 @@ from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.data.files import arrays, cifar, recognise, text
 from chainrule.data.options import Option, resolve
 from chainrule.data.scan import Reader, Refused, Request, Scan
-from chainrule.data.toys import TOYS
+from chainrule.data.tasks import TASKS, Task
+from chainrule.data.toys import TOYS, Toy
 
 _EMBEDDED = Path(__file__).parent / "embedded"
 _SYSTEM = Path("/usr/share/datasets")
+_MADE: Mapping[str, Toy | Task] = {**TOYS, **TASKS}
 _FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
 _CLOTHES = "T-shirt/top,trouser,pullover,dress,coat,sandal,shirt,sneaker,bag,ankle boot"
 
@@ -140,7 +142,10 @@ def names() -> list[Known]:
             Known(name, summary, "embedded", _defaults(s.options))
             for name, (summary, s) in _embedded().items()
         ),
-        *(Known(name, toy.summary, "generated", _defaults(toy.reader.options)) for name, toy in TOYS.items()),
+        *(
+            Known(name, toy.summary, "generated", _defaults(toy.reader.options))
+            for name, toy in _MADE.items()
+        ),
         *(Known(name, known.summary, str(_folder(name) or ""), {}) for name, known in _DOWNLOADED.items()),
     ]
 
@@ -154,8 +159,8 @@ def find(name_or_path: str | os.PathLike[str]) -> Source:
            names: chainrule data ls; a file or folder of that name does not exist either
     """
     given = os.fspath(name_or_path)
-    if given in TOYS:
-        return Source(given, given, given, TOYS[given].reader, Path(given))
+    if given in _MADE:
+        return Source(given, given, given, _MADE[given].reader, Path(given))
     if given in _embedded():
         return _embedded()[given][1]
     if given in _DOWNLOADED:
@@ -205,7 +210,7 @@ def _unknown(given: str, path: Path) -> ArgumentError | DataError:
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         folder = "" if path.parent.is_dir() else f"there is no folder {path.parent}"
         return DataError(f"{given} does not exist{suggest(path.name, siblings)}", remedy=folder)
-    hint = suggest(given, [*_embedded(), *TOYS, *_DOWNLOADED])
+    hint = suggest(given, [*_embedded(), *_MADE, *_DOWNLOADED])
     remedy = "names: chainrule data ls; a file or folder of that name does not exist either"
     return ArgumentError(f"unknown data {given!r}{hint}", remedy=remedy)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chainrule.core.errors import DataError
-from chainrule.data.files import arrays, cifar, documents, idx, images, table, text
+from chainrule.data.files import arrays, cifar, documents, idx, images, pairs, table, text
 from chainrule.data.scan import Reader
 
 _SUFFIXES = {
@@ -23,6 +23,8 @@ def recognise(path: Path) -> Reader:
     if path.is_dir():
         return _recognise_folder(path)
     suffix = path.suffix.lower()
+    if suffix == ".tsv" and pairs.has_pairs(path):
+        return pairs.reader
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     if suffix in (".pkl", ".pickle"):

@@ -17,9 +17,11 @@ from chainrule.data.tokenizers.byte_bpe import ByteBPE
 from chainrule.data.tokenizers.character import Character
 from chainrule.data.tokenizers.files import from_json, read, write
 from chainrule.data.tokenizers.package import Packaged
+from chainrule.data.tokenizers.sentence_piece import SentencePiece
 from chainrule.data.tokenizers.splitting import split
 from chainrule.data.tokenizers.trace import Trace, trace
 from chainrule.data.tokenizers.word import Word
+from chainrule.data.tokenizers.word_piece import WordPiece
 
 KINDS = ("character", "word", "bpe", "byte-bpe")
 """The tokenizers that `train` makes, by name."""
@@ -57,6 +59,17 @@ def of(schema: Schema) -> Tokenizer:
     return _parsed(schema.tokenizer) if schema.tokenizer else Character(schema.symbols)
 
 
+def of_target(schema: Schema) -> Tokenizer:
+    """The tokenizer of the texts that are targets.
+
+    >>> of_target(Schema("text", (8,), "text", (3,), target_symbols=("a", "b"))).decode([1, 0])
+    'ba'
+    """
+    if schema.target != "text":
+        raise ArgumentError(f"the target of these data is {schema.target}; only a text has a tokenizer")
+    return _parsed(schema.target_tokenizer) if schema.target_tokenizer else Character(schema.target_symbols)
+
+
 @functools.lru_cache(maxsize=8)
 def _parsed(text: str) -> Tokenizer:
     return from_json(json.loads(text))
@@ -69,11 +82,14 @@ __all__ = [
     "ByteBPE",
     "Character",
     "Packaged",
+    "SentencePiece",
     "Tokenizer",
     "Trace",
     "Word",
+    "WordPiece",
     "from_json",
     "of",
+    "of_target",
     "read",
     "split",
     "trace",
