@@ -1,8 +1,8 @@
 """Files of tokenizers: the JSON of the `tokenizers` package, read and written without that package.
 
-Read are models that merge (BPE), behind no splitting, splitting at white space or into words, or bytes; and the words
-of `Word`. Whatever else a file asks for changes the tokens, so nothing is ignored: the package does it where it is
-installed, and otherwise the error names the part.
+Read are models that merge (BPE), behind no splitting, splitting at white space or into words, or bytes; the pieces of
+Llama's and BERT's families; and the words of `Word`. Whatever else a file asks for changes the tokens, so nothing is
+ignored: the package does it where it is installed, and otherwise the error names the part.
 """
 
 import json
@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.core.errors import ArgumentError, ChainruleError, DataError
-from chainrule.data.tokenizers import package
+from chainrule.data.tokenizers import package, sentence_piece, word_piece
 from chainrule.data.tokenizers.base import Tokenizer, listed
 from chainrule.data.tokenizers.bpe import BPE, rule_of
 from chainrule.data.tokenizers.byte_bpe import BYTES, ByteBPE
 from chainrule.data.tokenizers.character import Character
+from chainrule.data.tokenizers.sentence_piece import SentencePiece
 from chainrule.data.tokenizers.splitting import LOSSY
 from chainrule.data.tokenizers.word import Word
+from chainrule.data.tokenizers.word_piece import WordPiece
 
 _MAX_BYTES = 2**28
 _FLAGS = ("single_word", "lstrip", "rstrip")
@@ -77,6 +79,8 @@ def write(tokenizer: Tokenizer, path: str | Path) -> None:
 
 
 def _own(values: Mapping[str, Any]) -> Tokenizer:
+    if sentence_piece.describes(values) or word_piece.describes(values):
+        return _pieces(values)
     for part in ("truncation", "padding", "normalizer"):
         if values.get(part) is not None:
             raise _Unsupported(f"{part} {_kind(values[part])}".rstrip())
@@ -99,6 +103,15 @@ def _own(values: Mapping[str, Any]) -> Tokenizer:
     return _merging(
         values, listed(vocab), _merges(model.get("merges")), tuple(special), model.get("unk_token")
     )
+
+
+def _pieces(values: Mapping[str, Any]) -> Tokenizer:
+    model = values["model"]
+    vocab, special = _vocab(model.get("vocab")), _special(values.get("added_tokens") or [])
+    if word_piece.describes(values):
+        lowercase = bool(values["normalizer"]["lowercase"])
+        return WordPiece(listed(vocab), tuple(special), str(model.get("unk_token")), lowercase)
+    return SentencePiece(listed(vocab), _merges(model.get("merges")), tuple(special))
 
 
 def _merging(
