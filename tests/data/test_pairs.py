@@ -93,7 +93,7 @@ def test_bad_lines_are_named_and_left_out_only_when_told(tmp_path: Path) -> None
         "the same pair again": 1,
     }
     assert (report.total, report.usable) == (17, 13)
-    with pytest.raises(DataError, match="4 of 17 pairs cannot be read; first: pairs.tsv line 13"):
+    with pytest.raises(DataError, match=r"4 of 17 pairs cannot be read; first: pairs\.tsv line 13"):
         load(path)
     assert len(load(path, bad="skip").skipped) == 4
     assert len(load(path, bad="skip", longest=300).skipped) == 3
