@@ -190,7 +190,9 @@ class Transformer(Network):
         keys = jax.random.split(key, 5)
         self.symbols = 0.02 * jax.random.normal(keys[0], (65, 128))
         self.positions = 0.02 * jax.random.normal(keys[1], (128, 128))
-        self.blocks = tuple(nn.TransformerBlock(128, heads=4, causal=True, key=k) for k in keys[2:4])
+        self.blocks = tuple(
+            nn.TransformerBlock(128, heads=4, causal=True, activation="gelu", key=k) for k in keys[2:4]
+        )
         self.norm = nn.LayerNorm(128)
         self.head = nn.Linear(128, 65, key=keys[4])
 

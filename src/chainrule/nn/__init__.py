@@ -4,7 +4,7 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 `inference` that `equinox.nn.inference_mode` switches, and state that training moves by rule comes back as a new layer.
 """
 
-from chainrule.nn import constructions, initializers, losses, tensors
+from chainrule.nn import attention, constructions, initializers, losses, positions, tensors
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
@@ -56,6 +56,7 @@ __all__ = [
     "adaptive_average_pool",
     "adaptive_max_pool",
     "as_matrix",
+    "attention",
     "average_pool",
     "constructions",
     "conv_table",
@@ -70,6 +71,7 @@ __all__ = [
     "monte_carlo",
     "norm",
     "pixel_shuffle",
+    "positions",
     "residual",
     "swiglu",
     "tensors",

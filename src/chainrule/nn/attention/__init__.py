@@ -1,0 +1,34 @@
+"""Attention: from the softmax and the masks up to the transformer block with a cache for decoding."""
+
+from chainrule.nn.attention.block import TransformerBlock
+from chainrule.nn.attention.cache import Cache, KeysAndValues
+from chainrule.nn.attention.functions import Bias, Path, attend, attention_weights, gather
+from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention
+from chainrule.nn.attention.masks import Allowed, Causal, Mask, Packed, Padding, Window, joined
+from chainrule.nn.attention.mixing import Mixing, Softmax
+from chainrule.nn.attention.softmax import lookup, softmax
+
+__all__ = [
+    "Allowed",
+    "Bias",
+    "Cache",
+    "Causal",
+    "CrossAttention",
+    "KeysAndValues",
+    "Mask",
+    "Memory",
+    "Mixing",
+    "Packed",
+    "Padding",
+    "Path",
+    "SelfAttention",
+    "Softmax",
+    "TransformerBlock",
+    "Window",
+    "attend",
+    "attention_weights",
+    "gather",
+    "joined",
+    "lookup",
+    "softmax",
+]
