@@ -18,7 +18,8 @@ from chainrule.models.diffusion import bounds, samplers, schedules
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.diffusion import pictures
 from chainrule.models.diffusion.guidance import guided
-from chainrule.models.diffusion.networks.mlp import MLPDenoiser
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.choice import Name, network
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.targets import error_ratio, truth
 from chainrule.models.diffusion.weights import weights
@@ -35,8 +36,16 @@ _DRAWS = 16
 class DiffusionConfig(Config):
     """Settings of the diffusion model."""
 
-    width: int = Field(256, ge=1, description="units of every layer")
-    depth: int = Field(3, ge=1, le=100, description="residual blocks")
+    denoiser: Name = Field(
+        "auto", description="network; auto takes dense layers except for images of more than 256 entries"
+    )
+    width: int | None = Field(
+        None, ge=1, description="units or channels of a layer; none: 256 (mlp), 32 or 64 (unet), 192 (dit)"
+    )
+    depth: int | None = Field(
+        None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
+    )
+    pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
     target: Literal["v", "eps", "x0"] = Field(
         "v", description="what the network predicts: velocity, noise or clean data"
     )
@@ -56,19 +65,21 @@ class DiffusionConfig(Config):
 class Diffusion(CanSample, HasBound, HasPictures):
     """Learns to undo noise of every strength; new examples come from noise alone, step by step."""
 
-    denoiser: MLPDenoiser
+    denoiser: Network
     config: DiffusionConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
     def __init__(self, config: DiffusionConfig, schema: Schema, key: Key) -> None:
         classes = len(schema.classes) if config.conditional and schema.target == "class" else 0
-        self.denoiser = MLPDenoiser(
-            schema.dimensions,
+        self.denoiser = network(
+            config.denoiser,
+            schema,
+            key,
             classes=classes,
+            target=config.target,
             width=config.width,
             depth=config.depth,
-            target=config.target,
-            key=key,
+            pad=config.pad,
         )
         self.config = config
         self.schema = schema

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.base import Denoiser
-from chainrule.models.diffusion.networks.embedding import FEATURES, waves
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.embedding import Context
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import LayerNorm, Linear
 
@@ -38,15 +38,11 @@ class Block(eqx.Module):
 
 
 @final
-class MLPDenoiser(Denoiser):
-    """Entries in, residual blocks under the noise level and the class, entries out.
-
-    The last class number, `classes`, stands for no class in particular.
-    """
+class MLPDenoiser(Network):
+    """Entries in, residual blocks under the noise level and the class, entries out."""
 
     entry: Linear
-    level: tuple[Linear, Linear]
-    names: Float[Array, "classes_and_none width"] | None
+    context: Context
     blocks: tuple[Block, ...]
     norm: LayerNorm
     exit: Linear
@@ -63,35 +59,21 @@ class MLPDenoiser(Denoiser):
         target: str = "v",
         key: Key,
     ) -> None:
-        keys = jax.random.split(key, depth + 5)
+        keys = jax.random.split(key, depth + 3)
         self.entry = Linear(dimensions, width, key=keys[0])
-        self.level = (
-            Linear(FEATURES, width, key=keys[1], gain=math.sqrt(2)),
-            Linear(width, width, key=keys[2]),
-        )
-        self.names = jax.random.normal(keys[3], (classes + 1, width)) if classes else None
-        self.blocks = tuple(Block(width, k) for k in keys[5:])
+        self.context = Context(width, classes, keys[1])
+        self.blocks = tuple(Block(width, k) for k in keys[3:])
         self.norm = LayerNorm(width)
-        self.exit = Linear(width, dimensions, key=keys[4], initializer="zero")
+        self.exit = Linear(width, dimensions, key=keys[2], initializer="zero")
         self.classes = classes
         self.target = target
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        lam = jnp.broadcast_to(level.lam, (len(x),))
-        first, second = self.level
-        c = second(jax.nn.silu(first(waves(lam))))
-        if self.names is not None:
-            wanted = self.classes if condition is None else condition
-            c = c + self.names[jnp.broadcast_to(jnp.asarray(wanted), (len(x),))]
-        c = jax.nn.silu(c)
+        c = self.context(level.lam, condition, len(x))
         h = self.entry(x.reshape(len(x), -1))
         for block in self.blocks:
             h = block(h, c)
         return self.exit(self.norm(h)).reshape(x.shape)
-
-    def null(self, condition: Any) -> Array:
-        """The number that stands for no class in particular."""
-        return jnp.full_like(jnp.asarray(condition), self.classes)
 
 
 __all__ = ["Block", "MLPDenoiser"]

@@ -1,0 +1,77 @@
+"""Which network suits the data, and in which size."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Key
+from chainrule.data.base import Schema
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.dit import DiTDenoiser
+from chainrule.models.diffusion.networks.mlp import MLPDenoiser
+from chainrule.models.diffusion.networks.unet import UNetDenoiser
+
+Name: TypeAlias = Literal["auto", "mlp", "unet", "dit"]
+
+DENSE = 256
+"""Images of up to this many entries are given to the dense network unless told otherwise."""
+
+
+def network(
+    name: Name,
+    schema: Schema,
+    key: Key,
+    *,
+    classes: int = 0,
+    target: str = "v",
+    width: int | None = None,
+    depth: int | None = None,
+    fourier: Sequence[int] = (),
+    pad: bool = False,
+) -> Network:
+    """The network of this name for data of this schema; "auto" takes dense layers for all but larger images.
+
+    A size of `None` is the usual one: width 256 and depth 3 for dense layers; for a U-Net width 32 and two resolutions
+    below 16 pixels, 64 and three below 64 pixels and four above; for a transformer width 192 and depth 6.
+
+    >>> import jax
+    >>> type(network("auto", Schema("points", (2,)), jax.random.key(0))).__name__
+    'MLPDenoiser'
+    """
+    if name == "auto":
+        name = "unet" if schema.kind == "image" and schema.dimensions > DENSE else "mlp"
+    check_choice("network", "denoiser", name, tuple(_MAKE))
+    if name != "mlp" and schema.kind != "image":
+        raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
+    own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
+    return _MAKE[name](schema, width, depth, classes=classes, target=target, key=key, **own)
+
+
+def widths(side: int, width: int | None) -> tuple[int, ...]:
+    """Channels of each resolution of a U-Net for pictures of this size.
+
+    >>> widths(8, None), widths(28, None), widths(64, None)
+    ((32, 64), (64, 128, 256), (64, 128, 256, 256))
+    """
+    count = 2 if side < 16 else 3 if side < 64 else 4
+    first = width or (32 if count == 2 else 64)
+    return tuple(first * factor for factor in (1, 2, 4, 4)[:count])
+
+
+def _mlp(schema: Schema, width: int | None, depth: int | None, **own: Any) -> Network:
+    return MLPDenoiser(schema.dimensions, width=width or 256, depth=depth or 3, **own)
+
+
+def _unet(schema: Schema, width: int | None, depth: int | None, **own: Any) -> Network:
+    sizes = widths(max(schema.shape[:2]), width)
+    return UNetDenoiser(schema.shape, widths=sizes, depth=depth or (1 if len(sizes) == 2 else 2), **own)
+
+
+def _dit(schema: Schema, width: int | None, depth: int | None, **own: Any) -> Network:
+    width = width or 192
+    return DiTDenoiser(schema.shape, width=width, depth=depth or 6, heads=max(1, width // 64), **own)
+
+
+_MAKE: dict[str, Callable[..., Network]] = {"mlp": _mlp, "unet": _unet, "dit": _dit}
+
+__all__ = ["DENSE", "Name", "network", "widths"]

@@ -1,0 +1,294 @@
+"""The convolutional denoiser: halve and widen, then double again beside what was seen on the way down.
+
+Residual blocks of two 3x3 convolutions, whose channels the noise level and the class scale and shift (Ho et al., 2020;
+Dhariwal and Nichol, 2021); self-attention where the grid is small. Sines and cosines of the input give a network the
+fine structure of data with few levels, which a good likelihood needs (Kingma et al., 2021).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Key
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.embedding import Context
+from chainrule.models.diffusion.process import Level
+from chainrule.nn import Conv, GroupNorm, Linear, SelfAttention, upsample
+
+ATTENTION = 16
+"""Attention is used on grids of up to this many rows and columns."""
+
+_Map = Float[Array, "batch _ _ _"]
+_Vector = Float[Array, "batch _"]
+
+
+@final
+class ResidualBlock(eqx.Module):
+    """`skip(x) + conv(silu(film(norm(conv(silu(norm(x)))))))`; the second convolution starts at zero."""
+
+    norms: tuple[GroupNorm, GroupNorm]
+    convs: tuple[Conv, Conv]
+    film: Linear
+    skip: Conv | None
+
+    def __init__(self, inputs: int, outputs: int, condition: int, key: Key) -> None:
+        keys = jax.random.split(key, 4)
+        self.norms = (group_norm(inputs), group_norm(outputs))
+        self.convs = (
+            Conv(2, inputs, outputs, 3, padding=1, gain=math.sqrt(2), key=keys[0]),
+            Conv(2, outputs, outputs, 3, padding=1, initializer="zero", key=keys[1]),
+        )
+        self.film = Linear(condition, 2 * outputs, key=keys[2], initializer="zero")
+        self.skip = None if inputs == outputs else Conv(2, inputs, outputs, 1, key=keys[3])
+
+    def __call__(self, x: _Map, c: _Vector) -> _Map:
+        """The features, moved on under the condition `c`."""
+        h = self.convs[0](jax.nn.silu(self.norms[0](x)))
+        scale, shift = jnp.split(self.film(c)[:, None, None], 2, axis=-1)
+        h = self.convs[1](jax.nn.silu((1 + scale) * self.norms[1](h) + shift))
+        return (x if self.skip is None else self.skip(x)) + h
+
+
+@final
+class AttentionBlock(eqx.Module):
+    """`x + gate attention(norm(x))` over all places of the grid; the gate starts at zero."""
+
+    norm: GroupNorm
+    attention: SelfAttention
+    gate: Float[Array, " channels"]
+
+    def __init__(self, channels: int, key: Key) -> None:
+        self.norm = group_norm(channels)
+        self.attention = SelfAttention(channels, heads=max(1, channels // 64), key=key)
+        self.gate = jnp.zeros(channels)
+
+    def __call__(self, x: _Map) -> _Map:
+        """What every place gathers from the others."""
+        flat = self.norm(x).reshape(len(x), -1, x.shape[-1])
+        return x + self.gate[None, None, None] * self.attention(flat).reshape(x.shape)
+
+
+@final
+class Stage(eqx.Module):
+    """The blocks of one side of one resolution, and how it is left for the next."""
+
+    blocks: tuple[ResidualBlock, ...]
+    attention: tuple[AttentionBlock, ...]
+    """One after each block, or none."""
+    leave: Conv | None
+
+    def __init__(
+        self, widths: Sequence[tuple[int, int]], condition: int, attend: bool, leave: Conv | None, key: Key
+    ) -> None:
+        """`widths` are the channels before and after each block."""
+        keys = jax.random.split(key, 2 * len(widths))
+        self.blocks = tuple(ResidualBlock(*pair, condition, k) for pair, k in zip(widths, keys, strict=False))
+        looks = [AttentionBlock(after, k) for (_, after), k in zip(widths, keys[len(widths) :], strict=True)]
+        self.attention = tuple(looks) if attend else ()
+        self.leave = leave
+
+    def step(self, index: int, x: _Map, c: _Vector) -> _Map:
+        """One block and its attention."""
+        x = self.blocks[index](x, c)
+        return self.attention[index](x) if self.attention else x
+
+
+class Seen(NamedTuple):
+    """What the way down leaves for the way up: the features after every block, and those in the middle."""
+
+    skips: tuple[Array, ...]
+    middle: Array
+
+
+@final
+class Encoder(eqx.Module):
+    """The way down and the middle."""
+
+    entry: Conv
+    stages: tuple[Stage, ...]
+    middle: Stage
+
+    def __init__(
+        self,
+        inputs: int,
+        widths: Sequence[int],
+        depth: int,
+        attends: Sequence[bool],
+        condition: int,
+        key: Key,
+    ) -> None:
+        keys = jax.random.split(key, 2 * len(widths) + 2)
+        self.entry = Conv(2, inputs, widths[0], 3, padding=1, key=keys[0])
+        stages = []
+        for i, width in enumerate(widths):
+            before = widths[max(i - 1, 0)]
+            pairs = [(before if j == 0 else width, width) for j in range(depth)]
+            last = i == len(widths) - 1
+            down = None if last else Conv(2, width, width, 3, stride=2, padding=1, key=keys[2 * i + 1])
+            stages.append(Stage(pairs, condition, attends[i], down, keys[2 * i + 2]))
+        self.stages = tuple(stages)
+        inner = [(widths[-1], widths[-1])] * 2
+        self.middle = Stage(inner, condition, attends[-1], None, keys[-1])
+
+    def __call__(self, x: _Map, c: _Vector, more: Array | None = None) -> Seen:
+        """Features of the picture; `more` is added to those of the first convolution."""
+        h = self.entry(x) if more is None else self.entry(x) + more
+        skips = []
+        for stage in self.stages:
+            for index in range(len(stage.blocks)):
+                h = stage.step(index, h, c)
+                skips.append(h)
+            h = h if stage.leave is None else stage.leave(h)
+        for index in range(len(self.middle.blocks)):
+            h = self.middle.step(index, h, c)
+        return Seen(tuple(skips), h)
+
+
+@final
+class Decoder(eqx.Module):
+    """The way up."""
+
+    stages: tuple[Stage, ...]
+    norm: GroupNorm
+    exit: Conv
+
+    def __init__(
+        self,
+        outputs: int,
+        widths: Sequence[int],
+        depth: int,
+        attends: Sequence[bool],
+        condition: int,
+        key: Key,
+    ) -> None:
+        keys = jax.random.split(key, 2 * len(widths) + 1)
+        stages = []
+        for i in reversed(range(len(widths))):
+            width = widths[i]
+            above = widths[min(i + 1, len(widths) - 1)]
+            pairs = [((above if j == 0 else width) + width, width) for j in range(depth)]
+            grow = None if i == 0 else Conv(2, width, width, 3, padding=1, key=keys[2 * i])
+            stages.append(Stage(pairs, condition, attends[i], grow, keys[2 * i + 1]))
+        self.stages = tuple(stages)
+        self.norm = group_norm(widths[0])
+        self.exit = Conv(2, widths[0], outputs, 3, padding=1, initializer="zero", key=keys[-1])
+
+    def __call__(self, seen: Seen, c: _Vector) -> _Map:
+        """The picture from what was seen."""
+        skips, h = list(seen.skips), seen.middle
+        for stage in self.stages:
+            for index in range(len(stage.blocks)):
+                h = stage.step(index, jnp.concatenate([h, skips.pop()], axis=-1), c)
+            h = h if stage.leave is None else stage.leave(upsample(h, 2))
+        return self.exit(jax.nn.silu(self.norm(h)))
+
+
+@final
+class UNetDenoiser(Network):
+    """Pictures in, pictures out; `widths` are the channels of each resolution, `depth` the blocks of each.
+
+    `fourier` are the powers k of sin and cos(2^k pi x) given beside the picture: 2 and 3 for 17 levels, 6 and 7 for
+    256. `coordinates` adds where a place is. Sides that cannot be halved often enough are an error, or padded.
+
+    >>> network = UNetDenoiser((8, 8, 1), widths=(8, 16), key=jax.random.key(0))
+    >>> network.predict(jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
+    (2, 8, 8, 1)
+    """
+
+    context: Context
+    encoder: Encoder
+    decoder: Decoder
+    fourier: tuple[int, ...] = eqx.field(static=True)
+    coordinates: bool = eqx.field(static=True)
+    padding: tuple[int, int] = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+    target: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        *,
+        widths: Sequence[int] = (64, 128, 256),
+        depth: int = 1,
+        classes: int = 0,
+        target: str = "v",
+        fourier: Sequence[int] = (),
+        coordinates: bool = False,
+        pad: bool = False,
+        key: Key,
+    ) -> None:
+        self.padding = missing(shape, len(widths), pad)
+        *sides, channels = shape
+        inputs = channels * (1 + 2 * len(fourier)) + (2 if coordinates else 0)
+        condition = 4 * widths[0]
+        sizes = [
+            max(n + p for n, p in zip(sides, self.padding, strict=True)) // 2**i for i in range(len(widths))
+        ]
+        attends = [size <= ATTENTION for size in sizes]
+        one, two, three = jax.random.split(key, 3)
+        self.context = Context(condition, classes, one)
+        self.encoder = Encoder(inputs, widths, depth, attends, condition, two)
+        self.decoder = Decoder(channels, widths, depth, attends, condition, three)
+        self.fourier, self.coordinates = tuple(fourier), coordinates
+        self.classes, self.target = classes, target
+
+    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+        c = self.context(level.lam, condition, len(x))
+        return self.finish(self.encoder(self.inputs(x), c), c, x)
+
+    def inputs(self, x: _Map) -> _Map:
+        """The picture with everything that is given beside it, padded."""
+        parts = [x]
+        for k in self.fourier:
+            angles = 2**k * math.pi * x
+            parts += [jnp.sin(angles), jnp.cos(angles)]
+        if self.coordinates:
+            axes = [jnp.linspace(-1, 1, n, dtype=x.dtype) for n in x.shape[1:3]]
+            places = jnp.stack(jnp.meshgrid(*axes, indexing="ij"), axis=-1)
+            parts.append(jnp.broadcast_to(places[None], (len(x), *places.shape)))
+        full = jnp.concatenate(parts, axis=-1)
+        down, right = self.padding
+        return jnp.pad(full, ((0, 0), (0, down), (0, right), (0, 0))) if down or right else full
+
+    def finish(self, seen: Seen, c: _Vector, like: _Map) -> _Map:
+        """The prediction from what was seen, in the shape of the picture."""
+        return self.decoder(seen, c)[:, : like.shape[1], : like.shape[2]]
+
+
+def missing(shape: tuple[int, ...], levels: int, pad: bool) -> tuple[int, int]:
+    """Rows and columns that a picture lacks to be halved `levels - 1` times; an error unless they may be added.
+
+    >>> missing((30, 28, 1), 3, pad=True)
+    (2, 0)
+    """
+    if len(shape) != 3:
+        raise ArgumentError(f"a U-Net needs pictures (height, width, channels), not shape {shape}")
+    height, width = (-n % 2 ** (levels - 1) for n in shape[:2])
+    if (height or width) and not pad:
+        raise ArgumentError(
+            f"a picture of {shape[0]} x {shape[1]} cannot be halved {levels - 1} times",
+            remedy=f"use pad=true, which makes it {shape[0] + height} x {shape[1] + width}",
+        )
+    return height, width
+
+
+def group_norm(channels: int) -> GroupNorm:
+    """Normalisation over groups of at least four channels, 32 groups at most."""
+    return GroupNorm(channels, groups=math.gcd(math.gcd(32, max(1, channels // 4)), channels))
+
+
+__all__ = [
+    "ATTENTION",
+    "AttentionBlock",
+    "Decoder",
+    "Encoder",
+    "ResidualBlock",
+    "Seen",
+    "Stage",
+    "UNetDenoiser",
+]
