@@ -9,7 +9,7 @@ source, which knows the way back.
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Self, TypeVar, final
+from typing import Any, Generic, NamedTuple, Self, TypeVar, final
 
 import equinox as eqx
 import pydantic
@@ -90,6 +90,34 @@ class CanContinue(CanSample):
         """Write a text symbol by symbol; the symbols are those of the first row of `sample` with the same key."""
 
 
+class CanTranslate(CanSample):
+    """Turns a text into another: a model of targets given their sources, rows with an end mark as in `data.Pairs`."""
+
+    @abc.abstractmethod
+    def log_prob_given(
+        self, y: Int[Array, "batch target"], x: Int[Array, "batch source"]
+    ) -> Float[Array, " batch"]:
+        """Natural logarithm of the probability of each target, its end included, given its source."""
+
+    @abc.abstractmethod
+    def translate(self, x: Int[Array, "batch source"], *, beams: int = 1) -> Int[Array, "batch target"]:
+        """The target each source most likely becomes: the best that a beam of this width finds, greedily for 1."""
+
+
+class HasAlignment(Model):
+    """Looks back at a source while it writes, and can tell where it looked."""
+
+    @abc.abstractmethod
+    def alignment_names(self) -> Sequence[str]:
+        """What each of its maps is called, "layer 1, head 2"; empty if it has been built without any."""
+
+    @abc.abstractmethod
+    def alignment(
+        self, x: Int[Array, "batch source"], y: Int[Array, "batch target"]
+    ) -> Float[Array, "batch maps target source"]:
+        """How much each symbol of a target was read from each of its source; rows sum to one."""
+
+
 class HasLogProb(Model):
     """Knows the density of an example exactly."""
 
@@ -98,12 +126,37 @@ class HasLogProb(Model):
         """Natural logarithm of the density (or probability) of each example, in model units."""
 
 
+class HasSurprise(HasLogProb):
+    """Knows the probability of every single symbol given those before it."""
+
+    @abc.abstractmethod
+    def surprise(
+        self, x: Int[Array, "batch symbols"], key: Key | None = None
+    ) -> Float[Array, "batch predicted"]:
+        """Minus the log-probability of each symbol after the first, in nats; a key switches dropout on."""
+
+
 class HasBound(Model):
     """Knows a lower bound of the log-density."""
 
     @abc.abstractmethod
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
         """A lower bound of `log p(x)` for each example in nats (one-sample estimate)."""
+
+
+class Scored(NamedTuple):
+    """One number for each example, and its unit."""
+
+    values: Array
+    unit: str = ""
+
+
+class HasScores(Model):
+    """Has numbers of its own by which it is judged, beyond those its capabilities give."""
+
+    @abc.abstractmethod
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """Named numbers for each example; scoring reports their means and standard errors."""
 
 
 class CanEncode(Model):
@@ -248,18 +301,23 @@ __all__ = [
     "CanEncode",
     "CanPredict",
     "CanSample",
+    "CanTranslate",
     "Config",
     "Entry",
     "Flattened",
+    "HasAlignment",
     "HasBound",
     "HasLogProb",
     "HasParts",
     "HasPictures",
+    "HasScores",
     "HasState",
+    "HasSurprise",
     "Metrics",
     "Model",
     "Part",
     "Piece",
+    "Scored",
     "State",
     "parts_of",
 ]

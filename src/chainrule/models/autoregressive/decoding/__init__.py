@@ -1,0 +1,39 @@
+"""How a text is written from what a model says about its next symbol.
+
+An engine that takes functions, and named ways to use it: `rules` decides what may be drawn, `write` draws a whole text
+in one compiled loop, `Receding` goes on past the context, `Reader` turns symbols into text as they come.
+"""
+
+from chainrule.models.autoregressive.decoding.choices import OVERFLOW, Choices
+from chainrule.models.autoregressive.decoding.horizon import Horizon, Receding
+from chainrule.models.autoregressive.decoding.reading import Reader, cut
+from chainrule.models.autoregressive.decoding.rules import Rules, rules
+from chainrule.models.autoregressive.decoding.sampling import (
+    END,
+    Advance,
+    Written,
+    draw,
+    mark,
+    present,
+    write,
+)
+from chainrule.models.autoregressive.decoding.streaming import stream
+
+__all__ = [
+    "END",
+    "OVERFLOW",
+    "Advance",
+    "Choices",
+    "Horizon",
+    "Reader",
+    "Receding",
+    "Rules",
+    "Written",
+    "cut",
+    "draw",
+    "mark",
+    "present",
+    "rules",
+    "stream",
+    "write",
+]

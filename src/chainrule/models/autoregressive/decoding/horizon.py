@@ -1,0 +1,76 @@
+"""Writing on past a model's context: before every symbol the last `context` symbols are read afresh.
+
+This is the receding horizon: each symbol is drawn from what the model says about the `context` symbols before it, and
+nothing else. It costs a full pass for every symbol past the context. Dropping the oldest entries of a cache would be
+cheaper but is another model: deeper layers would still carry what the dropped symbols told them.
+"""
+
+from typing import Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.types import Array, Float, Int
+from chainrule.models.autoregressive.decoding.sampling import Advance
+from chainrule.models.base import State
+
+
+@final
+class Horizon(State):
+    """The state of a model with the last symbols it read, so that they can be read again."""
+
+    position: Int[Array, ""]
+    inner: State
+    last: Int[Array, "batch context"]
+    """The newest symbols, the newest last; rubbish on the left until there are enough."""
+
+    def fork(self, rows: Int[Array, " rows"]) -> Self:
+        """The state of these rows."""
+        return type(self)(self.position, self.inner.fork(rows), self.last[rows])
+
+    def rewind(self, position: int | Int[Array, ""]) -> Self:
+        """Refused: what was dropped cannot come back."""
+        raise CapabilityError(
+            f"rewind({position}): a text that outgrows the context cannot be taken back symbol by symbol",
+            remedy='write it again from its beginning, or keep within the context with overflow="error"',
+        )
+
+
+@final
+class Receding(eqx.Module):
+    """`advance` for texts of any length, from the `advance` of a model and its state before the first symbol."""
+
+    inner: Advance
+    blank: State
+    context: int = eqx.field(static=True)
+
+    def start(self, state: State, tokens: Int[Array, "batch time"]) -> Horizon:
+        """The state of a model that has just read `tokens`, at most as many as its context holds."""
+        room = self.context - tokens.shape[1]
+        return Horizon(state.position, state, jnp.pad(tokens, ((0, 0), (room, 0))))
+
+    def __call__(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        """Read one symbol."""
+        assert isinstance(state, Horizon), "the state comes from start"
+        if tokens.shape[1] != 1:
+            raise CapabilityError(
+                f"{tokens.shape[1]} symbols at once: past the context they are read one by one"
+            )
+        last = jnp.concatenate([state.last[:, 1:], tokens], axis=1)
+
+        def again(_: State) -> tuple[Array, State]:
+            rows = jnp.zeros(len(tokens), jnp.int32)
+            logits, inner = self.inner(self.blank.fork(rows), last)
+            return logits[:, -1:], inner
+
+        logits, inner = jax.lax.cond(
+            state.position < self.context, lambda inner: self.inner(inner, tokens), again, state.inner
+        )
+        return logits, Horizon(state.position + 1, inner, last)
+
+
+__all__ = ["Horizon", "Receding"]

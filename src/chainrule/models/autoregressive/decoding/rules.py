@@ -1,0 +1,127 @@
+"""From what a model says about the next symbol to what may be drawn.
+
+The rules act in a fixed order: bias and bans, repetition, temperature, top-k, top-p, min-p. Each sees what the one
+before it left over. Numbers are arguments of the compiled step, so that moving a slider compiles nothing; a rule that
+is not used costs nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Bool
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Int
+
+
+@final
+class Rules(eqx.Module):
+    """What is done to logits before a symbol is drawn; `rules` makes one from checked numbers."""
+
+    greedy: bool = eqx.field(static=True)
+    """Whether the likeliest symbol is taken: the limit of temperature zero."""
+    bias: Float[Array, " vocabulary"] | None
+    """Added to the logits; minus infinity bans a symbol."""
+    repetition: Float[Array, ""] | None
+    temperature: Float[Array, ""] | None
+    top_k: Int[Array, ""] | None
+    top_p: Float[Array, ""] | None
+    min_p: Float[Array, ""] | None
+
+    def apply(
+        self, logits: Float[Array, "*batch vocabulary"], seen: Bool[Array, "*batch vocabulary"] | None = None
+    ) -> Float[Array, "*batch vocabulary"]:
+        """Normalised log-probabilities of the draw; what is cut has minus infinity."""
+        scores = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+        if self.bias is not None:
+            scores = scores + jnp.broadcast_to(self.bias, scores.shape)
+        if self.repetition is not None and seen is not None:
+            lowered = jnp.where(scores > 0, scores / self.repetition, scores * self.repetition)
+            scores = jnp.where(seen, lowered, scores)
+        if self.greedy:
+            best = scores.argmax(axis=-1, keepdims=True)
+            return jnp.where(
+                jax.lax.broadcasted_iota(best.dtype, scores.shape, scores.ndim - 1) == best, 0.0, -jnp.inf
+            )
+        scores = scores - scores.max(axis=-1, keepdims=True)  # first, so that no temperature overflows
+        if self.temperature is not None:
+            scores = scores / self.temperature
+        return jax.nn.log_softmax(jnp.where(self._kept(scores), scores, -jnp.inf), axis=-1)
+
+    def _kept(self, scores: Float[Array, "*batch vocabulary"]) -> Bool[Array, "*batch vocabulary"]:
+        if self.top_k is None and self.top_p is None and self.min_p is None:
+            return jnp.ones(scores.shape, bool)
+        size = scores.shape[-1]
+        ranked, order = jax.lax.top_k(
+            scores.reshape(-1, size), size
+        )  # of equal scores the lower number is first
+        kept = jnp.ones(ranked.shape, bool)
+        if self.top_k is not None:
+            kept &= (jnp.arange(size) < self.top_k)[None, :]
+        p = jax.nn.softmax(jnp.where(kept, ranked, -jnp.inf), axis=-1)
+        if (
+            self.top_p is not None
+        ):  # a symbol stays if those before it do not reach top_p; the first always does
+            kept &= jnp.cumsum(p, axis=-1) - p < self.top_p
+        if self.min_p is not None:
+            kept &= p >= self.min_p * p[:, :1]
+        rows = jnp.arange(len(kept))[:, None]
+        return jnp.zeros_like(kept).at[rows, order].set(kept).reshape(scores.shape)
+
+
+def rules(
+    vocabulary: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition: float = 1.0,
+    bias: Mapping[int, float] | None = None,
+    banned: Iterable[int] = (),
+) -> Rules:
+    """Checked rules for a vocabulary of this size.
+
+    `temperature` makes `p^(1/T)`, 0 takes the likeliest symbol; `top_k` keeps that many symbols; `top_p` keeps the
+    smallest set of likeliest symbols that reaches this probability (Holtzman et al., 2020); `min_p` keeps symbols at
+    least this fraction as likely as the likeliest; `repetition` above 1 makes symbols that came already less likely
+    (Keskar et al., 2019); `bias` is added to the logits of single symbols and `banned` ones never come.
+
+    >>> p = jnp.array([0.5, 0.25, 0.15, 0.1])
+    >>> jnp.exp(rules(4, top_p=0.6).apply(jnp.log(p))).round(4).tolist()
+    [0.6667, 0.3333, 0.0, 0.0]
+    """
+    _within("temperature", temperature, temperature >= 0, "at least 0")
+    _within("repetition", repetition, repetition > 0, "above 0")
+    if top_k is not None:
+        _within("top_k", top_k, top_k == int(top_k) and top_k >= 1, "a whole number of at least 1")
+    if top_p is not None:
+        _within("top_p", top_p, 0 < top_p <= 1, "above 0 and at most 1")
+    if min_p is not None:
+        _within("min_p", min_p, 0 <= min_p <= 1, "from 0 to 1")
+    offsets = dict(bias or {}) | dict.fromkeys(banned, -jnp.inf)
+    for number in offsets:
+        _within("bias or banned", number, 0 <= number < vocabulary, f"a symbol from 0 to {vocabulary - 1}")
+    if sum(value == -jnp.inf for value in offsets.values()) >= vocabulary:
+        raise ArgumentError("banned: every symbol is banned", remedy="leave at least one")
+    numbers = jnp.array(list(offsets), jnp.int32)
+    return Rules(
+        greedy=temperature == 0,
+        bias=jnp.zeros(vocabulary).at[numbers].set(jnp.array(list(offsets.values()))) if offsets else None,
+        repetition=None if repetition == 1 else jnp.asarray(float(repetition)),
+        temperature=None if temperature in (0, 1) else jnp.asarray(float(temperature)),
+        top_k=None if top_k is None or top_k >= vocabulary else jnp.asarray(int(top_k)),
+        top_p=None if top_p is None or top_p == 1 else jnp.asarray(float(top_p)),
+        min_p=None if min_p is None or min_p == 0 else jnp.asarray(float(min_p)),
+    )
+
+
+def _within(name: str, value: Any, fits: bool, wanted: str) -> None:
+    if not fits:
+        raise ArgumentError(f"{name}={value}: {name} must be {wanted}")
+
+
+__all__ = ["Rules", "rules"]

@@ -1,0 +1,45 @@
+"""The plainest state there is: the symbols themselves.
+
+It serves models that look back a fixed number of symbols, and any model at all as a reference without a cache.
+"""
+
+from typing import Self, final
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Int
+from chainrule.models.base import State
+
+
+@final
+class Symbols(State):
+    """The symbols read so far, in a buffer of fixed size."""
+
+    position: Int[Array, ""]
+    tokens: Int[Array, "batch room"]
+    """Zeros from `position` on."""
+
+    @classmethod
+    def blank(cls, batch: int, room: int) -> Self:
+        """Nothing read yet."""
+        return cls(jnp.zeros((), jnp.int32), jnp.zeros((batch, room), jnp.int32))
+
+    def read(self, tokens: Int[Array, "batch time"]) -> Self:
+        """The state after some more symbols, for which there must be room."""
+        held = jax.lax.dynamic_update_slice_in_dim(
+            self.tokens, tokens.astype(jnp.int32), self.position, axis=1
+        )
+        return type(self)(self.position + tokens.shape[1], held)
+
+    def fork(self, rows: Int[Array, " rows"]) -> Self:
+        """The state of these rows."""
+        return type(self)(self.position, self.tokens[rows])
+
+    def rewind(self, position: int | Int[Array, ""]) -> Self:
+        """The state after the first `position` symbols."""
+        kept = jnp.arange(self.tokens.shape[1]) < position
+        return type(self)(jnp.asarray(position, jnp.int32), jnp.where(kept[None, :], self.tokens, 0))
+
+
+__all__ = ["Symbols"]

@@ -1,0 +1,84 @@
+"""Small models of text whose probabilities are known or easily changed."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.base import Schema
+from chainrule.models.autoregressive.base import Text
+from chainrule.models.autoregressive.memory import Symbols
+from chainrule.models.base import State
+
+LETTERS = Schema("text", (9,), symbols=("\n", "a", "b", "c", "d"))
+TRACED: list[tuple[int, ...]] = []
+"""One entry for every time a `Chain` is traced."""
+
+
+@final
+class Chain(Text):
+    """A Markov chain of first order: its state is the last symbol, and it reads on for ever."""
+
+    schema: Schema = eqx.field(static=True)
+    table: Float[Array, "vocabulary vocabulary"]
+    context: None = eqx.field(static=True, default=None)
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        return self.table[x]
+
+    def start(self, batch: int, room: int) -> State:
+        return Symbols.blank(batch, room)
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        assert isinstance(state, Symbols)
+        TRACED.append(tokens.shape)
+        return self.table[tokens], state.read(tokens)
+
+
+@final
+class Placed(Text):
+    """Looks at every symbol of its context by its place: what a text says depends on where it begins."""
+
+    schema: Schema = eqx.field(static=True)
+    weights: Float[Array, "context vocabulary vocabulary"]
+    context: int = eqx.field(static=True)
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        terms = self.weights[jnp.arange(x.shape[1])[None, :], x]
+        return jnp.cumsum(terms, axis=1)
+
+    def start(self, batch: int, room: int) -> State:
+        if room > self.context:
+            raise CapabilityError("places are absolute: a window cannot slide")
+        return Symbols.blank(batch, room)
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        assert isinstance(state, Symbols)
+        after = state.read(tokens)
+        logits = jax.lax.dynamic_slice_in_dim(
+            self.logits(after.tokens), state.position, tokens.shape[1], axis=1
+        )
+        return logits, after
+
+
+def chain(schema: Schema = LETTERS, seed: int = 0) -> Chain:
+    size = len(schema.symbols)
+    return Chain(schema, jnp.asarray(np.random.default_rng(seed).normal(size=(size, size)) * 1.5))
+
+
+def placed(context: int, schema: Schema = LETTERS, seed: int = 0) -> Placed:
+    size = len(schema.symbols)
+    weights = np.random.default_rng(seed).normal(size=(context, size, size))
+    return Placed(schema, jnp.asarray(weights), context)
