@@ -20,7 +20,7 @@ from chainrule.data import pairs
 from chainrule.data.base import Data, Rows, Scaling, Schema, Split
 from chainrule.data.files.npy import chunks
 from chainrule.data.scan import Contents
-from chainrule.data.splits import Places, Selected, complete, divide
+from chainrule.data.splits import Places, Selected, complete, divide, sizes
 from chainrule.data.texts import tokenize
 
 
@@ -109,6 +109,8 @@ def _places(contents: Contents, shares: Sequence[float], seed: int) -> list[Plac
     classes = contents.y if contents.target == "class" else None
     if contents.parts is not None:
         places = complete(contents.parts, shares, seed, classes)
+    elif contents.consecutive:
+        places = np.split(np.arange(len(contents)), np.cumsum(sizes(len(contents), shares))[:-1])
     else:
         places = divide(len(contents), shares, seed, classes)
     if classes is not None and len(np.unique(classes[places[0]])) < 2:

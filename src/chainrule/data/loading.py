@@ -18,6 +18,7 @@ from chainrule.data.assembly import assemble, moments
 from chainrule.data.base import Data
 from chainrule.data.binarize import binarize
 from chainrule.data.scan import Contents, Problem, Refused, Report, Scan, group
+from chainrule.data.series import cut
 from chainrule.data.splits import check_shares
 
 
@@ -87,16 +88,24 @@ def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> S
     if scan.contents is None:
         return scan
     contents = scan.contents
-    if how := {**options, **source.fixed}.get("binarize"):
-        try:
-            contents = binarize(contents, how, seed, source.name)
-        except Refused as refused:
-            return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
+    try:
+        contents = _as_asked(contents, {**options, **source.fixed}, seed, source.name)
+    except Refused as refused:
+        return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     if source.classes and len(source.classes) == len(contents.classes):
         contents = replace(contents, classes=source.classes)
     found = [*_one_class(contents, source), *_constant(contents, source.name)]
     stopped = any(problem.effect == "stop" for problem in found)
     return Scan(scan.total, scan.usable, (*scan.problems, *found), None if stopped else contents)
+
+
+def _as_asked(contents: Contents, options: Mapping[str, Any], seed: int, where: str) -> Contents:
+    """The contents as the options that are common to several formats want them."""
+    if options.get("series") is not None:
+        contents = cut(contents, options["series"], where)
+    if options.get("binarize") is not None:
+        contents = binarize(contents, options["binarize"], seed, where)
+    return contents
 
 
 def _one_class(contents: Contents, source: sources.Source) -> list[Problem]:

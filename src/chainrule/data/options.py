@@ -128,6 +128,7 @@ def guard(default: int, help: str, high: int | None = None) -> Option:
 
 MAX_BYTES = guard(2**32, "largest size in memory, in bytes")
 MAX_RATIO = guard(200, "largest ratio of unpacked to packed size")
+SERIES = Option(None, optional(whole(2)), "one long series, row after row: steps in an example")
 BINARIZE = Option(
     None,
     optional(choice("threshold", "stochastic")),
@@ -138,6 +139,7 @@ __all__ = [
     "BINARIZE",
     "MAX_BYTES",
     "MAX_RATIO",
+    "SERIES",
     "Option",
     "choice",
     "column",

@@ -75,6 +75,8 @@ class Contents:
     """Where the source comes divided: 0 (train), 1 (val) or 2 (test) for each example."""
     rows: Int[np.ndarray, " examples"] | None = None
     """Rows of `x` that are examples; all of them if not given."""
+    consecutive: bool = False
+    """Whether examples follow one another in time: training, validation and test are then pieces, in this order."""
     standardise: Bool[np.ndarray, " features"] | None = None
     """Which features (entries of the last axis) to bring to mean 0 and variance 1; none of them if not given."""
 

@@ -19,7 +19,17 @@ import numpy as np
 from chainrule.data import bounded, targets
 from chainrule.data.base import Kind
 from chainrule.data.files import npy
-from chainrule.data.options import BINARIZE, MAX_BYTES, MAX_RATIO, Option, choice, guard, optional, whole
+from chainrule.data.options import (
+    BINARIZE,
+    MAX_BYTES,
+    MAX_RATIO,
+    SERIES,
+    Option,
+    choice,
+    guard,
+    optional,
+    whole,
+)
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
 
 _PARTS = ("train", "val", "test")
@@ -239,6 +249,7 @@ reader = Reader(
         "levels": Option(
             None, optional(whole(2, 2**16)), "images of whole numbers: how many values a pixel can take"
         ),
+        "series": SERIES,
         "binarize": BINARIZE,
         "target_as": targets.TARGET_AS,
         "max_bytes": MAX_BYTES,

@@ -16,7 +16,18 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data import bounded, targets
 from chainrule.data.base import Kind
 from chainrule.data.files.text import decode, lines
-from chainrule.data.options import BINARIZE, MAX_RATIO, Option, choice, column, columns, flag, guard, optional
+from chainrule.data.options import (
+    BINARIZE,
+    MAX_RATIO,
+    SERIES,
+    Option,
+    choice,
+    column,
+    columns,
+    flag,
+    guard,
+    optional,
+)
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
 
 MOST_WORDS = 64
@@ -62,7 +73,8 @@ def _scan(request: Request) -> Scan:
     names, taken = _names(rows, options["header"], where)
     rows = rows[taken:]
     total = len(rows) + len(problems)
-    used, target = _choose(names, options["target"], options["drop"])
+    wanted = "none" if options["series"] and options["target"] == -1 else options["target"]
+    used, target = _choose(names, wanted, options["drop"])
     table = {}
     for place in used:
         as_words = target == [place] and options["target_as"] == "class"
@@ -259,6 +271,7 @@ reader = Reader(
         "kind": Option(
             None, optional(choice("table", "points")), "points by default if there are two features"
         ),
+        "series": SERIES,
         "binarize": BINARIZE,
         "max_bytes": guard(2**30, "largest file, in bytes"),
         "max_ratio": MAX_RATIO,
