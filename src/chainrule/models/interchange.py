@@ -60,6 +60,7 @@ LAYERS: dict[type, dict[str, Field]] = {
     nn.Conv: _KERNEL,
     nn.ConvTranspose: _KERNEL,
     nn.Embedding: {"weight": Field("weight", _same, _same)},
+    nn.positions.Learned: {"weight": Field("weight", _same, _same)},
     nn.LayerNorm: _SCALE,
     nn.RMSNorm: {"scale": _SCALE["scale"]},
     nn.BatchNorm: {
@@ -151,6 +152,12 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
     return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
 
 
+def shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """The arrays of a safetensors file by name, and their shapes; the file's head alone is read."""
+    with _opened(Path(path)) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
 def write(model: Model, path: str | Path, names: Names | None) -> Path:
     """Write the weights to a safetensors file: under these names in PyTorch's layouts, or as they are here."""
     place = Path(path)
@@ -169,11 +176,15 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
 
 
 def _read(path: Path) -> Arrays:
+    with _opened(path) as file:
+        return {name: np.asarray(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+
+
+def _opened(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"{path} is not a file", remedy="name a .safetensors file")
     try:
-        with safetensors.safe_open(path, framework="flax") as file:  # knows bfloat16
-            return {name: np.asarray(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        return safetensors.safe_open(path, framework="flax")  # knows bfloat16
     except safetensors.SafetensorError as error:
         raise DataError(
             f"{path.name} is not a safetensors file ({error})",
@@ -289,4 +300,4 @@ def _flattened(field: Field, grid: tuple[int, ...]) -> Field:
     return Field(field.theirs, out, back)
 
 
-__all__ = ["Imported", "Names", "read", "write"]
+__all__ = ["Imported", "Names", "read", "shapes", "write"]

@@ -79,6 +79,11 @@ def test_what_has_no_token_is_spelt_in_bytes_and_everything_comes_back(llama: Se
         assert "".join(llama.pieces(llama.encode(text))).removeprefix(" ") == text
 
 
+def test_the_start_of_a_text_is_no_part_of_it(llama: SentencePiece) -> None:
+    assert llama.start == llama.vocab["<s>"]
+    assert llama.decode([llama.start, *llama.encode("the world")]) == "the world"
+
+
 def test_bytes_that_are_no_text_become_replacement_characters(llama: SentencePiece) -> None:
     assert llama.decode([llama.vocab["<0xC3>"], llama.vocab["a"]]) == "\ufffda"
 

@@ -50,6 +50,11 @@ class Tokenizer(abc.ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} tokens)"
 
+    @property
+    def start(self) -> int | None:
+        """The token that stands before every text the vocabulary was made for, if there is one."""
+        return None
+
     @functools.cached_property
     def vocab(self) -> Mapping[str, int]:
         """The number of every token."""

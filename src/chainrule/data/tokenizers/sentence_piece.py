@@ -19,6 +19,7 @@ from chainrule.data.tokenizers.encoding import Encoder
 
 SPACE = "▁"
 UNKNOWN = "<unk>"
+START = "<s>"
 NORMALIZER = {
     "type": "Sequence",
     "normalizers": [
@@ -90,6 +91,11 @@ class SentencePiece(Tokenizer):
         """The byte that a token stands for."""
         return {self.vocab[token]: byte for byte, token in enumerate(BYTES)}
 
+    @property
+    def start(self) -> int | None:
+        """The token "<s>", where it is a special one."""
+        return self.vocab[START] if START in self.special else None
+
     def encode(self, text: str) -> Ids:
         """Token numbers."""
         if not text:
@@ -105,8 +111,9 @@ class SentencePiece(Tokenizer):
         return found
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
-        """The text without the space in front; bytes that are no UTF-8 become replacement characters."""
-        return "".join(self.pieces(ids)).removeprefix(" ")
+        """The text without "<s>" and the space in front; bytes that are no UTF-8 become replacement characters."""
+        text = "".join(self.pieces(ids))
+        return (text.removeprefix(START) if START in self.special else text).removeprefix(" ")
 
     def pieces(self, ids: Iterable[SupportsIndex]) -> list[str]:
         """The text of each token, spaces in front included; that of several bytes stands at the last of them."""
