@@ -1,5 +1,8 @@
 """What every model of text can do, on toys whose probabilities are known."""
 
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +11,10 @@ import pytest
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.base import Batch, Schema
 from chainrule.data.texts import passages
+from chainrule.data.tokenizers import ByteBPE
+from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.base import Text
-from tests.models.autoregressive.toys import LETTERS, TRACED, chain, placed
+from tests.models.autoregressive.toys import LETTERS, TRACED, Chain, chain, placed, script
 
 KEY = jax.random.key(3)
 
@@ -96,3 +101,125 @@ def test_other_numbers_and_weights_compile_nothing() -> None:
     assert len(TRACED) == before
     chain().sample(KEY, 2, prompt="a", length=9)
     assert len(TRACED) > before, "another length is another program"
+
+
+def test_beams_give_the_texts_that_a_search_finds() -> None:
+    model = placed(context=6)
+    found = model.search(KEY, "ab", length=3, beams=4)
+    texts = passages(LETTERS, np.asarray(model.sample(KEY, 3, prompt="ab", length=3, beams=4)))
+    assert texts == ["ab" + one.text for one in found[:3]]
+    whole = jnp.asarray([model.tokenizer.encode("ab" + one.text) for one in found])
+    each = -model.surprise(whole)[:, 1:].sum(axis=1)
+    assert np.allclose(each, [one.log_prob for one in found]), "the probability of what follows the prompt"
+    assert [one.rank for one in found] == sorted((one.rank for one in found), reverse=True)
+    draws = model.search(KEY, "ab", length=3, beams=4, search="gumbel")
+    assert len({one.text for one in draws}) == 4
+
+
+def test_beams_go_on_past_the_context() -> None:
+    model = placed(context=4)
+    (best, *_) = model.search(KEY, "ab", length=9, beams=1)
+    assert model.tokenizer.encode("ab" + best.text).tolist() == by_hand(model, [1, 2], 9, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 3, "beams": 2}, "n=3: 2 beams give at most 2 texts"),
+        ({"branch": 2}, "are about beams, and there are none"),
+        ({"beams": 0}, "beams=0: beams must be at least 1"),
+        ({"beams": 2, "repetition": 1.5}, "repetition=1.5: beams do not take it"),
+        ({"beams": 2, "search": "gumble"}, "did you mean .gumbel"),
+        ({"beams": 2, "search": "survivors", "temperature": 0}, "it must be above 0"),
+        ({"banned": "ab"}, "banned='ab': this is 2 symbols"),
+        ({"temperature": -1}, "temperature=-1: temperature must be at least 0"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        chain().sample(KEY, options.pop("n", 1), **options)
+
+
+def test_beams_are_not_streamed() -> None:
+    with pytest.raises(ArgumentError, match="they cannot be streamed"):
+        chain().stream(KEY, beams=2)
+
+
+def test_banned_symbols_never_come_and_repetition_drives_symbols_out() -> None:
+    out = np.asarray(chain().sample(KEY, 8, prompt="a", length=20, temperature=1.0, banned=("b", "c")))
+    assert not {2, 3} & set(out[:, 1:].ravel().tolist())
+    below = Chain(LETTERS, chain().table - 10)  # the rule lowers what is negative without bound
+    five = np.asarray(below.sample(KEY, 8, prompt="a", length=4, repetition=1e9))
+    assert all(len(set(row.tolist())) == 5 for row in five), "each symbol once before any comes twice"
+
+
+def test_a_stop_string_ends_a_row_and_is_not_kept() -> None:
+    model = script(ByteBPE.train("", vocab=256), "one END two")
+    row = np.asarray(model.sample(KEY, 2, prompt="x", stop="END"))
+    assert passages(model.schema, row) == ["xone "] * 2
+    assert row.shape[1] == model.schema.shape[0]
+    assert passages(model.schema, np.asarray(model.sample(KEY, 1, prompt="x", stop=("t", "E")))) == ["xone "]
+
+
+def test_text_before_a_stop_string_inside_a_symbol_is_kept() -> None:
+    tokenizer = ByteBPE.train("abc. " * 50, vocab=259)  # "abc" is one symbol
+    model = script(tokenizer, "babc. abc")
+    assert len(model.schema.symbols[-1]) > 1
+    out = np.asarray(model.sample(KEY, 1, prompt=".", stop="c"))
+    assert passages(model.schema, out) == [".bab"]
+    assert "".join(piece.text for piece in model.stream(KEY, ".", stop="c")) == "bab"
+
+
+def test_a_stream_is_the_text_in_whole_characters() -> None:
+    text = "naïve 🙂 — ok"
+    model = script(ByteBPE.train("", vocab=256), text)
+    pieces = list(model.stream(KEY, "x"))
+    assert "".join(piece.text for piece in pieces) == text
+    assert all("\ufffd" not in piece.text for piece in pieces)
+    assert len(pieces) == len(text.encode())
+    first = pieces[0]
+    assert first.log_prob == pytest.approx(0, abs=1e-9)
+    assert first.alternatives[0] == ("n", pytest.approx(1))
+    assert len(first.alternatives) == 5
+    assert first.per_second > 0
+
+
+def test_a_stream_that_ends_inside_a_character_gives_out_what_it_has() -> None:
+    model = script(ByteBPE.train("", vocab=256), "é")
+    assert [piece.text for piece in model.stream(KEY, "x", length=1)] == ["\ufffd"]
+
+
+def test_a_stop_string_never_leaks_and_a_false_alarm_is_given_out() -> None:
+    model = script(ByteBPE.train("", vocab=256), "a##b###c###")
+    pieces = [piece.text for piece in model.stream(KEY, "x", stop="###c")]
+    assert "".join(pieces) == "a##b"
+    assert pieces[:4] == ["a", "", "", "##b"]
+    whole = [piece.text for piece in model.stream(KEY, "x", stop="####")]
+    assert "".join(whole) == "a##b###c###"
+
+
+def test_whoever_stops_reading_a_stream_stops_the_writing() -> None:
+    stream = chain().stream(KEY, "a", length=1_000)
+    first = next(stream)
+    stream.close()
+    assert first.token in range(5)
+    assert list(stream) == []
+
+
+def test_a_long_stream_is_the_same_text() -> None:
+    text = "Grüße, 世界! " * 12
+    model = script(ByteBPE.train("", vocab=256), text)
+    assert "".join(piece.text for piece in model.stream(KEY, "x", stop=("zz", "!!"))) == text
+
+
+def test_a_state_is_forked_and_rewound() -> None:
+    model = placed(context=6)
+    advance = eqx.filter_jit(model.advance)
+    logits, state = advance(model.start(2, 6), jnp.array([[1, 2, 3], [4, 0, 1]]))
+    swapped, _ = advance(state.fork(jnp.array([1, 0, 1])), jnp.full((3, 1), 2))
+    straight, _ = advance(state, jnp.full((2, 1), 2))
+    assert np.allclose(swapped, straight[jnp.array([1, 0, 1])])
+    back, _ = advance(state.rewind(1), jnp.array([[2], [0]]))
+    assert np.allclose(back[:, 0], logits[:, 1])
+    with pytest.raises(CapabilityError, match="cannot be taken back"):
+        decoding.Receding(model, 6).start(state, jnp.zeros((2, 3), jnp.int32)).rewind(1)

@@ -10,6 +10,7 @@ import numpy as np
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Schema
+from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.memory import Symbols
 from chainrule.models.base import State
@@ -71,6 +72,39 @@ class Placed(Text):
             self.logits(after.tokens), state.position, tokens.shape[1], axis=1
         )
         return logits, after
+
+
+@final
+class Script(Text):
+    """Writes the symbols it was given, whatever it reads, and almost surely nothing else."""
+
+    schema: Schema = eqx.field(static=True)
+    script: Int[Array, " length"]
+    context: None = eqx.field(static=True, default=None)
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        rows = 50.0 * jax.nn.one_hot(self.script[: x.shape[1]], len(self.schema.symbols))
+        return jnp.broadcast_to(rows[None, :, :], (len(x), *rows.shape))
+
+    def start(self, batch: int, room: int) -> State:
+        return Symbols.blank(batch, room)
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        assert isinstance(state, Symbols)
+        said = jax.lax.dynamic_slice_in_dim(self.script, state.position, tokens.shape[1])
+        rows = 50.0 * jax.nn.one_hot(said, len(self.schema.symbols))
+        return jnp.broadcast_to(rows[None, :, :], (len(tokens), *rows.shape)), state.read(tokens)
+
+
+def script(tokenizer: Tokenizer, text: str) -> Script:
+    """A model that goes on with this text after a prompt of one symbol."""
+    ids = tokenizer.encode(text)
+    schema = Schema("text", (len(ids) + 1,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    return Script(schema, jnp.asarray(ids))
 
 
 def chain(schema: Schema = LETTERS, seed: int = 0) -> Chain:

@@ -5,24 +5,37 @@ likelihood, sampling and streaming follow. The first symbol of a passage is give
 """
 
 import abc
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import tokenizers
 from chainrule.data.base import Batch, Schema
+from chainrule.data.texts import passages
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.decoding import Choices
 from chainrule.models.base import CanContinue, HasSurprise, Metrics, Piece, State
 from chainrule.nn import losses
+
+
+class Hypothesis(NamedTuple):
+    """One of the texts that a search ends with."""
+
+    text: str
+    """Without the prompt."""
+    log_prob: float
+    """Log-probability of its symbols, in nats."""
+    rank: float
+    """What it was compared by."""
 
 
 class Text(CanContinue, HasSurprise):
@@ -64,22 +77,31 @@ class Text(CanContinue, HasSurprise):
         *,
         prompt: str = "",
         length: int | None = None,
-        temperature: float = 0.8,
+        temperature: float | None = None,
         top_k: int | None = None,
-        top_p: float | None = 0.95,
+        top_p: float | None = None,
         min_p: float | None = None,
         repetition: float = 1.0,
-        banned: str | tuple[str, ...] = (),
-        stop: str | tuple[str, ...] = (),
+        banned: str | Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         overflow: str = "crop",
+        beams: int | None = None,
+        search: str = "best",
+        branch: int | None = None,
+        length_penalty: float = 0.0,
     ) -> Int[Array, "n symbols"]:
         """Texts that go on from `prompt`, each with `length` new symbols (as many as an example predicts).
 
         A row holds the prompt and what follows; without a prompt it begins with a new line, or with any symbol where
         there is none. It is filled up with -1 where a string of `stop` has ended it; that string is not kept.
-        `temperature` to `banned` are the rules of `decoding.rules`, with symbols by their text. `overflow` says what
-        happens past the context: "crop" reads the last symbols afresh for each new one, "window" slides (where the
-        model can), "error" refuses.
+
+        `temperature` (0.8), `top_k`, `top_p` (0.95), `min_p`, `repetition` and `banned` are the rules of
+        `decoding.rules`, with symbols by their text. `overflow` says what happens past the context: "crop" reads the
+        last symbols afresh for each new one, "window" slides (where the model can), "error" refuses.
+
+        `beams` keeps that many texts at once and returns the first `n`: by `search` "best" the likeliest
+        (`length_penalty` favours longer ones), by "gumbel" distinct draws from the model, by "survivors" distinct
+        draws at every step; each is extended by its `branch` likeliest symbols, or by all.
         """
         choices = Choices(
             temperature=temperature,
@@ -90,26 +112,51 @@ class Text(CanContinue, HasSurprise):
             banned=banned,
             stop=stop,
             overflow=overflow,
+            beams=beams,
+            search=search,
+            branch=branch,
+            length_penalty=length_penalty,
         )
         begun, length = self._opening(key, n, prompt), self._length(length)
-        rules = choices.rules(self.tokenizer)
-        advance, state, logits = self._begin(begun, n, length, choices)
-        seen = decoding.present(begun, n, len(self.schema.symbols)) if repetition != 1 else None
-        written = decoding.write(advance, state, logits, key, rules, length=length, seen=seen)
-        tokens = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(written.tokens), choices.stops)
-        return jnp.concatenate([jnp.broadcast_to(begun, (n, begun.shape[1])), jnp.asarray(tokens)], axis=1)
+        if beams is None:
+            tokens = self._write(key, begun, n, length, choices).tokens
+        else:
+            if n > beams:
+                raise ArgumentError(
+                    f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}"
+                )
+            tokens = self._search(key, begun[:1], length, choices).tokens[0, :n]
+        cut = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(tokens), choices.stops)
+        return jnp.concatenate([jnp.broadcast_to(begun, (n, begun.shape[1])), jnp.asarray(cut)], axis=1)
+
+    def search(
+        self, key: Key, prompt: str = "", length: int | None = None, *, beams: int = 4, **options: Any
+    ) -> list[Hypothesis]:
+        """All texts that a search with `beams` ends with, the first in its order first; options as for `sample`."""
+        choices = Choices.of("search", {"beams": beams, **options})
+        begun = self._opening(key, 1, prompt)
+        found = self._search(key, begun, self._length(length), choices)
+        tokens = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(found.tokens[0]), choices.stops)
+        texts = passages(self.schema, tokens)
+        numbers = zip(
+            np.asarray(found.log_probs[0]).tolist(), np.asarray(found.ranks[0]).tolist(), strict=True
+        )
+        each = zip(texts, numbers, strict=True)
+        return [Hypothesis(text, log_prob, rank) for text, (log_prob, rank) in each if log_prob > -np.inf]
 
     def stream(
         self, key: Key, prompt: str = "", length: int | None = None, **options: Any
     ) -> Iterator[Piece]:
         """Write one text symbol by symbol, with the options of `sample`; stop reading and the writing stops."""
         choices = Choices.of("stream", options)
+        if choices.beams is not None:
+            raise ArgumentError(
+                f"beams={choices.beams}: beams are compared when they are complete, they cannot be streamed",
+                remedy="leave beams out, or use sample",
+            )
         begun, length = self._opening(key, 1, prompt), self._length(length)
         rules = choices.rules(self.tokenizer)
         advance, state, logits = self._begin(begun, 1, length, choices)
-        seen = decoding.present(begun, 1, len(self.schema.symbols)) if choices.repetition != 1 else None
-        before = [int(i) for i in begun[0]] if prompt else []
-        reader = decoding.Reader(self.tokenizer, choices.stops, before)
         return decoding.stream(
             advance,
             state,
@@ -117,10 +164,44 @@ class Text(CanContinue, HasSurprise):
             key,
             rules,
             length=length,
-            seen=seen,
-            reader=reader,
+            seen=self._seen(begun, 1, choices),
+            reader=decoding.Reader(self.tokenizer, choices.stops, [int(i) for i in begun[0]]),
             tokenizer=self.tokenizer,
         )
+
+    def _write(
+        self, key: Key, begun: Int[Array, "rows time"], n: int, length: int, choices: Choices
+    ) -> decoding.Written:
+        rules = choices.rules(self.tokenizer)
+        advance, state, logits = self._begin(begun, n, length, choices)
+        seen, ends = self._seen(begun, n, choices), choices.ends(self.tokenizer)
+        written: decoding.Written = decoding.write(
+            advance, state, logits, key, rules, length=length, stop=ends, seen=seen
+        )
+        return written
+
+    def _search(self, key: Key, begun: Int[Array, "1 time"], length: int, choices: Choices) -> decoding.Beams:
+        rules, order = choices.rules(self.tokenizer), choices.order()
+        advance, state, logits = self._begin(begun, 1, length, choices)
+        found: decoding.Beams = decoding.search(
+            advance,
+            state,
+            logits,
+            key,
+            rules,
+            order,
+            length=length,
+            beams=choices.beams or 1,
+            branch=choices.branch,
+            stop=choices.ends(self.tokenizer),
+        )
+        return found
+
+    def _seen(
+        self, begun: Int[Array, "rows time"], n: int, choices: Choices
+    ) -> Bool[Array, "n vocabulary"] | None:
+        """The symbols of the beginning, where repetition matters."""
+        return None if choices.repetition == 1 else decoding.present(begun, n, len(self.schema.symbols))
 
     def _length(self, length: int | None) -> int:
         if length is None:
@@ -131,8 +212,10 @@ class Text(CanContinue, HasSurprise):
 
     def _opening(self, key: Key, n: int, prompt: str) -> Int[Array, "rows time"]:
         """The symbols of the prompt in one row, or what stands in for it."""
-        if prompt:
-            return jnp.asarray(self.tokenizer.encode(prompt))[None, :]
+        first = self.tokenizer.start
+        if prompt or first is not None:
+            ids = [*(() if first is None else (first,)), *self.tokenizer.encode(prompt).tolist()]
+            return jnp.array([ids], jnp.int32)
         vocab = self.tokenizer.vocab
         for newline in ("\n", "Ċ"):  # the second is how tokenizers of bytes spell the first
             if newline in vocab:
@@ -152,24 +235,21 @@ class Text(CanContinue, HasSurprise):
                 f"{self.context}",
                 remedy='shorten the prompt or length, or use overflow="crop"',
             )
-        crop = over and choices.overflow == "crop"
-        room = self.context if crop and self.context is not None else read
-        kept = begun[:, -room:]
-        state, logits = _prefill(self, kept, room)
-        rows = jnp.arange(n) if len(begun) == n else jnp.zeros(n, jnp.int32)
-        state, logits = state.fork(rows), logits[rows]
-        if not crop:
-            return self.advance, state, logits
-        receding = decoding.Receding(self.advance, self.start(1, room), room)
-        return receding, receding.start(state, kept[rows]), logits
+        room = read if self.context is None or choices.overflow == "window" else min(read, self.context)
+        state, logits = _read(self, begun, n, room, crop=room < read)
+        return self.advance if room == read else decoding.Receding(self, room), state, logits
 
 
 @eqx.filter_jit
-def _prefill(
-    model: Text, tokens: Int[Array, "rows time"], room: int
-) -> tuple[State, Float[Array, "rows vocabulary"]]:
-    logits, state = model.advance(model.start(len(tokens), room), tokens)
-    return state, logits[:, -1]
+def _read(
+    model: Text, begun: Int[Array, "rows time"], n: int, room: int, *, crop: bool
+) -> tuple[State, Float[Array, "n vocabulary"]]:
+    """Read a beginning, or as much of its end as there is room for; what many rows share is read once."""
+    kept = begun[:, -room:]
+    logits, state = model.advance(model.start(len(kept), room), kept)
+    rows = jnp.arange(n) if len(kept) == n else jnp.zeros(n, jnp.int32)
+    state = state.fork(rows)
+    return decoding.Receding(model, room).start(state, kept[rows]) if crop else state, logits[rows, -1]
 
 
-__all__ = ["Text"]
+__all__ = ["Hypothesis", "Text"]

@@ -1,10 +1,12 @@
 """How a text is written from what a model says about its next symbol.
 
 An engine that takes functions, and named ways to use it: `rules` decides what may be drawn, `write` draws a whole text
-in one compiled loop, `Receding` goes on past the context, `Reader` turns symbols into text as they come.
+in one compiled loop, `search` keeps several at once (beams), `Receding` goes on past the context, `stream` gives out
+symbol by symbol, `Reader` turns symbols into text as they come.
 """
 
-from chainrule.models.autoregressive.decoding.choices import OVERFLOW, Choices
+from chainrule.models.autoregressive.decoding.beam import Beams, Best, Gumbel, Order, Survivors, search
+from chainrule.models.autoregressive.decoding.choices import OVERFLOW, SEARCHES, Choices
 from chainrule.models.autoregressive.decoding.horizon import Horizon, Receding
 from chainrule.models.autoregressive.decoding.reading import Reader, cut
 from chainrule.models.autoregressive.decoding.rules import Rules, rules
@@ -22,18 +24,25 @@ from chainrule.models.autoregressive.decoding.streaming import stream
 __all__ = [
     "END",
     "OVERFLOW",
+    "SEARCHES",
     "Advance",
+    "Beams",
+    "Best",
     "Choices",
+    "Gumbel",
     "Horizon",
+    "Order",
     "Reader",
     "Receding",
     "Rules",
+    "Survivors",
     "Written",
     "cut",
     "draw",
     "mark",
     "present",
     "rules",
+    "search",
     "stream",
     "write",
 ]

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int
-from chainrule.models.autoregressive.decoding.sampling import Advance
-from chainrule.models.base import State
+from chainrule.models.base import CanContinue, State
 
 
 @final
@@ -40,10 +39,9 @@ class Horizon(State):
 
 @final
 class Receding(eqx.Module):
-    """`advance` for texts of any length, from the `advance` of a model and its state before the first symbol."""
+    """`advance` for texts of any length, made of a model that reads no more than `context` symbols."""
 
-    inner: Advance
-    blank: State
+    model: CanContinue
     context: int = eqx.field(static=True)
 
     def start(self, state: State, tokens: Int[Array, "batch time"]) -> Horizon:
@@ -52,24 +50,20 @@ class Receding(eqx.Module):
         return Horizon(state.position, state, jnp.pad(tokens, ((0, 0), (room, 0))))
 
     def __call__(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: State, tokens: Int[Array, "batch 1"]
+    ) -> tuple[Float[Array, "batch 1 vocabulary"], State]:
         """Read one symbol."""
         assert isinstance(state, Horizon), "the state comes from start"
-        if tokens.shape[1] != 1:
-            raise CapabilityError(
-                f"{tokens.shape[1]} symbols at once: past the context they are read one by one"
-            )
         last = jnp.concatenate([state.last[:, 1:], tokens], axis=1)
 
+        def further(inner: State) -> tuple[Array, State]:
+            return self.model.advance(inner, tokens)
+
         def again(_: State) -> tuple[Array, State]:
-            rows = jnp.zeros(len(tokens), jnp.int32)
-            logits, inner = self.inner(self.blank.fork(rows), last)
+            logits, inner = self.model.advance(self.model.start(len(tokens), self.context), last)
             return logits[:, -1:], inner
 
-        logits, inner = jax.lax.cond(
-            state.position < self.context, lambda inner: self.inner(inner, tokens), again, state.inner
-        )
+        logits, inner = jax.lax.cond(state.position < self.context, further, again, state.inner)
         return logits, Horizon(state.position + 1, inner, last)
 
 

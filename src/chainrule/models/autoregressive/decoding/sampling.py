@@ -62,6 +62,7 @@ def mark(
     return None if seen is None else seen.at[jnp.arange(len(tokens)), tokens].set(True)
 
 
+@eqx.filter_jit
 def present(tokens: Int[Array, "rows time"], n: int, vocabulary: int) -> Bool[Array, "n vocabulary"]:
     """The symbols that occur in a beginning, for each of `n` rows that share it or have one each."""
     rows = jnp.arange(len(tokens))[:, None]
