@@ -66,7 +66,7 @@ class Piece:
     alternatives: tuple[tuple[str, float], ...]
     """The symbols the model finds likeliest here, with their probabilities."""
     per_second: float
-    """Symbols written per second so far."""
+    """Symbols written per second so far, compilation left out."""
 
 
 class CanContinue(CanSample):
@@ -253,6 +253,34 @@ def parts_of(model: Model) -> Sequence[Part[Any]]:
     return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
 
 
+class HasAttention(Model):
+    """Lets positions of a sequence attend to each other, in heads that can be looked at one by one."""
+
+    @abc.abstractmethod
+    def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
+        """How much each position (a row) takes from each (a column), in every head of every layer."""
+
+    @abc.abstractmethod
+    def without_head(self, layer: int, head: int) -> Self:
+        """The same model in which what this head gathers is not passed on."""
+
+
+class HasLens(Model):
+    """Can say what it would predict if its layers ended early."""
+
+    @abc.abstractmethod
+    def lens(self, x: Int[Array, "batch time"]) -> Float[Array, "depth batch time vocabulary"]:
+        """Logits read out before the first layer and after each of them; the last are those of the model."""
+
+
+class HasEmbedding(Model):
+    """Gives every symbol of its vocabulary a vector."""
+
+    @abc.abstractmethod
+    def embeddings(self) -> Float[Array, "symbols features"]:
+        """One row for each symbol."""
+
+
 class HasPictures(Model):
     """Offers pictures of its own beyond those its capabilities give."""
 
@@ -306,7 +334,10 @@ __all__ = [
     "Entry",
     "Flattened",
     "HasAlignment",
+    "HasAttention",
     "HasBound",
+    "HasEmbedding",
+    "HasLens",
     "HasLogProb",
     "HasParts",
     "HasPictures",

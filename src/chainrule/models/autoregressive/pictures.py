@@ -1,0 +1,120 @@
+"""Pictures that models over symbols share: what heads attend to, and where symbols lie."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.core.pictures import Images, Scatter, Table
+from chainrule.data.base import Data
+from chainrule.data.tokenizers import Tokenizer
+
+LONGEST = 48
+"""Symbols of a passage whose attention is shown: more cannot be told apart."""
+_NEIGHBOURS = 5
+_LISTED = 12
+_PIXELS = 3
+
+
+def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]) -> Images:
+    """A map for every head, a row of them for each layer: dark where a symbol (row) takes much from another (column)."""
+    layers, count, time, _ = weights.shape
+    top = np.maximum(
+        weights.max(axis=-1, keepdims=True), 1e-12
+    )  # rows late in a text share out one among many
+    shown = 1 - (weights / top).reshape(layers * count, time, time, 1)
+    large = np.repeat(np.repeat(shown, _PIXELS, axis=1), _PIXELS, axis=2)
+    text = "".join(name if len(name) == 1 else f" {name}" for name in names).strip()
+    return Images(
+        "attention",
+        "What each head attends to",
+        large,
+        [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(count)],
+        columns=count,
+        caption=f"Row: a symbol, column: what it looks at, each row up to its largest weight. Passage: {text!r}.",
+    )
+
+
+def names(tokenizer: Tokenizer, ids: Int[np.ndarray, " time"]) -> list[str]:
+    """The text of each symbol, with white space made visible.
+
+    >>> from chainrule.data.tokenizers import Character
+    >>> names(Character(("\\n", " ", "a")), np.array([2, 1, 0]))
+    ['a', '·', '⏎']
+    """
+    visible = str.maketrans({" ": "·", "\n": "⏎", "\t": "⇥"})
+    return [text.translate(visible) for text in tokenizer.pieces(ids)]
+
+
+def symbols(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenizer, data: Data) -> Scatter:
+    """The most frequent symbols in the plane of the two directions in which their vectors vary most."""
+    often = frequent(data, len(table))[:200]
+    plane = principal(table[often])
+    kinds = [kind(tokenizer.decode([int(i)])) for i in often]
+    groups = {
+        name: plane[[k == name for k in kinds]] for name in dict.fromkeys(sorted(kinds)) if name in kinds
+    }
+    share = spread(table[often])
+    return Scatter(
+        "embedding",
+        "Where symbols lie",
+        "first direction",
+        "second direction",
+        groups,
+        caption=f"Embeddings of the {len(often)} most frequent symbols in the plane of their two principal "
+        f"directions, which hold {share:.0%} of their variance.",
+    )
+
+
+def neighbours(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenizer, data: Data) -> Table:
+    """For frequent symbols, those whose vectors point the same way."""
+    often = frequent(data, len(table))
+    known, chosen = often[:500], often[:_LISTED]
+    unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+    cosine = unit[chosen] @ unit[known].T
+    rows = []
+    for i, row in zip(chosen, cosine, strict=True):
+        nearest = [j for j in np.argsort(-row) if known[j] != i][:_NEIGHBOURS]
+        near = zip(names(tokenizer, known[nearest]), row[nearest], strict=True)
+        rows.append([names(tokenizer, np.array([i]))[0], "  ".join(f"{name} {c:.2f}" for name, c in near)])
+    return Table("neighbours", "Nearest symbols", ["symbol", "nearest by cosine"], rows)
+
+
+def frequent(data: Data, symbols: int) -> Int[np.ndarray, " most"]:
+    """The symbols that occur in the training text, the most frequent first."""
+    counts = np.bincount(data.train.arrays["symbols"], minlength=symbols)
+    order = np.argsort(-counts, kind="stable")
+    return order[counts[order] > 0]
+
+
+def principal(table: Float[np.ndarray, "symbols features"]) -> Float[np.ndarray, "symbols two"]:
+    """Coordinates in the plane of the two directions of most variance."""
+    centred = table - table.mean(axis=0, keepdims=True)
+    left, size, _ = np.linalg.svd(centred, full_matrices=False)
+    plane = left[:, :2] * size[None, :2]
+    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
+
+
+def spread(table: Float[np.ndarray, "symbols features"]) -> float:
+    """The share of the variance that lies in that plane."""
+    size = np.linalg.svd(table - table.mean(axis=0, keepdims=True), compute_uv=False)
+    return float((size[:2] ** 2).sum() / max((size**2).sum(), 1e-30))
+
+
+def kind(text: str) -> str:
+    """What sort of symbol it is.
+
+    >>> kind("a"), kind("Q"), kind(" the"), kind(","), kind("\\n")
+    ('vowel', 'capital', 'lower case', 'mark', 'white space')
+    """
+    plain = text.strip()
+    if not plain:
+        return "white space"
+    if plain.isnumeric():
+        return "number"
+    if not plain[0].isalpha():
+        return "mark"
+    if len(plain) == 1 and plain in "aeiou":
+        return "vowel"
+    return "capital" if plain[0].isupper() else "lower case"
+
+
+__all__ = ["LONGEST", "frequent", "heads", "kind", "names", "neighbours", "principal", "spread", "symbols"]
