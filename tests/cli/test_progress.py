@@ -98,15 +98,15 @@ def test_a_run_in_the_usual_place_is_continued_by_its_name(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CHAINRULE_RUNS", raising=False)
-    progress.announce(STARTED)
+    progress.announce(STARTED, UNIT)
     assert "chainrule resume toy\n" in capsys.readouterr().out
 
 
 def test_the_end_says_how_good_it_got_and_an_interruption_how_to_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress.announce(FINISHED)
-    progress.announce(STOPPED)
+    progress.announce(FINISHED, UNIT)
+    progress.announce(STOPPED, UNIT)
     assert capsys.readouterr().out.splitlines() == [
         "done     best val 0.25 at step 90   1m01s   all steps done",
         "stopped  saved at step 40 (interrupted by SIGINT)",

@@ -5,6 +5,7 @@ that the next message starts on a line of its own.
 """
 
 import abc
+import math
 import shutil
 import sys
 import time
@@ -17,6 +18,7 @@ from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
 from chainrule.cli.output import Stream, duration, emit, number, say, scientific
 from chainrule.data.base import Schema
+from chainrule.models.base import HasSurprise
 from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
 
 _BAR = 10
@@ -30,11 +32,25 @@ class Unit(NamedTuple):
 
     name: str
     per_example: int
+    symbol: str = ""
+    """What the loss is nats of: a character or a token; empty where it is something else."""
 
     @classmethod
-    def of(cls, schema: Schema) -> "Unit":
+    def of(cls, schema: Schema, model: object = None) -> "Unit":
         """Symbols of a text, examples of anything else."""
-        return cls("tok/s", schema.shape[0] - 1) if schema.kind == "text" else cls("ex/s", 1)
+        if schema.kind != "text":
+            return cls("ex/s", 1)
+        symbol = "token" if schema.tokenizer else "character"
+        return cls("tok/s", schema.shape[0] - 1, symbol if isinstance(model, HasSurprise) else "")
+
+    def loss(self, value: float) -> str:
+        """A loss as people read it.
+
+        >>> Unit("tok/s", 64, "character").loss(1.88)
+        '1.88 nats (2.71 bits per character)'
+        """
+        bits = f" nats ({number(value / math.log(2))} bits per {self.symbol})" if self.symbol else ""
+        return number(value) + bits
 
 
 class Voice(abc.ABC):
@@ -109,13 +125,14 @@ class Plain(Voice):
     """Lines for a log: never a carriage return, one progress line every few seconds."""
 
     def __init__(self, unit: Unit, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._unit = unit
         self._pieces, self._clock, self._due = Pieces(unit), clock, float("-inf")
 
     def __call__(self, event: Event) -> None:
         """A labelled line, or a progress line when one is due."""
         self._pieces.hear(event)
         if not isinstance(event, Progress):
-            announce(event)
+            announce(event, self._unit)
         elif self._clock() >= self._due or event.step >= event.total:
             self._due = self._clock() + LOG_SECONDS
             shown = self._pieces.of(event)
@@ -130,6 +147,7 @@ class Live(Voice):
     """One line that is drawn over and over, fitted to the width of the terminal."""
 
     def __init__(self, unit: Unit, stream: Stream | None = None) -> None:
+        self._unit = unit
         self._pieces, self._stream, self._open = Pieces(unit), stream or sys.stdout, False
 
     def __call__(self, event: Event) -> None:
@@ -140,10 +158,10 @@ class Live(Voice):
         elif isinstance(event, Compiled):
             self._draw("")  # the words "compile ..." make room for the time it took
             self._open = False
-            announce(event)
+            announce(event, self._unit)
         elif isinstance(event, Started | Finished):
             self.close()
-            announce(event)
+            announce(event, self._unit)
             if isinstance(event, Started):
                 self._draw("compile  ...")
 
@@ -169,7 +187,7 @@ def voice(unit: Unit, *, machine: bool, quiet: bool) -> Voice:
     return Live(unit) if sys.stdout.isatty() else Plain(unit)
 
 
-def announce(event: Event) -> None:
+def announce(event: Event, unit: Unit) -> None:
     """The labelled lines for the beginning and the end of a run."""
     if isinstance(event, Started):
         say("data", event.data)
@@ -186,7 +204,9 @@ def announce(event: Event) -> None:
         say("next", f"chainrule resume {handle(Path(event.path))}")
     elif isinstance(event, Finished):
         best = event.best
-        what = f"best val {number(best['loss'])} at step {best['step']:.0f}" if best else f"step {event.step}"
+        what = (
+            f"best val {unit.loss(best['loss'])} at step {best['step']:.0f}" if best else f"step {event.step}"
+        )
         say("done", f"{what}   {duration(event.seconds)}   {event.reason}")
 
 

@@ -21,7 +21,7 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     given = dict(words.settings)
     run = Run.open(find(wanted, place(given.pop("runs", None))))
     overrides = training(given, also=["runs"])
-    tell = voice(Unit.of(run.schema), machine=json, quiet=quiet)
+    tell = voice(Unit.of(run.schema, run.skeleton()), machine=json, quiet=quiet)
     try:
         done = go_on(run, listener=tell, **overrides)
     except KeyboardInterrupt:

@@ -1,8 +1,11 @@
-"""`chainrule sample`: new examples from a trained model, as numbers in the data's own units and as a picture."""
+"""`chainrule sample`: new examples from a trained model, as numbers in the data's own units and as a picture.
+
+A single text is shown while it is being written.
+"""
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from chainrule.cli.defaults import SAMPLES
 from chainrule.cli.options import Json, RunName, Settings
@@ -11,7 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from chainrule.core.pictures import Picture
+    from chainrule.core.types import Key
     from chainrule.data.base import Schema
+    from chainrule.models.base import CanContinue
     from chainrule.train import Run
 
 _ROWS = 10
@@ -21,33 +26,65 @@ _OWN = ("n", "class", "seed", "out", "runs")
 def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Draw new examples from a trained model.
 
-    Settings: n=64, class=3 (or class=cat,dog in turn), seed=0, out=DIR, and the model's own, such as prompt= or steps=.
+    Settings: n=64 (a text: n=1), class=3 (or class=cat,dog in turn), seed=0, out=DIR, and the model's own, such as
+    prompt=, temperature= or steps=.
     """
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
     from chainrule.cli.words import parse, take
     from chainrule.core import random
+    from chainrule.models.base import CanContinue
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
     run = Run.open(find(wanted, place(given.pop("runs", None))))
-    n = _whole("n", given.pop("n", str(SAMPLES)), low=1)
+    writes = isinstance(run.model, CanContinue) and run.schema.kind == "text"
+    n = _whole("n", given.pop("n", "1" if writes else str(SAMPLES)), low=1)
     seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
     labels = _labels(given.pop("class", None), run.schema, n)
     options = _options(run, given, conditional=labels is not None)
-    drawn = run.sample(n, key=random.key(seed, "sample"), condition=labels, **options)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
-    files = _write(out, drawn, labels, run.schema, facts)
+    key = random.key(seed, "sample")
+    if isinstance(run.model, CanContinue) and writes and n == 1 and "beams" not in options:
+        texts = [_written(run.model, key, options, json)]
+        files = _write_texts(out, texts)
+    elif run.schema.kind == "text":
+        texts = _texts(run.sample(n, key=key, condition=labels, **options), run.schema)
+        files = _write_texts(out, texts)
+        if not json:
+            print(texts[0] + "\n")
+    else:
+        drawn = run.sample(n, key=key, condition=labels, **options)
+        files = _write(out, drawn, labels, run.schema, facts)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files})
         return
-    if run.schema.kind == "text":
-        print(_texts(drawn[:1], run.schema)[0] + "\n")
     for what, file in files.items():
         say(what, str(file))
+
+
+def _written(model: "CanContinue", key: "Key", options: dict[str, Any], json: bool) -> str:
+    """A text, shown while it is being written: as it is, or as one JSON object for every symbol."""
+    from dataclasses import asdict
+
+    from chainrule.cli.output import emit
+
+    text: str = options.get("prompt", "")
+    pieces = model.stream(key, **options)  # complains about its options before anything is shown
+    if not json:
+        print(text, end="", flush=True)
+    for piece in pieces:
+        text += piece.text
+        if json:
+            emit(asdict(piece))
+        else:
+            print(piece.text, end="", flush=True)
+    if not json:
+        print("\n", flush=True)
+    return text
 
 
 def _whole(name: str, text: str, *, low: int) -> int:
@@ -98,7 +135,7 @@ def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[st
     for name in given:
         if name not in own and not takes_any:
             raise unknown(name, [*_OWN, *own], f"options of {run.id}: {', '.join([*_OWN, *own])}")
-    text_only = [name for name, p in own.items() if p.annotation in (str, str | None)]
+    text_only = [name for name, p in own.items() if p.annotation is str or str in get_args(p.annotation)]
     return {name: text if name in text_only else guess(text) for name, text in given.items()}
 
 
@@ -113,10 +150,6 @@ def _write(
 
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        if schema.kind == "text":
-            file = out / "samples.txt"
-            file.write_text(f"\n{'-' * 20}\n".join(_texts(drawn, schema)) + "\n", encoding="utf-8")
-            return {"samples": file}
         file = out / "samples.npz"
         arrays = {"samples": drawn} if labels is None else {"samples": drawn, "labels": labels}
         np.savez(file, allow_pickle=False, **arrays)
@@ -126,11 +159,20 @@ def _write(
     }
 
 
-def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
-    from chainrule.data import tokenizers
+def _write_texts(out: Path, texts: list[str]) -> dict[str, Path]:
+    from chainrule.train.files import disk_errors
 
-    tokenizer = tokenizers.of(schema)
-    return [tokenizer.decode(row) for row in drawn.astype(int)]
+    file = out / "samples.txt"
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"\n{'-' * 20}\n".join(texts) + "\n", encoding="utf-8")
+    return {"samples": file}
+
+
+def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
+    from chainrule.data.texts import passages
+
+    return passages(schema, drawn.astype(int))
 
 
 def _picture(drawn: "np.ndarray", labels: "np.ndarray | None", schema: "Schema", run: str) -> "Picture":

@@ -68,7 +68,7 @@ def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet:
     path = asked.place / asked.run if asked.run else None
     new = path is None or not path.exists()
     path = path or new_folder(asked.place, stem)
-    tell = voice(Unit.of(data.schema), machine=json, quiet=quiet)
+    tell = voice(Unit.of(data.schema, model), machine=json, quiet=quiet)
     try:
         run = fit(model, data, run=path, listener=tell, **asked.train)
     except KeyboardInterrupt:

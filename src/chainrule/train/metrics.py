@@ -4,7 +4,7 @@ Everything is computed example by example and reduced once over the whole split,
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
@@ -16,8 +16,18 @@ import scipy.stats
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
-from chainrule.data.base import Batch, Data, Split
-from chainrule.models.base import CanPredict, HasBound, HasLogProb, Model
+from chainrule.data.base import Batch, Data, Schema, Split, Windows
+from chainrule.models.base import (
+    CanPredict,
+    CanTranslate,
+    HasBound,
+    HasLogProb,
+    HasScores,
+    HasSurprise,
+    Model,
+    Scored,
+)
+from chainrule.train import surprise
 
 BATCH = 512
 
@@ -40,8 +50,10 @@ class Metric:
         return asdict(self)
 
 
-def score(model: Model, data: Data, split: str = "test", *, seed: int = 0) -> dict[str, Metric]:
-    """Every number the model's capabilities give on a split."""
+def score(
+    model: Model, data: Data, split: str = "test", *, seed: int = 0, stride: int | None = None
+) -> dict[str, Metric]:
+    """Every number the model's capabilities give on a split; `stride` is for texts, see `train.surprise`."""
     model = eqx.nn.inference_mode(model)
     part = data.split(split)
     if not len(part):
@@ -60,12 +72,37 @@ def score(model: Model, data: Data, split: str = "test", *, seed: int = 0) -> di
             found |= multilabel(predicted, np.asarray(part.y), data.schema.classes)
         elif data.schema.target == "value":
             found |= regression(predicted, np.asarray(part.y), data)
-    if isinstance(model, HasLogProb):
+    if isinstance(model, HasSurprise) and isinstance(part, Windows):
+        found |= text(model, part, data.schema, stride)
+    elif stride is not None:
+        raise ArgumentError(
+            f"stride={stride}: only models that predict text symbol by symbol are read in strides"
+        )
+    elif isinstance(model, HasLogProb):
         found |= likelihood(over(lambda model, batch, key: model.log_prob(batch.x), model, part, key), data)
     elif isinstance(model, HasBound):
         bound = over(lambda model, batch, key: model.elbo(batch.x, key), model, part, key)
         found |= {f"{name}_bound": value for name, value in likelihood(bound, data).items()}
+    if isinstance(model, CanTranslate):
+        found |= translation(model, part, key, end=len(data.schema.target_symbols))
+    if isinstance(model, HasScores):
+        found |= own(model, part, key)
     return found
+
+
+def own(model: HasScores, split: Split, key: Key) -> dict[str, Metric]:
+    """The numbers a model is judged by beyond those its capabilities give: means and their standard errors."""
+    units: dict[str, str] = {}
+    values: dict[str, list[np.ndarray]] = {}
+    for number, batch in enumerate(_batches(split, None)):
+        for name, scored in _scores_of(model, batch, random.at(key, number)).items():
+            units[name] = scored.unit
+            values.setdefault(name, []).append(np.asarray(scored.values, np.float64))
+    every = {name: np.concatenate(parts) for name, parts in values.items()}
+    return {
+        name: Metric(float(each.mean()), units[name], float(each.std() / math.sqrt(len(each))))
+        for name, each in every.items()
+    }
 
 
 def mean_loss(
@@ -95,6 +132,11 @@ def over(function: Callable[[Any, Batch, Key], Array], model: Model, split: Spli
 def _loss_of(model: Model, batch: Batch, key: Key) -> dict[str, Array]:
     loss, metrics = model.loss(batch, key)
     return {"loss": loss, **metrics}
+
+
+@eqx.filter_jit
+def _scores_of(model: HasScores, batch: Batch, key: Key) -> Mapping[str, Scored]:
+    return model.scores(batch, key)
 
 
 @eqx.filter_jit
@@ -263,6 +305,65 @@ def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
     }
 
 
+def text(model: HasSurprise, split: Windows, schema: Schema, stride: int | None = None) -> dict[str, Metric]:
+    """Nats per symbol and what follows from them, how far windows are apart, and how many symbols were judged."""
+    judged = surprise.blocks(model, split, len(schema.symbols), stride)
+    found = units(
+        judged.mean, judged.error, bytes_per_token=split.bytes_per_token, characters=not schema.tokenizer
+    )
+    found["stride"] = Metric(judged.stride, f"of {split.length} tokens")
+    found["tokens"] = Metric(float(judged.symbols.sum()), "all but the first")
+    return found
+
+
+def units(
+    nats: float, stderr: float | None = None, *, bytes_per_token: float = 0.0, characters: bool = False
+) -> dict[str, Metric]:
+    """Nats per token in other units.
+
+    Perplexities of different vocabularies cannot be compared, bits per byte can.
+
+    >>> for name, metric in units(math.log(65), characters=True).items():
+    ...     print(name, metric)
+    nats_per_token 4.174 nats/token
+    bits_per_character 6.022 bits/character
+    perplexity 65
+    """
+
+    def scaled(factor: float, unit: str) -> Metric:
+        return Metric(nats * factor, unit, None if stderr is None else stderr * factor)
+
+    found = {"nats_per_token": scaled(1.0, "nats/token")}
+    if characters:
+        found["bits_per_character"] = scaled(1 / math.log(2), "bits/character")
+    if bytes_per_token:
+        found["bits_per_byte"] = scaled(1 / math.log(2) / bytes_per_token, "bits/byte")
+    perplexity = math.exp(nats)
+    found["perplexity"] = Metric(perplexity, stderr=None if stderr is None else stderr * perplexity)
+    return found
+
+
+def translation(model: CanTranslate, split: Split, key: Key, *, end: int) -> dict[str, Metric]:
+    """Nats per target symbol, over all symbols with the end mark of each, and how often a target is exactly right."""
+    nats = -over(lambda model, batch, key: model.log_prob_given(batch.y, batch.x), model, split, key)
+    nats, y = nats.astype(np.float64), np.asarray(split.y)
+    symbols = (y != end).sum(axis=1) + 1  # whatever follows the end mark repeats it
+    mean = nats.sum() / symbols.sum()
+    spread = (
+        np.sqrt(np.square(nats - mean * symbols).mean() / len(nats)) / symbols.mean()
+    )  # of a ratio of means
+    exact = over(
+        lambda model, batch, key: (model.translate(batch.x) == batch.y).all(axis=1), model, split, key
+    ).mean()
+    each = Metric(float(mean), "nats/token", float(spread))
+    return {
+        "loss": each,
+        "nats_per_token": each,
+        "perplexity": Metric(math.exp(mean), stderr=float(spread) * math.exp(mean)),
+        "exact_match": Metric(float(exact), stderr=math.sqrt(exact * (1 - exact) / len(nats))),
+    }
+
+
 __all__ = [
     "Metric",
     "area_under",
@@ -274,7 +375,11 @@ __all__ = [
     "mean_loss",
     "multilabel",
     "over",
+    "own",
     "regression",
     "roc_auc",
     "score",
+    "text",
+    "translation",
+    "units",
 ]

@@ -195,9 +195,9 @@ class Run:
 
     # ------------------------------------------------------------------ at work
 
-    def score(self, split: str = "test") -> dict[str, Metric]:
-        """Every number the model's capabilities give on a split."""
-        return metrics.score(self.model, self.data, split, seed=self.settings.seed)
+    def score(self, split: str = "test", *, stride: int | None = None) -> dict[str, Metric]:
+        """Every number the model's capabilities give on a split; texts are read in windows `stride` symbols apart."""
+        return metrics.score(self.model, self.data, split, seed=self.settings.seed, stride=stride)
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data; `condition` is one class for all, or one for each."""

@@ -46,11 +46,13 @@ def stream(
             text + reader.rest() if last else text,
             float(shown[1][0]),
             _named(tokenizer, *shown[2:]),
-            (i + 1) / max(time.perf_counter() - began, 1e-9),
+            max(i, 1) / max(time.perf_counter() - began, 1e-9),
         )
         if last:
             return
         seen = mark(seen, shown[0])
+        if i == 1:  # the first steps were spent on compiling
+            began = time.perf_counter()
         shown, state = _step(advance, state, shown[0], seen, key, rules)
 
 

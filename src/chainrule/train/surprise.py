@@ -1,0 +1,83 @@
+"""How well a model predicts a text, every symbol counted once.
+
+A text is longer than what a model reads at a time, so it is judged window by window. Windows that follow each other
+end `stride` symbols apart, and of each only the symbols that no window before it has judged are counted: with a small
+stride every symbol is predicted from nearly a whole window, with a stride of one window it costs least and the first
+symbols of each window are predicted from little. The first symbol of the text is given, not predicted.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array
+from chainrule.data.base import Windows
+from chainrule.models.base import HasSurprise
+
+_LOGITS = 2**26
+"""How many logits may be in memory at once."""
+
+
+class Blocks(NamedTuple):
+    """Nats and number of the symbols that each window has judged."""
+
+    nats: Float[np.ndarray, " windows"]
+    symbols: Int[np.ndarray, " windows"]
+    stride: int
+
+    @property
+    def mean(self) -> float:
+        """Nats per symbol, over all symbols."""
+        return float(self.nats.sum() / self.symbols.sum())
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean over windows, which are of unequal size."""
+        spread = np.square(self.nats - self.mean * self.symbols).mean()
+        return float(np.sqrt(spread / len(self.nats)) / self.symbols.mean())
+
+
+def blocks(model: HasSurprise, split: Windows, vocabulary: int, stride: int | None = None) -> Blocks:
+    """Judge every symbol of a text but the first; half a window apart unless a stride is given."""
+    length = split.length
+    stride = max(1, length // 2) if stride is None else stride
+    if not 1 <= stride <= length:
+        raise ArgumentError(
+            f"stride={stride}: windows of {length} symbols that end {stride} apart do not judge every symbol once",
+            remedy=f"use a stride from 1 (slow, exact) to {length} (fast)",
+        )
+    starts, counts = places(len(split.arrays["symbols"]), length, stride)
+    size = max(1, min(512, len(starts), _LOGITS // (length * vocabulary)))
+    nats = []
+    for first in range(0, len(starts), size):
+        chosen = np.resize(starts[first : first + size], size)  # the last batch is filled up, so that it fits
+        x = split.arrays["symbols"][chosen[:, None] + np.arange(length + 1)[None, :]].astype(np.int32)
+        nats.append(np.asarray(_surprise(model, jnp.asarray(x)), np.float64))
+    every = np.concatenate(nats)[: len(starts)]
+    judged = np.arange(length)[None, :] >= length - counts[:, None]
+    return Blocks(np.where(judged, every, 0.0).sum(axis=1), counts, stride)
+
+
+def places(
+    symbols: int, length: int, stride: int
+) -> tuple[Int[np.ndarray, " windows"], Int[np.ndarray, " windows"]]:
+    """Where each window begins, and how many symbols at its end are judged by it and by no other.
+
+    >>> starts, counts = places(symbols=12, length=4, stride=3)
+    >>> starts.tolist(), counts.tolist()
+    ([0, 3, 6, 7], [4, 3, 3, 1])
+    """
+    ends = np.append(np.arange(length, symbols - 1, stride), symbols - 1)
+    return ends - length, np.diff(ends, prepend=0)
+
+
+@eqx.filter_jit
+def _surprise(model: HasSurprise, x: Array) -> Array:
+    return model.surprise(x)
+
+
+__all__ = ["Blocks", "blocks", "places"]
