@@ -21,7 +21,7 @@ from chainrule.nn.pooling import (
     global_max_pool,
     max_pool,
 )
-from chainrule.nn.recurrent import GRU, LSTM, RNN, Recurrent
+from chainrule.nn.recurrent import GRU, LSTM, RNN, Bidirectional, Recurrent, Stack
 from chainrule.nn.residual import ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
 from chainrule.nn.unet import DoubleConv, UNet
@@ -32,6 +32,7 @@ __all__ = [
     "RNN",
     "Activation",
     "BatchNorm",
+    "Bidirectional",
     "ChannelDropout",
     "Conv",
     "ConvTranspose",
@@ -47,6 +48,7 @@ __all__ = [
     "Recurrent",
     "ResidualBlock",
     "SelfAttention",
+    "Stack",
     "StochasticDepth",
     "Switches",
     "TransformerBlock",

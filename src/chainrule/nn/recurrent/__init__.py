@@ -1,0 +1,20 @@
+"""Recurrent layers: cells, the loop through time and its derivative, stacks and both directions."""
+
+from chainrule.nn.recurrent.base import OverTime
+from chainrule.nn.recurrent.cells import Cell, Feedback, States
+from chainrule.nn.recurrent.layers import GRU, LSTM, RNN, Recurrent
+from chainrule.nn.recurrent.stack import Bidirectional, CellName, Stack
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "RNN",
+    "Bidirectional",
+    "Cell",
+    "CellName",
+    "Feedback",
+    "OverTime",
+    "Recurrent",
+    "Stack",
+    "States",
+]

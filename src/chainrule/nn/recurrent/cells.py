@@ -1,0 +1,199 @@
+"""The arithmetic of one step of a recurrent layer, and its exact derivative.
+
+Apart from one product with the recurrent weights a cell acts on each unit by itself. Its derivative is therefore a few
+slopes for each unit, written out here once. They give the Jacobian of a step, which says how far gradients reach back,
+and the backward pass through time, which needs nothing else from the forward pass.
+"""
+
+import abc
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float
+
+States: TypeAlias = tuple[Array, ...]
+"""What is carried from step to step, each (..., hidden); the first is what the layer puts out."""
+Slopes: TypeAlias = tuple[Array, ...]
+"""Derivatives of one step at the place where it was taken, each (..., hidden)."""
+
+
+@final
+class Feedback(eqx.Module):
+    """The recurrent weights: from the state to all gates, `h U + b`."""
+
+    weight: Float[Array, "hidden gates"]
+    bias: Float[Array, " gates"]
+
+    def __call__(self, h: Float[Array, "*leading hidden"]) -> Float[Array, "*leading gates"]:
+        """The state's part of all gates."""
+        return affine(h, self.weight, self.bias)
+
+
+class Cell(abc.ABC):
+    """One step: from the states before it and the input's part of all gates, side by side, to the states after it."""
+
+    gates: ClassVar[tuple[str, ...]]
+    """Names of the gates in the order in which they stand side by side, which is PyTorch's."""
+    states: ClassVar[tuple[str, ...]]
+    """Names of the states."""
+
+    @abc.abstractmethod
+    def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
+        """The values of the gates."""
+
+    @abc.abstractmethod
+    def step(self, recurrent: Feedback, states: States, inward: Array) -> tuple[States, Slopes]:
+        """The states after the step, and the slopes there."""
+
+    @abc.abstractmethod
+    def tangent(self, transposed: Array, slopes: Slopes, change: States, inward: Array) -> States:
+        """What a change of the states before and of the input's part changes in the states after; linear in both.
+
+        `transposed` holds the recurrent weights with rows and columns exchanged: as they stand, the product of the
+        backward pass would be the slow one.
+        """
+
+    @abc.abstractmethod
+    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+        """The change of the input's part that has the effect of this change of the recurrent weights and bias."""
+
+    def named(self, values: tuple[Array, ...]) -> Mapping[str, Array]:
+        """Gates by name."""
+        return dict(zip(self.gates, values, strict=True))
+
+
+@final
+@dataclass(frozen=True)
+class PlainCell(Cell):
+    """`h' = tanh(x + h U)`."""
+
+    gates: ClassVar[tuple[str, ...]] = ("state",)
+    states: ClassVar[tuple[str, ...]] = ("h",)
+
+    def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
+        return (jnp.tanh(inward + recurrent(h)),)
+
+    def step(self, recurrent: Feedback, states: States, inward: Array) -> tuple[States, Slopes]:
+        (h,) = self.activations(recurrent, states[0], inward)
+        return (h,), (1 - h * h,)
+
+    def tangent(self, transposed: Array, slopes: Slopes, change: States, inward: Array) -> States:
+        return (slopes[0] * (inward + _product(change[0], transposed)),)
+
+    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+        del slopes  # the recurrent part is added to the input's
+        return affine(h, weight, bias)
+
+
+@final
+@dataclass(frozen=True)
+class LSTMCell(Cell):
+    """`c' = f c + i g`, `h' = o tanh(c')`."""
+
+    gates: ClassVar[tuple[str, ...]] = ("input", "forget", "candidate", "output")
+    states: ClassVar[tuple[str, ...]] = ("h", "c")
+
+    def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
+        i, f, g, o = jnp.split(inward + recurrent(h), 4, axis=-1)
+        return jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)
+
+    def step(self, recurrent: Feedback, states: States, inward: Array) -> tuple[States, Slopes]:
+        h, c = states
+        i, f, g, o = self.activations(recurrent, h, inward)
+        after = f * c + i * g
+        squashed = jnp.tanh(after)
+        out = o * squashed
+        by_gate = (g * i * (1 - i), c * f * (1 - f), i * (1 - g * g), out * (1 - o))
+        return (out, after), (*by_gate, f, o * (1 - squashed * squashed))
+
+    def tangent(self, transposed: Array, slopes: Slopes, change: States, inward: Array) -> States:
+        h, c = change
+        by_i, by_f, by_g, by_o, keep, show = slopes
+        i, f, g, o = jnp.split(inward + _product(h, transposed), 4, axis=-1)
+        after = keep * c + by_i * i + by_f * f + by_g * g
+        return by_o * o + show * after, after
+
+    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+        del slopes  # the recurrent part is added to the input's
+        return affine(h, weight, bias)
+
+
+@final
+@dataclass(frozen=True)
+class GRUCell(Cell):
+    """`h' = (1 - z) n + z h`: where the update gate z is near 1 the past is kept.
+
+    The reset gate r acts on the state's part of the candidate, `n = tanh(x + r (h U + b))` (`after` the product), or on
+    the state itself, `n = tanh(x + (r h) U + b)` (`before`).
+    """
+
+    reset: Literal["after", "before"] = "after"
+    gates: ClassVar[tuple[str, ...]] = ("reset", "update", "candidate")
+    states: ClassVar[tuple[str, ...]] = ("h",)
+
+    def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
+        return self._parts(recurrent, h, inward)[0]
+
+    def step(self, recurrent: Feedback, states: States, inward: Array) -> tuple[States, Slopes]:
+        (h,) = states
+        (r, z, n), gated = self._parts(recurrent, h, inward)
+        slopes = (gated * r * (1 - r), (h - n) * z * (1 - z), (1 - z) * (1 - n * n), r, z)
+        return ((1 - z) * n + z * h,), slopes
+
+    def tangent(self, transposed: Array, slopes: Slopes, change: States, inward: Array) -> States:
+        (h,) = change
+        by_r, by_z, by_n, r, z = slopes
+        hidden = h.shape[-1]
+        if self.reset == "after":
+            of_r, of_z, of_n = jnp.split(_product(h, transposed), 3, axis=-1)
+            in_r, in_z, in_n = jnp.split(inward, 3, axis=-1)
+            n = in_n + r * of_n + by_r * (in_r + of_r)
+            z_change = in_z + of_z
+        else:
+            gates, in_n = jnp.split(inward, [2 * hidden], axis=-1)
+            r_change, z_change = jnp.split(gates + _product(h, transposed[: 2 * hidden]), 2, axis=-1)
+            n = in_n + _product(r * h + by_r * r_change, transposed[2 * hidden :])
+        return (z * h + by_z * z_change + by_n * n,)
+
+    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+        r, hidden = slopes[3], h.shape[-1]
+        if self.reset == "after":
+            gates, n = jnp.split(affine(h, weight, bias), [2 * hidden], axis=-1)
+            return jnp.concatenate([gates, r * n], axis=-1)
+        gates = affine(h, weight[:, : 2 * hidden], bias[: 2 * hidden])
+        return jnp.concatenate([gates, affine(r * h, weight[:, 2 * hidden :], bias[2 * hidden :])], axis=-1)
+
+    def _parts(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[tuple[Array, ...], Array]:
+        """The gates, and what the reset gate is multiplied with."""
+        hidden = h.shape[-1]
+        if self.reset == "after":
+            of_r, of_z, of_n = jnp.split(recurrent(h), 3, axis=-1)
+            in_r, in_z, in_n = jnp.split(inward, 3, axis=-1)
+            r, z = jax.nn.sigmoid(in_r + of_r), jax.nn.sigmoid(in_z + of_z)
+            return (r, z, jnp.tanh(in_n + r * of_n)), of_n
+        weight, bias = recurrent.weight, recurrent.bias
+        gates, in_n = jnp.split(inward, [2 * hidden], axis=-1)
+        both = gates + affine(h, weight[:, : 2 * hidden], bias[: 2 * hidden])
+        r, z = jnp.split(jax.nn.sigmoid(both), 2, axis=-1)
+        n = jnp.tanh(in_n + affine(r * h, weight[:, 2 * hidden :], bias[2 * hidden :]))
+        return (r, z, n), h
+
+
+def _product(x: Array, transposed: Array) -> Array:
+    """`x` times the matrix whose rows and columns are exchanged."""
+    return jax.lax.dot_general(x, transposed, (((x.ndim - 1,), (1,)), ((), ())))
+
+
+def affine(x: Array, weight: Array, bias: Array) -> Array:
+    """`x W + b` over the last axis, for any leading axes."""
+    flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) @ weight + bias.astype(x.dtype)[None, :]
+    return flat.reshape(*x.shape[:-1], weight.shape[1])
+
+
+__all__ = ["Cell", "Feedback", "GRUCell", "LSTMCell", "PlainCell", "Slopes", "States", "affine"]

@@ -1,0 +1,249 @@
+"""Recurrent layers: a state carried along the time axis.
+
+The input's part of all gates is one matrix product over all steps at once; only the state's part, one product for all
+gates, is left inside the loop.
+"""
+
+import abc
+import math
+from collections.abc import Mapping
+from typing import Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.nn.initializers import initializers
+from chainrule.nn.linear import Linear
+from chainrule.nn.recurrent.base import OverTime
+from chainrule.nn.recurrent.cells import Cell, Feedback, GRUCell, LSTMCell, PlainCell, States
+from chainrule.nn.recurrent.through_time import best_segment, run, run_in_segments
+
+
+class Recurrent(OverTime):
+    """A layer over (*leading, time, inputs) that carries states.
+
+    Every layer takes `initializer`, a scheme of `chainrule.nn.initializers`, and `recurrent_initializer`, one for the
+    square block of each gate of the recurrent weights ("orthogonal" keeps the size of what passes through).
+    """
+
+    inward: eqx.AbstractVar[Linear]
+    """From the inputs to all gates, side by side."""
+    recurrent: eqx.AbstractVar[Feedback]
+    """From the state to all gates."""
+
+    @property
+    @abc.abstractmethod
+    def cell(self) -> Cell:
+        """The arithmetic of one step."""
+
+    @property
+    def outputs(self) -> int:
+        """Units: the size of each state, and of the output."""
+        return self.recurrent.weight.shape[0]
+
+    def initial(self, leading: tuple[int, ...], dtype: jnp.dtype | None = None) -> States:
+        """The states before the first step: zeros."""
+        zeros = jnp.zeros((*leading, self.outputs), self.recurrent.weight.dtype if dtype is None else dtype)
+        return (zeros,) * len(self.cell.states)
+
+    def __call__(
+        self,
+        x: Float[Array, "*leading time inputs"],
+        states: States | None = None,
+        *,
+        lengths: Int[Array, "*leading"] | None = None,
+        segment: int | None = None,
+        key: Key | None = None,
+    ) -> tuple[Float[Array, "*leading time hidden"], States]:
+        """Outputs at every step, and the states after the last; see `OverTime`."""
+        del key  # nothing here is random
+        leading, time = x.shape[:-2], x.shape[-2]
+        count = math.prod(leading)
+        # Time leads before the product, not after it: what is moved in memory is smaller than all gates.
+        inward = self.inward(jnp.swapaxes(x.reshape(count, time, x.shape[-1]), 0, 1))
+        if states is None:
+            states = self.initial(leading, inward.dtype)
+        flat = tuple(s.reshape(count, s.shape[-1]) for s in states)
+        alive = None if lengths is None else jnp.arange(time)[:, None, None] < lengths.reshape(1, count, 1)
+        if segment is None:
+            last, outputs = run(self.cell, self.recurrent, flat, inward, alive)
+        else:
+            steps = _checked_segment(type(self).__name__, segment) or best_segment(time)
+            last, outputs = run_in_segments(self.cell, self.recurrent, flat, inward, alive, steps)
+        out = jnp.swapaxes(outputs, 0, 1).reshape(*leading, time, outputs.shape[-1])
+        return out, tuple(s.reshape(*leading, s.shape[-1]) for s in last)
+
+    def step(self, x: Float[Array, "*leading inputs"], states: States) -> States:
+        """The states after one step."""
+        return self.cell.step(self.recurrent, states, self.inward(x))[0]
+
+    def step_jacobian(
+        self, x: Float[Array, "*leading inputs"], states: States
+    ) -> tuple[tuple[Float[Array, "*leading hidden hidden"], ...], ...]:
+        """Derivatives of the states after one step by those before it: `blocks[after][before]`, exact.
+
+        >>> layer = RNN(3, 2, key=jax.random.key(0))
+        >>> ((block,),) = layer.step_jacobian(jnp.ones(3), layer.initial(()))
+        >>> (h,) = layer.step(jnp.ones(3), layer.initial(()))
+        >>> bool(jnp.allclose(block, jnp.diag(1 - h**2) @ layer.recurrent.weight.T))
+        True
+        """
+        _, slopes = self.cell.step(self.recurrent, states, self.inward(x))
+        leading, hidden = x.shape[:-1], self.outputs
+        each = tuple(jnp.expand_dims(slope, -2) for slope in slopes)
+        nothing = jnp.zeros((*leading, hidden, hidden), slopes[0].dtype)
+        units = jnp.broadcast_to(jnp.eye(hidden, dtype=nothing.dtype), nothing.shape)
+        still = jnp.zeros((*leading, hidden, self.recurrent.weight.shape[1]), nothing.dtype)
+        columns = []
+        for moving in range(len(states)):
+            change = tuple(units if number == moving else nothing for number in range(len(states)))
+            after = self.cell.tangent(self.recurrent.weight.T, each, change, still)
+            columns.append([jnp.swapaxes(block, -1, -2) for block in after])
+        return tuple(zip(*columns, strict=True))
+
+    def gates(
+        self, x: Float[Array, "*leading time inputs"], states: States | None = None
+    ) -> Mapping[str, Float[Array, "*leading time hidden"]]:
+        """The values of all gates at every step, by name."""
+        out, _ = self(x, states)
+        first = self.initial(x.shape[:-2], out.dtype)[0] if states is None else states[0]
+        before = jnp.concatenate([jnp.expand_dims(first, -2), out[..., :-1, :]], axis=-2)
+        return self.cell.named(self.cell.activations(self.recurrent, before, self.inward(x)))
+
+
+@final
+class LSTM(Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997; Gers et al., 2000): state and cell.
+
+    Gates in PyTorch's order: input, forget, candidate, output. `c = f c + i g`, `h = o tanh(c)`. The forget gate's bias
+    starts at 1, so that memory is kept until training says otherwise (Jozefowicz et al., 2015), except in PyTorch's
+    scheme.
+
+    >>> out, (h, c) = LSTM(3, 5, key=jax.random.key(0))(jnp.zeros((2, 7, 3)))
+    >>> out.shape, h.shape, c.shape
+    ((2, 7, 5), (2, 5), (2, 5))
+    """
+
+    inward: Linear
+    recurrent: Feedback
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        initializer: str = "xavier",
+        recurrent_initializer: str | None = None,
+        key: Key,
+    ) -> None:
+        self.inward, self.recurrent = _weights(inputs, hidden, 4, initializer, recurrent_initializer, key)
+        if initializer != "torch":
+            bias = self.inward.bias
+            assert bias is not None
+            self.inward = eqx.tree_at(
+                lambda one: one.bias, self.inward, bias.at[hidden : 2 * hidden].set(1.0)
+            )
+
+    @property
+    def cell(self) -> LSTMCell:
+        """The arithmetic of one step."""
+        return LSTMCell()
+
+
+@final
+class GRU(Recurrent):
+    """Gated recurrent unit (Cho et al., 2014), gates in PyTorch's order: reset, update, candidate.
+
+    `h = (1 - z) n + z h`, and the reset gate acts on the state's part of the candidate, `n = tanh(x_n + r h_n)` with
+    h_n = h U_n + b_n (`reset="after"`, as in PyTorch, where the product is one for all gates), or on the state before
+    the product, `n = tanh(x_n + (r h) U_n + b_n)` (`reset="before"`, as first published).
+    """
+
+    inward: Linear
+    recurrent: Feedback
+    reset: Literal["after", "before"] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        reset: Literal["after", "before"] = "after",
+        initializer: str = "xavier",
+        recurrent_initializer: str | None = None,
+        key: Key,
+    ) -> None:
+        check_choice("GRU", "reset", reset, ("after", "before"))
+        self.inward, self.recurrent = _weights(inputs, hidden, 3, initializer, recurrent_initializer, key)
+        self.reset = reset
+
+    @property
+    def cell(self) -> GRUCell:
+        """The arithmetic of one step."""
+        return GRUCell(self.reset)
+
+
+@final
+class RNN(Recurrent):
+    """The plain recurrence `h = tanh(x W + h U + b)` (Elman, 1990)."""
+
+    inward: Linear
+    recurrent: Feedback
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        *,
+        initializer: str = "xavier",
+        recurrent_initializer: str | None = None,
+        key: Key,
+    ) -> None:
+        self.inward, self.recurrent = _weights(inputs, hidden, 1, initializer, recurrent_initializer, key)
+
+    @property
+    def cell(self) -> PlainCell:
+        """The arithmetic of one step."""
+        return PlainCell()
+
+
+def _weights(
+    inputs: int, hidden: int, gates: int, initializer: str, recurrent_initializer: str | None, key: Key
+) -> tuple[Linear, Feedback]:
+    first, second = jax.random.split(key)
+    outputs = gates * hidden
+    # PyTorch draws everything within the same limits, by the number of hidden units.
+    limit = 1 / math.sqrt(hidden)
+    inward = Linear(inputs, outputs, initializer=initializer, key=first)
+    bias = jnp.zeros(outputs)
+    key_weight, key_bias = jax.random.split(second)
+    if initializer == "torch":
+        key_inward = jax.random.split(first)
+        drawn = (
+            jax.random.uniform(key_inward[0], (inputs, outputs), minval=-limit, maxval=limit),
+            jax.random.uniform(key_inward[1], (outputs,), minval=-limit, maxval=limit),
+        )
+        inward = eqx.tree_at(lambda one: (one.weight, one.bias), inward, drawn)
+        bias = jax.random.uniform(key_bias, (outputs,), minval=-limit, maxval=limit)
+    if recurrent_initializer is None:
+        weight = initializers[initializer](key_weight, (hidden, outputs), 1.0)
+    else:
+        draw = initializers[recurrent_initializer]
+        weight = jnp.concatenate(
+            [draw(k, (hidden, hidden), 1.0) for k in jax.random.split(key_weight, gates)], 1
+        )
+    return inward, Feedback(weight, bias)
+
+
+def _checked_segment(where: str, segment: int) -> int:
+    if segment < 0:
+        raise ArgumentError(
+            f"{where}(segment={segment}): segment is a number of steps, or 0 for the square root of their number"
+        )
+    return segment
+
+
+__all__ = ["GRU", "LSTM", "RNN", "Recurrent"]
