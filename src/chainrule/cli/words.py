@@ -10,7 +10,7 @@ from typing import Any, final
 
 from chainrule.core.errors import ArgumentError
 
-_KEY = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
+_KEY = re.compile(r"[A-Za-z_][\w-]*(\.[\w*-]+)*")
 _HOW = "settings are written key=value, for example steps=100 or optimizer.lr=3e-4"
 
 

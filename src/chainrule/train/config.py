@@ -11,6 +11,13 @@ from chainrule.models import explain
 _Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
 
+TORCH: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("sgd", "momentum", "nesterov", "adam")},
+    "adagrad": {"eps": 1e-10},
+    "rmsprop": {"momentum": 0.99},
+    "adamw": {"decay": 0.01},
+}
+"""What PyTorch's optimisers take by default where it is not what ours take."""
 _STEPS = 2000
 _EPOCHS = 5
 
@@ -25,10 +32,26 @@ class _Settings(pydantic.BaseModel):
 class Optimizer(_Settings):
     """How parameters move. `decay` acts on matrices only and apart from the gradient (as in AdamW)."""
 
-    name: Literal["sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lion", "muon"] = (
-        Field("adamw", description="method; muon moves matrices, and the rest by Adam with Nesterov momentum")
+    name: Literal[
+        "sgd",
+        "momentum",
+        "nesterov",
+        "adagrad",
+        "adagrad-full",
+        "rmsprop",
+        "adam",
+        "adamw",
+        "lion",
+        "muon",
+        "schedule-free",
+        "lbfgs",
+        "newton-cg",
+    ] = Field(
+        "adamw",
+        description="method; muon moves matrices, and the rest by Adam with Nesterov momentum; schedule-free is AdamW "
+        "with averaged weights and a constant rate; lbfgs and newton-cg are for small data, all of them in every batch",
     )
-    lr: float = Field(1e-3, gt=0, description="peak learning rate")
+    lr: float = Field(1e-3, gt=0, description="peak learning rate; lbfgs and newton-cg find their own")
     momentum: float = Field(
         0.9,
         ge=0,
@@ -36,12 +59,31 @@ class Optimizer(_Settings):
         description="momentum, nesterov: share of the old velocity that is kept; rmsprop: of the old average",
     )
     betas: tuple[_Share, _Share] = Field(
-        (0.9, 0.999), description="adam, adamw, lion, muon: decay of the two averages"
+        (0.9, 0.999),
+        description="adam, adamw, lion, muon: decay of the two averages; schedule-free: share of the averaged weights "
+        "where gradients are taken, decay of the squares",
     )
-    eps: float = Field(1e-8, gt=0, description="adagrad, rmsprop, adam, adamw, muon: added to the root")
+    eps: float = Field(1e-8, gt=0, description="all that divide by a root: added to it")
     decay: float = Field(0.0, ge=0, description="weight decay, on matrices only")
     clip: float | None = Field(None, gt=0, description="largest global norm of the gradient")
     clip_value: float | None = Field(None, gt=0, description="largest absolute value of a gradient entry")
+    clip_adaptive: float | None = Field(
+        None, gt=0, description="largest norm of a unit's gradient as a share of the norm of its weights"
+    )
+    parity: Literal["chainrule", "torch"] = Field(
+        "chainrule",
+        description="torch: PyTorch's defaults, and its decay: of all parameters, part of the gradient but in adamw",
+    )
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _defaults_of_torch(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("parity") != "torch":
+            return given
+        name = given.get("name", "adamw")
+        if name not in TORCH:
+            raise ValueError(f"PyTorch has no {name}; with parity=torch use {', '.join(TORCH)}")
+        return {**TORCH[name], **given}
 
 
 @final
@@ -62,6 +104,9 @@ class Schedule(_Settings):
     every: int = Field(1000, ge=1, description="step: steps between drops")
     gamma: float = Field(0.1, gt=0, le=1, description="step, plateau: factor of a drop")
     patience: int = Field(5, ge=1, description="plateau: evaluations without improvement before a drop")
+    cycle_momentum: bool = Field(
+        False, description="1cycle: momentum (or the first beta) falls from 0.95 to 0.85 and rises again"
+    )
 
 
 @final
@@ -86,6 +131,10 @@ class TrainConfig(_Settings):
     optimizer: Optimizer = Field(default_factory=Optimizer)
     parts: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="optimiser settings of single parts, e.g. parts.critic.lr=1e-4"
+    )
+    groups: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="optimiser settings of parameters by name or pattern, e.g. groups.head.lr=1e-4, groups.*.bias.lr=1",
     )
     schedule: Schedule = Field(default_factory=Schedule)
     accumulate: int = Field(
@@ -114,6 +163,29 @@ class TrainConfig(_Settings):
         None, gt=0, description="wall-clock limit of one stretch; the run is saved and can be resumed"
     )
 
+    @pydantic.field_validator("groups", mode="before")
+    @classmethod
+    def _dotted(cls, groups: Any) -> Any:
+        """Patterns with dots arrive nested from the command line."""
+        flat: dict[str, Any] = {}
+
+        def walk(inside: Any, path: tuple[str, ...]) -> None:
+            for name, value in inside.items():
+                if isinstance(value, dict):
+                    walk(value, (*path, name))
+                else:
+                    flat.setdefault(".".join(path), {})[name] = value
+
+        if not isinstance(groups, dict):
+            return groups
+        walk(groups, ())
+        return flat
+
+    @property
+    def averages(self) -> bool:
+        """Whether a run keeps averaged weights, by which it is judged."""
+        return bool(self.ema) or self.optimizer.name == "schedule-free"
+
     @classmethod
     def parse(cls, **settings: Any) -> "TrainConfig":
         """Validated settings.
@@ -137,4 +209,4 @@ class TrainConfig(_Settings):
         return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
 
 
-__all__ = ["Optimizer", "Schedule", "Stopping", "TrainConfig"]
+__all__ = ["TORCH", "Optimizer", "Schedule", "Stopping", "TrainConfig"]

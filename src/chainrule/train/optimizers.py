@@ -2,33 +2,46 @@
 
 Each is an Optax transformation whose update is the full step for a learning rate of one; the loop multiplies it by the
 rate of the moment. The rate therefore never hides in the optimiser's state: it can be logged, changed when a run is
-resumed, or halved after a divergence. Weight decay is decoupled from the gradient and acts on matrices only.
+resumed, or halved after a divergence. Weight decay is decoupled from the gradient and acts on matrices only, unless
+`parity="torch"` asks for what PyTorch does.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 import pydantic
 from optax.contrib import muon as optax_muon
 
+from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.core.types import Tree
 from chainrule.models import explain
-from chainrule.train.config import Optimizer
+from chainrule.train.config import Optimizer, TrainConfig
+from chainrule.train.directions import (
+    clip_adaptive,
+    scale_by_adagrad,
+    scale_by_full_adagrad,
+    schedule_free,
+    with_momentum,
+)
+from chainrule.train.searching import lbfgs, newton_cg
 
 directions: Registry[Callable[[Optimizer], optax.GradientTransformation]] = Registry("optimizer")
 
 directions.add("sgd", lambda s: optax.identity())
-directions.add("momentum", lambda s: optax.trace(s.momentum))
-directions.add("nesterov", lambda s: optax.trace(s.momentum, nesterov=True))
+directions.add("momentum", lambda s: with_momentum(optax.trace, s.momentum))
+directions.add("nesterov", lambda s: with_momentum(lambda m: optax.trace(m, nesterov=True), s.momentum))
 directions.add("adagrad", lambda s: scale_by_adagrad(s.eps))
+directions.add("adagrad-full", lambda s: scale_by_full_adagrad(s.eps))
 directions.add("rmsprop", lambda s: optax.scale_by_rms(s.momentum, s.eps, eps_in_sqrt=False))
-directions.add("adam", lambda s: optax.scale_by_adam(*s.betas, s.eps))
-directions.add("adamw", lambda s: optax.scale_by_adam(*s.betas, s.eps))
+directions.add(
+    "adam", lambda s: with_momentum(lambda m: optax.scale_by_adam(m, s.betas[1], s.eps), s.betas[0])
+)
+directions.add("adamw", directions["adam"])
 directions.add("lion", lambda s: optax.scale_by_lion(*s.betas))
 # Muon moves matrices by orthogonalised momentum and everything else by Adam with Nesterov momentum.
 directions.add(
@@ -37,34 +50,99 @@ directions.add(
         optax_muon(1.0, eps=s.eps, adam_b1=s.betas[0], adam_b2=s.betas[1]), optax.scale(-1.0)
     ),
 )
+# The first average is the one over time; what moves the fast weights has none.
+directions.add("schedule-free", lambda s: optax.scale_by_adam(0.0, s.betas[1], s.eps))
+directions.add("lbfgs", lambda s: lbfgs())
+directions.add("newton-cg", lambda s: newton_cg())
+
+SEARCHING = ("lbfgs", "newton-cg")
+"""Methods that see all data in every step and find its length themselves."""
+CYCLED = ("momentum", "nesterov", "adam", "adamw")
+"""Methods whose momentum can move along a cycle."""
+_TOGETHER = (*SEARCHING, "adagrad-full", "schedule-free")
+"""Methods that move all parameters as one vector or keep an average of all."""
 
 
-def optimizer(settings: Optimizer) -> optax.GradientTransformation:
+def optimizer(
+    settings: Optimizer, groups: Mapping[str, Optimizer] | None = None
+) -> optax.GradientTransformationExtraArgs:
     """The transformation from gradients to updates at learning rate one.
 
+    `groups` gives parameters whose name matches a pattern settings of their own; their rates are brought to the common
+    one. Clipping sees all gradients together and is that of the general settings.
+
+    >>> import jax.numpy as jnp
     >>> step = optimizer(Optimizer(name="sgd"))
     >>> updates, _ = step.update({"w": jnp.array([2.0])}, step.init({"w": jnp.zeros(1)}), {"w": jnp.zeros(1)})
     >>> updates["w"].tolist()
     [-2.0]
     """
+    if settings.name in SEARCHING:
+        return optax.chain(directions[settings.name](settings))
     nothing = optax.identity()
     # Every slot is always there: the state keeps its shape, so clipping and decay can be changed on resume.
+    norm = nothing if settings.clip is None else optax.clip_by_global_norm(settings.clip)
+    if settings.clip_adaptive is not None:
+        norm = optax.chain(norm, clip_adaptive(settings.clip_adaptive))
+    clip = [nothing if settings.clip_value is None else optax.clip(settings.clip_value), norm]
+    if settings.name == "schedule-free":
+        return optax.chain(*clip, schedule_free(optax.chain(*_move(settings)), settings.betas[0]))
+    if not groups:
+        return optax.chain(*clip, *_move(settings))
+    each = {
+        pattern: optax.chain(*_move(one), optax.scale(one.lr / settings.lr))
+        for pattern, one in groups.items()
+    }
     return optax.chain(
-        nothing if settings.clip_value is None else optax.clip(settings.clip_value),
-        nothing if settings.clip is None else optax.clip_by_global_norm(settings.clip),
-        directions[settings.name](settings),
-        optax.add_decayed_weights(settings.decay, mask=matrices) if settings.decay else nothing,
-        optax.scale(-1.0),
+        *clip, optax.multi_transform({"": optax.chain(*_move(settings)), **each}, _labels(groups))
     )
+
+
+def _move(settings: Optimizer) -> list[optax.GradientTransformation]:
+    """Direction, decay, sign."""
+    nothing, direction = optax.identity(), directions[settings.name](settings)
+    if settings.parity == "torch" and settings.name != "adamw":
+        # PyTorch adds the decay to the gradient, where moments and momentum see it.
+        return [optax.chain(optax.add_decayed_weights(settings.decay), direction), nothing, optax.scale(-1.0)]
+    mask = None if settings.parity == "torch" else matrices
+    decay = optax.add_decayed_weights(settings.decay, mask=mask) if settings.decay else nothing
+    return [direction, decay, optax.scale(-1.0)]
+
+
+def _labels(groups: Mapping[str, Any]) -> Callable[[Tree], Tree]:
+    """For each parameter the first pattern its name matches, or nothing."""
+
+    def label(params: Tree) -> Tree:
+        found = [next((p for p in groups if matches(name, p)), "") for name in tree.names(params)]
+        return jax.tree.unflatten(jax.tree.structure(params), found)
+
+    return label
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a pattern means a parameter, or a layer that it belongs to; `*` stands for anything.
+
+    >>> matches("blocks.0.linear.weight", "blocks.0"), matches("head.bias", "*.bias"), matches("head.bias", "he")
+    (True, True, False)
+    """
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
 
 
 def for_part(settings: Optimizer, overrides: Mapping[str, Mapping[str, Any]], part: str) -> Optimizer:
     """The optimiser settings of one part: the general ones with that part's own on top."""
+    return _with(settings, overrides.get(part, {}), f"parts.{part}.")
+
+
+def for_groups(settings: Optimizer, overrides: Mapping[str, Mapping[str, Any]]) -> dict[str, Optimizer]:
+    """The optimiser settings of each group of parameters."""
+    return {pattern: _with(settings, own, f"groups.{pattern}.") for pattern, own in overrides.items()}
+
+
+def _with(settings: Optimizer, own: Mapping[str, Any], prefix: str) -> Optimizer:
     try:
-        return Optimizer(**{**settings.model_dump(), **overrides.get(part, {})})
+        return Optimizer(**{**settings.model_dump(), **own})
     except pydantic.ValidationError as error:
-        remedy = "optimiser settings: chainrule train --help"
-        raise explain(error, Optimizer, remedy, prefix=f"parts.{part}.") from None
+        raise explain(error, Optimizer, "optimiser settings: chainrule train --help", prefix=prefix) from None
 
 
 def check_parts(overrides: Mapping[str, Any], parts: list[str]) -> None:
@@ -76,33 +154,68 @@ def check_parts(overrides: Mapping[str, Any], parts: list[str]) -> None:
             )
 
 
+def check_groups(settings: Optimizer, groups: Mapping[str, Optimizer], names: list[str]) -> None:
+    """Raise when a pattern means no parameter, or groups are asked of a method that knows none."""
+    for pattern, one in groups.items():
+        for method in (settings.name, one.name):
+            if method in _TOGETHER:
+                raise ArgumentError(
+                    f"groups.{pattern}: {method} moves all parameters together", remedy="leave the groups out"
+                )
+        if not any(matches(name, pattern) for name in names):
+            shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            raise ArgumentError(
+                f"groups.{pattern}: no parameter has such a name", remedy=f"they are: {shown}"
+            )
+
+
+def check_method(config: TrainConfig, settings: Sequence[Optimizer], examples: int) -> None:
+    """Raise when a method is combined with settings it cannot be used with."""
+    for one in settings:
+        change = _needs(config, one, len(settings), examples)
+        if change:
+            raise ArgumentError(
+                f"optimizer.name={one.name} cannot be used with these settings",
+                remedy=f"set {' '.join(change)}",
+            )
+
+
+def _needs(config: TrainConfig, one: Optimizer, parts: int, examples: int) -> list[str]:
+    """What has to be set otherwise for a method to make sense."""
+    change = []
+    if one.name in SEARCHING:
+        wanted = {"batch": examples, "accumulate": 1}
+        change += [f"{name}={value}" for name, value in wanted.items() if getattr(config, name) != value]
+        change += [
+            f"optimizer.{name}=none" for name in ("clip", "clip_value", "clip_adaptive") if getattr(one, name)
+        ]
+        change += ["optimizer.decay=0"] if one.decay else []
+    if one.name == "schedule-free":
+        change += ["schedule.name=constant"] if config.schedule.name != "constant" else []
+        change += ["ema=0"] if config.ema else []
+        change += ["optimizer.betas=0.9,0.999"] if one.betas[0] == 0 else []
+    if parts > 1 and one.name in (*SEARCHING, "schedule-free"):
+        change += ["optimizer.name=adamw"]
+    if config.schedule.cycle_momentum and one.name not in CYCLED:
+        change += ["schedule.cycle_momentum=false"]
+    return change
+
+
 def matrices(params: Tree) -> Tree:
     """True for leaves with at least two axes: the ones weight decay acts on."""
     return jax.tree.map(lambda leaf: leaf.ndim >= 2, params)
 
 
-class AdaGradState(NamedTuple):
-    """Sum of all squared gradients so far."""
-
-    sum_of_squares: Tree
-
-
-def scale_by_adagrad(eps: float) -> optax.GradientTransformation:
-    """`g / (sqrt(sum of g²) + eps)` (Duchi, Hazan and Singer, 2011).
-
-    Written here because Optax starts the sum at 0.1 and puts `eps` under the root, which is a different method for
-    small gradients.
-    """
-
-    def init(params: Tree) -> AdaGradState:
-        return AdaGradState(jax.tree.map(jnp.zeros_like, params))
-
-    def update(grads: Tree, state: AdaGradState, params: Tree | None = None) -> tuple[Tree, AdaGradState]:
-        del params
-        sums = jax.tree.map(lambda g, s: s + jnp.square(g), grads, state.sum_of_squares)
-        return jax.tree.map(lambda g, s: g / (jnp.sqrt(s) + eps), grads, sums), AdaGradState(sums)
-
-    return optax.GradientTransformation(init, update)
-
-
-__all__ = ["check_parts", "directions", "for_part", "matrices", "optimizer", "scale_by_adagrad"]
+__all__ = [
+    "CYCLED",
+    "SEARCHING",
+    "check_groups",
+    "check_method",
+    "check_parts",
+    "directions",
+    "for_groups",
+    "for_part",
+    "matches",
+    "matrices",
+    "optimizer",
+]

@@ -190,7 +190,7 @@ class Run:
             )
         like, static = eqx.partition(self.skeleton(), eqx.is_array)
         stored = checkpoints.path(self.path / "checkpoints", step)
-        arrays, _ = checkpoints.load(stored, like, part="ema" if self.settings.ema else "model")
+        arrays, _ = checkpoints.load(stored, like, part="ema" if self.settings.averages else "model")
         return eqx.nn.inference_mode(eqx.combine(arrays, static))
 
     # ------------------------------------------------------------------ at work

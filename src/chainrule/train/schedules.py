@@ -46,4 +46,31 @@ def schedule(settings: Schedule, steps: int) -> optax.Schedule:
     return optax.join_schedules([optax.linear_schedule(0.0, 1.0, settings.warmup), shape], [settings.warmup])
 
 
-__all__ = ["schedule", "shapes"]
+def momentum_cycle(settings: Schedule, steps: int) -> optax.Schedule | None:
+    """The momentum at each step where it moves against the rate of a 1cycle schedule, or `None` where it is fixed.
+
+    >>> momentum = momentum_cycle(Schedule(name="1cycle", cycle_momentum=True), steps=100)
+    >>> [round(float(momentum(step)), 3) for step in (0, 15, 30, 100)]
+    [0.95, 0.9, 0.85, 0.95]
+    """
+    if not settings.cycle_momentum:
+        return None
+    if settings.name != "1cycle":
+        raise ArgumentError(
+            f"schedule.cycle_momentum=true: the {settings.name} schedule has no cycle",
+            remedy="add schedule.name=1cycle",
+        )
+    low, high, top = 0.85, 0.95, int(0.3 * (steps - settings.warmup))
+    down = optax.cosine_decay_schedule(high - low, max(top, 1))
+    up = optax.cosine_decay_schedule(high - low, max(steps - settings.warmup - top, 1))
+    return optax.join_schedules(
+        [
+            optax.constant_schedule(high),
+            lambda step: low + down(step),
+            lambda step: high - up(step),
+        ],
+        [settings.warmup, settings.warmup + top],
+    )
+
+
+__all__ = ["momentum_cycle", "schedule", "shapes"]

@@ -22,7 +22,16 @@ from chainrule.data.base import Batch, Split
 from chainrule.data.batches import Batches
 from chainrule.models.base import Model, Part, parts_of
 from chainrule.train.config import TrainConfig
-from chainrule.train.optimizers import check_parts, for_part, optimizer
+from chainrule.train.directions import slow_weights
+from chainrule.train.optimizers import (
+    SEARCHING,
+    check_groups,
+    check_method,
+    check_parts,
+    for_groups,
+    for_part,
+    optimizer,
+)
 
 LearningRate = Callable[[Array], Any]
 """Step to factor of the peak rate."""
@@ -50,13 +59,13 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
     parts = parts_of(model)
     is_parameter = parameters(model, parts)
-    optimizers = {
-        part.name: optimizer(for_part(config.optimizer, config.parts, part.name)).init(
-            eqx.filter(part.where(model), is_parameter)
-        )
-        for part in parts
-    }
-    ema = jax.tree.map(jnp.array, arrays) if config.ema else None
+    optimizers = {}
+    for part in parts:
+        own = for_part(config.optimizer, config.parts, part.name)
+        owned = eqx.filter(part.where(model), is_parameter)
+        state = optimizer(own, for_groups(own, config.groups)).init(owned)
+        optimizers[part.name] = jax.tree.map(jnp.array, state)  # some keep one buffer in two places
+    ema = jax.tree.map(jnp.array, arrays) if config.averages else None
     return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
 
 
@@ -79,8 +88,11 @@ class Stepper:
         *,
         resident: bool,
         most: int,
+        momentum: LearningRate | None = None,
     ) -> None:
         self.config = config
+        self.momentum = momentum
+        """Step to the momentum of that step, where it moves."""
         self.split = split
         self.rate = rate
         self.most = most
@@ -89,8 +101,15 @@ class Stepper:
         self.single = sum(part.repeat for part in self.parts) == 1
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
         settings = [for_part(config.optimizer, config.parts, part.name) for part in self.parts]
+        check_method(config, settings, len(split))
         self.peaks = [s.lr for s in settings]
-        self.optimizers = [optimizer(s) for s in settings]
+        self.searches = [s.name in SEARCHING for s in settings]
+        self.optimizers = []
+        for part, own in zip(self.parts, settings, strict=True):
+            groups = for_groups(own, config.groups)
+            owned = eqx.filter(part.where(model), parameters(model, self.parts))
+            check_groups(own, groups, tree.names(owned))
+            self.optimizers.append(optimizer(own, groups))
         if config.batch % config.accumulate:
             raise ArgumentError(f"accumulate={config.accumulate} does not divide batch={config.batch}")
         self.batches = Batches(len(split), config.batch, config.seed, config.shuffle)
@@ -206,7 +225,9 @@ class Stepper:
                     batch = self._fetch(resident, feed, i, r)
                     part_key = random.at(random.named(key, part.name), r)
                     arrays, optimizer_state, seen = self._move(
-                        arrays, number, optimizer_state, batch, part_key, factor
+                        *(arrays, number, optimizer_state, batch, part_key),
+                        jnp.ones(()) if self.searches[number] else self.peaks[number] * factor,
+                        None if self.momentum is None else self.momentum(state.step),
                     )
                 seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
                 return arrays, optimizer_state, seen
@@ -228,25 +249,35 @@ class Stepper:
         if len(self.parts) > 1:
             metrics["loss"] = sum((metrics[f"{part.name}.loss"] for part in self.parts), start=jnp.zeros(()))
         arrays = eqx.filter(model, eqx.is_array)
-        ema = None if state.ema is None else self._average(state.ema, arrays, state.step, finite)
+        ema = None if state.ema is None else self._average(state.ema, arrays, optimizers, state.step, finite)
         new = State(state.step + finite, arrays, optimizers, ema, state.factor)
         if not self.single:
             new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state)
         return new, metrics, finite
 
     def _move(
-        self, arrays: Tree, number: int, optimizer_state: Tree, batch: Batch, key: Key, factor: Array
+        self,
+        arrays: Tree,
+        number: int,
+        optimizer_state: Tree,
+        batch: Batch,
+        key: Key,
+        rate: Array,
+        momentum: Array | None,
     ) -> tuple[Tree, Tree, dict[str, Array]]:
         """One optimiser step of one part: arrays and optimiser state after it, and numbers worth watching."""
         part = self.parts[number]
         model = eqx.combine(arrays, self.static)
         loss, metrics, moved, grads = self.gradient(model, part, batch, key)
-        rate = self.peaks[number] * factor
+        extra: dict[str, Any] = {"rate": rate, "momentum": momentum}
+        if self.searches[number]:
+            objective = self._objective(model, part, batch, key)
+            extra = {"value": loss, "grad": grads, "value_fn": lambda owned: objective(owned)[0]}
         seen = {"loss": loss, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
             owned = eqx.filter(part.where(model), parameters(model, self.parts))
-            updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned)
+            updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned, **extra)
             updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
             after = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
             return eqx.filter(after, eqx.is_array), optimizer_state
@@ -286,7 +317,20 @@ class Stepper:
     def _gradient_once(
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
-        owned, rest = eqx.partition(part.where(model), parameters(model, self.parts))
+        owned = eqx.filter(part.where(model), parameters(model, self.parts))
+        objective = self._objective(model, part, batch, key)
+        (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
+        # Lowered parameters come back through `moved`; training keeps its own.
+        kept = jax.tree.map(
+            lambda new, old: new if new.dtype == old.dtype else old, arrays, eqx.filter(model, eqx.is_array)
+        )
+        return loss, metrics, eqx.combine(kept, self.static), grads
+
+    def _objective(
+        self, model: Model, part: Part, batch: Batch, key: Key
+    ) -> Callable[[Tree], tuple[Scalar, tuple[dict[str, Array], Tree]]]:
+        """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
+        rest = eqx.filter(part.where(model), parameters(model, self.parts), inverse=True)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
@@ -296,12 +340,7 @@ class Stepper:
             loss, metrics, moved = part.loss(lowered, inputs, key)
             return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
 
-        (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
-        # Lowered parameters come back through `moved`; training keeps its own.
-        kept = jax.tree.map(
-            lambda new, old: new if new.dtype == old.dtype else old, arrays, eqx.filter(model, eqx.is_array)
-        )
-        return loss, metrics, eqx.combine(kept, self.static), grads
+        return objective
 
     def _lower(self, values: Any, chosen: Callable[[Any], bool]) -> Any:
         """Under bfloat16, the chosen matrices in that type; vectors (biases, scales) stay in float32."""
@@ -312,7 +351,12 @@ class Stepper:
             values,
         )
 
-    def _average(self, ema: Tree, arrays: Tree, step: Array, finite: Array) -> Tree:
+    def _average(
+        self, ema: Tree, arrays: Tree, optimizers: Mapping[str, Tree], step: Array, finite: Array
+    ) -> Tree:
+        if self.config.optimizer.name == "schedule-free":
+            (state,) = optimizers.values()
+            return slow_weights(arrays, state, self.config.optimizer.betas[0])
         decay = jnp.minimum(self.config.ema, (1.0 + step) / (10.0 + step))
 
         def move(old: Array, new: Array) -> Array:

@@ -27,7 +27,7 @@ from chainrule.train.files import free_bytes, make_folder, sweep
 from chainrule.train.metrics import mean_loss
 from chainrule.train.pace import Clock, Signals
 from chainrule.train.run import Run
-from chainrule.train.schedules import schedule
+from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import State, Stepper, initial_state
 
 MOST_STEPS_PER_CALL = 256
@@ -70,6 +70,7 @@ class Stretch:
             schedule(self.config.schedule, total),
             resident=resident,
             most=most,
+            momentum=momentum_cycle(self.config.schedule, total),
         )
 
     def start(self) -> Run:
