@@ -4,7 +4,7 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 `inference` that `equinox.nn.inference_mode` switches, and state that training moves by rule comes back as a new layer.
 """
 
-from chainrule.nn import attention, constructions, initializers, losses, positions, tensors
+from chainrule.nn import attention, constructions, cost, initializers, losses, positions, tensors
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
@@ -62,6 +62,7 @@ __all__ = [
     "average_pool",
     "constructions",
     "conv_table",
+    "cost",
     "global_average_pool",
     "global_max_pool",
     "glu",

@@ -2,8 +2,10 @@
 
 from chainrule.nn.attention.block import TransformerBlock
 from chainrule.nn.attention.cache import Cache, KeysAndValues
+from chainrule.nn.attention.features import EluPlusOne, FeatureMap, RandomFeatures
 from chainrule.nn.attention.functions import Bias, Path, attend, attention_weights, gather
 from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention
+from chainrule.nn.attention.linear import FeatureMixing, Sums, linear_attention
 from chainrule.nn.attention.masks import Allowed, Causal, Mask, Packed, Padding, Window, joined
 from chainrule.nn.attention.mixing import Mixing, Softmax
 from chainrule.nn.attention.softmax import lookup, softmax
@@ -14,6 +16,9 @@ __all__ = [
     "Cache",
     "Causal",
     "CrossAttention",
+    "EluPlusOne",
+    "FeatureMap",
+    "FeatureMixing",
     "KeysAndValues",
     "Mask",
     "Memory",
@@ -21,14 +26,17 @@ __all__ = [
     "Packed",
     "Padding",
     "Path",
+    "RandomFeatures",
     "SelfAttention",
     "Softmax",
+    "Sums",
     "TransformerBlock",
     "Window",
     "attend",
     "attention_weights",
     "gather",
     "joined",
+    "linear_attention",
     "lookup",
     "softmax",
 ]

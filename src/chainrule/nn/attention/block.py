@@ -15,7 +15,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.nn.activations import activation as named_activation
 from chainrule.nn.activations import swiglu
 from chainrule.nn.attention.cache import Cache
-from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention
+from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention, linear
 from chainrule.nn.attention.masks import Mask
 from chainrule.nn.attention.mixing import Mixing, Softmax
 from chainrule.nn.dropout import Dropout
@@ -92,11 +92,9 @@ class TransformerBlock(eqx.Module):
             outward_deviation=into_sum,
             key=keys[0],
         )
-        self.cross_norm = None if cross is None else _norm(norm, width, bias)
-        self.cross = (
-            None
-            if cross is None
-            else CrossAttention(
+        if cross is not None:
+            self.cross_norm = _norm(norm, width, bias)
+            self.cross = CrossAttention(
                 width,
                 source=cross,
                 heads=heads,
@@ -106,14 +104,13 @@ class TransformerBlock(eqx.Module):
                 outward_deviation=into_sum,
                 key=keys[3],
             )
-        )
+        else:
+            self.cross_norm = self.cross = None
         self.second_norm = _norm(norm, width, bias)
         gated = activation == "swiglu"
         hidden = hidden or (8 * round(width / 3) if gated else 4 * width)
-        self.widen = Linear(
-            width, (1 + gated) * hidden, initializer="normal", gain=deviation, bias=bias, key=keys[1]
-        )
-        self.narrow = Linear(hidden, width, initializer="normal", gain=into_sum, bias=bias, key=keys[2])
+        self.widen = linear(width, (1 + gated) * hidden, deviation, bias, keys[1])
+        self.narrow = linear(hidden, width, into_sum, bias, keys[2])
         self.norm_at = norm_at
         self.activation = activation
         self.dropout = dropout
@@ -154,6 +151,18 @@ class TransformerBlock(eqx.Module):
         """The next positions, after those in the cache; the same numbers as the whole sequence would give them."""
         gathered, cache = self.attention.advance(self._before(self.first_norm, x), cache, mask=mask)
         return self._finished(self._added(self.first_norm, x, gathered, None), memory, [None] * 3), cache
+
+    def cross_weights(
+        self, x: Float[Array, "batch time width"], memory: Memory
+    ) -> Float[Array, "batch heads time source"]:
+        """How much each position takes from each of the source, in every head."""
+        if self.cross is None or self.cross_norm is None:
+            raise ArgumentError(
+                "TransformerBlock.cross_weights: the block was made without cross, the width of a source"
+            )
+        gathered = self.attention(self._before(self.first_norm, x))
+        asking = self._added(self.first_norm, x, gathered, None)
+        return self.cross.weights(self._before(self.cross_norm, asking), memory)
 
     def _finished(self, x: Array, memory: Memory | None, keys: Sequence[Key | None]) -> Array:
         if self.cross is not None and self.cross_norm is not None:

@@ -42,8 +42,8 @@ def attend(
     """Means of the values, weighted by `softmax(scale * query · key + bias)` over the keys that the mask allows.
 
     `scale` is 1/sqrt(size) unless given. A query that may see nothing gets zeros. Scores and their softmax are
-    computed in float32 or wider. `dropout` (Srivastava et al., 2014) acts on the weights when it comes with a key, and
-    then the path is the plain one.
+    computed in float32; for wider inputs in their type, except by the fused path. `dropout` acts on the weights when
+    it comes with a key, and then the path is the plain one.
 
     >>> x = jnp.eye(4)
     >>> attend(x, x, x, scale=100.0).round(3)[0]

@@ -59,8 +59,8 @@ class SelfAttention(eqx.Module):
         if self.groups < 1 or heads % self.groups:
             raise ArgumentError(f"SelfAttention(groups={groups}): {heads} heads cannot share evenly")
         first, second = jax.random.split(key)
-        self.inward = _linear(width, (heads + 2 * self.groups) * size, deviation, bias, first)
-        self.outward = _linear(width, width, outward_deviation or deviation, bias, second)
+        self.inward = linear(width, (heads + 2 * self.groups) * size, deviation, bias, first)
+        self.outward = linear(width, width, outward_deviation or deviation, bias, second)
         self.heads = heads
         self.causal = causal
         self.window = window
@@ -171,9 +171,9 @@ class CrossAttention(eqx.Module):
     ) -> None:
         _size("CrossAttention", width, heads)
         keys = jax.random.split(key, 3)
-        self.asking = _linear(width, width, deviation, bias, keys[0])
-        self.inward = _linear(width if source is None else source, 2 * width, deviation, bias, keys[1])
-        self.outward = _linear(width, width, outward_deviation or deviation, bias, keys[2])
+        self.asking = linear(width, width, deviation, bias, keys[0])
+        self.inward = linear(width if source is None else source, 2 * width, deviation, bias, keys[1])
+        self.outward = linear(width, width, outward_deviation or deviation, bias, keys[2])
         self.heads = heads
         self.dropout = dropout
 
@@ -201,7 +201,7 @@ class CrossAttention(eqx.Module):
         return _split(self.asking(x), x.shape[-1] // self.heads)
 
 
-def _linear(inputs: int, outputs: int, deviation: float | None, bias: bool, key: Key) -> Linear:
+def linear(inputs: int, outputs: int, deviation: float | None, bias: bool, key: Key) -> Linear:
     """Weights of a given standard deviation, or one that goes by the numbers of inputs and outputs."""
     if deviation is None:
         return Linear(inputs, outputs, initializer="xavier", bias=bias, key=key)
@@ -225,4 +225,4 @@ def _merged(x: Array) -> Array:
     return x.swapaxes(1, 2).reshape(batch, time, heads * size)
 
 
-__all__ = ["CrossAttention", "Memory", "SelfAttention"]
+__all__ = ["CrossAttention", "Memory", "SelfAttention", "linear"]

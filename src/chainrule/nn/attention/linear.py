@@ -1,0 +1,240 @@
+"""Attention in linear time: with weights that are inner products of features, sums over keys do the work of scores.
+
+`out_i = f(q_i) · S / f(q_i) · z` with `S = sum_j f(k_j) v_jᵀ` and `z = sum_j f(k_j)` (Katharopoulos et al., 2020). A
+causal layer keeps running sums, so it is a recurrent network whose state never grows. Whole sequences go through in
+chunks: sums carry what came before a chunk, a small table of scores the rest, and the sums at every step are never
+stored.
+"""
+
+from typing import Literal, Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Bool
+
+from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.nn.attention.cache import Cache
+from chainrule.nn.attention.features import EluPlusOne, FeatureMap
+from chainrule.nn.attention.functions import Bias
+from chainrule.nn.attention.masks import Causal, Mask, Padding
+from chainrule.nn.attention.mixing import Mixing
+
+_CHUNK = 128
+
+
+@final
+class Sums(Cache):
+    """What linear attention remembers: sums over everything read, times `exp(-scale)`. Its size never changes."""
+
+    weighted: Float[Array, "batch heads features size"]
+    total: Float[Array, "batch heads features"]
+    scale: Float[Array, "batch heads"]
+    position: Int[Array, ""]
+
+    @classmethod
+    def empty(cls, batch: int, heads: int, features: int, size: int, dtype: jnp.dtype) -> Self:
+        """Sums over nothing."""
+        return cls(
+            weighted=jnp.zeros((batch, heads, features, size), dtype),
+            total=jnp.zeros((batch, heads, features), dtype),
+            scale=jnp.full((batch, heads), -jnp.inf, dtype),
+            position=jnp.zeros((), jnp.int32),
+        )
+
+    def fork(self, rows: Int[Array, " rows"]) -> Self:
+        where = lambda one: (one.weighted, one.total, one.scale)  # noqa: E731
+        return eqx.tree_at(where, self, tuple(x[rows] for x in where(self)))
+
+    def rewind(self, position: int | Int[Array, ""]) -> Self:
+        raise CapabilityError(
+            f"sums cannot forget what was added to them, so there is no way back to {position}",
+            remedy="start again and read the text up to that position",
+        )
+
+
+@final
+class FeatureMixing(Mixing):
+    """Mixing by features of queries and keys, in linear time: `EluPlusOne()` or `RandomFeatures()`.
+
+    It knows causal order and padding; windows, packing, other masks and biases need the softmax.
+    """
+
+    features: FeatureMap
+
+    def __call__(
+        self,
+        query: Float[Array, "batch heads queries size"],
+        key: Float[Array, "batch groups keys size"],
+        value: Float[Array, "batch groups keys size"],
+        *,
+        mask: Mask | None = None,
+        bias: Bias | None = None,
+        dropout_key: Key | None = None,
+    ) -> Float[Array, "batch heads queries size"]:
+        del dropout_key  # there are no weights to drop
+        causal, valid = _understood(mask, bias, key.shape[2])
+        key, value = _for_all(key, query), _for_all(value, query)
+        return linear_attention(query, key, value, features=self.features, causal=causal, valid=valid)
+
+    def weights(
+        self,
+        query: Float[Array, "batch heads queries size"],
+        key: Float[Array, "batch groups keys size"],
+        *,
+        mask: Mask | None = None,
+        bias: Bias | None = None,
+    ) -> Float[Array, "batch heads queries keys"]:
+        causal, valid = _understood(mask, bias, key.shape[2])
+        return _table(query, _for_all(key, query), self.features, causal, valid)
+
+    def cache(
+        self, batch: int, heads: int, groups: int, room: int, size: int, *, rolling: bool, dtype: jnp.dtype
+    ) -> Cache:
+        del groups, room
+        if rolling:
+            raise CapabilityError(
+                "linear attention cannot forget its oldest symbols, so its cache cannot roll",
+                remedy="it needs no room: leave rolling out",
+            )
+        return Sums.empty(batch, heads, self.features.count(size), size, dtype)
+
+    def advance(
+        self,
+        query: Float[Array, "batch heads time size"],
+        key: Float[Array, "batch groups time size"],
+        value: Float[Array, "batch groups time size"],
+        cache: Cache,
+        *,
+        mask: Mask | None = None,
+        bias: Bias | None = None,
+    ) -> tuple[Float[Array, "batch heads time size"], Cache]:
+        assert isinstance(cache, Sums)
+        _, valid = _understood(mask, bias, 0)
+        time = query.shape[2]
+        if valid is not None:
+            valid = jnp.take(valid, cache.position + jnp.arange(time), axis=1, mode="fill", fill_value=True)
+        key, value = _for_all(key, query), _for_all(value, query)
+        return _causal(query, key, value, self.features, valid, cache, min(time, _CHUNK))
+
+
+def linear_attention(
+    query: Float[Array, "batch heads queries size"],
+    key: Float[Array, "batch heads keys size"],
+    value: Float[Array, "batch heads keys outputs"],
+    *,
+    features: FeatureMap | None = None,
+    causal: bool = False,
+    valid: Bool[Array, "batch keys"] | None = None,
+    form: Literal["chunked", "scan", "quadratic"] = "chunked",
+) -> Float[Array, "batch heads queries outputs"]:
+    """Means of the values weighted by inner products of features; `valid` marks the keys that may be seen.
+
+    The forms are three ways to the same numbers: through the whole table of weights, symbol by symbol, or by chunks.
+
+    >>> keys, values = (jnp.array(x).reshape(1, 1, 3, 1) for x in ([0.0, 1.0, -1.0], [1.0, 2.0, 3.0]))
+    >>> float(linear_attention(jnp.zeros((1, 1, 1, 1)), keys, values)[0, 0, 0, 0])  # weights 1, 2 and exp(-1)
+    1.8123...
+    """
+    check_choice("linear_attention", "form", form, ("chunked", "scan", "quadratic"))
+    features = EluPlusOne() if features is None else features
+    if form == "quadratic":
+        return _table(query, key, features, causal, valid) @ value
+    if not causal:
+        f, _ = _keys(features, key, valid)
+        asked = features.of_queries(query)
+        sums = jnp.einsum("bhkf,bhkd->bhfd", f, value)
+        return _ratio(asked @ sums, jnp.einsum("bhqf,bhf->bhq", asked, f.sum(axis=2)))
+    batch, heads, time, _ = query.shape
+    if key.shape[2] != time:
+        raise ArgumentError(f"linear_attention: {time} queries and {key.shape[2]} keys have no common order")
+    start = Sums.empty(batch, heads, features.count(query.shape[-1]), value.shape[-1], value.dtype)
+    return _causal(query, key, value, features, valid, start, 1 if form == "scan" else min(time, _CHUNK))[0]
+
+
+def _causal(
+    query: Array,
+    key: Array,
+    value: Array,
+    features: FeatureMap,
+    valid: Array | None,
+    sums: Sums,
+    chunk: int,
+) -> tuple[Array, Sums]:
+    batch, _, time, _ = query.shape
+    count = -(-time // chunk)
+    real = jnp.ones((batch, time), bool) if valid is None else valid
+    blocks = (_blocks(query, count, chunk), _blocks(key, count, chunk), _blocks(value, count, chunk))
+    real = jnp.pad(real, ((0, 0), (0, count * chunk - time))).reshape(batch, count, chunk).swapaxes(0, 1)
+    before = Causal().table(chunk, chunk)[None, None]
+
+    @jax.checkpoint
+    def step(
+        carry: tuple[Array, Array, Array], inputs: tuple[Array, ...]
+    ) -> tuple[tuple[Array, Array, Array], Array]:
+        weighted, total, scale = carry
+        q, k, v, some = inputs
+        asked, (f, top) = features.of_queries(q), _keys(features, k, some)
+        new = jnp.maximum(scale, top)
+        finite = jnp.where(new == -jnp.inf, 0, new)
+        old_factor, factor = jnp.exp(scale - finite), jnp.exp(top - finite)
+        weighted, total = weighted * old_factor[..., None, None], total * old_factor[..., None]
+        f = f * factor[..., None, None]
+        inside = jnp.where(before, jnp.einsum("bhqf,bhkf->bhqk", asked, f), 0)
+        out = _ratio(
+            asked @ weighted + inside @ v, jnp.einsum("bhqf,bhf->bhq", asked, total) + inside.sum(axis=-1)
+        )
+        return (weighted + jnp.einsum("bhkf,bhkd->bhfd", f, v), total + f.sum(axis=2), new), out
+
+    carry, out = jax.lax.scan(step, (sums.weighted, sums.total, sums.scale), (*blocks, real))
+    joined = jnp.moveaxis(out, 0, 2).reshape(*query.shape[:2], count * chunk, value.shape[-1])[:, :, :time]
+    return joined, Sums(weighted=carry[0], total=carry[1], scale=carry[2], position=sums.position + time)
+
+
+def _table(query: Array, key: Array, features: FeatureMap, causal: bool, valid: Array | None) -> Array:
+    f, _ = _keys(features, key, valid)
+    weights = jnp.einsum("bhqf,bhkf->bhqk", features.of_queries(query), f)
+    if causal:
+        weights = jnp.where(Causal().table(*weights.shape[2:])[None, None], weights, 0)
+    return _ratio(weights, weights.sum(axis=-1))
+
+
+def _keys(features: FeatureMap, key: Array, valid: Array | None) -> tuple[Array, Array]:
+    return features.of_keys(key, None if valid is None else valid[:, None, :])
+
+
+def _ratio(above: Array, below: Array) -> Array:
+    return above / jnp.where(below == 0, 1, below)[..., None]
+
+
+def _blocks(x: Array, count: int, chunk: int) -> Array:
+    batch, heads, time, size = x.shape
+    padded = jnp.pad(x, ((0, 0), (0, 0), (0, count * chunk - time), (0, 0)))
+    return jnp.moveaxis(padded.reshape(batch, heads, count, chunk, size), 2, 0)
+
+
+def _for_all(x: Array, query: Array) -> Array:
+    """Keys or values of groups, once for every head."""
+    return x if x.shape[1] == query.shape[1] else jnp.repeat(x, query.shape[1] // x.shape[1], axis=1)
+
+
+def _understood(mask: Mask | None, bias: Bias | None, keys: int) -> tuple[bool, Array | None]:
+    """Whether order matters, and which keys are there."""
+    parts = () if mask is None else mask.parts()
+    other = [type(part).__name__ for part in parts if not isinstance(part, Causal | Padding)]
+    if other or bias is not None:
+        raise ArgumentError(
+            f"attention by features cannot follow {', '.join(other) or 'a bias of scores'}: it has no scores",
+            remedy="use softmax attention, or only causal and padding masks",
+        )
+    valid = None
+    for part in parts:
+        if isinstance(part, Padding):
+            valid = part.valid if valid is None else valid & part.valid
+    if valid is not None and keys > valid.shape[1]:
+        valid = jnp.pad(valid, ((0, 0), (0, keys - valid.shape[1])), constant_values=True)
+    return any(isinstance(part, Causal) for part in parts), valid
+
+
+__all__ = ["FeatureMixing", "Sums", "linear_attention"]
