@@ -40,13 +40,17 @@ class ClassifierFree(Denoiser):
     """`w` times the conditional and `1 - w` times the unconditional prediction (Ho and Salimans, 2022).
 
     One denoiser gives both in one batch; a second, unconditional one may be given instead. Guidance can be kept to an
-    interval of `lam`, outside of which the conditional prediction is used (Kynkäänniemi et al., 2024).
+    interval of `lam`, outside of which the conditional prediction is used (Kynkäänniemi et al., 2024). A `negative`
+    condition takes the place of none: guidance then leads away from it. `rescale` mixes in, by that share, the
+    prediction brought back to the standard deviation of the conditional one (Lin et al., 2024).
     """
 
     conditional: Denoiser
     unconditional: Denoiser | None
     weight: Array
     interval: tuple[float, float] | None = eqx.field(static=True)
+    negative: int | None = eqx.field(static=True)
+    rescale: float = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(
@@ -55,9 +59,12 @@ class ClassifierFree(Denoiser):
         unconditional: Denoiser | None,
         weight: float,
         interval: tuple[float, float] | None = None,
+        negative: int | None = None,
+        rescale: float = 0.0,
     ) -> None:
         self.conditional, self.unconditional = conditional, unconditional
         self.weight, self.interval = jnp.asarray(float(weight)), interval
+        self.negative, self.rescale = negative, rescale
         self.target = conditional.target
 
     def predict(self, x: _X, level: Level, condition: Any = None) -> _X:
@@ -67,7 +74,13 @@ class ClassifierFree(Denoiser):
             low, high = self.interval
             weight = jnp.where((level.lam >= low) & (level.lam <= high), weight, 1.0)
         weight = per_example(weight, x).astype(with_.dtype)
-        return weight * with_ + (1 - weight) * without
+        mixed = weight * with_ + (1 - weight) * without
+        if not self.rescale:
+            return mixed
+        axes = tuple(range(1, x.ndim))
+        wide = jnp.maximum(mixed.std(axis=axes, keepdims=True), jnp.finfo(x.dtype).tiny)
+        ratio = with_.std(axis=axes, keepdims=True) / wide
+        return (self.rescale * ratio + (1 - self.rescale)) * mixed
 
     def _both(self, x: Array, level: Level, condition: Any) -> tuple[Array, Array]:
         if self.unconditional is not None:
@@ -78,7 +91,10 @@ class ClassifierFree(Denoiser):
         # One batch is faster than two passes on every device.
         twice = Level(*(jnp.tile(v, 2) if jnp.ndim(v) else v for v in level))
         classes = jnp.broadcast_to(jnp.asarray(condition), (len(x),))
-        both = jnp.concatenate([classes, self.conditional.null(classes)])
+        none = (
+            self.conditional.null(classes) if self.negative is None else jnp.full_like(classes, self.negative)
+        )
+        both = jnp.concatenate([classes, none])
         out = self.conditional.predict(jnp.concatenate([x, x]), twice, both)
         return out[: len(x)], out[len(x) :]
 
@@ -89,6 +105,8 @@ def guided(
     unconditional: Denoiser | None = None,
     *,
     interval: tuple[float, float] | None = None,
+    negative: int | None = None,
+    rescale: float = 0.0,
 ) -> Denoiser:
     """Classifier-free guidance; a weight of 1 or 0 is the conditional or unconditional denoiser itself, bit for bit.
 
@@ -99,11 +117,18 @@ def guided(
     """
     if not (isinstance(weight, int | float) and weight >= 0):
         raise ArgumentError(f"guidance={weight}: the weight of guidance is 0 or more")
+    if not (isinstance(rescale, int | float) and 0 <= rescale <= 1):
+        raise ArgumentError(f"rescale={rescale}: a share between 0 and 1")
+    if negative is not None and (unconditional is not None or weight <= 1):
+        raise ArgumentError(
+            f"guidance={weight} does not lead away from a negative condition",
+            remedy="use a weight above 1, and one denoiser for both predictions",
+        )
     if weight == 1:
         return denoiser
     if weight == 0:
         return Unconditional(denoiser if unconditional is None else unconditional)
-    return ClassifierFree(denoiser, unconditional, weight, interval)
+    return ClassifierFree(denoiser, unconditional, weight, interval, negative, rescale)
 
 
 @final

@@ -110,7 +110,7 @@ def test_samples_have_the_shape_and_range_of_the_data_by_every_sampler(options: 
 
 
 def test_many_samples_are_drawn_in_parts_with_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from chainrule.models.diffusion.diffusion import model as module
+    from chainrule.models.diffusion import generative as module
 
     monkeypatch.setattr(module, "_BATCH", 4)
     out = np.asarray(build(PLAIN).sample(KEY, 10, steps=2))

@@ -52,7 +52,7 @@ class DiTDenoiser(Network):
     """Patches of the picture in, patches out.
 
     >>> network = DiTDenoiser((8, 8, 1), width=16, depth=1, heads=2, key=jax.random.key(0))
-    >>> network.predict(jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
+    >>> eqx.filter_eval_shape(network.predict, jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
     (2, 8, 8, 1)
     """
 

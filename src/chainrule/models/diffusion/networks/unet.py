@@ -196,7 +196,7 @@ class UNetDenoiser(Network):
     256. `coordinates` adds where a place is. Sides that cannot be halved often enough are an error, or padded.
 
     >>> network = UNetDenoiser((8, 8, 1), widths=(8, 16), key=jax.random.key(0))
-    >>> network.predict(jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
+    >>> eqx.filter_eval_shape(network.predict, jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
     (2, 8, 8, 1)
     """
 

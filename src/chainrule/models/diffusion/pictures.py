@@ -16,7 +16,7 @@ from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.process import noised
 
 if TYPE_CHECKING:
-    from chainrule.models.diffusion.diffusion.model import Diffusion
+    from chainrule.models.diffusion.generative import Generative
 
 _FRAMES = 10
 _STEPS = 50
@@ -24,7 +24,7 @@ _MOST = 256
 """Held-out examples looked at."""
 
 
-def all_of(model: "Diffusion", data: Data, key: Key) -> Sequence[Picture]:
+def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     """Every picture that suits the data."""
     part = data.val if len(data.val) else data.train
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
@@ -38,7 +38,7 @@ def all_of(model: "Diffusion", data: Data, key: Key) -> Sequence[Picture]:
     return found
 
 
-def film(model: "Diffusion", key: Key) -> Picture:
+def film(model: "Generative", key: Key) -> Picture:
     """Sampling as it happens: the noisy image above, the estimate of the clean one below."""
     start = jax.random.normal(key, (1, *model.schema.shape))
     levels = schedules.grid(model.schedule, _STEPS)
@@ -60,7 +60,7 @@ def film(model: "Diffusion", key: Key) -> Picture:
     )
 
 
-def forward_strip(model: "Diffusion", x: Array, key: Key) -> Picture:
+def forward_strip(model: "Generative", x: Array, key: Key) -> Picture:
     """One example with more and more noise."""
     level = model.schedule.level(jnp.linspace(model.schedule.first, 1.0, _FRAMES))
     x0 = jnp.repeat(model.inside(x[:1]), _FRAMES, axis=0)
@@ -69,12 +69,12 @@ def forward_strip(model: "Diffusion", x: Array, key: Key) -> Picture:
     return Images("noising", "From data to noise", _pixels(model, noised(x0, eps, level)), labels, _FRAMES)
 
 
-def _pixels(model: "Diffusion", x: Array) -> np.ndarray:
+def _pixels(model: "Generative", x: Array) -> np.ndarray:
     return np.clip(np.asarray(model.outside(x)), 0, 1)
 
 
 @eqx.filter_jit
-def _errors(model: "Diffusion", x: Array, lams: Array, key: Key) -> Array:
+def _errors(model: "Generative", x: Array, lams: Array, key: Key) -> Array:
     x0 = model.inside(x)
 
     def one(pair: tuple[Array, Array]) -> Array:
@@ -87,7 +87,7 @@ def _errors(model: "Diffusion", x: Array, lams: Array, key: Key) -> Array:
     return jax.lax.map(one, (lams, jnp.arange(len(lams))))
 
 
-def error_by_level(model: "Diffusion", x: Array, key: Key) -> Picture:
+def error_by_level(model: "Generative", x: Array, key: Key) -> Picture:
     """Mean squared error of the estimated noise over lam, with twice its standard error."""
     lams = np.linspace(*model.schedule.ends(), 25)
     errors = np.asarray(_errors(model, x, jnp.asarray(lams, x.dtype), key))
@@ -103,7 +103,7 @@ def error_by_level(model: "Diffusion", x: Array, key: Key) -> Picture:
     )
 
 
-def bound_terms(model: "Diffusion", x: Array, key: Key) -> Picture:
+def bound_terms(model: "Generative", x: Array, key: Key) -> Picture:
     """The three parts of the bound on held-out examples."""
     terms = eqx.filter_jit(lambda model, x, key: model.terms(x, key))(model, x, key)
     bits = [np.asarray(term) / (model.schema.dimensions * math.log(2)) for term in terms]
@@ -121,7 +121,7 @@ def bound_terms(model: "Diffusion", x: Array, key: Key) -> Picture:
     )
 
 
-def score_field(model: "Diffusion", x: np.ndarray) -> Picture:
+def score_field(model: "Generative", x: np.ndarray) -> Picture:
     """Where the score points at a little noise, over the data."""
     low, high = x.min(axis=0), x.max(axis=0)
     margin = 0.15 * (high - low)

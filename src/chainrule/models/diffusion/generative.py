@@ -1,0 +1,245 @@
+"""What all diffusion models share once they have a denoiser and a schedule: samples, bounds, scores and pictures.
+
+A model of this family says how it is trained; drawing from it, steering it and judging it are the same for all.
+"""
+
+import abc
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core.pictures import Picture
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.base import Batch, Data, Schema
+from chainrule.models.base import CanSample, HasBound, HasPictures, HasScores, Scored
+from chainrule.models.diffusion import bounds, pictures, samplers, schedules
+from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.guidance import guided
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.process import noised
+from chainrule.models.diffusion.steering import anagrams, inpainting, variations
+
+_GUIDANCE = 2.0
+"""For images, where looks count more than the law; points and rows are drawn from the law of their class."""
+_BATCH = 2048
+"""Samples drawn at a time."""
+_DRAWS = 16
+"""Noise levels at which one example is looked at for one estimate of the bound."""
+
+
+class Generative(CanSample, HasBound, HasScores, HasPictures):
+    """A denoiser, a schedule and the data they belong to."""
+
+    denoiser: eqx.AbstractVar[Network]
+    schema: eqx.AbstractVar[Schema]
+
+    @property
+    @abc.abstractmethod
+    def schedule(self) -> schedules.Schedule:
+        """The noise schedule."""
+
+    @property
+    @abc.abstractmethod
+    def dropping(self) -> float:
+        """Share of examples trained without their class."""
+
+    @abc.abstractmethod
+    def lams(self) -> tuple[Any, Any]:
+        """lam at the clean and at the noisy end of the bound."""
+
+    # ------------------------------------------------------------------ data
+
+    @property
+    def unit(self) -> bool:
+        """Whether the data lie in [0, 1], and are moved to [-1, 1] for the network."""
+        return self.schema.kind == "image" or self.schema.levels > 0
+
+    def inside(self, x: Array) -> Array:
+        """Examples as the network sees them."""
+        return 2 * x - 1 if self.unit else x
+
+    def outside(self, x: Array) -> Array:
+        """The way back."""
+        return (x + 1) / 2 if self.unit else x
+
+    def dropped(self, y: Any, key: Key) -> Any:
+        """The classes of a batch to train with, some replaced by none; nothing for a model without classes."""
+        if not self.denoiser.classes:
+            return None
+        gone = jax.random.bernoulli(key, self.dropping, y.shape)
+        return jnp.where(gone, self.denoiser.classes, y)
+
+    # ------------------------------------------------------------------ samples
+
+    def sample(  # type: ignore[override]  # the options of this family, by name
+        self,
+        key: Key,
+        n: int,
+        *,
+        condition: Any = None,
+        sampler: str = "ddim",
+        steps: int = 50,
+        guidance: float | None = None,
+        negative: Any = None,
+        interval: Any = None,
+        rescale: float = 0.0,
+        spacing: str = "uniform-t",
+        clip: str | None = None,
+        eta: float | None = None,
+        mu: float | None = None,
+        g: Any = None,
+        view: str | None = None,
+        other: Any = None,
+        inpaint: Any = None,
+        method: str | None = None,
+        start: Any = None,
+        strength: float = 0.5,
+    ) -> Array:
+        """`n` new examples, of one class or one class each; `guidance` makes classes more distinct.
+
+        The weight of guidance is 2 for images and 1 for everything else unless told; `negative` is a class to lead away
+        from, `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives
+        back the contrast it adds. `sampler` is one of ddim, ddpm, sigma, gradient-estimation, heun, dpm-solver,
+        langevin, reverse-sde; `eta`, `mu` and `g` are options of ddim, sigma and gradient-estimation. `clip` keeps
+        estimates within the range of the data (static for images).
+
+        `view` (rotate(180), transpose, ...) and `other`, a class, make images that are `condition` as they stand and
+        `other` in that view. `inpaint` fills in what is missing: a file with arrays `known` and `mask` (true where
+        known), or that pair; `method` is replace, repaint or posterior. `start` makes variations of examples (a file
+        with `samples`, or an array), noised to `strength` and denoised again. Files are in the units of the data, as
+        `chainrule sample` writes them; arrays in those of the model.
+        """
+        options = {"eta": eta, "mu": mu, "g": g}
+        chosen = samplers.sampler(sampler, **{k: v for k, v in options.items() if v is not None})
+        levels = schedules.grid(self.schedule, steps, spacing)
+        classes = None if condition is None else self.class_numbers(condition, n)
+        denoiser = self.steered(guidance, classes is not None, negative, interval, rescale)
+        if view is not None or other is not None:
+            second = None if other is None else self.class_numbers(other, n)
+            denoiser, classes = anagrams.anagram(denoiser, self.schema, view, classes, second)
+        plan = variations.plan(self, start, strength, levels, n)
+        chosen, denoiser = inpainting.apply(self, chosen, denoiser, inpaint, method)
+        clip = ("static" if self.unit else "none") if clip is None else clip
+        parts = -(-n // _BATCH)
+        size = -(-n // parts)
+        found = []
+        for part in range(parts):
+            begin, walk = jax.random.split(jax.random.fold_in(key, part))
+            x = plan.begin(begin, part * size, size)
+            mine = None if classes is None else _cycled(classes, part * size, size)
+            drawn = samplers.walk(denoiser, x, plan.levels, chosen, walk, condition=mine, clip=clip)
+            found.append(self.outside(drawn.samples))
+        return jnp.concatenate(found)[:n]
+
+    def steered(
+        self, guidance: float | None, conditional: bool, negative: Any, interval: Any, rescale: float
+    ) -> Denoiser:
+        """The denoiser under guidance."""
+        if not conditional:
+            for name, value in (("guidance", guidance), ("negative", negative), ("interval", interval)):
+                if value is not None:
+                    raise CapabilityError(f"{name}={value} leads towards a class", remedy="name one: class=")
+            return self.denoiser
+        if guidance not in (None, 1) and not self.dropping:
+            raise CapabilityError(
+                f"guidance={guidance}: the model was trained without dropping classes",
+                remedy="use guidance=1, or train with dropping=0.1",
+            )
+        if guidance is None:
+            guidance = _GUIDANCE if self.dropping and self.schema.kind == "image" else 1.0
+        away = None if negative is None else int(self.class_numbers(negative, 1)[0])
+        return guided(self.denoiser, guidance, interval=_pair(interval), negative=away, rescale=rescale)
+
+    def class_numbers(self, condition: Any, n: int) -> Int[Array, " batch"]:
+        """The class of each of `n` examples from one number or name, or one for each."""
+        if not self.denoiser.classes:
+            raise CapabilityError(
+                "the model draws from all of the data together: it was trained without classes",
+                remedy="leave class= out",
+            )
+        names = self.schema.classes
+        given = np.asarray(condition)
+        if given.dtype.kind == "U":
+            for name in given.ravel():
+                if name not in names:
+                    raise ArgumentError(f"unknown class {str(name)!r}{suggest(str(name), names)}")
+            given = np.vectorize(names.index)(given)
+        if given.dtype.kind not in "iu" or given.shape not in ((), (n,)):
+            raise ArgumentError(f"condition: one class for all, or one for each of {n} examples")
+        bad = given[(given < 0) | (given >= len(names))]
+        if bad.size:
+            raise ArgumentError(f"class {int(bad.ravel()[0])}: classes are numbered 0 to {len(names) - 1}")
+        return jnp.broadcast_to(jnp.asarray(given, jnp.int32), (n,))
+
+    # ------------------------------------------------------------------ likelihood
+
+    def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
+        """A lower bound of log p(x), whatever the class, from 16 noise levels for each example."""
+        nats = self.terms(x, key).total
+        if (
+            self.schema.levels
+        ):  # a probability of levels; a density is it divided by the distance between them
+            return -nats + self.schema.dimensions * math.log(self.schema.levels - 1)
+        return -nats + (self.schema.dimensions * math.log(2.0) if self.unit else 0.0)
+
+    def terms(self, x: Array, key: Key, condition: Any = None) -> bounds.Terms:
+        """The three parts of the bound for each example, in nats."""
+        x0, process = self.inside(x), self.schedule.process
+        for_clean, for_levels, for_noise = jax.random.split(key, 3)
+        high, low = (jnp.asarray(lam, x0.dtype) for lam in self.lams())
+        even = jnp.arange(_DRAWS, dtype=x0.dtype)[:, None] / _DRAWS
+        even = (even + jax.random.uniform(for_levels, (1, len(x0)), x0.dtype)) % 1
+        eps = jax.random.normal(for_noise, (_DRAWS, *x0.shape), x0.dtype)
+        diffusion = bounds.continuous_term(
+            self.denoiser, x0, eps, low + (high - low) * even, process, high - low, condition
+        )
+        prior = bounds.prior_term(x0, process.level(low), process)
+        return bounds.Terms(prior, diffusion, self.reconstruction(x0, high, for_clean))
+
+    def reconstruction(self, x0: Array, lam: Array, key: Key) -> Float[Array, " batch"]:
+        """Cost of the data given their clean end, in nats: level by level, or that of a Gaussian."""
+        clean = self.schedule.process.level(lam)
+        if not self.schema.levels:
+            return bounds.gaussian_reconstruction(x0, clean)
+        z = noised(x0, jax.random.normal(key, x0.shape, x0.dtype), clean)
+        index = jnp.rint((x0 + 1) / 2 * (self.schema.levels - 1)).astype(jnp.int32)
+        values = jnp.linspace(-1, 1, self.schema.levels, dtype=x0.dtype)
+        return bounds.level_reconstruction(z, index, values, clean)
+
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """The parts of the bound of each example and, with classes, the bound given the class."""
+        scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
+        unit = "bits/dim" if self.schema.levels else "nats"
+        terms = self.terms(batch.x, key)
+        found = {f"bound_{name}": Scored(term / scale, unit) for name, term in terms._asdict().items()}
+        if self.denoiser.classes:
+            given = self.terms(batch.x, key, batch.y).total
+            found["bound_given_class"] = Scored(given / scale, unit)
+        return found
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Noise becoming data, the error at each noise level, the terms of the bound, and the score field of points."""
+        return pictures.all_of(self, data, key)
+
+
+def _cycled(values: Array, first: int, count: int) -> Array:
+    """`count` conditions from the `first` on, along the last axis; past the end, from the start again."""
+    return jnp.take(values, jnp.arange(first, first + count), axis=-1, mode="wrap")
+
+
+def _pair(interval: Any) -> tuple[float, float] | None:
+    if interval is None:
+        return None
+    given = np.asarray(interval)
+    if given.shape != (2,) or given.dtype.kind not in "iuf" or not given[0] < given[1]:
+        raise ArgumentError(f"interval={interval}: two values of lam, the lower one first")
+    return float(given[0]), float(given[1])
+
+
+__all__ = ["Generative"]

@@ -1,0 +1,1 @@
+"""Leading samples elsewhere: views, known parts, other examples, classifiers."""

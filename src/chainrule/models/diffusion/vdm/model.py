@@ -1,0 +1,140 @@
+"""The variational diffusion model: the bound is the loss, and the noise schedule is learned with the network."""
+
+import math
+from typing import Any, Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from pydantic import Field
+
+from chainrule.core.types import Array, Key, Scalar, Tree
+from chainrule.data.base import Batch, Schema
+from chainrule.models.base import Config, Metrics
+from chainrule.models.diffusion import bounds
+from chainrule.models.diffusion.generative import Generative
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.choice import Name, network
+from chainrule.models.diffusion.process import noised
+from chainrule.models.diffusion.schedules.base import Schedule
+from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
+
+
+@final
+class VDMConfig(Config):
+    """Settings of the variational diffusion model."""
+
+    denoiser: Name = Field(
+        "auto", description="network; auto takes a unet for images and dense layers otherwise"
+    )
+    width: int | None = Field(
+        None, ge=1, description="units or channels of a layer; none: 256 (mlp), 32 or 64 (unet), 192 (dit)"
+    )
+    depth: int | None = Field(
+        None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
+    )
+    pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
+    fourier: bool = Field(
+        True, description="unet: give sines of the input at the scale of its levels beside it"
+    )
+    target: Literal["v", "eps", "x0"] = Field(
+        "v", description="what the network predicts: velocity, noise or clean data"
+    )
+    conditional: bool = Field(True, description="learn the classes, where the data have them")
+    dropping: float = Field(0.1, ge=0, lt=1, description="share of examples trained without their class")
+
+
+@final
+class VDM(Generative):
+    """Minimises the variational bound of -log p(x) in continuous time; the ends of the schedule are learned with it."""
+
+    denoiser: Network
+    noise: LearnedSNR
+    config: VDMConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: VDMConfig, schema: Schema, key: Key) -> None:
+        for_network, for_noise = jax.random.split(key)
+        name = "unet" if config.denoiser == "auto" and schema.kind == "image" else config.denoiser
+        self.denoiser = network(
+            name,
+            schema,
+            for_network,
+            classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
+            target=config.target,
+            width=config.width,
+            depth=config.depth,
+            fourier=powers(schema.levels) if config.fourier else (),
+            pad=config.pad,
+        )
+        # A density of continuous data has no clean end of its own: its ends stay where they are.
+        low, high = start_of(schema.levels)
+        self.noise = LearnedSNR(low, high, for_noise, learn_ends=schema.levels > 0)
+        self.config = config
+        self.schema = schema
+
+    @property
+    def schedule(self) -> Schedule:
+        """The learned schedule."""
+        return self.noise
+
+    @property
+    def dropping(self) -> float:
+        """Share of examples trained without their class."""
+        return self.config.dropping
+
+    def lams(self) -> tuple[Any, Any]:
+        """The ends of the schedule, for gradients to pass."""
+        low, high = -self.noise.bounds()
+        return low, high
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """The bound, in bits per dimension (nats for continuous data), at one noise level for each example."""
+        x0 = self.inside(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
+        for_times, for_noise, for_dropping, for_clean = jax.random.split(key, 4)
+        eps = jax.random.normal(for_noise, x0.shape, x0.dtype)
+        condition = self.dropped(batch.y, for_dropping)
+        even = (
+            jax.random.uniform(for_times, (), x0.dtype) + jnp.arange(len(x0), dtype=x0.dtype) / len(x0)
+        ) % 1
+        interior = self.noise.share_and_rate(even)
+        everything = (self.denoiser, self.noise.bounds(), x0, eps, condition)
+        arrays, rest = eqx.partition(everything, eqx.is_array)
+        scale = self.schema.dimensions * (math.log(2) if self.schema.levels else 1.0)
+
+        def diffusion(arrays: Tree, interior: tuple[Array, Array]) -> Array:
+            denoiser, (low, high), x0, eps, condition = eqx.combine(arrays, rest)
+            share, rate = interior
+            level = self.noise.process.level(-(low + (high - low) * share))
+            error = denoiser.value("eps", noised(x0, eps, level), level, condition) - eps
+            squares = jnp.square(error).reshape(len(x0), -1).sum(axis=1)
+            return 0.5 * (high - low) * rate * squares / scale
+
+        clean, noisy = self.lams()
+        terms = {
+            "prior": bounds.prior_term(x0, self.noise.process.level(noisy), self.noise.process) / scale,
+            "diffusion": by_variance(diffusion, arrays, interior),
+            "reconstruction": self.reconstruction(x0, clean, for_clean) / scale,
+        }
+        means = {name: term.mean() for name, term in terms.items()}
+        return means["prior"] + means["diffusion"] + means["reconstruction"], means
+
+
+def powers(levels: int) -> tuple[int, ...]:
+    """The powers k of sin and cos(2^k pi x) that tell neighbouring levels apart: 2 and 3 for 17, 6 and 7 for 256.
+
+    >>> powers(17), powers(256), powers(0)
+    ((2, 3), (6, 7), ())
+    """
+    finest = round(math.log2(max(levels - 1, 1)))
+    return (finest - 2, finest - 1) if levels > 4 else ()
+
+
+def start_of(levels: int) -> tuple[float, float]:
+    """gamma at both ends before training: -7 and 6 for 17 levels, -13.3 and 5 for 256, more noise for less data."""
+    if not levels:
+        return -10.0, 6.0
+    return (-13.3, 5.0) if levels > 64 else (-7.0, 6.0)
+
+
+__all__ = ["VDM", "VDMConfig", "powers", "start_of"]

@@ -1,0 +1,108 @@
+"""The variational diffusion model: what its loss is made of, what its schedule learns, and what it scores."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.data import Batch, Schema
+from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
+from chainrule.models.diffusion.vdm import VDM
+from chainrule.train import metrics
+from chainrule.train.metrics import Metric
+
+KEY = jax.random.key(0)
+DIGITS = Schema("image", (4, 4, 1), target="class", classes=("a", "b", "c"), levels=17)
+
+
+def build(**settings: object) -> VDM:
+    model = models.build("vdm", DIGITS, **{"denoiser": "mlp", "width": 8, "depth": 1, **settings})
+    assert isinstance(model, VDM)
+    return model
+
+
+def batch(n: int = 64) -> Batch:
+    draw = np.random.default_rng(0)
+    x = draw.integers(0, 17, (n, 4, 4, 1)) / 16
+    return Batch(jnp.asarray(x, jnp.float32), jnp.asarray(np.arange(n) % 3, jnp.int32))
+
+
+def test_the_schedule_rises_strictly_from_end_to_end_before_and_after_it_is_moved() -> None:
+    noise = np.random.default_rng(0)
+    fresh = LearnedSNR(-7.0, 6.0, KEY)
+    moved = jax.tree.map(lambda a: a + jnp.asarray(noise.normal(size=a.shape), a.dtype), fresh)
+    times = jnp.linspace(0, 1, 10_001)
+    with jax.enable_x64(True):
+        for schedule in (fresh, moved):
+            wide = jax.tree.map(lambda a: a.astype(jnp.float64), schedule)
+            gamma = -np.asarray(wide.lam(times.astype(jnp.float64)))
+            assert (np.diff(gamma) > 0).all()
+            np.testing.assert_allclose(gamma[[0, -1]], wide.gammas, rtol=1e-12)
+
+
+def test_the_interior_of_the_schedule_follows_the_square_and_all_else_the_mean() -> None:
+    def loss(others: jax.Array, interior: jax.Array) -> jax.Array:
+        return others * interior**2
+
+    interior = jnp.array([1.0, 2.0])
+    rest, inside = jax.grad(lambda a, b: by_variance(loss, a, b).mean(), argnums=(0, 1))(3.0, interior)
+    assert float(rest) == pytest.approx((1 + 4) / 2)
+    square = jax.grad(lambda b: jnp.square(loss(jnp.asarray(3.0), b)).mean())(interior)
+    np.testing.assert_allclose(inside, square, rtol=1e-6)
+
+
+def test_gradients_of_the_ends_are_those_of_the_bound() -> None:
+    with jax.enable_x64(True):
+        model = build()
+        arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+        model = eqx.combine(jax.tree.map(lambda a: a.astype(jnp.float64), arrays), rest)
+        examples = Batch(jnp.asarray(batch().x, jnp.float64), batch().y)
+
+        @eqx.filter_jit
+        def at(gammas: jax.Array) -> jax.Array:
+            return eqx.tree_at(lambda m: m.noise.gammas, model, gammas).loss(examples, KEY)[0]
+
+        gammas = model.noise.gammas
+        exact = jax.grad(at)(gammas)
+        for index in range(2):
+            step = jnp.zeros(2).at[index].set(1e-5)
+            measured = (at(gammas + step) - at(gammas - step)) / 2e-5
+            assert float(measured) == pytest.approx(float(exact[index]), rel=1e-5)
+
+
+def test_the_loss_is_the_bound_in_bits_per_dimension() -> None:
+    model, examples = build(dropping=0.0, conditional=False), batch(256)
+    loss = eqx.filter_jit(lambda key: model.loss(examples, key))
+    values = [float(loss(jax.random.key(seed))[0]) for seed in range(20)]
+    _, parts = loss(KEY)
+    assert set(parts) == {"prior", "diffusion", "reconstruction"}
+    nats = -eqx.filter_jit(model.elbo)(examples.x, KEY) + 16 * math.log(16)
+    bits = float(nats.mean()) / (16 * math.log(2))
+    assert np.mean(values) == pytest.approx(bits, rel=0.05)
+
+
+def test_scores_are_the_parts_of_the_bound_with_their_units() -> None:
+    model, examples = build(), batch(32)
+    found = metrics._scores_of(model, examples, KEY)
+    assert set(found) == {"bound_prior", "bound_diffusion", "bound_reconstruction", "bound_given_class"}
+    assert {scored.unit for scored in found.values()} == {"bits/dim"}
+    total = sum(
+        np.asarray(found[f"bound_{name}"].values) for name in ("prior", "diffusion", "reconstruction")
+    )
+    # A fresh network says the same whatever the class.
+    np.testing.assert_allclose(total, found["bound_given_class"].values, rtol=1e-5)
+
+
+def test_scoring_reports_means_and_standard_errors_of_a_models_own_numbers() -> None:
+    import chainrule as cr
+
+    data = cr.data.load("moons")
+    model = models.build("vdm", data, width=8, depth=1)
+    found = metrics.score(model, data, "val")
+    assert isinstance(found["bound_prior"], Metric)
+    assert found["bound_prior"].unit == "nats"
+    assert found["bound_diffusion"].stderr is not None

@@ -1,0 +1,158 @@
+"""Steering against laws that are known: inpainting and anagrams of Gaussians, views, guidance, variations."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data import Schema
+from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion.guidance import guided
+from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.process import Level
+from chainrule.models.diffusion.steering import inpainting, views
+from chainrule.models.diffusion.steering.anagrams import Anagram
+from chainrule.models.diffusion.steering.files import arrays_of
+from chainrule.models.diffusion.steering.variations import similarity
+
+KEY = jax.random.key(0)
+PAIR = Mixture([1.0], [[0.0, 0.0]], [[[1.0, 0.8], [0.8, 1.0]]])
+"""Two numbers with correlation 0.8; if the first is 1.5, the second has mean 1.2 and standard deviation 0.6."""
+SQUARE = (4, 4, 1)
+
+
+def known(value: float) -> inpainting.Known:
+    return inpainting.Known(jnp.array([value, 0.0]), jnp.array([1.0, 0.0]))
+
+
+def drawn(denoiser: Any, sampler: Any, steps: int, count: int = 4000) -> np.ndarray:
+    levels = schedules.grid(schedules.schedule("logsnr-linear"), steps)
+    start = jax.random.normal(KEY, (count, 2))
+    return np.asarray(samplers.walk(denoiser, start, levels, sampler, KEY).samples)
+
+
+def test_the_posterior_method_finds_the_conditional_law_of_a_gaussian() -> None:
+    informed = inpainting.Informed(PAIR, [[1.0, 0.0]], [1.5])
+    out = drawn(informed, samplers.Ancestral(), 500)
+    assert out[:, 0].mean() == pytest.approx(1.5, abs=0.01)
+    assert out[:, 1].mean() == pytest.approx(1.2, abs=0.03)
+    assert out[:, 1].std() == pytest.approx(0.6, abs=0.03)
+
+
+def test_repainting_comes_near_it_and_replacing_stays_away() -> None:
+    repainted = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 20), 100)
+    replaced = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 1), 500)
+    assert (repainted[:, 0] == 1.5).all()
+    assert repainted[:, 1].mean() == pytest.approx(1.17, abs=0.04)
+    assert 0.6 < replaced[:, 1].mean() < 0.95
+
+
+def test_measurements_are_matrices_and_their_shapes_are_checked() -> None:
+    x = np.arange(16.0).reshape(SQUARE)
+    small = (inpainting.downsampling(SQUARE, 2) @ x.ravel()).reshape(2, 2)
+    np.testing.assert_allclose(small, [[2.5, 4.5], [10.5, 12.5]])
+    np.testing.assert_allclose(inpainting.blurring(SQUARE, 1e-3), np.eye(16), atol=1e-12)
+    with pytest.raises(ArgumentError, match="does not divide"):
+        inpainting.downsampling(SQUARE, 3)
+    with pytest.raises(ArgumentError, match="do not describe"):
+        inpainting.Informed(PAIR, [[1.0, 0.0]], [1.5, 2.0])
+
+
+@pytest.mark.parametrize("name", [*views.NAMES, "rotate(-90)", "rotate(360)"])
+def test_orthogonal_views_pass_and_are_undone(name: str) -> None:
+    for seed in range(2):
+        one = views.view(name, SQUARE, seed)
+        x = jax.random.normal(KEY, (3, *SQUARE))
+        np.testing.assert_allclose(one.undo(one.apply(x)), x)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: views.view("rotate(30)", SQUARE), r"rotate\(30\)' is not orthogonal \(norm changes by"),
+        (lambda: views.view("rotate(90)", (4, 6, 1)), "changes the shape"),
+        (lambda: views.view("mirrored", SQUARE), "did you mean 'mirror'"),
+        (lambda: views.check(views.View("double", lambda x: 2 * x, lambda x: x / 2), SQUARE), "by 1e.02 %"),
+        (lambda: views.check(views.View("1-x", lambda x: 1 - x, lambda x: 1 - x), SQUARE), "use negative"),
+        (lambda: views.check(views.View("abs", jnp.abs, jnp.abs), SQUARE), "not linear"),
+        (
+            lambda: views.check(views.View("roll", lambda x: jnp.roll(x, 1, 1), lambda x: x), SQUARE),
+            "not undone",
+        ),
+        (lambda: views.from_matrix("blur", inpainting.blurring(SQUARE, 0.7), SQUARE), "not orthogonal"),
+    ],
+    ids=range(8),
+)
+def test_views_that_would_colour_the_noise_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        make()
+
+
+def test_an_orthogonal_matrix_of_ones_own_is_a_view() -> None:
+    matrix = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0]
+    one = views.from_matrix("mine", matrix, SQUARE)
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(2, *SQUARE)))
+    np.testing.assert_allclose(one.apply(x)[0].ravel(), matrix @ np.asarray(x[0]).ravel(), atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", ["mean", "alternate"])
+def test_an_anagram_of_two_gaussians_has_the_mean_of_both_seen_from_their_views(mode: str) -> None:
+    means = np.random.default_rng(0).normal(size=(2, 16))
+    two = Mixture([1, 1], means, [0.09, 0.09], labels=[0, 1])
+    turned = views.view("rotate(90)", SQUARE)
+    levels = schedules.grid(schedules.schedule("logsnr-linear"), 400)
+    both = Anagram(two, [views.view("identity", SQUARE), turned], mode, levels)
+    start = jax.random.normal(KEY, (500, *SQUARE))
+    condition = jnp.array([[0] * 500, [1] * 500])
+    out = samplers.walk(both, start, levels, samplers.DDIM(), KEY, condition=condition).samples
+    expected = (means[0].reshape(SQUARE) + np.asarray(turned.undo(means[1].reshape(1, *SQUARE)))[0]) / 2
+    np.testing.assert_allclose(out.mean(axis=0), expected, atol=0.06)
+    assert float(out.std(axis=0).mean()) == pytest.approx(0.3, abs=0.02)
+
+
+def test_views_in_turn_need_the_levels_of_the_walk() -> None:
+    with pytest.raises(ArgumentError, match="take turns"):
+        Anagram(PAIR, [], "alternate")
+
+
+def test_guidance_leads_away_from_a_negative_condition_within_its_interval_and_keeps_contrast() -> None:
+    three = Mixture([1, 1, 1], [[-1.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [0.1] * 3, labels=[0, 1, 2])
+    x, level = jnp.array([[0.2, 0.3], [0.5, 0.1]]), Level(0.8, 0.6)
+    wanted = jnp.array([0, 0])
+    away = guided(three, 3.0, negative=1).predict(x, level, wanted)
+    one, other = (three.predict(x, level, jnp.full(2, c)) for c in (0, 1))
+    np.testing.assert_allclose(away, 3 * one - 2 * other, rtol=1e-10)
+    outside = guided(three, 3.0, interval=(5.0, 9.0)).predict(x, level, wanted)
+    np.testing.assert_allclose(outside, one, rtol=1e-10)
+    calm = guided(three, 3.0, rescale=1.0).predict(x, level, wanted)
+    np.testing.assert_allclose(calm.std(axis=1), one.std(axis=1), rtol=1e-10)
+    with pytest.raises(ArgumentError, match="does not lead away"):
+        guided(three, 1.0, negative=1)
+    with pytest.raises(ArgumentError, match="rescale=2"):
+        guided(three, 3.0, rescale=2)
+
+
+def test_similarity_is_one_for_a_copy_in_other_contrast_and_zero_for_noise() -> None:
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(1, 100_000)))
+    noise = jnp.asarray(np.random.default_rng(1).normal(size=(1, 100_000)))
+    assert float(similarity(x, 3 * x - 1)[0]) == pytest.approx(1)
+    assert abs(float(similarity(x, noise)[0])) < 0.02
+
+
+def test_files_are_read_in_the_units_of_the_data(tmp_path: Path) -> None:
+    schema = Schema("image", SQUARE, levels=17)
+    file = tmp_path / "known.npz"
+    np.savez(file, known=np.full(SQUARE, 16.0), mask=np.ones(SQUARE, bool))
+    found = arrays_of(file, ("known", "mask"), schema)
+    assert found["known"].max() == 1.0
+    assert found["mask"].dtype == bool
+    with pytest.raises(ArgumentError, match="no array 'samples'"):
+        arrays_of(file, ("samples",), schema)
+    with pytest.raises(ArgumentError, match="No such file"):
+        arrays_of(tmp_path / "nothing.npz", ("samples",), schema)
+    with pytest.raises(CapabilityError, match="these are table data"):
+        arrays_of(file, ("known",), Schema("table", (3,)))
