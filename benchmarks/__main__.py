@@ -37,6 +37,9 @@ def main() -> int:
         metavar="S",
         help="seconds to wait for a quiet machine before a turn",
     )
+    parser.add_argument(
+        "--smoke", action="store_true", help="toy sizes, to see that it runs (sequences, sequences-gpu)"
+    )
     asked = parser.parse_args()
     if asked.rounds < 5:
         parser.error(f"--rounds {asked.rounds}: a median with its spread needs at least 5")
@@ -51,7 +54,9 @@ def main() -> int:
     try:
         peers = None if asked.peer is None else tuple(asked.peer)
         benchmark = importlib.import_module(f"{suite.__name__}.{asked.name.replace('-', '_')}")
-        report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience)))
+        if asked.smoke and not hasattr(benchmark, "SMOKE"):
+            parser.error(f"--smoke: {asked.name} has no toy size")
+        report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience), asked.smoke))
     except BenchmarkError as error:
         console.print(f"error: {error}", highlight=False, markup=False)
         return 2

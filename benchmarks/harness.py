@@ -233,6 +233,8 @@ class Options:
     peers: tuple[str, ...] | None
     """Names of the peers to measure; `None` means all."""
     watch: Watch
+    smoke: bool = False
+    """Toy sizes, to see that a benchmark runs; its numbers mean nothing."""
 
     def chosen(self, available: Sequence[str]) -> list[str]:
         """The peers to measure among those a benchmark has."""

@@ -1,0 +1,28 @@
+"""Encoder that guesses hidden symbols."""
+
+from chainrule.models.autoregressive.bert.model import BERT, BERTConfig
+from chainrule.models.autoregressive.bert.weights import from_safetensors, torch_names
+from chainrule.models.base import Entry
+
+entry = Entry(
+    name="bert",
+    summary="Transformer that reads both ways: fills gaps in a text and gives texts a vector.",
+    config=BERTConfig,
+    build=BERT,
+    kinds=("text",),
+    targets=("none",),
+    data="shakespeare",
+    toy={"layers": 2, "heads": 2, "width": 16},
+    toy_data="shakespeare",
+    citation="Devlin et al., BERT: pre-training of deep bidirectional transformers, NAACL 2019",
+    training={
+        "batch": 32,
+        "steps": 3000,
+        "optimizer": {"name": "adamw", "lr": 1e-3, "betas": (0.9, 0.99), "decay": 0.1, "clip": 1.0},
+        "schedule": {"name": "cosine", "warmup": 100, "floor": 0.1},
+        "eval_examples": 512,
+    },
+    torch_names=torch_names,
+)
+
+__all__ = ["BERT", "BERTConfig", "entry", "from_safetensors"]

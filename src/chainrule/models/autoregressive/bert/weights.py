@@ -1,0 +1,92 @@
+"""Weights of BERT's style: the names of its files, and the model that a file holds."""
+
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.data.base import Schema
+from chainrule.data.tokenizers import Tokenizer
+from chainrule.models import interchange
+from chainrule.models.autoregressive.bert.model import BERT, BERTConfig
+from chainrule.models.names import Joined, Name, NameTable
+
+_HEAD = 32
+"""Entries of a head in MiniLM; the larger BERTs have 64."""
+
+
+def torch_names(model: BERT) -> NameTable:
+    """What files of BERT's style call the layers of a model."""
+    if model.config.preset != "bert":
+        raise ArgumentError(
+            "files of BERT's style hold models with preset=bert only", remedy="write layout=chainrule"
+        )
+    names: dict[str, Name] = {
+        "embedding": "embeddings.word_embeddings",
+        "positions": "embeddings.position_embeddings",
+        "embedding_norm": "embeddings.LayerNorm",
+    }
+    if model.segments is not None:
+        names["segments"] = "embeddings.token_type_embeddings"
+    width = model.config.width
+    for i in range(len(model.blocks)):
+        ours, theirs = f"blocks.{i}", f"encoder.layer.{i}"
+        three = tuple(f"{theirs}.attention.self.{part}" for part in ("query", "key", "value"))
+        names |= {
+            f"{ours}.attention.inward": Joined(three, (width, width, width)),
+            f"{ours}.attention.outward": f"{theirs}.attention.output.dense",
+            f"{ours}.first_norm": f"{theirs}.attention.output.LayerNorm",
+            f"{ours}.widen": f"{theirs}.intermediate.dense",
+            f"{ours}.narrow": f"{theirs}.output.dense",
+            f"{ours}.second_norm": f"{theirs}.output.LayerNorm",
+        }
+    # The pooler belongs to a task of BERT's own training, guessing the next sentence, and to no vector of a text.
+    ignored = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")
+    return NameTable(names, "bert.", ignored)
+
+
+def from_safetensors(
+    path: str | Path, tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
+) -> BERT:
+    """The model in a safetensors file of BERT's style, sized by the arrays in it.
+
+    A file does not say how many `heads` share its width: one for every 32, as in MiniLM, unless told.
+    """
+    shapes = {name.removeprefix("bert."): shape for name, shape in interchange.shapes(path).items()}
+    wanted = [f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")]
+    inner = "encoder.layer.0.intermediate.dense.weight"
+    if not all(name in shapes for name in (*wanted, inner)):
+        raise ArgumentError(f"{Path(path).name} holds no model of BERT's style")
+    (symbols, width), (context, _), (segments, _) = (shapes[name] for name in wanted)
+    if len(tokenizer) != symbols:
+        raise ArgumentError(
+            f"the weights are for {symbols:,} symbols, the tokenizer has {len(tokenizer):,}",
+            remedy="give the tokenizer that the weights were trained with",
+        )
+    config = BERTConfig(
+        **{
+            "preset": "bert",
+            "layers": 1
+            + max(int(name.split(".")[2]) for name in shapes if name.startswith("encoder.layer.")),
+            "heads": max(1, width // _HEAD) if heads is None else heads,
+            "width": width,
+            "hidden": shapes[inner][0],
+            "context": context,
+            "segments": segments,
+            **settings,
+        }
+    )
+    schema = Schema("text", (context,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    skeleton = eqx.filter_eval_shape(BERT, config, schema, jax.random.key(0))
+    blank: BERT = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
+        skeleton,
+    )
+    whole: BERT = interchange.read(blank, path, torch_names(blank)).model
+    return whole
+
+
+__all__ = ["from_safetensors", "torch_names"]

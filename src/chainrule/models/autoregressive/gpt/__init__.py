@@ -1,0 +1,33 @@
+"""Decoder-only transformer."""
+
+from chainrule.models.autoregressive.gpt.model import GPT, GPTConfig
+from chainrule.models.autoregressive.gpt.weights import (
+    from_llama2c,
+    from_safetensors,
+    llama2c_tokenizer,
+    torch_names,
+)
+from chainrule.models.base import Entry
+
+entry = Entry(
+    name="gpt",
+    summary="Transformer that writes on, symbol by symbol: the first model to try on text.",
+    config=GPTConfig,
+    build=GPT,
+    kinds=("text",),
+    targets=("none",),
+    data="shakespeare",
+    toy={"layers": 2, "heads": 2, "width": 16},
+    toy_data="shakespeare",
+    citation="Radford et al., Language models are unsupervised multitask learners, 2019",
+    training={
+        "batch": 12,
+        "steps": 2000,
+        "optimizer": {"name": "adamw", "lr": 1e-3, "betas": (0.9, 0.99), "decay": 0.1, "clip": 1.0},
+        "schedule": {"name": "cosine", "warmup": 100, "floor": 0.1},
+        "eval_examples": 512,
+    },
+    torch_names=torch_names,
+)
+
+__all__ = ["GPT", "GPTConfig", "entry", "from_llama2c", "from_safetensors", "llama2c_tokenizer"]

@@ -1,0 +1,348 @@
+"""A decoder-only transformer: every symbol attends to itself and to those before it (Radford et al., 2019).
+
+Two presets are the same architecture in two styles. `gpt2` has learned positions, layer normalisation, GELU and
+biases; `modern` has rotary positions, RMS normalisation, SwiGLU and no biases. Each of these can be set by itself.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.pictures import Picture
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.base import Data, Schema
+from chainrule.models.autoregressive import pictures
+from chainrule.models.autoregressive.base import Text
+from chainrule.models.base import Config, HasAttention, HasEmbedding, HasLens, HasPictures, State
+from chainrule.nn import Dropout, Embedding, LayerNorm, Linear, Norm, RMSNorm, TransformerBlock, losses
+from chainrule.nn.attention import Cache, EluPlusOne, FeatureMixing, Mixing, RandomFeatures, Softmax
+from chainrule.nn.positions import Distance, Learned, Positions, Rotary
+
+
+class Style(NamedTuple):
+    """What a preset stands for."""
+
+    positions: str
+    norm: str
+    activation: str
+    bias: bool
+
+
+STYLES = {
+    "gpt2": Style("learned", "layer", "gelu-tanh", True),
+    "modern": Style("rotary", "rms", "swiglu", False),
+}
+
+
+@final
+class GPTConfig(Config):
+    """Settings of the transformer."""
+
+    preset: Literal["modern", "gpt2"] = Field(
+        "modern", description="what positions, norm, activation and bias are unless they are given"
+    )
+    layers: int = Field(4, ge=1, description="blocks, one after another")
+    heads: int = Field(4, ge=1, description="heads of attention in a block; they must divide width")
+    groups: int | None = Field(
+        None, ge=1, description="heads that have keys and values of their own; the others share them"
+    )
+    width: int = Field(128, ge=1, description="numbers that stand for a symbol on its way through")
+    hidden: int | None = Field(
+        None, ge=1, description="inner width of the feed-forward part; default 4 width, with swiglu 8/3 width"
+    )
+    context: int | None = Field(
+        None, ge=1, description="symbols it can look back on; default: data.window, which training sees"
+    )
+    positions: Literal["learned", "rotary", "distance", "none"] | None = Field(
+        None, description="how order is told: a table, rotated queries and keys, a penalty by distance"
+    )
+    rotary: Literal["half", "interleaved"] = Field(
+        "half", description="rotary: which entries are pairs; matters for weights from elsewhere"
+    )
+    attention: Literal["softmax", "linear", "random-features"] = Field(
+        "softmax",
+        description="how values are mixed; the other two take time and memory that do not grow with the square of "
+        "the length, and learn less well",
+    )
+    norm: Literal["layer", "rms"] | None = Field(None, description="normalisation before every part")
+    activation: Literal["gelu-tanh", "gelu", "relu", "silu", "swiglu"] | None = Field(
+        None, description="nonlinearity of the feed-forward part"
+    )
+    bias: bool | None = Field(None, description="biases in dense layers and layer normalisation")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of embeddings, attention and updates dropped while training"
+    )
+    tie: bool = Field(True, description="one table for the embedding of symbols and their logits")
+    scan: bool = Field(
+        False, description="compile one block for all layers: compiles faster, runs a little slower"
+    )
+    recompute: bool = Field(
+        False,
+        description="compute the inside of blocks again on the way back: less memory, a third more work",
+    )
+    chunk: int | None = Field(
+        None,
+        ge=1,
+        description="predictions whose logits are held at once in the loss; for large vocabularies",
+    )
+
+    @property
+    def style(self) -> Style:
+        """Positions, norm, activation and bias, as given or as the preset says."""
+        preset = STYLES[self.preset]
+        return Style(
+            preset.positions if self.positions is None else self.positions,
+            preset.norm if self.norm is None else self.norm,
+            preset.activation if self.activation is None else self.activation,
+            preset.bias if self.bias is None else self.bias,
+        )
+
+
+@final
+class Memory(State):
+    """What every block remembers of the symbols read so far."""
+
+    position: Int[Array, ""]
+    caches: tuple[Cache, ...]
+
+    def fork(self, rows: Int[Array, " rows"]) -> Self:
+        """The memory of these rows."""
+        return type(self)(self.position, tuple(cache.fork(rows) for cache in self.caches))
+
+    def rewind(self, position: int | Int[Array, ""]) -> Self:
+        """The memory as it was after the first `position` symbols."""
+        moved = tuple(cache.rewind(position) for cache in self.caches)
+        return type(self)(jnp.asarray(position, jnp.int32), moved)
+
+
+@final
+class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
+    """Embeddings, blocks of causal attention and feed-forward layers, and logits from the same embeddings."""
+
+    embedding: Embedding
+    positions: Learned | None
+    blocks: tuple[TransformerBlock, ...]
+    norm: Norm
+    head: Linear | None
+    """Logits where the embedding is not tied."""
+    dropout: Dropout
+    config: GPTConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+    context: int | None = eqx.field(static=True)
+
+    def __init__(self, config: GPTConfig, schema: Schema, key: Key) -> None:
+        style, symbols = config.style, len(schema.symbols)
+        for_symbols, for_positions, for_head, for_blocks = jax.random.split(key, 4)
+        self.context = schema.shape[0] - 1 if config.context is None else config.context
+        if self.context < schema.shape[0] - 1:
+            raise ArgumentError(
+                f"gpt(context={self.context}): passages of the data have {schema.shape[0] - 1} symbols",
+                remedy=f"use data.window={self.context}, or leave context out",
+            )
+        self.embedding = Embedding(symbols, config.width, key=for_symbols)
+        learned = style.positions == "learned"
+        self.positions = Learned(self.context, config.width, key=for_positions) if learned else None
+        keys = jax.random.split(for_blocks, config.layers)
+        self.blocks = tuple(self._block(config, key) for key in keys)
+        self.norm = (
+            LayerNorm(config.width, bias=style.bias) if style.norm == "layer" else RMSNorm(config.width)
+        )
+        self.head = (
+            None
+            if config.tie
+            else Linear(config.width, symbols, initializer="normal", gain=0.02, bias=False, key=for_head)
+        )
+        self.dropout = Dropout(config.dropout)
+        self.config = config
+        self.schema = schema
+
+    @staticmethod
+    def _block(config: GPTConfig, key: Key) -> TransformerBlock:
+        style = config.style
+        order: dict[str, Positions] = {"rotary": Rotary(layout=config.rotary), "distance": Distance()}
+        mixings: dict[str, Mixing] = {
+            "softmax": Softmax(dropout=config.dropout),
+            "linear": FeatureMixing(EluPlusOne()),
+            "random-features": FeatureMixing(RandomFeatures()),
+        }
+        return TransformerBlock(
+            config.width,
+            heads=config.heads,
+            groups=config.groups,
+            causal=True,
+            positions=order.get(style.positions),
+            mixing=mixings[config.attention],
+            norm=style.norm,
+            activation=style.activation,
+            hidden=config.hidden,
+            bias=style.bias,
+            dropout=config.dropout,
+            layers=config.layers,
+            key=key,
+        )
+
+    # ------------------------------------------------------------------ all places at once
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        """Logits of the symbol after each place; a key switches dropout on."""
+        return self.read_out(self.features(x, key))
+
+    def features(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time width"]:
+        """What the last block makes of each place, normalised."""
+        self._check(x)
+        return self.norm(self._through(self.embedded(x, 0, key), key))
+
+    def embedded(
+        self, x: Int[Array, "batch time"], offset: int | Int[Array, ""] = 0, key: Key | None = None
+    ) -> Float[Array, "batch time width"]:
+        """What goes into the first block: symbols, and places where these are learned."""
+        out = self.embedding(x)
+        if self.positions is not None:
+            out = out + self.positions(x.shape[1], offset)[None].astype(out.dtype)
+        if key is None or not self._drops:
+            return out
+        return self.dropout(out, jax.random.fold_in(key, len(self.blocks)))
+
+    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
+        """Logits of normalised features."""
+        return self.embedding.logits(features) if self.head is None else self.head(features)
+
+    def surprise(
+        self, x: Int[Array, "batch symbols"], key: Key | None = None
+    ) -> Float[Array, "batch predicted"]:
+        """Minus the log-probability of each symbol after the first; with `chunk`, never all logits at once."""
+        inputs, targets = x[:, :-1], x[:, 1:]
+        size = self.config.chunk
+        if size is None or targets.size <= size:
+            return losses.cross_entropy(self.logits(inputs, key), targets)
+        features = self.features(inputs, key).reshape(targets.size, -1)
+        rest = -targets.size % size
+        pieces = jnp.pad(features, ((0, rest), (0, 0))).reshape(-1, 1, size, features.shape[-1])
+        wanted = jnp.pad(targets.reshape(-1), (0, rest)).reshape(-1, 1, size)
+
+        @jax.checkpoint  # the logits of a piece are made again on the way back
+        def of_piece(piece: Array, wanted: Array) -> Array:
+            return losses.cross_entropy(self.read_out(piece), wanted)
+
+        found = jax.lax.map(lambda both: of_piece(*both), (pieces, wanted))
+        return found.reshape(-1)[: targets.size].reshape(targets.shape)
+
+    def _through(self, x: Array, key: Key | None) -> Array:
+        def one(block: TransformerBlock, x: Array, i: Any) -> Array:
+            own = None if key is None or not self._drops else jax.random.fold_in(key, i)
+            return block(x, dropout_key=own)
+
+        step = jax.checkpoint(one) if self.config.recompute else one
+        if not self.config.scan:
+            for i, block in enumerate(self.blocks):
+                x = step(block, x, i)
+            return x
+        arrays = [eqx.filter(block, eqx.is_array) for block in self.blocks]
+        static = eqx.filter(self.blocks[0], eqx.is_array, inverse=True)
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays)
+
+        def body(x: Array, layer: tuple[Any, Array]) -> tuple[Array, None]:
+            return step(eqx.combine(layer[0], static), x, layer[1]), None
+
+        return jax.lax.scan(body, x, (stacked, jnp.arange(len(self.blocks))))[0]
+
+    @property
+    def _drops(self) -> bool:
+        return self.config.dropout > 0 and not self.dropout.inference
+
+    # ------------------------------------------------------------------ symbol by symbol
+
+    def start(self, batch: int, room: int) -> Memory:
+        """The memory before the first symbol; with more room than the context, of the last `context` symbols only.
+
+        The sums of linear attention need no room and forget nothing.
+        """
+        assert self.context is not None
+        if room > self.context and self.positions is not None:
+            raise CapabilityError(
+                f"learned positions end at {self.context}: no window can slide past them",
+                remedy='use overflow="crop", or train with positions=rotary',
+            )
+        rolling = room > self.context and self.config.attention == "softmax"
+        room = min(room, self.context)
+        caches = tuple(block.cache(batch, room, rolling=rolling) for block in self.blocks)
+        return Memory(jnp.zeros((), jnp.int32), caches)
+
+    def advance(  # type: ignore[override]  # its own kind of state
+        self, state: Memory, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], Memory]:
+        """Read symbols: the logits after each of them, and the memory after the last."""
+        x = self.embedded(tokens, state.position)
+        caches = []
+        for block, cache in zip(self.blocks, state.caches, strict=True):
+            x, after = block.advance(x, cache)
+            caches.append(after)
+        return self.read_out(self.norm(x)), Memory(state.position + tokens.shape[1], tuple(caches))
+
+    # ------------------------------------------------------------------ looking inside
+
+    def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
+        """How much each position takes from each, in every head of every layer."""
+        self._check(x)
+        h, found = self.embedded(x), []
+        for block in self.blocks:
+            found.append(block.attention.weights(block.first_norm(h)))
+            h = block(h)
+        return jnp.stack(found, axis=1)
+
+    def without_head(self, layer: int, head: int) -> Self:
+        """The same model in which what this head gathers is not passed on."""
+        size = self.config.width // self.config.heads
+        return eqx.tree_at(
+            lambda model: model.blocks[layer].attention.outward.weight,
+            self,
+            replace_fn=lambda weight: weight.at[head * size : (head + 1) * size].set(0.0),
+        )
+
+    def lens(self, x: Int[Array, "batch time"]) -> Float[Array, "depth batch time vocabulary"]:
+        """Logits read out before the first block and after each."""
+        self._check(x)
+        h = self.embedded(x)
+        found = [self.read_out(self.norm(h))]
+        for block in self.blocks:
+            h = block(h)
+            found.append(self.read_out(self.norm(h)))
+        return jnp.stack(found)
+
+    def embeddings(self) -> Float[Array, "symbols features"]:
+        """The vector of each symbol."""
+        return self.embedding.weight
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Attention of every head on a passage, and the map of the symbols."""
+        del key
+        x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : pictures.LONGEST])
+        names = pictures.names(self.tokenizer, np.asarray(x[0]))
+        return [
+            pictures.heads(np.asarray(self.attention(x)[0]), names),
+            pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data),
+        ]
+
+    def _check(self, x: Int[Array, "batch time"]) -> None:
+        if self.context is not None and x.shape[1] > self.context:
+            raise ArgumentError(
+                f"{x.shape[1]} symbols do not fit into a context of {self.context}",
+                remedy="cut the text into windows, or build the model with a longer context",
+            )
+        if not isinstance(x, jax.core.Tracer) and x.size:
+            largest, symbols = int(x.max()), len(self.schema.symbols)
+            if largest >= symbols or int(x.min()) < 0:
+                raise ArgumentError(f"symbol number {largest}: the vocabulary has 0 to {symbols - 1}")
+
+
+__all__ = ["GPT", "GPTConfig", "Memory"]
