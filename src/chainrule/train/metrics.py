@@ -14,6 +14,7 @@ import numpy as np
 import scipy.stats
 
 from chainrule.core import random
+from chainrule.core.compiling import compiled
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
 from chainrule.data.base import Batch, Data, Schema, Split, Windows
@@ -128,18 +129,18 @@ def over(function: Callable[[Any, Batch, Key], Array], model: Model, split: Spli
     return np.concatenate(results)
 
 
-@eqx.filter_jit
+@compiled
 def _loss_of(model: Model, batch: Batch, key: Key) -> dict[str, Array]:
     loss, metrics = model.loss(batch, key)
     return {"loss": loss, **metrics}
 
 
-@eqx.filter_jit
+@compiled
 def _scores_of(model: HasScores, batch: Batch, key: Key) -> Mapping[str, Scored]:
     return model.scores(batch, key)
 
 
-@eqx.filter_jit
+@compiled
 def _call(function: Callable[[Any, Batch, Key], Array], model: Model, batch: Batch, key: Key) -> Array:
     return function(model, batch, key)
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import random, tree
+from chainrule.core.compiling import compiler_options
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Split
@@ -124,7 +125,8 @@ class Stepper:
         """Compile the stretch for states of this shape."""
         example = self._feed(0, 1)
         jitted = jax.jit(self._stretch, donate_argnums=0)
-        self._compiled = jitted.lower(state, self.resident, example, np.int32(1)).compile()
+        lowered = jitted.lower(state, self.resident, example, np.int32(1))
+        self._compiled = lowered.compile(compiler_options=dict(compiler_options()))
 
     @property
     def nbytes(self) -> int:

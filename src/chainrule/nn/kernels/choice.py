@@ -32,8 +32,8 @@ BLOCK_BYTES = 1 << 20
 NARROW = 16
 """Up to that many channels on both sides a register holds too little: 16 to 16 on 64x64 goes from 48 to 63 in pairs."""
 
-FEW_INPUTS = 48
-"""Up to that many, a weight gradient is better one convolution over the examples than products with copies."""
+FEW_EXAMPLES = 8
+"""Below that many, the examples are too few to be the channels of a convolution that computes a weight gradient."""
 
 
 def convolve_by_xla(x: Array, weight: Array, geometry: Geometry) -> bool:
@@ -53,7 +53,12 @@ def in_pairs(x: Array, weight: Array, geometry: Geometry) -> bool:
 def weigh_by_xla(x: Array, geometry: Geometry, kernel: Sequence[int]) -> bool:
     """Whether XLA's own convolution, of the input with the cotangent, beats matrix products as a weight gradient."""
     stepping = any(stride > 1 for stride in geometry.stride)
-    return _plain(x, geometry) and math.prod(kernel) > 1 and not stepping and x.shape[-1] <= FEW_INPUTS
+    return _plain(x, geometry) and math.prod(kernel) > 1 and not stepping and x.shape[0] >= FEW_EXAMPLES
+
+
+def weigh_exchanged(x: Array, cotangent: Array) -> bool:
+    """Whether that convolution is faster of the cotangent with the input: not between few channels."""
+    return max(x.shape[-1], cotangent.shape[-1]) > NARROW
 
 
 def block(batch: int, bytes_per_example: int) -> int:
@@ -65,4 +70,4 @@ def _plain(x: Array, geometry: Geometry) -> bool:
     return x.dtype == jnp.float32 and geometry.groups == 1 and len(geometry.stride) <= 2
 
 
-__all__ = ["block", "convolve_by_xla", "in_pairs", "weigh_by_xla"]
+__all__ = ["block", "convolve_by_xla", "in_pairs", "weigh_by_xla", "weigh_exchanged"]

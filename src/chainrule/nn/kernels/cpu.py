@@ -101,6 +101,9 @@ def _pairs(x: Array, weight: Array, geometry: Geometry) -> Array:
 
 def _undilated_gradient(x: Array, cotangent: Array, geometry: Geometry, kernel: Sequence[int]) -> Array:
     if choice.weigh_by_xla(x, geometry, kernel):
+        if choice.weigh_exchanged(x, cotangent):
+            adjoint = geometry.adjoint(x.shape[1:-1], kernel)
+            return swapped(_gradient_as_convolution(cotangent, x, adjoint, kernel), 1)
         return _gradient_as_convolution(x, cotangent, geometry, kernel)
     groups, inputs, outputs = geometry.groups, x.shape[-1], cotangent.shape[-1]
     per_group = inputs // groups
