@@ -32,6 +32,11 @@ class Symbols(State):
         )
         return type(self)(self.position + tokens.shape[1], held)
 
+    def last(self, count: int, missing: int) -> Int[Array, "batch count"]:
+        """The last `count` symbols, with `missing` in place of those before the first."""
+        padded = jnp.pad(self.tokens, ((0, 0), (count, 0)), constant_values=missing)
+        return jax.lax.dynamic_slice_in_dim(padded, self.position, count, axis=1)
+
     def fork(self, rows: Int[Array, " rows"]) -> Self:
         """The state of these rows."""
         return type(self)(self.position, self.tokens[rows])
