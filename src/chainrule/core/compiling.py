@@ -7,7 +7,7 @@ belongs to a whole program, so it is made where one is compiled.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -18,11 +18,11 @@ _SUMS_AND_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_RED
 
 
 @functools.cache
-def compiler_options() -> Mapping[str, str]:
+def compiler_options() -> dict[str, str | bool]:
     """Options for `jax.jit(...).lower(...).compile(...)`: none on a GPU, or where this version of XLA lacks them."""
     if jax.default_backend() != "cpu":
         return {}
-    wanted = {_LIBRARY: _SUMS_AND_PRODUCTS}
+    wanted: dict[str, str | bool] = {_LIBRARY: _SUMS_AND_PRODUCTS}
     try:
         jax.jit(lambda: 0).lower().compile(compiler_options=wanted)
     except jax.errors.JaxRuntimeError as error:
@@ -46,8 +46,8 @@ def compiled(function: Function) -> Function:
     @functools.cache
     def made() -> Callable[..., Any]:
         # Only now is a device needed: importing a module does not start one.
-        jit: Callable[..., Any] = eqx.filter_jit
-        return jit(function, compiler_options=dict(compiler_options()))  # type: ignore[no-any-return]
+        jit: Callable[..., Callable[..., Any]] = eqx.filter_jit
+        return jit(function, compiler_options=compiler_options())
 
     return call  # type: ignore[return-value]
 

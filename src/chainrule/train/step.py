@@ -126,7 +126,7 @@ class Stepper:
         example = self._feed(0, 1)
         jitted = jax.jit(self._stretch, donate_argnums=0)
         lowered = jitted.lower(state, self.resident, example, np.int32(1))
-        self._compiled = lowered.compile(compiler_options=dict(compiler_options()))
+        self._compiled = lowered.compile(compiler_options=compiler_options())
 
     @property
     def nbytes(self) -> int:
