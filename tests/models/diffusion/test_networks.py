@@ -76,13 +76,15 @@ def test_the_network_is_chosen_by_the_data() -> None:
 def test_a_picture_that_cannot_be_halved_is_padded_on_request() -> None:
     with pytest.raises(ArgumentError, match=r"cannot be halved 2 times\n.*makes it 20 x 24"):
         UNetDenoiser((18, 22, 1), widths=(4, 4, 4), key=KEY)
-    padded = UNetDenoiser((18, 22, 1), widths=(4, 4, 4), pad=True, key=KEY)
-    out = eqx.filter_eval_shape(padded.predict, jnp.ones((2, 18, 22, 1)), Level(0.6, 0.8))
+    padded = eqx.filter_eval_shape(UNetDenoiser, (18, 22, 1), widths=(4, 4, 4), pad=True, key=KEY)
+    out = eqx.filter_eval_shape(predict, padded, jnp.ones((2, 18, 22, 1)), Level(0.6, 0.8))
     assert out.shape == (2, 18, 22, 1)
 
 
 def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
-    net = UNetDenoiser((4, 4, 2), widths=(4, 4), fourier=(2, 3), coordinates=True, key=KEY)
+    net = eqx.filter_eval_shape(
+        UNetDenoiser, (4, 4, 2), widths=(4, 4), fourier=(2, 3), coordinates=True, key=KEY
+    )
     x = jnp.full((1, 4, 4, 2), 0.125)
     seen = np.asarray(net.inputs(x))
     assert seen.shape == (1, 4, 4, 2 * 5 + 2)

@@ -156,3 +156,41 @@ def test_files_are_read_in_the_units_of_the_data(tmp_path: Path) -> None:
         arrays_of(tmp_path / "nothing.npz", ("samples",), schema)
     with pytest.raises(CapabilityError, match="these are table data"):
         arrays_of(file, ("known",), Schema("table", (3,)))
+
+
+CLASSES = Schema("points", (2,), target="class", classes=("left", "right"))
+
+
+def test_a_classifier_of_noisy_data_leads_to_its_class_and_one_of_clean_data_is_warned_about() -> None:
+    from chainrule import models
+    from chainrule.data import Batch
+    from chainrule.models.diffusion.diffusion import Diffusion
+    from chainrule.models.diffusion.guidance import ClassifierGuided
+    from chainrule.models.diffusion.steering.classifier import NoisyClassifier, by_classifier
+
+    model = models.build("diffusion", CLASSES, width=8, depth=1, conditional=False)
+    assert isinstance(model, Diffusion)
+    classifier = NoisyClassifier(CLASSES, model.schedule, KEY, width=8, depth=1)
+    y = jnp.array([0, 1, 1])
+    loss, told = classifier.loss(Batch(jnp.ones((3, 2)), y), KEY)
+    assert loss.shape == told["accuracy"].shape == ()
+    np.testing.assert_allclose(classifier.predict(jnp.ones((3, 2))).sum(axis=1), 1, rtol=1e-5)
+    assert model.sample(
+        KEY, 3, condition=["left", "right", "left"], classifier=classifier, steps=2
+    ).shape == (3, 2)
+    with pytest.raises(CapabilityError, match="towards a class"):
+        model.sample(KEY, 3, classifier=classifier)
+    # The shift of the noise is -w s grad log p.
+    level = Level(jnp.full(3, 0.6), jnp.full(3, 0.8))
+    x = jax.random.normal(KEY, (3, 2))
+    led = by_classifier(model.denoiser, classifier, 2.0, CLASSES)
+    assert isinstance(led, ClassifierGuided)
+    slope = jax.grad(lambda x: classifier.log_prob(x, level, y).sum())(x)
+    shift = led.predict(x, level, y) - model.denoiser.value("eps", x, level)
+    np.testing.assert_allclose(shift, -2.0 * 0.8 * slope, rtol=1e-5, atol=1e-7)
+    plain = models.build("mlp", CLASSES, width=4)
+    with pytest.warns(UserWarning, match="never saw noisy data"):
+        clean = by_classifier(model.denoiser, plain, 1.0, CLASSES)
+    assert clean.predict(x, level, y).shape == (3, 2)
+    with pytest.raises(CapabilityError, match="predicts no classes"):
+        by_classifier(model.denoiser, "classifier", 1.0, CLASSES)

@@ -24,11 +24,14 @@ from chainrule.models.diffusion.guidance import guided
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.steering import anagrams, inpainting, variations
+from chainrule.models.diffusion.steering.classifier import by_classifier
 
 _GUIDANCE = 2.0
 """For images, where looks count more than the law; points and rows are drawn from the law of their class."""
 _BATCH = 2048
 """Samples drawn at a time."""
+_SPACING = dict.fromkeys(("heun", "dpm-solver", "reverse-sde"), "uniform-lam")
+"""Samplers that follow sigma closely need levels that are close in sigma; others take even times."""
 _DRAWS = 16
 """Noise levels at which one example is looked at for one estimate of the bound."""
 
@@ -49,9 +52,23 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
     def dropping(self) -> float:
         """Share of examples trained without their class."""
 
+    @property
+    def usual(self) -> tuple[str, int]:
+        """Default: DDIM in 50 steps, unless the user says otherwise."""
+        return "ddim", 50
+
     @abc.abstractmethod
     def lams(self) -> tuple[Any, Any]:
         """lam at the clean and at the noisy end of the bound."""
+
+    def fixed_lams(self) -> tuple[float, float]:
+        """The ends of the schedule for the bound.
+
+        Data with levels are reconstructed where noise is a quarter of their distance: below that the network would
+        only be judged on noise finer than the data.
+        """
+        high, low = self.schedule.ends()
+        return (min(high, 2 * math.log(2 * (self.schema.levels - 1))) if self.schema.levels else high), low
 
     # ------------------------------------------------------------------ data
 
@@ -83,13 +100,14 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         n: int,
         *,
         condition: Any = None,
-        sampler: str = "ddim",
-        steps: int = 50,
+        sampler: str | None = None,
+        steps: int | None = None,
         guidance: float | None = None,
         negative: Any = None,
         interval: Any = None,
         rescale: float = 0.0,
-        spacing: str = "uniform-t",
+        classifier: Any = None,
+        spacing: str | None = None,
         clip: str | None = None,
         eta: float | None = None,
         mu: float | None = None,
@@ -105,9 +123,11 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
 
         The weight of guidance is 2 for images and 1 for everything else unless told; `negative` is a class to lead away
         from, `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives
-        back the contrast it adds. `sampler` is one of ddim, ddpm, sigma, gradient-estimation, heun, dpm-solver,
-        langevin, reverse-sde; `eta`, `mu` and `g` are options of ddim, sigma and gradient-estimation. `clip` keeps
-        estimates within the range of the data (static for images).
+        back the contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
+        ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; each model has its usual one. `eta`,
+        `mu` and `g` are options of ddim, sigma and gradient-estimation; `spacing` of the levels is uniform-t,
+        uniform-lam or karras. `clip` (none, static, dynamic) keeps estimates within the range of the data, static for
+        images.
 
         `view` (rotate(180), transpose, ...) and `other`, a class, make images that are `condition` as they stand and
         `other` in that view. `inpaint` fills in what is missing: a file with arrays `known` and `mask` (true where
@@ -116,10 +136,16 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         `chainrule sample` writes them; arrays in those of the model.
         """
         options = {"eta": eta, "mu": mu, "g": g}
-        chosen = samplers.sampler(sampler, **{k: v for k, v in options.items() if v is not None})
-        levels = schedules.grid(self.schedule, steps, spacing)
-        classes = None if condition is None else self.class_numbers(condition, n)
-        denoiser = self.steered(guidance, classes is not None, negative, interval, rescale)
+        name, count = self.usual
+        name = sampler or name
+        chosen = samplers.sampler(name, **{k: v for k, v in options.items() if v is not None})
+        spacing = _SPACING.get(name, "uniform-t") if spacing is None else spacing
+        levels = schedules.grid(self.schedule, count if steps is None else steps, spacing)
+        if classifier is None:
+            classes = None if condition is None else self.class_numbers(condition, n)
+            denoiser = self.steered(guidance, classes is not None, negative, interval, rescale)
+        else:
+            denoiser, classes = self._led(classifier, guidance, condition, n)
         if view is not None or other is not None:
             second = None if other is None else self.class_numbers(other, n)
             denoiser, classes = anagrams.anagram(denoiser, self.schema, view, classes, second)
@@ -156,6 +182,13 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         away = None if negative is None else int(self.class_numbers(negative, 1)[0])
         return guided(self.denoiser, guidance, interval=_pair(interval), negative=away, rescale=rescale)
 
+    def _led(self, classifier: Any, guidance: float | None, condition: Any, n: int) -> tuple[Denoiser, Array]:
+        """The denoiser under guidance by a classifier, and the classes it leads to."""
+        if condition is None:
+            raise CapabilityError("a classifier leads towards a class", remedy="name one: class=")
+        weight = 1.0 if guidance is None else guidance
+        return by_classifier(self.denoiser, classifier, weight, self.schema), self._numbers(condition, n)
+
     def class_numbers(self, condition: Any, n: int) -> Int[Array, " batch"]:
         """The class of each of `n` examples from one number or name, or one for each."""
         if not self.denoiser.classes:
@@ -163,6 +196,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
                 "the model draws from all of the data together: it was trained without classes",
                 remedy="leave class= out",
             )
+        return self._numbers(condition, n)
+
+    def _numbers(self, condition: Any, n: int) -> Int[Array, " batch"]:
         names = self.schema.classes
         given = np.asarray(condition)
         if given.dtype.kind == "U":
@@ -223,9 +259,13 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
             found["bound_given_class"] = Scored(given / scale, unit)
         return found
 
+    def own_pictures(self) -> Sequence[Picture]:
+        """Default: nothing beyond what all models of the family show."""
+        return ()
+
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Noise becoming data, the error at each noise level, the terms of the bound, and the score field of points."""
-        return pictures.all_of(self, data, key)
+        return [*pictures.all_of(self, data, key), *self.own_pictures()]
 
 
 def _cycled(values: Array, first: int, count: int) -> Array:

@@ -32,7 +32,7 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     if model.schema.kind == "image" and model.schema.shape[-1] in (1, 3):
         found = [film(model, key), forward_strip(model, x, key), *found]
     if model.schema.kind == "points" and model.schema.dimensions == 2:
-        found = [score_field(model, np.asarray(x)), *found]
+        found = [score_field(model, np.asarray(x), key), *found]
     if model.schema.levels:
         found.append(bound_terms(model, x, key))
     return found
@@ -40,8 +40,9 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
 
 def film(model: "Generative", key: Key) -> Picture:
     """Sampling as it happens: the noisy image above, the estimate of the clean one below."""
-    start = jax.random.normal(key, (1, *model.schema.shape))
     levels = schedules.grid(model.schedule, _STEPS)
+    std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
+    start = std * jax.random.normal(key, (1, *model.schema.shape))
     drawn = samplers.walk(model.denoiser, start, levels, samplers.DDIM(), key, clip="static", trajectory=True)
     assert drawn.path is not None
     assert drawn.guesses is not None
@@ -121,8 +122,8 @@ def bound_terms(model: "Generative", x: Array, key: Key) -> Picture:
     )
 
 
-def score_field(model: "Generative", x: np.ndarray) -> Picture:
-    """Where the score points at a little noise, over the data."""
+def score_field(model: "Generative", x: np.ndarray, key: Key) -> Picture:
+    """Where the score points at a little noise, over the data, and the way of some samples."""
     low, high = x.min(axis=0), x.max(axis=0)
     margin = 0.15 * (high - low)
     axes = [np.linspace(*ends, 18) for ends in zip(low - margin, high + margin, strict=True)]
@@ -136,10 +137,23 @@ def score_field(model: "Generative", x: np.ndarray) -> Picture:
         "Score of slightly noised data",
         "first coordinate",
         "second coordinate",
-        {"data": x},
+        {"data": x, "ways of samples": _ways(model, key)},
         arrows=(points, step * score / np.maximum(length, 1e-9)),
-        caption="Direction in which the density of the data grows, noise at lam = 4.",
+        caption="Direction in which the density of the data grows, noise at lam = 4; and six samples on the last half "
+        "of their way.",
     )
+
+
+def _ways(model: "Generative", key: Key) -> np.ndarray:
+    """Points on the ways of a few samples, beside unit signal, once they are near the data."""
+    levels = schedules.grid(model.schedule, _STEPS)
+    std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
+    start = std * jax.random.normal(key, (6, *model.schema.shape))
+    drawn = samplers.walk(model.denoiser, start, levels, samplers.DDIM(), key, trajectory=True)
+    assert drawn.path is not None
+    near = slice(_STEPS // 2, None)
+    beside = np.asarray(drawn.path)[near] / np.asarray(levels.a)[1:][near, None, None]
+    return beside.reshape(-1, 2)
 
 
 __all__ = ["all_of", "bound_terms", "error_by_level", "film", "forward_strip", "score_field"]

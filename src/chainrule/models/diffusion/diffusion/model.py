@@ -5,7 +5,6 @@ from typing import Any, Literal, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar
@@ -101,15 +100,8 @@ class Diffusion(Generative):
         return schedule.level(times), -schedule.rates(times).lam
 
     def lams(self) -> tuple[Any, Any]:
-        """The clean and the noisy end of the bound.
-
-        Data with levels are reconstructed where noise is a quarter of their distance: below that the network would
-        only be judged on noise finer than the data.
-        """
-        high, low = self.schedule.ends()
-        if self.schema.levels:
-            high = min(high, 2 * float(np.log(2 * (self.schema.levels - 1))))
-        return high, low
+        """The clean and the noisy end of the bound."""
+        return self.fixed_lams()
 
 
 __all__ = ["Diffusion", "DiffusionConfig"]

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+import equinox as eqx
+
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Key
 from chainrule.data.base import Schema
@@ -44,7 +46,11 @@ def network(
     if name != "mlp" and schema.kind != "image":
         raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
-    return _MAKE[name](schema, width, depth, classes=classes, target=target, key=key, **own)
+    own |= {"classes": classes, "target": target}
+    make = _MAKE[name]
+    # One program draws all arrays; one by one, each shape would be compiled for itself.
+    made: Network = eqx.filter_jit(lambda key: make(schema, width, depth, key=key, **own))(key)
+    return made
 
 
 def widths(side: int, width: int | None) -> tuple[int, ...]:

@@ -51,8 +51,9 @@ class Block(eqx.Module):
 class DiTDenoiser(Network):
     """Patches of the picture in, patches out.
 
-    >>> network = DiTDenoiser((8, 8, 1), width=16, depth=1, heads=2, key=jax.random.key(0))
-    >>> eqx.filter_eval_shape(network.predict, jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
+    >>> network = eqx.filter_eval_shape(DiTDenoiser, (8, 8, 1), key=jax.random.key(0))
+    >>> predict = lambda network, x: network.predict(x, Level(0.6, 0.8))
+    >>> eqx.filter_eval_shape(predict, network, jnp.zeros((2, 8, 8, 1))).shape
     (2, 8, 8, 1)
     """
 

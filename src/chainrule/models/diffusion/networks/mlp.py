@@ -69,11 +69,17 @@ class MLPDenoiser(Network):
         self.target = target
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+        return self.exit(self.features(x, level, condition)).reshape(x.shape)
+
+    def features(
+        self, x: Float[Array, "batch ..."], level: Level, condition: Any = None
+    ) -> Float[Array, "batch width"]:
+        """What the last layer reads."""
         c = self.context(level.lam, condition, len(x))
         h = self.entry(x.reshape(len(x), -1))
         for block in self.blocks:
             h = block(h, c)
-        return self.exit(self.norm(h)).reshape(x.shape)
+        return self.norm(h)
 
 
 __all__ = ["Block", "MLPDenoiser"]

@@ -135,13 +135,18 @@ class Encoder(eqx.Module):
         inner = [(widths[-1], widths[-1])] * 2
         self.middle = Stage(inner, condition, attends[-1], None, keys[-1])
 
-    def __call__(self, x: _Map, c: _Vector, more: Array | None = None) -> Seen:
-        """Features of the picture; `more` is added to those of the first convolution."""
+    def __call__(self, x: _Map, c: _Vector, more: Array | None = None, scales: Sequence[Array] = ()) -> Seen:
+        """Features of the picture.
+
+        `more` is added to those of the first convolution, `scales` to those each resolution ends with.
+        """
         h = self.entry(x) if more is None else self.entry(x) + more
         skips = []
-        for stage in self.stages:
+        for number, stage in enumerate(self.stages):
+            last = len(stage.blocks) - 1
             for index in range(len(stage.blocks)):
                 h = stage.step(index, h, c)
+                h = h + scales[number] if scales and index == last else h
                 skips.append(h)
             h = h if stage.leave is None else stage.leave(h)
         for index in range(len(self.middle.blocks)):
@@ -195,8 +200,9 @@ class UNetDenoiser(Network):
     `fourier` are the powers k of sin and cos(2^k pi x) given beside the picture: 2 and 3 for 17 levels, 6 and 7 for
     256. `coordinates` adds where a place is. Sides that cannot be halved often enough are an error, or padded.
 
-    >>> network = UNetDenoiser((8, 8, 1), widths=(8, 16), key=jax.random.key(0))
-    >>> eqx.filter_eval_shape(network.predict, jnp.zeros((2, 8, 8, 1)), Level(0.6, 0.8)).shape
+    >>> network = eqx.filter_eval_shape(UNetDenoiser, (8, 8, 1), widths=(8, 16), key=jax.random.key(0))
+    >>> predict = lambda network, x: network.predict(x, Level(0.6, 0.8))
+    >>> eqx.filter_eval_shape(predict, network, jnp.zeros((2, 8, 8, 1))).shape
     (2, 8, 8, 1)
     """
 
@@ -251,9 +257,12 @@ class UNetDenoiser(Network):
             axes = [jnp.linspace(-1, 1, n, dtype=x.dtype) for n in x.shape[1:3]]
             places = jnp.stack(jnp.meshgrid(*axes, indexing="ij"), axis=-1)
             parts.append(jnp.broadcast_to(places[None], (len(x), *places.shape)))
-        full = jnp.concatenate(parts, axis=-1)
+        return self.padded(jnp.concatenate(parts, axis=-1))
+
+    def padded(self, x: _Map) -> _Map:
+        """A map of the size of the pictures with the rows and columns they lack."""
         down, right = self.padding
-        return jnp.pad(full, ((0, 0), (0, down), (0, right), (0, 0))) if down or right else full
+        return jnp.pad(x, ((0, 0), (0, down), (0, right), (0, 0))) if down or right else x
 
     def finish(self, seen: Seen, c: _Vector, like: _Map) -> _Map:
         """The prediction from what was seen, in the shape of the picture."""

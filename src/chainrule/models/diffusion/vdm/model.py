@@ -1,13 +1,16 @@
 """The variational diffusion model: the bound is the loss, and the noise schedule is learned with the network."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pydantic import Field
 
+from chainrule.core.pictures import Lines, Picture
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.base import Batch, Schema
 from chainrule.models.base import Config, Metrics
@@ -87,6 +90,23 @@ class VDM(Generative):
         """The ends of the schedule, for gradients to pass."""
         low, high = -self.noise.bounds()
         return low, high
+
+    def own_pictures(self) -> Sequence[Picture]:
+        """The learned schedule beside a straight one."""
+        times = np.linspace(0, 1, 101)
+        low, high = (float(g) for g in self.noise.gammas)
+        learned = -np.asarray(self.noise.lam(jnp.asarray(times, jnp.float32)))
+        return [
+            Lines(
+                "schedule",
+                "The learned noise schedule",
+                "time",
+                "gamma = log noise-to-signal ratio",
+                {"learned": (times, learned), "straight": (times, low + (high - low) * times)},
+                caption=f"From {low:.2f} to {high:.2f}. The ends are learned by the bound; between them the schedule "
+                "makes its estimate less noisy.",
+            )
+        ]
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """The bound, in bits per dimension (nats for continuous data), at one noise level for each example."""

@@ -1,0 +1,104 @@
+"""How good drawn examples are, beside real ones that were not trained on.
+
+Is the class right, are the examples as varied as real ones, do they follow the same law, and are they new? The judge of
+classes is the vote of the nearest training examples, which knows nothing of the model; probes report its own accuracy
+on held-out examples beside what it says.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.core.errors import ArgumentError
+
+Rows = Float[np.ndarray, "examples features"]
+Labels = Int[np.ndarray, " examples"]
+
+_VOTES = 5
+_COMPONENTS = 32
+_BLOCK = 256
+
+
+def nearest(
+    x: Float[np.ndarray, "some features"], among: Float[np.ndarray, "others features"], count: int = 1
+) -> tuple[Float[np.ndarray, "some count"], Int[np.ndarray, "some count"]]:
+    """Distances to, and numbers of, the nearest rows.
+
+    >>> nearest(np.array([[0.9]]), np.array([[0.0], [1.0], [3.0]]))[1].tolist()
+    [[1]]
+    """
+    distances, numbers = [], []
+    squares = np.square(among).sum(axis=1)
+    for first in range(0, len(x), _BLOCK):
+        some = x[first : first + _BLOCK]
+        apart = np.square(some).sum(axis=1)[:, None] + squares[None] - 2 * some @ among.T
+        chosen = np.argsort(apart, axis=1)[:, :count]
+        numbers.append(chosen)
+        distances.append(np.sqrt(np.maximum(np.take_along_axis(apart, chosen, axis=1), 0)))
+    return np.concatenate(distances), np.concatenate(numbers).astype(np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Judge:
+    """Class probabilities as the share of votes of the nearest examples."""
+
+    x: Rows
+    y: Labels
+    classes: int
+
+    def probabilities(self, x: Float[np.ndarray, "some features"]) -> Float[np.ndarray, "some classes"]:
+        """Shares of votes."""
+        votes = self.y[nearest(x, self.x, _VOTES)[1]]
+        return (votes[:, :, None] == np.arange(self.classes)[None, None]).mean(axis=1)
+
+    def accuracy(self, x: Float[np.ndarray, "some features"], y: Int[np.ndarray, " some"]) -> float:
+        """Share of examples whose class is the one most vote for."""
+        return float((self.probabilities(x).argmax(axis=1) == y).mean())
+
+
+def components(
+    real: Rows,
+) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features kept"]]:
+    """Mean and principal axes of real examples, scaled to unit variance: features that no model was trained on."""
+    mean = real.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(real - mean[None], full_matrices=False)
+    kept = sizes > 1e-6 * sizes.max()
+    scaled = axes[kept].T * math.sqrt(len(real)) / sizes[kept][None]
+    return mean, scaled[:, :_COMPONENTS]
+
+
+def kernel_distance(one: Float[np.ndarray, "some kept"], other: Float[np.ndarray, "others kept"]) -> float:
+    """Squared maximum mean discrepancy of two sets under the kernel (x·y/d + 1)³, unbiased (Bińkowski et al., 2018).
+
+    Zero on average for two sets from one law.
+    """
+    if min(len(one), len(other)) < 2:
+        raise ArgumentError("kernel_distance: two examples of each kind are needed")
+
+    def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (a @ b.T / a.shape[1] + 1) ** 3
+
+    def inside(a: np.ndarray) -> float:
+        values = kernel(a, a)
+        return float((values.sum() - np.trace(values)) / (len(a) * (len(a) - 1)))
+
+    return inside(one) + inside(other) - 2 * float(kernel(one, other).mean())
+
+
+def spread(x: Rows, y: Labels | None = None) -> float:
+    """Mean distance between two examples, of one class where there are classes."""
+    groups = [x] if y is None else [x[y == c] for c in np.unique(y)]
+    found = []
+    for group in groups:
+        if len(group) > 1:
+            squares = np.square(group).sum(axis=1)
+            apart = np.sqrt(np.maximum(squares[:, None] + squares[None] - 2 * group @ group.T, 0))
+            found.append((apart.sum() - np.trace(apart)) / (len(group) * (len(group) - 1)))
+    return float(np.mean(found)) if found else math.nan
+
+
+__all__ = ["Judge", "components", "kernel_distance", "nearest", "spread"]

@@ -1,0 +1,101 @@
+"""Samples of a diffusion model beside real examples: right class, varied, of the same law, and new."""
+
+from typing import Any, final
+
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.pictures import Images, Picture, Table
+from chainrule.data.base import Data, Schema
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.generated import Real, draw, is_diffusion, real
+from chainrule.explain.generation import components, kernel_distance, nearest, spread
+from chainrule.train import Run
+
+_PAIRS = 10
+
+
+@final
+class GenerationSettings(Settings):
+    """The samples."""
+
+    n: int = Field(500, ge=20, description="samples")
+    guidance: float | None = Field(None, ge=0, description="weight of guidance; none: the model's usual one")
+    steps: int | None = Field(None, ge=1, description="steps of the sampler; none: the model's usual number")
+    seed: int = Field(0, ge=0, description="noise the samples start from")
+
+
+def look(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
+    """Draw samples and hold them against training and held-out examples."""
+    known = real(data)
+    options: dict[str, Any] = {"steps": settings.steps}
+    if known.train_y is not None and settings.guidance is not None:
+        options["guidance"] = settings.guidance
+    drawn, labels = draw(run, settings.n, settings.seed, **options)
+    flat = drawn.reshape(len(drawn), -1).astype(np.float64)
+    numbers, findings = _judged(flat, labels, known)
+    distances, numbers_of = nearest(flat, known.train)
+    pictures: list[Picture] = []
+    if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):
+        pictures.append(_pairs(drawn, distances[:, 0], known.train[numbers_of[:, 0]], run.schema))
+    rows = [[name.replace("_", " "), value] for name, value in numbers.items()]
+    return Outcome(
+        findings, pictures, Table("generation", "Samples beside real examples", ["", "value"], rows), numbers
+    )
+
+
+def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[dict[str, float], list[str]]:
+    mean, axes = components(known.train)
+    to_train, to_held_out = (nearest(x, known.train)[0][:, 0] for x in (flat, known.held_out))
+    law = {name: (x - mean[None]) @ axes for name, x in (("samples", flat), ("held_out", known.held_out))}
+    numbers = {
+        "kernel_distance": kernel_distance(law["samples"], (known.train - mean[None]) @ axes),
+        "kernel_distance_of_held_out": kernel_distance(law["held_out"], (known.train - mean[None]) @ axes),
+        "diversity": spread(flat, labels)
+        / spread(known.train, known.train_y if labels is not None else None),
+        "nearest_training_example": float(np.median(to_train) / np.median(to_held_out)),
+        "copies": float((to_train < 1e-3 * np.median(to_held_out)).sum()),
+    }
+    findings = [
+        f"Two samples are {numbers['diversity']:.2f} times as far apart as two training examples"
+        f"{' of one class' if labels is not None else ''}; the median sample is "
+        f"{numbers['nearest_training_example']:.2f} times as far from its nearest training example as a held-out "
+        f"example is, and {int(numbers['copies'])} of {len(flat)} are copies.",
+        f"Kernel distance from the training examples: samples {numbers['kernel_distance']:.4f}, held-out examples "
+        f"{numbers['kernel_distance_of_held_out']:.4f}.",
+    ]
+    if labels is not None and known.held_out_y is not None:
+        numbers["accuracy"] = known.judge.accuracy(flat, labels)
+        numbers["accuracy_of_held_out"] = known.judge.accuracy(known.held_out, known.held_out_y)
+        findings.insert(
+            0,
+            f"{100 * numbers['accuracy']:.1f} % of {len(flat)} samples are of the class they were asked for, says the "
+            f"vote of the nearest training examples (right for {100 * numbers['accuracy_of_held_out']:.1f} % of "
+            "held-out examples).",
+        )
+    return numbers, findings
+
+
+def _pairs(drawn: np.ndarray, distances: np.ndarray, twins: np.ndarray, schema: Schema) -> Images:
+    closest = np.argsort(distances)[:_PAIRS]
+    both = np.concatenate([drawn[closest], twins[closest].reshape(-1, *schema.shape)])
+    labels = [f"{d:.2f}" for d in distances[closest]] + [""] * len(closest)
+    return Images(
+        "nearest",
+        "The samples closest to training examples",
+        np.clip(both, 0, 1),
+        labels,
+        len(closest),
+        "Above: samples, with their distance; below: the training example nearest to each.",
+    )
+
+
+probe = Probe(
+    "Samples beside real examples: class, variety, law and novelty.",
+    "a diffusion model",
+    is_diffusion,
+    look,
+    GenerationSettings,
+)
+
+__all__ = ["GenerationSettings", "look", "probe"]

@@ -1,0 +1,43 @@
+"""What branches beside a frozen U-Net have in common: the picture they are shown, and how strongly they act."""
+
+import abc
+from typing import Any, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.unet import UNetDenoiser
+
+
+class Branch(Network):
+    """A denoiser around a frozen one, shown a picture of the same size."""
+
+    base: eqx.AbstractVar[UNetDenoiser]
+
+    @abc.abstractmethod
+    def shown(self, picture: Any, strength: float = 1.0) -> Self:
+        """The same branch looking at this picture, one for all examples or one for each."""
+
+
+def check_size(picture: Array, like: tuple[int, ...]) -> None:
+    """Raise unless the picture of the condition has the size of the examples."""
+    if picture.ndim != 4 or picture.shape[1:3] != like[1:3]:
+        raise ArgumentError(
+            f"control: a condition of shape {picture.shape[1:]} for pictures of shape {like[1:]}",
+            remedy="bring both to one height and width",
+        )
+
+
+def repeated(values: Float[Array, "some ..."], count: int) -> Float[Array, "count ..."]:
+    """One for all, or one for each and then from the start again, as guidance asks twice."""
+    if count % len(values):
+        raise ArgumentError(
+            f"control: {len(values)} conditions for {count} examples", remedy="give one, or one for each"
+        )
+    return jnp.tile(values, (count // len(values), *(1,) * (values.ndim - 1)))
+
+
+__all__ = ["Branch", "check_size", "repeated"]

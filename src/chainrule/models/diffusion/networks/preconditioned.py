@@ -1,0 +1,41 @@
+"""A network made indifferent to the size of its input (Karras et al., 2022).
+
+Where noise is added to data that stay as they are, the input grows with sigma. Scaled to unit variance going in, and
+added to as much of the input as is worth keeping going out, the network maps numbers of one size to numbers of one
+size.
+"""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.process import Level, per_example
+
+
+@final
+class Preconditioned(Network):
+    """x0-hat = c_skip y + c_out F(c_in y), with y = x/a, sigma = s/a and `std` that of the data.
+
+    c_in = 1/sqrt(sigma² + std²), c_skip = std² c_in², c_out = sigma std c_in.
+    """
+
+    inner: Network
+    std: float = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+    target: str = eqx.field(static=True)
+
+    def __init__(self, inner: Network, std: float) -> None:
+        self.inner, self.std = inner, std
+        self.classes, self.target = inner.classes, "x0"
+
+    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+        y, sigma = x / per_example(level.a, x), per_example(level.sigma, x)
+        scale = 1 / jnp.sqrt(jnp.square(sigma) + self.std**2)
+        said = self.inner.predict(scale * y, level, condition)
+        return self.std**2 * jnp.square(scale) * y + sigma * self.std * scale * said
+
+
+__all__ = ["Preconditioned"]

@@ -1,0 +1,116 @@
+"""The score model: data stay as they are and noise is added to them, at levels from a whisper to a roar."""
+
+from typing import Any, Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data.base import Batch, Schema
+from chainrule.models.base import Config, Metrics
+from chainrule.models.diffusion import schedules
+from chainrule.models.diffusion.generative import Generative
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.choice import Name, network
+from chainrule.models.diffusion.networks.preconditioned import Preconditioned
+from chainrule.models.diffusion.process import noised, per_example
+from chainrule.models.diffusion.targets import error_ratio
+from chainrule.models.diffusion.weights import weights
+
+
+@final
+class ScoreConfig(Config):
+    """Settings of the score model."""
+
+    denoiser: Name = Field(
+        "auto", description="network; auto takes dense layers except for images of more than 256 entries"
+    )
+    width: int | None = Field(
+        None, ge=1, description="units or channels of a layer; none: 256 (mlp), 32 or 64 (unet), 192 (dit)"
+    )
+    depth: int | None = Field(
+        None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
+    )
+    pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
+    low: float = Field(0.02, gt=0, description="least noise, beside data of about unit size")
+    high: float = Field(
+        10.0, gt=0, description="most noise; at least the distance between the farthest examples"
+    )
+    weight: Literal["simple", "edm"] = Field(
+        "simple",
+        description="how much an error counts at each noise level; simple is s² on the error of the score",
+    )
+    conditional: bool = Field(True, description="learn the classes, where the data have them")
+    dropping: float = Field(0.1, ge=0, lt=1, description="share of examples trained without their class")
+
+
+@final
+class ScoreModel(Generative):
+    """Learns the score of data with noise of every size; annealed Langevin dynamics draws from it."""
+
+    denoiser: Network
+    config: ScoreConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: ScoreConfig, schema: Schema, key: Key) -> None:
+        if config.low >= config.high:
+            raise ArgumentError(f"low={config.low}, high={config.high}: noise runs from little to much")
+        inner = network(
+            config.denoiser,
+            schema,
+            key,
+            classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
+            width=config.width,
+            depth=config.depth,
+            pad=config.pad,
+        )
+        # Images lie in [-1, 1] for the network; points and tables come standardised.
+        self.denoiser = Preconditioned(inner, 0.5 if schema.kind == "image" else 1.0)
+        self.config = config
+        self.schema = schema
+
+    @property
+    def schedule(self) -> schedules.Schedule:
+        """Noise on a geometric ladder."""
+        return schedules.LogLinear(self.config.low, self.config.high)
+
+    @property
+    def dropping(self) -> float:
+        """Share of examples trained without their class."""
+        return self.config.dropping
+
+    @property
+    def usual(self) -> tuple[str, int]:
+        """Annealed Langevin dynamics over 20 levels."""
+        return "langevin", 20
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Denoising score matching, at noise levels spread evenly over the batch on a logarithmic scale."""
+        x0 = self.inside(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
+        for_times, for_noise, for_dropping = jax.random.split(key, 3)
+        even = (
+            jax.random.uniform(for_times, (), x0.dtype) + jnp.arange(len(x0), dtype=x0.dtype) / len(x0)
+        ) % 1
+        level, rate = self.schedule.level(even), -self.schedule.rates(even).lam
+        eps = jax.random.normal(for_noise, x0.shape, x0.dtype)
+        said = self.denoiser.predict(noised(x0, eps, level), level, self.dropped(batch.y, for_dropping))
+        weight = weights[self.config.weight](level.lam, rate) * error_ratio("x0", level)
+        error = jnp.square(said - x0).reshape(len(x0), -1).mean(axis=1)
+        return (weight * error).mean(), {}
+
+    def lams(self) -> tuple[Any, Any]:
+        """The clean and the noisy end of the bound."""
+        return self.fixed_lams()
+
+    def score(
+        self, x: Float[Array, "batch ..."], sigma: Any, condition: Any = None
+    ) -> Float[Array, "batch ..."]:
+        """The gradient of the log-density of the data with noise `sigma`, at `x`, both as the network sees them."""
+        level = self.schedule.process.level(-2 * jnp.log(jnp.asarray(sigma, x.dtype)))
+        return (self.denoiser.predict(x, level, condition) - x) / jnp.square(per_example(level.s, x))
+
+
+__all__ = ["ScoreConfig", "ScoreModel"]

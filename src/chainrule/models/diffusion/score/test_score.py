@@ -1,0 +1,71 @@
+"""The score model: its score is the gradient of a log-density it can learn, and Langevin dynamics is how it draws."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError
+from chainrule.data import Batch, Schema
+from chainrule.models.diffusion.networks.preconditioned import Preconditioned
+from chainrule.models.diffusion.score import ScoreModel
+
+POINTS = Schema("points", (2,))
+KEY = jax.random.key(0)
+
+
+def build(**settings: object) -> ScoreModel:
+    model = models.build("score", POINTS, **{"width": 16, "depth": 1, **settings})
+    assert isinstance(model, ScoreModel)
+    return model
+
+
+def test_a_fresh_model_knows_the_score_of_standard_normal_data() -> None:
+    # With nothing from the network, x0-hat is the best linear guess for data of unit variance.
+    x = jnp.array([[1.0, -2.0], [0.5, 3.0]])
+    for sigma in (0.1, 1.0, 8.0):
+        np.testing.assert_allclose(build().score(x, sigma), -x / (1 + sigma**2), rtol=1e-4)
+
+
+def test_preconditioning_keeps_the_network_at_unit_size() -> None:
+    model = build()
+    assert isinstance(model.denoiser, Preconditioned)
+    level = model.schedule.level(jnp.linspace(0, 1, 512))
+    x = jax.random.normal(KEY, (512, 2)) * jnp.sqrt(1 + jnp.square(level.s))[:, None]
+    scaled = x / jnp.sqrt(1 + jnp.square(level.s))[:, None]
+    assert float(jnp.square(scaled).mean()) == pytest.approx(1, abs=0.1)
+
+
+def test_it_learns_the_score_of_two_far_modes_and_langevin_dynamics_finds_both() -> None:
+    model = build(width=64, depth=2)
+    draw = np.random.default_rng(0)
+    side = np.where(draw.random(4000) < 0.2, -1.5, 1.5)
+    data = jnp.asarray(
+        np.stack([side, np.zeros(4000)], axis=1) + 0.3 * draw.normal(size=(4000, 2)), jnp.float32
+    )
+    optimizer = optax.adam(2e-3)
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+
+    @jax.jit
+    def train(arrays: object) -> object:
+        def step(carry: tuple, key: jax.Array) -> tuple:
+            arrays, state = carry
+            batch = Batch(data[jax.random.randint(key, (256,), 0, len(data))])
+            slope = jax.grad(lambda a: eqx.combine(a, rest).loss(batch, key)[0])(arrays)
+            change, state = optimizer.update(slope, state)
+            return (optax.apply_updates(arrays, change), state), None
+
+        return jax.lax.scan(step, (arrays, optimizer.init(arrays)), jax.random.split(KEY, 600))[0][0]
+
+    trained = eqx.combine(train(arrays), rest)
+    out = np.asarray(trained.sample(KEY, 1000))
+    assert 0.6 < (out[:, 0] > 0).mean() < 0.95
+    assert out[out[:, 0] > 0].std(axis=0) == pytest.approx(np.array([0.3, 0.3]), abs=0.08)
+
+
+def test_noise_runs_from_little_to_much() -> None:
+    with pytest.raises(ArgumentError, match="from little to much"):
+        build(low=2.0, high=1.0)

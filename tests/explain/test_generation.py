@@ -1,0 +1,91 @@
+"""Judging drawn examples: measures with known values, and probes of a small diffusion model of digits."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chainrule import data, models, report
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.pictures import Table
+from chainrule.explain import experiments, probes
+from chainrule.explain.generation import Judge, components, kernel_distance, nearest, spread
+from chainrule.train import Run, fit
+
+DRAW = np.random.default_rng(0)
+
+
+def test_the_kernel_distance_is_unbiased_and_grows_with_the_difference() -> None:
+    same = [kernel_distance(DRAW.normal(size=(40, 2)), DRAW.normal(size=(50, 2))) for _ in range(200)]
+    assert abs(np.mean(same)) < 3 * np.std(same) / np.sqrt(200)
+    assert kernel_distance(DRAW.normal(size=(400, 2)), DRAW.normal(size=(400, 2)) + 1) > 10 * np.std(same)
+    # By hand, for two and two points of one feature: (x y + 1)³.
+    assert kernel_distance(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]])) == pytest.approx(
+        1 + 1 - 2 * 30 / 4
+    )
+    with pytest.raises(ArgumentError, match="two examples"):
+        kernel_distance(np.zeros((1, 2)), np.zeros((5, 2)))
+
+
+def test_components_have_unit_variance_and_no_correlation() -> None:
+    x = DRAW.normal(size=(300, 3)) @ DRAW.normal(size=(3, 5)) + 2
+    mean, axes = components(x)
+    assert axes.shape == (5, 3)
+    np.testing.assert_allclose(np.cov(((x - mean[None]) @ axes).T, bias=True), np.eye(3), atol=1e-9)
+
+
+def test_distances_votes_and_spreads_are_those_of_small_sets() -> None:
+    x = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
+    distances, numbers = nearest(np.array([[3.0, 3.0]]), x, 2)
+    np.testing.assert_allclose(distances, [[1.0, np.sqrt(13)]])
+    assert numbers.tolist() == [[1, 2]]
+    assert spread(x[:2]) == pytest.approx(5)
+    assert spread(x, np.array([0, 1, 0])) == pytest.approx(1)
+    judge = Judge(np.arange(10.0)[:, None], np.array([0] * 5 + [1] * 5), 2)
+    np.testing.assert_allclose(judge.probabilities(np.array([[0.0], [4.4]])), [[1.0, 0.0], [0.6, 0.4]])
+    assert judge.accuracy(np.array([[0.0], [9.0]]), np.array([0, 0])) == 0.5
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    digits = data.load("digits")
+    model = models.build("diffusion", digits, width=16, depth=1)
+    path = tmp_path_factory.mktemp("runs") / "digits"
+    return fit(model, digits, run=path, steps=120, batch=32, eval_every=120, save_every=120)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("generation", {"n": 20, "steps": 3}),
+        ("guidance", {"n": 20, "steps": 3, "weights": (1.0, 2.0)}),
+        ("samplers", {"n": 20, "evaluations": (3,)}),
+        ("codes", {"n": 9, "steps": (3,)}),
+        ("anagram", {"n": 4, "steps": 3}),
+        ("uncertainty", {"n": 2, "lams": (0.0,)}),
+    ],
+)
+def test_a_probe_of_a_diffusion_model_gives_findings_pictures_and_numbers(
+    run: Run, name: str, settings: dict[str, Any]
+) -> None:
+    outcome = probes.look(name, run, **settings)
+    assert name in probes.applicable(run)
+    assert outcome.findings
+    assert outcome.numbers
+    for picture in outcome.pictures:
+        if not isinstance(picture, Table):
+            assert report.draw(picture).startswith("<svg")
+
+
+def test_they_do_not_apply_to_a_classifier(tmp_path: Any) -> None:
+    moons = data.load("moons", n=100)
+    other = fit(models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2, batch=16)
+    with pytest.raises(CapabilityError, match="it needs a diffusion model with classes"):
+        probes.look("guidance", other)
+
+
+def test_a_plain_walk_gets_the_weights_of_far_modes_wrong_and_noise_gets_them_right() -> None:
+    found = experiments.run("langevin-failures").numbers["weight"]
+    assert found["plain"] == pytest.approx(0.51, abs=0.03)
+    assert found["annealed"] == pytest.approx(0.79, abs=0.03)
+    assert found["flow"] == pytest.approx(0.80, abs=0.03)
