@@ -1,0 +1,121 @@
+"""MADE: a network whose weights are masked so that each output sees only the entries before it."""
+
+import itertools
+from typing import Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool
+from pydantic import Field
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.types import Array, Float, Key
+from chainrule.data.base import Schema
+from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
+from chainrule.models.autoregressive.outcomes import Bernoulli, Categorical, GaussianMixture, Outcome
+from chainrule.models.autoregressive.vectors import VectorModel
+from chainrule.models.base import Config
+from chainrule.nn import Linear, activation
+
+
+@final
+class MADEConfig(Config):
+    """Settings of MADE."""
+
+    width: int = Field(500, ge=1, description="units of each hidden layer")
+    depth: int = Field(2, ge=1, le=100, description="hidden layers")
+    conditionals: Literal["auto", "bernoulli", "categorical", "mixture"] = Field(
+        "auto",
+        description="law of an entry: zero or one, one of the data's levels, a mixture of Gaussians; as the data are",
+    )
+    components: int = Field(8, ge=1, le=100, description="mixture: Gaussians for each entry")
+    order: Order = Field(
+        "data",
+        description="which entry comes when: as in the data (images row by row), or a fixed random order",
+    )
+    ensemble: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="networks whose probabilities are averaged; further ones have random orders",
+    )
+
+
+@final
+class MaskedNetwork(Conditionals):
+    """Hidden unit k has a degree m(k): it sees entries up to m(k), and outputs after m(k) see it.
+
+    Degrees run evenly over 1 to D - 1. All conditionals come from one pass; a sample takes D.
+    """
+
+    layers: tuple[Linear, ...]
+    outcome: Outcome
+    entries: int = eqx.field(static=True)
+
+    def __init__(self, entries: int, width: int, depth: int, outcome: Outcome, key: Key) -> None:
+        widths = [entries, *[width] * depth, entries * outcome.numbers]
+        keys = jax.random.split(key, depth + 1)
+        # Half of a layer's inputs are masked on average, which the factor 2 under the root makes up for.
+        gain = activation("relu").gain * 2**0.5
+        layers = [
+            Linear(n, m, key=k, gain=gain if number < depth else 0.5)
+            for number, (n, m, k) in enumerate(zip(widths[:-1], widths[1:], keys, strict=True))
+        ]
+        start = jnp.asarray(np.tile(outcome.start(), entries), layers[-1].weight.dtype)
+        self.layers = (*layers[:-1], eqx.tree_at(lambda layer: layer.bias, layers[-1], start))
+        self.outcome = outcome
+        self.entries = entries
+
+    def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries numbers"]:
+        """All conditionals in one pass."""
+        last = len(self.layers) - 1
+        for number, (layer, mask) in enumerate(zip(self.layers, self.masks(), strict=True)):
+            assert layer.bias is not None
+            x = x @ jnp.where(mask, layer.weight, 0) + layer.bias[None, :]
+            x = jax.nn.relu(x) if number < last else x
+        return x.reshape(len(x), self.entries, self.outcome.numbers)
+
+    def masks(self) -> list[Bool[Array, "_ _"]]:
+        """One per layer, shaped like its weights: `m(k) >= d` into hidden units, `d > m(k)` out of them."""
+        inputs = jnp.arange(1, self.entries + 1)
+        widths = [layer.weight.shape[1] for layer in self.layers[:-1]]
+        degrees = [inputs, *(1 + jnp.arange(width) % max(self.entries - 1, 1) for width in widths)]
+        hidden = [a[:, None] <= b[None, :] for a, b in itertools.pairwise(degrees)]
+        outputs = jnp.repeat(inputs, self.outcome.numbers)
+        return [*hidden, degrees[-1][:, None] < outputs[None, :]]
+
+
+def outcome_of(config: MADEConfig, schema: Schema) -> Outcome:
+    """The law of an entry that was asked for, or that suits the data."""
+    asked = config.conditionals
+    if asked == "auto":
+        asked = "bernoulli" if schema.levels == 2 else "categorical" if schema.levels else "mixture"
+    if asked == "bernoulli":
+        require_binary("made with conditionals=bernoulli", schema)
+        return Bernoulli()
+    if asked == "categorical" and not schema.levels:
+        raise CapabilityError(
+            f"conditionals=categorical: these {schema.kind} data are continuous and have no levels",
+            remedy="use conditionals=mixture",
+        )
+    if asked == "mixture" and schema.levels:
+        raise CapabilityError(
+            f"conditionals=mixture: the density of numbers with only {schema.levels} values has no upper limit",
+            remedy=f"use conditionals={'bernoulli' if schema.levels == 2 else 'categorical'}",
+        )
+    return Categorical(schema.levels) if asked == "categorical" else GaussianMixture(config.components)
+
+
+def build(config: MADEConfig, schema: Schema, key: Key) -> VectorModel:
+    """A fresh model."""
+    outcome = outcome_of(config, schema)
+    key_order, *keys = jax.random.split(key, 1 + config.ensemble)
+    members = tuple(MaskedNetwork(schema.dimensions, config.width, config.depth, outcome, k) for k in keys)
+    return VectorModel(
+        members, orders(config.order, schema.dimensions, config.ensemble, key_order), config, schema
+    )
+
+
+__all__ = ["MADEConfig", "MaskedNetwork", "build", "outcome_of"]

@@ -1,0 +1,164 @@
+"""Laws of a single entry: what a conditional `p(x_t | x_<t)` can be.
+
+A network gives a few numbers for each entry; an outcome turns them into a probability, a draw and a mean. Entries come
+scaled as the data are, so levels lie evenly between 0 and 1. A probability of levels is stated as a density, divided by
+the distance between two of them: one formula then gives bits per dimension for every model, and for zeros and ones
+density and probability are the same.
+"""
+
+import abc
+import math
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.types import Array, Float, Key
+
+_WIDEST = 7.0
+"""Logarithms of standard deviations stay within this, smoothly."""
+
+
+class Outcome(eqx.Module):
+    """A law of one number, given a few parameters."""
+
+    @property
+    @abc.abstractmethod
+    def numbers(self) -> int:
+        """How many parameters an entry has."""
+
+    @abc.abstractmethod
+    def log_prob(
+        self, parameters: Float[Array, "*entries numbers"], x: Float[Array, "*entries"]
+    ) -> Float[Array, "*entries"]:
+        """Log-density of each entry."""
+
+    @abc.abstractmethod
+    def draw(self, parameters: Float[Array, "*entries numbers"], key: Key) -> Float[Array, "*entries"]:
+        """One value for each entry."""
+
+    @abc.abstractmethod
+    def mean(self, parameters: Float[Array, "*entries numbers"]) -> Float[Array, "*entries"]:
+        """The expected value of each entry."""
+
+    @abc.abstractmethod
+    def start(self) -> np.ndarray:
+        """Parameters to begin training with."""
+
+
+@final
+class Bernoulli(Outcome):
+    """Zero or one; the parameter is the log-odds.
+
+    >>> float(Bernoulli().mean(jnp.zeros((1,))))
+    0.5
+    """
+
+    @property
+    def numbers(self) -> int:
+        """One: the log-odds."""
+        return 1
+
+    def log_prob(
+        self, parameters: Float[Array, "*entries 1"], x: Float[Array, "*entries"]
+    ) -> Float[Array, "*entries"]:
+        """`x` times the log-odds, less the logarithm of the normalisation."""
+        logit = parameters[..., 0]
+        return x * logit - jax.nn.softplus(logit)
+
+    def draw(self, parameters: Float[Array, "*entries 1"], key: Key) -> Float[Array, "*entries"]:
+        """A coin."""
+        return jax.random.bernoulli(key, self.mean(parameters)).astype(parameters.dtype)
+
+    def mean(self, parameters: Float[Array, "*entries 1"]) -> Float[Array, "*entries"]:
+        """The probability of a one."""
+        return jax.nn.sigmoid(parameters[..., 0])
+
+    def start(self) -> np.ndarray:
+        """Even odds."""
+        return np.zeros(1)
+
+
+@final
+class Categorical(Outcome):
+    """One of several evenly spaced levels between 0 and 1; the parameters are their logits."""
+
+    levels: int = eqx.field(static=True)
+
+    @property
+    def numbers(self) -> int:
+        """One for each level."""
+        return self.levels
+
+    def log_prob(
+        self, parameters: Float[Array, "*entries numbers"], x: Float[Array, "*entries"]
+    ) -> Float[Array, "*entries"]:
+        """The probability of the nearest level over the distance between levels."""
+        level = jnp.rint(x * (self.levels - 1)).astype(jnp.int32)
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(parameters), level[..., None], axis=-1)[..., 0]
+        return chosen + math.log(self.levels - 1)
+
+    def draw(self, parameters: Float[Array, "*entries numbers"], key: Key) -> Float[Array, "*entries"]:
+        """One of the levels."""
+        return jax.random.categorical(key, parameters).astype(parameters.dtype) / (self.levels - 1)
+
+    def mean(self, parameters: Float[Array, "*entries numbers"]) -> Float[Array, "*entries"]:
+        """The mean over the levels."""
+        return jax.nn.softmax(parameters) @ jnp.linspace(0, 1, self.levels, dtype=parameters.dtype)
+
+    def start(self) -> np.ndarray:
+        """All levels alike."""
+        return np.zeros(self.levels)
+
+
+@final
+class GaussianMixture(Outcome):
+    """A mixture of Gaussians; the parameters are logits, means and (bounded) logarithms of standard deviations."""
+
+    components: int = eqx.field(static=True)
+
+    @property
+    def numbers(self) -> int:
+        """Three for each component."""
+        return 3 * self.components
+
+    def parts(
+        self, parameters: Float[Array, "*entries numbers"]
+    ) -> tuple[
+        Float[Array, "*entries parts"], Float[Array, "*entries parts"], Float[Array, "*entries parts"]
+    ]:
+        """Logarithms of the weights, means, and logarithms of the standard deviations."""
+        logits, means, spreads = jnp.split(parameters, 3, axis=-1)
+        return jax.nn.log_softmax(logits), means, _WIDEST * jnp.tanh(spreads / _WIDEST)
+
+    def log_prob(
+        self, parameters: Float[Array, "*entries numbers"], x: Float[Array, "*entries"]
+    ) -> Float[Array, "*entries"]:
+        """The density of the mixture."""
+        weights, means, spreads = self.parts(parameters)
+        squares = jnp.square((x[..., None] - means) * jnp.exp(-spreads))
+        each = weights - squares / 2 - spreads - 0.5 * math.log(2 * math.pi)
+        return jax.nn.logsumexp(each, axis=-1)
+
+    def draw(self, parameters: Float[Array, "*entries numbers"], key: Key) -> Float[Array, "*entries"]:
+        """A component, then a value from it."""
+        weights, means, spreads = self.parts(parameters)
+        which, noise = jax.random.split(key)
+        chosen = jax.random.categorical(which, weights)[..., None]
+        mean, spread = (jnp.take_along_axis(a, chosen, axis=-1)[..., 0] for a in (means, spreads))
+        return mean + jnp.exp(spread) * jax.random.normal(noise, mean.shape, mean.dtype)
+
+    def mean(self, parameters: Float[Array, "*entries numbers"]) -> Float[Array, "*entries"]:
+        """The mean over the components."""
+        weights, means, _ = self.parts(parameters)
+        return (jnp.exp(weights) * means).sum(axis=-1)
+
+    def start(self) -> np.ndarray:
+        """Components side by side, so that they do not all learn the same."""
+        means = np.linspace(-1, 1, self.components) if self.components > 1 else np.zeros(1)
+        return np.concatenate([np.zeros(self.components), means, np.zeros(self.components)])
+
+
+__all__ = ["Bernoulli", "Categorical", "GaussianMixture", "Outcome"]

@@ -1,0 +1,113 @@
+"""What a trained model of vectors shows of itself: completions, expected pixels, its order, and where the nats go."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.pictures import Bars, Heatmap, Images, Picture
+from chainrule.core.types import Array, Key
+from chainrule.data.base import Data
+
+if TYPE_CHECKING:
+    from chainrule.models.autoregressive.vectors import VectorModel
+
+_SHOWN = 10
+_MOST = 512
+"""Held-out examples that are averaged over."""
+_BARS = 40
+
+
+def all_of(model: "VectorModel", data: Data, key: Key) -> Sequence[Picture]:
+    """Every picture that suits the data."""
+    part = data.val if len(data.val) else data.train
+    x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
+    nats = -np.asarray(eqx.filter_jit(lambda model, x: model.terms(x))(model, x)).mean(axis=0)
+    if model.schema.kind != "image":
+        return [entries(model, nats)]
+    found: list[Picture] = []
+    if model.schema.shape[-1] in (1, 3):
+        found += [completions(model, x[:_SHOWN], key), expected(model, x[:_SHOWN])]
+    found.append(surprise(nats.sum(axis=-1)))
+    order = np.asarray(model.orders[0])
+    if not np.array_equal(order, np.arange(len(order))):
+        found.append(order_map(model, order))
+    return found
+
+
+def completions(model: "VectorModel", x: Array, key: Key) -> Picture:
+    """Held-out images of which the first half of the pixels is kept and the other half drawn three times."""
+    half = model.schema.dimensions // 2
+    raster = np.array_equal(np.asarray(model.orders[0]), np.arange(model.schema.dimensions))
+    # An ensemble is shown through its first order: what is "given" must be the same pixels in every row.
+    first = dataclasses.replace(model, members=model.members[:1], orders=model.orders[:1])
+    drawn = eqx.filter_jit(lambda model, x, key: model.complete(x, half, key))
+    rows = [x, *(drawn(first, x, k) for k in jax.random.split(key, 3))]
+    kept = "upper half" if raster else "first half of the pixels, in the model's order,"
+    return Images(
+        "completions",
+        "Half of each image drawn anew",
+        np.clip(np.concatenate([np.asarray(row) for row in rows]), 0, 1),
+        columns=len(x),
+        caption=f"First row: held-out images. Below: the {kept} is kept, the rest is drawn pixel by pixel.",
+    )
+
+
+def expected(model: "VectorModel", x: Array) -> Picture:
+    """What the model expects of each pixel when it has seen those before it."""
+    means = np.asarray(eqx.filter_jit(lambda model, x: model.expected(x))(model, x))
+    return Images(
+        "expected-pixels",
+        "Each pixel as expected from those before it",
+        np.clip(np.concatenate([np.asarray(x), means]), 0, 1),
+        columns=len(x),
+        caption="Above: held-out images. Below: the mean of every pixel given the true pixels before it.",
+    )
+
+
+def surprise(nats: np.ndarray) -> Picture:
+    """Which pixels the nats go to, on average over held-out images."""
+    return Heatmap(
+        "nats-by-pixel",
+        "Where the nats go",
+        "column",
+        "row",
+        nats,
+        caption=f"Mean of -log p of each pixel given those before it; their sum is {nats.sum():.2f} nats.",
+    )
+
+
+def order_map(model: "VectorModel", order: np.ndarray) -> Picture:
+    """When each pixel has its turn."""
+    place = np.empty(len(order))
+    place[order] = np.arange(len(order))
+    return Heatmap(
+        "order",
+        "When each pixel has its turn",
+        "column",
+        "row",
+        place.reshape(model.schema.shape)[..., 0],
+        caption="Bright pixels come late.",
+    )
+
+
+def entries(model: "VectorModel", nats: np.ndarray) -> Picture:
+    """Mean surprise of each entry of a table or point, in the order of the model."""
+    order = np.asarray(model.orders[0])[:_BARS]
+    columns = model.schema.columns or [f"entry {place}" for place in range(model.schema.dimensions)]
+    return Bars(
+        "nats-by-entry",
+        "Where the nats go",
+        "entry, in the order of the model",
+        "nats",
+        [columns[place] for place in order],
+        {"held-out examples": nats.ravel()[order]},
+        f"Mean of -log p of each entry given those before it; all {nats.size} add up to {nats.sum():.3f} nats.",
+    )
+
+
+__all__ = ["all_of", "completions", "entries", "expected", "order_map", "surprise"]
