@@ -13,33 +13,31 @@ from chainrule.core.errors import ArgumentError
 from tests.nn.recurrent.plain import KEY, LAYERS, by_formula, unrolled
 
 DRAW = np.random.default_rng(0)
-X, H, C = (jnp.asarray(DRAW.normal(size=(2, n))) for n in (3, 4, 4))
+X, H, C = (DRAW.normal(size=(2, n)) for n in (3, 4, 4))
 
 
 def states_of(layer: nn.Recurrent) -> tuple[jax.Array, ...]:
-    return (H, C)[: len(layer.cell.states)]
+    return tuple(map(jnp.asarray, (H, C)[: len(layer.cell.states)]))
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_jacobian_of_a_step_is_exact(name: str) -> None:
-    with jax.enable_x64(True):
-        layer = LAYERS[name]()
-        states = tuple(jnp.asarray(np.asarray(s), jnp.float64) for s in states_of(layer))
-        x = jnp.asarray(np.asarray(X), jnp.float64)
-        blocks = layer.step_jacobian(x, states)
-        for row in range(2):
-            one = tuple(s[row : row + 1] for s in states)
-            expected = jax.jacfwd(lambda s, row=row: by_formula(layer, x[row : row + 1], s))(one)
-            for after, line in enumerate(expected):
-                for before, block in enumerate(line):
-                    np.testing.assert_allclose(blocks[after][before][row], block[0, :, 0], rtol=0, atol=1e-12)
+    layer, x = LAYERS[name](), jnp.asarray(X)
+    states = states_of(layer)
+    blocks = layer.step_jacobian(x, states)
+    for row in range(2):
+        one = tuple(s[row : row + 1] for s in states)
+        expected = jax.jacfwd(lambda s, row=row: by_formula(layer, x[row : row + 1], s))(one)
+        for after, line in enumerate(expected):
+            for before, block in enumerate(line):
+                np.testing.assert_allclose(blocks[after][before][row], block[0, :, 0], rtol=0, atol=1e-12)
 
 
 def test_the_jacobian_of_a_memory_cell_has_the_published_blocks() -> None:
     layer = LAYERS["LSTM"]()
     h, c = states_of(layer)
-    (h_h, h_c), (c_h, c_c) = layer.step_jacobian(X, (h, c))
-    gates = layer.gates(X[:, None], (h, c))
+    (h_h, h_c), (c_h, c_c) = layer.step_jacobian(jnp.asarray(X), (h, c))
+    gates = layer.gates(jnp.asarray(X)[:, None], (h, c))
     i, f, g, o = (gates[name][0, 0] for name in ("input", "forget", "candidate", "output"))
     u_i, u_f, u_g, u_o = (block.T for block in jnp.split(layer.recurrent.weight, 4, axis=1))
     after = jnp.tanh(f * c[0] + i * g)
@@ -68,9 +66,9 @@ def test_a_step_is_that_of_pytorch_s_cell(name: str, cell: str, oracle: Callable
             parameter.copy_(torch.tensor(np.asarray(value)))
         states = states_of(layer)
         given = tuple(torch.tensor(np.asarray(s)) for s in states)
-        expected = theirs(torch.tensor(np.asarray(X)), given if len(given) > 1 else given[0])
+        expected = theirs(torch.tensor(X), given if len(given) > 1 else given[0])
     expected = expected if len(given) > 1 else (expected,)
-    for one, other in zip(layer.step(X, states), expected, strict=True):
+    for one, other in zip(layer.step(jnp.asarray(X), states), expected, strict=True):
         np.testing.assert_allclose(one, other.numpy(), rtol=0, atol=1e-12)
 
 
@@ -112,7 +110,7 @@ def test_the_forget_gate_starts_open_but_in_pytorch_s_scheme() -> None:
 
 def test_an_unknown_form_of_reset_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r'reset must be "after" or "before"'):
-        nn.GRU(3, 4, reset="afterwards", key=KEY)  # type: ignore[arg-type]
+        nn.GRU(3, 4, reset="afterwards", key=KEY)
 
 
 def test_a_negative_segment_is_refused() -> None:

@@ -93,6 +93,6 @@ def test_both_directions_cannot_write_on() -> None:
 
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r'cell must be "rnn", "gru" or "lstm"'):
-        nn.Stack(3, 4, cell="lstn", key=KEY)  # type: ignore[arg-type]
+        nn.Stack(3, 4, cell="lstn", key=KEY)
     with pytest.raises(ArgumentError, match="depth=0"):
         nn.Stack(3, 4, depth=0, key=KEY)

@@ -11,7 +11,7 @@ import pytest
 from chainrule import nn
 from tests.nn.recurrent.plain import LAYERS, direction, score, unrolled
 
-X = np.random.default_rng(0).normal(size=(2, 5, 3))
+X = np.random.default_rng(0).normal(size=(2, 3, 3))
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-12) -> None:
@@ -23,8 +23,12 @@ def ours(layer: nn.Recurrent, x: Any) -> Any:
     return layer(x)
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_values_and_derivatives_of_both_modes_and_orders_are_those_of_the_steps(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "orders"), [*((name, 1) for name in LAYERS), ("LSTM", 2), ("GRU, reset before", 2)]
+)
+def test_values_and_derivatives_of_both_modes_and_orders_are_those_of_the_steps(
+    name: str, orders: int
+) -> None:
     layer, x = LAYERS[name](), jnp.asarray(X)
     v, w = direction((layer, x), 1), direction((layer, x), 2)
 
@@ -37,14 +41,13 @@ def test_values_and_derivatives_of_both_modes_and_orders_are_those_of_the_steps(
             return jax.jvp(value, (args,), (v,))[1]
 
         slope = jax.grad(value)
+        if orders == 1:
+            return call(*args), slope(args), along(args)
         forward_over_reverse = jax.jvp(slope, (args,), (v,))[1]
         reverse_over_forward = jax.grad(along)(args)
         reverse_over_reverse = jax.grad(lambda a: _inner(slope(a), w))(args)
         forward_over_forward = jax.jvp(along, (args,), (w,))[1]
         return (
-            call(*args),
-            slope(args),
-            along(args),
             forward_over_reverse,
             reverse_over_forward,
             reverse_over_reverse,
@@ -62,7 +65,7 @@ def _inner(a: Any, b: Any) -> Any:
 def test_segments_change_neither_values_nor_gradients(name: str) -> None:
     layer, x = LAYERS[name](), jnp.asarray(X)
     expected = jax.value_and_grad(lambda a: score(ours, *a))((layer, x))
-    for segment in (0, 2, 5, 7):
+    for segment in (0, 2, 4):
         found = jax.value_and_grad(lambda a, s=segment: score(lambda one, x: one(x, segment=s), *a))(
             (layer, x)
         )
@@ -78,7 +81,7 @@ def test_segments_hold_fewer_numbers_for_the_backward_pass() -> None:
         )
         return sum(leaf.size for leaf in jax.tree.leaves(saved))
 
-    assert held(segment=0) < 0.35 * held()
+    assert held(segment=0) < 0.15 * held()
 
 
 def test_a_batch_of_layers_is_a_loop_over_layers() -> None:
@@ -100,7 +103,7 @@ def test_the_gradient_of_the_weights_is_the_sum_over_the_copies_of_every_step() 
             outputs.append(states[0])
         return score(lambda *_: (jnp.stack(outputs, axis=1), states), layer, x)
 
-    by_step = jax.grad(with_copies)([layer.recurrent] * 5)
+    by_step = jax.grad(with_copies)([layer.recurrent] * 3)
     summed = jax.tree.map(lambda *g: sum(g), *by_step)
     close(jax.grad(lambda layer: score(ours, layer, x))(layer).recurrent, summed)
 

@@ -3,7 +3,7 @@
 from chainrule.nn.recurrent.base import OverTime
 from chainrule.nn.recurrent.cells import Cell, Feedback, States
 from chainrule.nn.recurrent.layers import GRU, LSTM, RNN, Recurrent
-from chainrule.nn.recurrent.stack import Bidirectional, CellName, Stack
+from chainrule.nn.recurrent.stack import Bidirectional, Stack
 
 __all__ = [
     "GRU",
@@ -11,7 +11,6 @@ __all__ = [
     "RNN",
     "Bidirectional",
     "Cell",
-    "CellName",
     "Feedback",
     "OverTime",
     "Recurrent",

@@ -9,7 +9,7 @@ import abc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, final
+from typing import ClassVar, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -28,11 +28,19 @@ class Feedback(eqx.Module):
     """The recurrent weights: from the state to all gates, `h U + b`."""
 
     weight: Float[Array, "hidden gates"]
-    bias: Float[Array, " gates"]
+    bias: Float[Array, " gates"] | None
 
     def __call__(self, h: Float[Array, "*leading hidden"]) -> Float[Array, "*leading gates"]:
         """The state's part of all gates."""
-        return affine(h, self.weight, self.bias)
+        flat = h.reshape(math.prod(h.shape[:-1]), h.shape[-1]) @ self.weight
+        if self.bias is not None:
+            flat = flat + self.bias.astype(flat.dtype)[None, :]
+        return flat.reshape(*h.shape[:-1], self.weight.shape[1])
+
+    def split(self, gates: int) -> tuple["Feedback", "Feedback"]:
+        """To the first so many entries, and to the others."""
+        bias = (None, None) if self.bias is None else (self.bias[:gates], self.bias[gates:])
+        return Feedback(self.weight[:, :gates], bias[0]), Feedback(self.weight[:, gates:], bias[1])
 
 
 class Cell(abc.ABC):
@@ -40,6 +48,8 @@ class Cell(abc.ABC):
 
     gates: ClassVar[tuple[str, ...]]
     """Names of the gates in the order in which they stand side by side, which is PyTorch's."""
+    squashed: ClassVar[str]
+    """The one of them that lies between -1 and 1; the others lie between 0 and 1."""
     states: ClassVar[tuple[str, ...]]
     """Names of the states."""
 
@@ -60,8 +70,8 @@ class Cell(abc.ABC):
         """
 
     @abc.abstractmethod
-    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
-        """The change of the input's part that has the effect of this change of the recurrent weights and bias."""
+    def moved(self, slopes: Slopes, h: Array, change: Feedback) -> Array:
+        """The change of the input's part that has the effect of this change of the recurrent weights."""
 
     def named(self, values: tuple[Array, ...]) -> Mapping[str, Array]:
         """Gates by name."""
@@ -74,6 +84,7 @@ class PlainCell(Cell):
     """`h' = tanh(x + h U)`."""
 
     gates: ClassVar[tuple[str, ...]] = ("state",)
+    squashed: ClassVar[str] = "state"
     states: ClassVar[tuple[str, ...]] = ("h",)
 
     def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
@@ -86,9 +97,9 @@ class PlainCell(Cell):
     def tangent(self, transposed: Array, slopes: Slopes, change: States, inward: Array) -> States:
         return (slopes[0] * (inward + _product(change[0], transposed)),)
 
-    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+    def moved(self, slopes: Slopes, h: Array, change: Feedback) -> Array:
         del slopes  # the recurrent part is added to the input's
-        return affine(h, weight, bias)
+        return change(h)
 
 
 @final
@@ -97,6 +108,7 @@ class LSTMCell(Cell):
     """`c' = f c + i g`, `h' = o tanh(c')`."""
 
     gates: ClassVar[tuple[str, ...]] = ("input", "forget", "candidate", "output")
+    squashed: ClassVar[str] = "candidate"
     states: ClassVar[tuple[str, ...]] = ("h", "c")
 
     def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
@@ -119,9 +131,9 @@ class LSTMCell(Cell):
         after = keep * c + by_i * i + by_f * f + by_g * g
         return by_o * o + show * after, after
 
-    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+    def moved(self, slopes: Slopes, h: Array, change: Feedback) -> Array:
         del slopes  # the recurrent part is added to the input's
-        return affine(h, weight, bias)
+        return change(h)
 
 
 @final
@@ -133,8 +145,9 @@ class GRUCell(Cell):
     the state itself, `n = tanh(x + (r h) U + b)` (`before`).
     """
 
-    reset: Literal["after", "before"] = "after"
+    reset: str = "after"
     gates: ClassVar[tuple[str, ...]] = ("reset", "update", "candidate")
+    squashed: ClassVar[str] = "candidate"
     states: ClassVar[tuple[str, ...]] = ("h",)
 
     def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
@@ -161,13 +174,13 @@ class GRUCell(Cell):
             n = in_n + _product(r * h + by_r * r_change, transposed[2 * hidden :])
         return (z * h + by_z * z_change + by_n * n,)
 
-    def moved(self, slopes: Slopes, h: Array, weight: Array, bias: Array) -> Array:
+    def moved(self, slopes: Slopes, h: Array, change: Feedback) -> Array:
         r, hidden = slopes[3], h.shape[-1]
         if self.reset == "after":
-            gates, n = jnp.split(affine(h, weight, bias), [2 * hidden], axis=-1)
+            gates, n = jnp.split(change(h), [2 * hidden], axis=-1)
             return jnp.concatenate([gates, r * n], axis=-1)
-        gates = affine(h, weight[:, : 2 * hidden], bias[: 2 * hidden])
-        return jnp.concatenate([gates, affine(r * h, weight[:, 2 * hidden :], bias[2 * hidden :])], axis=-1)
+        to_gates, to_n = change.split(2 * hidden)
+        return jnp.concatenate([to_gates(h), to_n(r * h)], axis=-1)
 
     def _parts(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[tuple[Array, ...], Array]:
         """The gates, and what the reset gate is multiplied with."""
@@ -177,11 +190,10 @@ class GRUCell(Cell):
             in_r, in_z, in_n = jnp.split(inward, 3, axis=-1)
             r, z = jax.nn.sigmoid(in_r + of_r), jax.nn.sigmoid(in_z + of_z)
             return (r, z, jnp.tanh(in_n + r * of_n)), of_n
-        weight, bias = recurrent.weight, recurrent.bias
+        to_gates, to_n = recurrent.split(2 * hidden)
         gates, in_n = jnp.split(inward, [2 * hidden], axis=-1)
-        both = gates + affine(h, weight[:, : 2 * hidden], bias[: 2 * hidden])
-        r, z = jnp.split(jax.nn.sigmoid(both), 2, axis=-1)
-        n = jnp.tanh(in_n + affine(r * h, weight[:, 2 * hidden :], bias[2 * hidden :]))
+        r, z = jnp.split(jax.nn.sigmoid(gates + to_gates(h)), 2, axis=-1)
+        n = jnp.tanh(in_n + to_n(r * h))
         return (r, z, n), h
 
 
@@ -190,10 +202,4 @@ def _product(x: Array, transposed: Array) -> Array:
     return jax.lax.dot_general(x, transposed, (((x.ndim - 1,), (1,)), ((), ())))
 
 
-def affine(x: Array, weight: Array, bias: Array) -> Array:
-    """`x W + b` over the last axis, for any leading axes."""
-    flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) @ weight + bias.astype(x.dtype)[None, :]
-    return flat.reshape(*x.shape[:-1], weight.shape[1])
-
-
-__all__ = ["Cell", "Feedback", "GRUCell", "LSTMCell", "PlainCell", "Slopes", "States", "affine"]
+__all__ = ["Cell", "Feedback", "GRUCell", "LSTMCell", "PlainCell", "Slopes", "States"]

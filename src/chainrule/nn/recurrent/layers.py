@@ -7,7 +7,7 @@ gates, is left inside the loop.
 import abc
 import math
 from collections.abc import Mapping
-from typing import Literal, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -26,7 +26,8 @@ class Recurrent(OverTime):
     """A layer over (*leading, time, inputs) that carries states.
 
     Every layer takes `initializer`, a scheme of `chainrule.nn.initializers`, and `recurrent_initializer`, one for the
-    square block of each gate of the recurrent weights ("orthogonal" keeps the size of what passes through).
+    square block of each gate of the recurrent weights ("orthogonal" keeps the size of what passes through). PyTorch has
+    two biases, of the inputs and of the state, where most cells need one: `recurrent_bias=False` leaves the second out.
     """
 
     inward: eqx.AbstractVar[Linear]
@@ -63,16 +64,17 @@ class Recurrent(OverTime):
         leading, time = x.shape[:-2], x.shape[-2]
         count = math.prod(leading)
         # Time leads before the product, not after it: what is moved in memory is smaller than all gates.
-        inward = self.inward(jnp.swapaxes(x.reshape(count, time, x.shape[-1]), 0, 1))
+        x = jnp.swapaxes(x.reshape(count, time, x.shape[-1]), 0, 1)
+        dtype = jnp.result_type(x, self.recurrent.weight)
         if states is None:
-            states = self.initial(leading, inward.dtype)
-        flat = tuple(s.reshape(count, s.shape[-1]) for s in states)
+            states = self.initial(leading, dtype)
+        flat = tuple(s.reshape(count, s.shape[-1]).astype(dtype) for s in states)
         alive = None if lengths is None else jnp.arange(time)[:, None, None] < lengths.reshape(1, count, 1)
         if segment is None:
-            last, outputs = run(self.cell, self.recurrent, flat, inward, alive)
+            last, outputs = run(self.cell, self.recurrent, flat, self.inward(x), alive)
         else:
             steps = _checked_segment(type(self).__name__, segment) or best_segment(time)
-            last, outputs = run_in_segments(self.cell, self.recurrent, flat, inward, alive, steps)
+            last, outputs = run_in_segments(self.cell, self.inward, self.recurrent, flat, x, alive, steps)
         out = jnp.swapaxes(outputs, 0, 1).reshape(*leading, time, outputs.shape[-1])
         return out, tuple(s.reshape(*leading, s.shape[-1]) for s in last)
 
@@ -137,9 +139,12 @@ class LSTM(Recurrent):
         *,
         initializer: str = "xavier",
         recurrent_initializer: str | None = None,
+        recurrent_bias: bool = True,
         key: Key,
     ) -> None:
-        self.inward, self.recurrent = _weights(inputs, hidden, 4, initializer, recurrent_initializer, key)
+        self.inward, self.recurrent = _weights(
+            inputs, hidden, 4, initializer, recurrent_initializer, recurrent_bias, key
+        )
         if initializer != "torch":
             bias = self.inward.bias
             assert bias is not None
@@ -164,20 +169,23 @@ class GRU(Recurrent):
 
     inward: Linear
     recurrent: Feedback
-    reset: Literal["after", "before"] = eqx.field(static=True)
+    reset: str = eqx.field(static=True)
 
     def __init__(
         self,
         inputs: int,
         hidden: int,
         *,
-        reset: Literal["after", "before"] = "after",
+        reset: str = "after",
         initializer: str = "xavier",
         recurrent_initializer: str | None = None,
+        recurrent_bias: bool = True,
         key: Key,
     ) -> None:
         check_choice("GRU", "reset", reset, ("after", "before"))
-        self.inward, self.recurrent = _weights(inputs, hidden, 3, initializer, recurrent_initializer, key)
+        self.inward, self.recurrent = _weights(
+            inputs, hidden, 3, initializer, recurrent_initializer, recurrent_bias, key
+        )
         self.reset = reset
 
     @property
@@ -200,9 +208,12 @@ class RNN(Recurrent):
         *,
         initializer: str = "xavier",
         recurrent_initializer: str | None = None,
+        recurrent_bias: bool = True,
         key: Key,
     ) -> None:
-        self.inward, self.recurrent = _weights(inputs, hidden, 1, initializer, recurrent_initializer, key)
+        self.inward, self.recurrent = _weights(
+            inputs, hidden, 1, initializer, recurrent_initializer, recurrent_bias, key
+        )
 
     @property
     def cell(self) -> PlainCell:
@@ -211,7 +222,13 @@ class RNN(Recurrent):
 
 
 def _weights(
-    inputs: int, hidden: int, gates: int, initializer: str, recurrent_initializer: str | None, key: Key
+    inputs: int,
+    hidden: int,
+    gates: int,
+    initializer: str,
+    recurrent_initializer: str | None,
+    recurrent_bias: bool,
+    key: Key,
 ) -> tuple[Linear, Feedback]:
     first, second = jax.random.split(key)
     outputs = gates * hidden
@@ -235,7 +252,7 @@ def _weights(
         weight = jnp.concatenate(
             [draw(k, (hidden, hidden), 1.0) for k in jax.random.split(key_weight, gates)], 1
         )
-    return inward, Feedback(weight, bias)
+    return inward, Feedback(weight, bias if recurrent_bias else None)
 
 
 def _checked_segment(where: str, segment: int) -> int:

@@ -1,7 +1,7 @@
 """Recurrent layers on top of each other, and in both directions."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,6 @@ from chainrule.nn.dropout import Dropout
 from chainrule.nn.recurrent.base import Carried, OverTime
 from chainrule.nn.recurrent.layers import GRU, LSTM, RNN, Recurrent
 
-CellName: TypeAlias = Literal["rnn", "gru", "lstm"]
 _LAYERS: dict[str, Callable[..., Recurrent]] = {"rnn": RNN, "gru": GRU, "lstm": LSTM}
 
 
@@ -78,11 +77,12 @@ class Stack(OverTime):
         hidden: int,
         *,
         depth: int = 1,
-        cell: CellName = "lstm",
+        cell: str = "lstm",
         bidirectional: bool = False,
         dropout: float = 0.0,
         initializer: str = "xavier",
         recurrent_initializer: str | None = None,
+        recurrent_bias: bool = True,
         key: Key,
     ) -> None:
         check_choice("Stack", "cell", cell, _LAYERS)
@@ -90,8 +90,14 @@ class Stack(OverTime):
             raise ArgumentError(f"Stack(depth={depth}): depth must be at least 1")
 
         def layer(inputs: int, key: Key) -> Recurrent:
-            schemes = {"initializer": initializer, "recurrent_initializer": recurrent_initializer}
-            return _LAYERS[cell](inputs, hidden, key=key, **schemes)
+            return _LAYERS[cell](
+                inputs,
+                hidden,
+                initializer=initializer,
+                recurrent_initializer=recurrent_initializer,
+                recurrent_bias=recurrent_bias,
+                key=key,
+            )
 
         layers: list[Recurrent | Bidirectional] = []
         for k in jax.random.split(key, depth):
@@ -132,6 +138,19 @@ class Stack(OverTime):
             after.append(last)
         return x, tuple(after)
 
+    def inputs(
+        self, x: Float[Array, "*leading time inputs"]
+    ) -> list[tuple[Recurrent, Float[Array, "*leading time features"]]]:
+        """Every layer with what it reads, without dropout; both directions of a layer are two, in their own order."""
+        found: list[tuple[Recurrent, Array]] = []
+        for layer in self.layers:
+            if isinstance(layer, Bidirectional):
+                found += [(layer.forward, x), (layer.backward, jnp.flip(x, axis=-2))]
+            else:
+                found.append((layer, x))
+            x, _ = layer(x)
+        return found
+
 
 def _reversed(x: Array, lengths: Array | None) -> Array:
     """Each sequence from its end, padding left where it is."""
@@ -143,4 +162,4 @@ def _reversed(x: Array, lengths: Array | None) -> Array:
     return jnp.take_along_axis(x, place[..., None], axis=-2)
 
 
-__all__ = ["Bidirectional", "CellName", "Stack"]
+__all__ = ["Bidirectional", "Stack"]

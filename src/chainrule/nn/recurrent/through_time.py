@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, Tree
+from chainrule.nn.linear import Linear
 from chainrule.nn.recurrent.cells import Cell, Feedback, Slopes, States
 
 
@@ -46,7 +47,7 @@ def _rule(cell: Cell, primals: tuple[Tree, ...], tangents: tuple[Tree, ...]) -> 
         return kept, (before[0], out, slopes)
 
     last, (h, outputs, slopes) = jax.lax.scan(move, states, (inward, alive))
-    d_inward = d_inward + cell.moved(slopes, h, d_recurrent.weight, d_recurrent.bias)
+    d_inward = d_inward + cell.moved(slopes, h, d_recurrent)
     # The barrier keeps the compiler from folding the transposition back into the products.
     transposed = jax.lax.optimization_barrier(recurrent.weight.T)
 
@@ -58,22 +59,24 @@ def _rule(cell: Cell, primals: tuple[Tree, ...], tangents: tuple[Tree, ...]) -> 
 
 
 def run_in_segments(
-    cell: Cell, recurrent: Feedback, states: States, inward: Array, alive: Array | None, steps: int
+    cell: Cell, inward: Linear, recurrent: Feedback, states: States, x: Array, alive: Array | None, steps: int
 ) -> tuple[States, Array]:
-    """The same, holding on to the states of every so many steps only; the backward pass repeats what lies between."""
-    whole = inward.shape[0] // steps * steps
-    segment = jax.checkpoint(functools.partial(run, cell))
+    """The same from (time, batch, inputs), holding on to the states of every so many steps only.
 
-    def move(states: States, now: tuple[Array, Array | None]) -> tuple[States, Array]:
-        after: tuple[States, Array] = segment(recurrent, states, *now)
-        return after
+    The backward pass repeats what lies between: the steps, and the input's part of their gates.
+    """
 
-    head, rest = (
-        jax.tree.map(lambda a, part=part: a[part], (inward, alive)) for part in np.s_[:whole, whole:]
-    )
+    @jax.checkpoint
+    def segment(
+        inward: Linear, recurrent: Feedback, states: States, now: tuple[Array, Array | None]
+    ) -> tuple[States, Array]:
+        return run(cell, recurrent, states, inward(now[0]), now[1])
+
+    whole = x.shape[0] // steps * steps
+    head, rest = (jax.tree.map(lambda a, part=part: a[part], (x, alive)) for part in np.s_[:whole, whole:])
     folded = jax.tree.map(lambda a: a.reshape(whole // steps, steps, *a.shape[1:]), head)
-    states, outputs = jax.lax.scan(move, states, folded)
-    states, more = run(cell, recurrent, states, *rest)
+    states, outputs = jax.lax.scan(functools.partial(segment, inward, recurrent), states, folded)
+    states, more = segment(inward, recurrent, states, rest)
     return states, jnp.concatenate([outputs.reshape(whole, *outputs.shape[2:]), more])
 
 
