@@ -1,84 +1,107 @@
-"""Probes of models of text, on heads whose habits are known."""
+"""Probes into models of text, on one whose probabilities are known."""
 
-from pathlib import Path
-
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule import data, models, report
-from chainrule.core.errors import CapabilityError
-from chainrule.core.pictures import Table
+from chainrule import models, report
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Lines, Passage
+from chainrule.data import load
 from chainrule.explain import probes
-from chainrule.explain.probes.attention import habits
+from chainrule.report import gallery, texts
 from chainrule.train import Run, fit
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    plays = data.load("shakespeare", window=16)
-    model = models.build("gpt", plays, layers=2, heads=2, width=16)
-    folder = tmp_path_factory.mktemp("runs") / "plays"
-    return fit(model, plays, run=folder, steps=60, batch=16, eval_examples=32, optimizer={"lr": 3e-3})
+    data = load("shakespeare", window=16)
+    model = models.build("ngram", data, order=2)
+    return fit(model, data, run=tmp_path_factory.mktemp("runs") / "text", steps=60, batch=32, log_every=10)
 
 
-@pytest.mark.parametrize("name", ["attention", "logit-lens", "embedding"])
-def test_a_probe_gives_findings_pictures_and_numbers(run: Run, name: str) -> None:
-    outcome = probes.look(name, run)
-    assert outcome.findings
-    assert outcome.numbers
-    assert outcome.table is not None
-    for picture in outcome.pictures:
-        if not isinstance(picture, Table):
-            assert report.draw(picture).startswith("<svg")
-
-
-def test_habits_are_those_of_the_weights() -> None:
-    time, period = 8, 4
-    uniform = np.tril(np.ones((time, time))) / np.arange(1, time + 1)[:, None]
-    back = np.eye(time, k=-1)
-    back[0, 0] = 1
-    copying = np.eye(time)
-    for t in range(period, time):
-        copying[t] = np.eye(time)[t - period + 1]
-    weights = np.stack([uniform, back, copying])[None, None]
-    found = {name: values[0] for name, values in habits(weights, weights).items()}
-    np.testing.assert_allclose(found["entropy"], [np.log(np.arange(1, 9)).mean(), 0, 0], atol=1e-12)
-    np.testing.assert_allclose(found["previous"][1], 1.0)
-    assert found["induction"][2] == 1.0
-    assert found["induction"][1] == 0.0
-
-
-def test_a_head_without_weights_is_not_missed(run: Run) -> None:
+def known(run: Run) -> Run:
+    """The same run with a model that gives every symbol the chances of the alphabet's first letters."""
     changed = Run(run.path, data=run.data)
-    changed.__dict__["model"] = run.model.without_head(1, 0)  # what the cached property would read
-    lost = probes.look("attention", changed, passages=4).numbers["loss"]
-    assert isinstance(lost, list)
-    assert lost[1][0] == 0.0
-    assert abs(lost[0][1]) > 0
+    table = jnp.zeros((1, len(run.schema.symbols))).at[0, :2].set(jnp.array([9.0, 8.0]))
+    model = eqx.tree_at(lambda m: m.tables, run.model, (table, jnp.zeros_like(run.model.tables[1])))
+    changed.__dict__["model"] = model  # what the cached property would read from the checkpoint
+    return changed
 
 
-def test_the_lens_ends_with_the_models_own_loss(run: Run) -> None:
-    numbers = probes.look("logit-lens", run, passages=8).numbers
-    x = jnp.asarray(run.data.val.batch(np.arange(8)).x)
-    expected = float(run.model.surprise(x).mean())
-    assert numbers["loss"][-1] == pytest.approx(expected, rel=1e-4)
-    assert numbers["agreement"][-1] == 1.0
-    assert len(numbers["loss"]) == 3
+def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
+    text = "To be or not"
+    found = probes.look("surprise", run, text=text)
+    picture = found.pictures[0]
+    assert isinstance(picture, Passage)
+    assert "".join(picture.pieces) == text
+    assert np.isnan(picture.values[0]), "the first symbol is given"
+    nats = run.model.surprise(jnp.asarray(run.model.tokenizer.encode(text))[None, :])[0]
+    assert np.allclose(picture.values[1:], np.asarray(nats) / np.log(2), rtol=1e-5)
+    assert found.numbers["bits"] == pytest.approx(picture.values[1:].tolist())
+    assert len(found.numbers["nats_by_place"]) == 16
+    assert report.draw(picture).startswith("<svg")
 
 
-def test_neighbours_are_nearest_by_angle(run: Run) -> None:
-    table = np.asarray(run.model.embeddings())
-    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    symbols = run.schema.symbols
-    nearest = probes.look("embedding", run).numbers["nearest"]["e"].split()
-    cosine = unit @ unit[symbols.index("e")]
-    assert float(nearest[1]) == pytest.approx(np.sort(cosine)[-2], abs=0.01)
+def test_a_text_that_does_not_fit_is_refused(run: Run) -> None:
+    with pytest.raises(ArgumentError, match="text: 20 symbols; this model reads from 2 to 17"):
+        probes.look("surprise", run, text="x" * 20)
 
 
-def test_models_without_attention_are_refused(tmp_path: Path) -> None:
-    moons = data.load("moons", n=100)
-    other = fit(models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2, batch=8)
-    with pytest.raises(CapabilityError, match="a model of text with attention"):
-        probes.look("attention", other)
-    assert not {"attention", "logit-lens", "embedding"} & set(probes.applicable(other))
+def test_what_comes_next_is_shown_before_and_after_the_cuts(run: Run) -> None:
+    found = probes.look("next-token", known(run), text="To", temperature=1.0, top_p=0.6).numbers
+    first, second = np.exp([9.0, 8.0]) / (np.exp(9.0) + np.exp(8.0) + len(run.schema.symbols) - 2)
+    assert found["model"][:2] == pytest.approx([first, second], rel=1e-5)
+    assert found["kept"] == 1
+    assert found["drawn"][:2] == [1.0, 0.0]
+    wide = probes.look("next-token", known(run), text="To", temperature=1.0, top_p=1.0, top_k=2).numbers
+    assert wide["drawn"][:2] == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))], rel=1e-5)
+
+
+def test_both_apply_to_models_of_text_only(run: Run) -> None:
+    assert {"surprise", "next-token"} <= set(probes.applicable(run))
+    mlp = models.build("mlp", load("moons", n=100), depth=1)
+    for name in ("surprise", "next-token"):
+        assert not probes.get(name).applies(mlp, load("moons", n=100).schema)
+
+
+def test_baselines_are_those_of_counting() -> None:
+    data = load("shakespeare", window=16)
+    found = texts.baselines(data)
+    train, val = (np.asarray(split.arrays["symbols"], int) for split in (data.train, data.val))
+    size = len(data.schema.symbols)
+    single = (np.bincount(train, minlength=size) + 1) / (len(train) + size)
+    pairs = np.zeros((size, size))
+    np.add.at(pairs, (train[:-1], train[1:]), 1)
+    different = (pairs > 0).sum(axis=1, keepdims=True)
+    p = (pairs + different * single[None, :]) / np.maximum(pairs.sum(axis=1, keepdims=True) + different, 1)
+    assert np.allclose(p[pairs.sum(axis=1) > 0].sum(axis=1), 1)
+    assert found["uniform"] == pytest.approx(np.log(size))
+    assert found["unigram"] == pytest.approx(-np.log(single[val[1:]]).mean())
+    assert found["bigram"] == pytest.approx(-np.log(p[val[:-1], val[1:]]).mean())
+    assert found["bigram"] < found["unigram"] < found["uniform"]
+
+
+def test_the_report_compares_the_loss_with_counting_and_shows_surprise(run: Run) -> None:
+    pictures = {picture.name: picture for picture in gallery.pictures(run)}
+    curve = pictures["curve-loss"]
+    assert isinstance(curve, Lines)
+    assert curve.y_label == "nats per symbol"
+    assert {name.split()[0] for name in curve.series} == {
+        "training",
+        "validation",
+        "uniform",
+        "unigram",
+        "bigram",
+    }
+    assert isinstance(pictures["surprise"], Passage)
+    assert report.draw(curve).startswith("<svg")
+
+
+def test_without_the_data_the_report_says_that_there_are_no_baselines(run: Run) -> None:
+    other = load("shakespeare", window=8)
+    curve = Lines("curve-loss", "Loss", "step", "", {"training": (np.arange(2), np.ones(2))})
+    found = texts.compared(curve, Run(run.path, data=other))
+    assert list(found.series) == ["training"]
+    assert "No baselines: the data of text have changed" in found.caption

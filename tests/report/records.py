@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Polygons, Scatter, Table
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Passage, Picture, Polygons, Scatter, Table
 
 _noise = np.random.default_rng(0)
 _steps = np.arange(0, 500, 25)
@@ -69,6 +69,7 @@ ORDINARY: list[Picture] = [
         np.array([1.0, 2.0]),
         {"a": _noise.random((9, 2)), "b": _noise.random((9, 2))},
     ),
+    Passage("words", "Surprise", ["To", " be", ",\n", "or"], np.array([np.nan, 3.0, 0.1, 2.0]), "nats"),
     Scatter("diagonal", "Predicted", "true", "predicted", {"a": _noise.normal(size=(30, 2))}, diagonal=True),
     Scatter("cloud", "Many points", "x", "y", {"a": _noise.normal(size=(5000, 2))}),
     Table(
@@ -106,6 +107,9 @@ CORNERS: list[Picture] = [
     Images("few-labels", "Fewer labels", np.ones((3, 2, 2, 1)), ["only one"]),
     Polygons("no-polygons", "Nothing", "x", "y", [], np.empty(0)),
     Polygons("nan", "Unknown", "x", "y", [np.eye(3)[:, :2]], np.array([np.nan])),
+    Passage("no-pieces", "Nothing", [], np.empty(0)),
+    Passage("unknown", "Unknown", ["a\tb", ""], np.array([np.nan, np.inf])),
+    Passage("long-piece", "Long", ["x" * 500] * 9, np.arange(9.0)),
     Scatter("no-groups", "Nothing", "x", "y", {}),
     Scatter("empty-group", "Empty", "x", "y", {"a": np.empty((0, 2)), "b": np.zeros((1, 2))}),
     Scatter("flat-field", "Flat", "x", "y", {"a": np.zeros((1, 2))}, field=np.ones((3, 3))),

@@ -126,6 +126,20 @@ class Table:
     caption: str = ""
 
 
-Picture: TypeAlias = Lines | Bars | Heatmap | Images | Scatter | Polygons | Table
+@final
+@dataclass(frozen=True)
+class Passage:
+    """A text whose pieces are shaded by a number each: the larger, the denser."""
 
-__all__ = ["Bars", "Heatmap", "Images", "Lines", "Picture", "Polygons", "Scatter", "Table"]
+    name: str
+    title: str
+    pieces: Sequence[str]
+    values: np.ndarray
+    """One number for each piece; not a number leaves it unshaded."""
+    unit: str = ""
+    caption: str = ""
+
+
+Picture: TypeAlias = Lines | Bars | Heatmap | Images | Scatter | Polygons | Table | Passage
+
+__all__ = ["Bars", "Heatmap", "Images", "Lines", "Passage", "Picture", "Polygons", "Scatter", "Table"]

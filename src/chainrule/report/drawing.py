@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Picture, Polygons, Scatter, Table
-from chainrule.report import charts, grids, sheets, svg
+from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Passage, Picture, Polygons, Scatter, Table
+from chainrule.report import charts, grids, passages, sheets, svg
 from chainrule.report.style import matplotlib_settings
 from chainrule.train.files import make_folder, write_atomic
 
@@ -73,7 +73,7 @@ def _write(path: Path, contents: bytes | str) -> None:
     write_atomic(path, contents, durable=False)
 
 
-def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table, title: bool) -> Figure:
+def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passage, title: bool) -> Figure:
     match picture:
         case Lines():
             return charts.lines(picture, title)
@@ -87,6 +87,8 @@ def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table, title:
             return grids.heatmap(picture, title)
         case Table():
             return grids.table(picture, title)
+        case Passage():
+            return passages.passage(picture, title)
         case _:
             raise ArgumentError(
                 f"draw(picture={type(picture).__name__}): not a record of chainrule.core.pictures"

@@ -14,10 +14,11 @@ import numpy as np
 
 from chainrule.core import random
 from chainrule.core.errors import ChainruleError
-from chainrule.core.pictures import Lines, Picture
+from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array
-from chainrule.models.base import CanPredict, CanSample, HasPictures
-from chainrule.report import predictions
+from chainrule.data.pairs import source_text, target_text
+from chainrule.models.base import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprise
+from chainrule.report import predictions, texts
 from chainrule.report.samples import COUNTS, classes_to_show, sample_picture
 from chainrule.report.text import number
 from chainrule.train import Run
@@ -26,6 +27,7 @@ _MOST_EXAMPLES = 5000
 _MOST_POINTS = 1000
 """Points of a curve; more are averaged."""
 _BATCH = 500
+_TRANSLATIONS = 10
 _LOG_RATIO = 30.0
 """Positive curves that span more than this are drawn on a logarithmic axis."""
 _SPLITS = {"train": "training", "val": "validation"}
@@ -58,6 +60,9 @@ def groups(run: Run) -> list[Group]:
         model = run.model
     except ChainruleError as error:
         return [*found, Group("The model", (), problem=str(error))]
+    if isinstance(model, HasSurprise):
+        curves = [texts.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)]
+        found = [Group("Learning", curves)]
     for title, capability, make in _CAPABILITIES:
         if isinstance(model, capability):
             try:
@@ -75,7 +80,7 @@ def judged_split(run: Run) -> str:
 # ---------------------------------------------------------------------- learning
 
 
-def learning_curves(run: Run) -> list[Picture]:
+def learning_curves(run: Run) -> list[Lines]:
     """Loss first, then every other number that was logged, the optimiser's own last."""
     columns = run.metrics
     names = [name for name in columns if name not in ("step", "split")]
@@ -173,6 +178,8 @@ def sample_pictures(run: Run) -> list[Picture]:
     """New examples, class by class where the model takes a class."""
     model, schema = run.model, run.schema
     assert isinstance(model, CanSample)
+    if isinstance(model, CanTranslate):
+        return [_translations(run, model)]
     n = COUNTS[schema.kind]
     labels = classes_to_show(model, schema, n)
     drawn = run.sample(n if labels is None else len(labels), condition=labels)
@@ -182,6 +189,20 @@ def sample_pictures(run: Run) -> list[Picture]:
         real = run.data.inverse(part.batch(np.arange(min(len(part), len(drawn)))).x)
     caption = f"Drawn from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
     return [sample_picture(schema, np.asarray(drawn), labels, real=real, caption=caption)]
+
+
+def _translations(run: Run, model: CanTranslate) -> Picture:
+    """What held-out texts become, beside what they should."""
+    schema = run.schema
+    part = run.data.split(judged_split(run))
+    x, y = part.batch(np.linspace(0, len(part) - 1, min(len(part), _TRANSLATIONS)).astype(int))
+    said = np.asarray(model.translate(jnp.asarray(x), beams=4))
+    rows = [
+        [source_text(schema, source), target_text(schema, own), target_text(schema, true)]
+        for source, own, true in zip(x, said, y, strict=True)
+    ]
+    caption = f"The likeliest a beam of 4 finds, from the checkpoint of step {run.step:,}."
+    return Table("translations", "Held-out texts", ["text", "becomes", "should become"], rows, caption)
 
 
 def own_pictures(run: Run) -> list[Picture]:
@@ -194,6 +215,7 @@ def own_pictures(run: Run) -> list[Picture]:
 _CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
     ("Samples", CanSample, sample_pictures),
     ("Predictions", CanPredict, prediction_pictures),
+    ("Text", HasSurprise, texts.surprise_pictures),
     ("Inside the model", HasPictures, own_pictures),
 )
 

@@ -11,15 +11,19 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Passage
 from chainrule.core.types import Array
-from chainrule.data.base import Windows
+from chainrule.data import tokenizers
+from chainrule.data.base import Schema, Windows
 from chainrule.models.base import HasSurprise
 
 _LOGITS = 2**26
 """How many logits may be in memory at once."""
+_SHOWN = 400
+"""Symbols of a passage that is shown."""
 
 
 class Blocks(NamedTuple):
@@ -75,9 +79,24 @@ def places(
     return ends - length, np.diff(ends, prepend=0)
 
 
+def passage(model: HasSurprise, symbols: Integer[np.ndarray, " symbols"], schema: Schema) -> Passage:
+    """A text with the surprise of each symbol, the first of which is given; what is too long to show is left out."""
+    shown = symbols[: _SHOWN + 1].astype(np.int32)
+    nats = np.asarray(_surprise(model, jnp.asarray(shown)[None, :])[0], np.float64)
+    mean = float(nats.mean())
+    return Passage(
+        "surprise",
+        "Surprise symbol by symbol",
+        tokenizers.of(schema).pieces(shown),
+        np.insert(nats / np.log(2), 0, np.nan),
+        "bits",
+        caption=f"{mean:.2f} nats ({mean / np.log(2):.2f} bits) per symbol on average.",
+    )
+
+
 @eqx.filter_jit
 def _surprise(model: HasSurprise, x: Array) -> Array:
     return model.surprise(x)
 
 
-__all__ = ["Blocks", "blocks", "places"]
+__all__ = ["Blocks", "blocks", "passage", "places"]

@@ -1,0 +1,99 @@
+"""What comes next: the likeliest symbols after a text, and what temperature and cuts leave of them."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.pictures import Bars, Table
+from chainrule.core.types import Array
+from chainrule.data import tokenizers
+from chainrule.data.base import Data, Schema
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.models.autoregressive import decoding
+from chainrule.models.base import CanContinue, Model
+from chainrule.train import Run
+
+
+@final
+class NextSettings(Settings):
+    """The text so far, and how the next symbol would be drawn."""
+
+    text: str = Field("", description="what comes before; the beginning of the held-out text if not given")
+    temperature: float = Field(0.8, ge=0, description="of the draw")
+    top_k: int | None = Field(None, ge=1, description="symbols that are kept")
+    top_p: float = Field(0.95, gt=0, le=1, description="probability that is kept")
+    min_p: float = Field(0.0, ge=0, le=1, description="share of the largest probability that is kept")
+    shown: int = Field(20, ge=1, description="symbols in the picture")
+
+
+def look(run: Run, data: Data, settings: NextSettings) -> Outcome:
+    """Read a text and compare what the model says with what may be drawn."""
+    model, tokenizer = run.model, tokenizers.of(data.schema)
+    assert isinstance(model, CanContinue)
+    window = data.schema.shape[0] - 1
+    symbols = (
+        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["symbols"][:window])
+    )
+    symbols = symbols[-window:].astype(np.int32)
+    logits = _after(model, jnp.asarray(symbols)[None, :])
+    rules = decoding.rules(
+        len(tokenizer),
+        temperature=settings.temperature,
+        top_k=settings.top_k,
+        top_p=settings.top_p,
+        min_p=settings.min_p,
+    )
+    said, left = (np.asarray(p, np.float64) for p in (jax.nn.softmax(logits), jnp.exp(rules.apply(logits))))
+    order = np.argsort(-said, kind="stable")[: settings.shown]
+    names = [repr(text)[1:-1].replace(" ", "␣") for text in tokenizer.pieces(order)]
+    kept = int((left > 0).sum())
+    entropy = float(-(said * np.log2(np.where(said > 0, said, 1))).sum())
+    before = tokenizer.decode(symbols)[-40:]
+    picture = Bars(
+        "next-token",
+        "What comes next",
+        "symbol",
+        "probability",
+        names,
+        {"the model": said[order], "after temperature and cuts": left[order]},
+        caption=f"After {before!r}: {kept} of {len(said):,} symbols can be drawn.",
+    )
+    rows: list[list[Any]] = [
+        [name, float(said[i]), float(left[i])] for name, i in zip(names, order, strict=True)
+    ]
+    return Outcome(
+        [
+            f"After {before!r} the likeliest symbol is {names[0]!r} with probability {said[order[0]]:.3f}.",
+            f"The choice is worth {entropy:.2f} bits; the cuts leave {kept} of {len(said):,} symbols, which held "
+            f"{said[left > 0].sum():.3f} of the probability.",
+        ],
+        [picture],
+        Table("next-token-table", "Probabilities", ["symbol", "model", "drawn from"], rows),
+        {"symbols": names, "model": said[order].tolist(), "drawn": left[order].tolist(), "kept": kept},
+    )
+
+
+@eqx.filter_jit
+def _after(model: CanContinue, tokens: Array) -> Array:
+    """Logits of the symbol after a text."""
+    logits, _ = model.advance(model.start(1, tokens.shape[1]), tokens)
+    return logits[0, -1]
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    return isinstance(model, CanContinue) and schema.kind == "text"
+
+
+probe = Probe(
+    "The likeliest next symbols after a text, and what temperature, top-k, top-p and min-p leave of them.",
+    "a model that writes on from a text",
+    _applies,
+    look,
+    NextSettings,
+)
+
+__all__ = ["NextSettings", "look", "probe"]

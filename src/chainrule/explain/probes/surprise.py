@@ -1,0 +1,92 @@
+"""Where a model of text is surprised: every symbol of a text shaded by how unlikely the model found it."""
+
+import itertools
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Bars, Table
+from chainrule.data import tokenizers
+from chainrule.data.base import Data, Schema
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.models.base import HasSurprise, Model
+from chainrule.train import Run, surprise
+
+_LISTED = 10
+_MOST = 256
+"""Passages over which places in the window are compared."""
+
+
+@final
+class SurpriseSettings(Settings):
+    """What the model is to read."""
+
+    text: str = Field("", description="the text to read; a passage of the held-out text if not given")
+
+
+def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
+    """Read a text, and held-out passages by place."""
+    model, tokenizer = run.model, tokenizers.of(data.schema)
+    assert isinstance(model, HasSurprise)
+    window = data.schema.shape[0]
+    symbols = (
+        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["symbols"][:window])
+    )
+    if not 2 <= len(symbols) <= window:
+        raise ArgumentError(
+            f"text: {len(symbols)} symbols; this model reads from 2 to {window} at a time",
+            remedy="shorten it" if len(symbols) > window else "give a longer text",
+        )
+    picture = surprise.passage(model, symbols, data.schema)
+    bits = np.asarray(picture.values[1:])
+    worst = np.argsort(-bits, kind="stable")[:_LISTED]
+    rows: list[list[Any]] = [
+        [
+            repr(picture.pieces[i + 1])[1:-1],
+            repr("".join(picture.pieces[max(0, i - 19) : i + 1]))[1:-1],
+            float(bits[i]),
+        ]
+        for i in worst
+    ]
+    x = jnp.asarray(data.val.batch(np.arange(min(len(data.val), _MOST))).x)
+    places = np.asarray(model.surprise(x).mean(axis=0), np.float64)
+    groups = np.array_split(places, min(16, len(places)))
+    edges = np.cumsum([0, *(len(group) for group in groups)])
+    names = [str(a + 1) if b - a == 1 else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
+    by_place = Bars(
+        "surprise-places",
+        "Surprise by how much was read before",
+        "place in the window",
+        "nats per symbol",
+        names,
+        {"nats": np.array([group.mean() for group in groups])},
+        caption=f"Mean over {len(x)} held-out passages: what a longer past is worth.",
+    )
+    first, last = float(groups[0].mean()), float(groups[-1].mean())
+    return Outcome(
+        [
+            f"{bits.mean():.2f} bits per symbol on average; {bits.max():.1f} for the most surprising, {rows[0][0]!r}.",
+            f"On held-out text {first:.2f} nats at the beginning of a window and {last:.2f} at its end.",
+        ],
+        [picture, by_place],
+        Table("surprise-most", "Most surprising", ["symbol", "after", "bits"], rows),
+        {"bits": bits.tolist(), "symbols": list(picture.pieces), "nats_by_place": places.tolist()},
+    )
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    return isinstance(model, HasSurprise) and schema.kind == "text"
+
+
+probe = Probe(
+    "Which symbols of a text the model finds unlikely, and what a longer past is worth.",
+    "a model that predicts text symbol by symbol",
+    _applies,
+    look,
+    SurpriseSettings,
+)
+
+__all__ = ["SurpriseSettings", "look", "probe"]

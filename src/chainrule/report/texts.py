@@ -1,0 +1,70 @@
+"""What the report adds for models of text: lines to compare the loss with, and where the model was surprised."""
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Integer
+
+from chainrule.core.errors import ChainruleError
+from chainrule.core.pictures import Lines, Picture
+from chainrule.data.base import Data, Windows
+from chainrule.models.base import HasSurprise
+from chainrule.train import Run, surprise
+
+
+def baselines(data: Data) -> dict[str, float]:
+    """Nats per symbol on the validation text without any model: uniform, and counts of symbols and of pairs.
+
+    Counts come from the training text. A pair backs off to its second symbol by the number of different symbols that
+    follow its first (Witten and Bell, 1991).
+    """
+    train, val = (np.asarray(split.arrays["symbols"], np.int64) for split in (data.train, data.val))
+    size = len(data.schema.symbols)
+    single = (np.bincount(train, minlength=size) + 1) / (len(train) + size)
+    uniform, unigram = np.log(size), -np.log(single[val[1:]]).mean()
+    return {"uniform": float(uniform), "unigram": float(unigram), "bigram": _bigram(train, val, single)}
+
+
+def _bigram(
+    train: Integer[np.ndarray, " train"], val: Integer[np.ndarray, " val"], single: np.ndarray
+) -> float:
+    size = len(single)
+    pairs, counts = np.unique(train[:-1] * size + train[1:], return_counts=True)
+    firsts, kinds = np.bincount(train[:-1], minlength=size), np.bincount(pairs // size, minlength=size)
+    wanted = val[:-1] * size + val[1:]
+    place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    seen = np.where(pairs[place] == wanted, counts[place], 0)
+    total, rest = firsts[val[:-1]], kinds[val[:-1]]
+    known = total > 0  # after a symbol that training lacks, only the second one is left
+    p = np.where(known, (seen + rest * single[val[1:]]) / np.maximum(total + rest, 1), single[val[1:]])
+    return float(-np.log(p).mean())
+
+
+def compared(curve: Lines, run: Run) -> Lines:
+    """The loss curve of a model of text, in its unit and beside what counting reaches."""
+    steps = np.concatenate([x for x, *_ in curve.series.values()]) if curve.series else np.zeros(1)
+    ends = np.array([steps.min(), steps.max()])
+    try:
+        levels = baselines(run.data)
+    except ChainruleError as error:
+        return replace(
+            curve, y_label="nats per symbol", caption=f"{curve.caption} No baselines: {error}".strip()
+        )
+    lines = {f"{name} {value:.2f}": (ends, np.full(2, value)) for name, value in levels.items()}
+    caption = (
+        "Level lines: the validation text under equal chances, counted symbols, and counted pairs of symbols."
+    )
+    words = f"{curve.caption} {caption}".strip()
+    return replace(curve, y_label="nats per symbol", series={**curve.series, **lines}, caption=words)
+
+
+def surprise_pictures(run: Run) -> list[Picture]:
+    """A passage of held-out text, each symbol shaded by how unlikely the model found it."""
+    model, data = run.model, run.data
+    part = data.test if len(data.test) else data.val
+    if not isinstance(part, Windows) or not isinstance(model, HasSurprise):
+        return []
+    return [surprise.passage(model, np.asarray(part.arrays["symbols"][: part.length + 1]), data.schema)]
+
+
+__all__ = ["baselines", "compared", "surprise_pictures"]
