@@ -18,6 +18,7 @@ from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Data, Kind, Schema, Target
 from chainrule.models.names import Flattened, Name, NameTable
+from chainrule.nn.recurrent import Recurrent
 
 Metrics = Mapping[str, Array]
 
@@ -273,6 +274,14 @@ class HasLens(Model):
         """Logits read out before the first layer and after each of them; the last are those of the model."""
 
 
+class HasRecurrence(Model):
+    """Carries states along time in recurrent layers that can be looked at one by one."""
+
+    @abc.abstractmethod
+    def recurrence(self, x: Array) -> Sequence[tuple[Recurrent, Float[Array, "batch time inputs"]]]:
+        """Every recurrent layer with what it reads, for a batch of sequences."""
+
+
 class HasEmbedding(Model):
     """Gives every symbol of its vocabulary a vector."""
 
@@ -341,6 +350,7 @@ __all__ = [
     "HasLogProb",
     "HasParts",
     "HasPictures",
+    "HasRecurrence",
     "HasScores",
     "HasState",
     "HasSurprise",

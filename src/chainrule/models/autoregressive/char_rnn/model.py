@@ -1,0 +1,145 @@
+"""A recurrent network over symbols: it reads one at a time and remembers in a state of fixed size."""
+
+from collections.abc import Sequence
+from typing import Literal, Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.pictures import Picture
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.base import Data, Schema
+from chainrule.models.autoregressive import pictures
+from chainrule.models.autoregressive.base import Text
+from chainrule.models.base import Config, HasEmbedding, HasPictures, HasRecurrence, State
+from chainrule.nn import Embedding, Linear, Recurrent, Stack
+
+
+@final
+class CharRNNConfig(Config):
+    """Settings of the recurrent network."""
+
+    cell: Literal["rnn", "gru", "lstm"] = Field(
+        "rnn", description="rnn: tanh of a sum; gru and lstm: gates decide what is kept"
+    )
+    embedding: int = Field(64, ge=1, description="size of the vector of each symbol")
+    width: int = Field(128, ge=1, description="units of each layer: the size of its state")
+    depth: int = Field(1, ge=1, description="recurrent layers on top of each other")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="share of the outputs of each layer dropped while training"
+    )
+    recurrent_initializer: Literal["xavier", "orthogonal", "torch"] = Field(
+        "orthogonal", description="recurrent weights before training, gate by gate"
+    )
+    truncate: int | None = Field(
+        None,
+        ge=1,
+        description="steps after which gradients through the state are cut; the state itself is carried on",
+    )
+    segment: int | None = Field(
+        None,
+        ge=0,
+        description="steps between states held for the backward pass, which repeats the others; 0: the root of all",
+    )
+
+
+@final
+class Remembered(State):
+    """The states of every layer."""
+
+    position: Int[Array, ""]
+    layers: tuple[tuple[Float[Array, "batch width"], ...], ...]
+
+    def fork(self, rows: Int[Array, " rows"]) -> Self:
+        """The state of these rows."""
+        return type(self)(self.position, jax.tree.map(lambda state: state[rows], self.layers))
+
+    def rewind(self, position: int | Int[Array, ""]) -> Self:
+        """Refused: earlier states are not kept."""
+        raise CapabilityError(
+            f"rewind({position}): a recurrent network does not keep its earlier states",
+            remedy="keep the state from before, or read the symbols again",
+        )
+
+
+@final
+class CharRNN(Text, HasRecurrence, HasEmbedding, HasPictures):
+    """Embedding, recurrent layers, one affine map to the logits."""
+
+    embedding: Embedding
+    body: Stack
+    head: Linear
+    config: CharRNNConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+    context: int | None = eqx.field(static=True)
+
+    def __init__(self, config: CharRNNConfig, schema: Schema, key: Key) -> None:
+        symbols = len(schema.symbols)
+        key_embedding, key_body, key_head = jax.random.split(key, 3)
+        self.embedding = Embedding(symbols, config.embedding, deviation=1.0, key=key_embedding)
+        self.body = Stack(
+            config.embedding,
+            config.width,
+            depth=config.depth,
+            cell=config.cell,
+            dropout=config.dropout,
+            recurrent_initializer=config.recurrent_initializer,
+            recurrent_bias=False,
+            key=key_body,
+        )
+        self.head = Linear(config.width, symbols, initializer="xavier", key=key_head)
+        self.config = config
+        self.schema = schema
+        self.context = None
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        """Logits of the symbol after each place."""
+        return self.head(self._outputs(self.embedding(x), key))
+
+    def start(self, batch: int, room: int) -> Remembered:
+        """Nothing read yet; there is room for any number of symbols."""
+        del room
+        return Remembered(jnp.zeros((), jnp.int32), self.body.initial((batch,)))
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], Remembered]:
+        """Read on from a state."""
+        assert isinstance(state, Remembered)
+        out, layers = self.body(self.embedding(tokens), state.layers)
+        return self.head(out), Remembered(state.position + tokens.shape[1], layers)
+
+    def recurrence(
+        self, x: Int[Array, "batch time"]
+    ) -> list[tuple[Recurrent, Float[Array, "batch time inputs"]]]:
+        """Every layer with its inputs over time."""
+        return self.body.inputs(self.embedding(x))
+
+    def embeddings(self) -> Float[Array, "symbols features"]:
+        """The vector of each symbol."""
+        return self.embedding.weight
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Where symbols lie."""
+        del key
+        return [pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data)]
+
+    def _outputs(self, h: Float[Array, "batch time features"], key: Key | None) -> Array:
+        segment, states, outputs = self.config.segment, None, []
+        piece = self.config.truncate or max(h.shape[1], 1)
+        for first in range(0, h.shape[1], piece):
+            # One key for all pieces would drop the same places in each of them.
+            key_piece = None if key is None else jax.random.fold_in(key, first)
+            out, states = self.body(h[:, first : first + piece], states, segment=segment, key=key_piece)
+            states = jax.lax.stop_gradient(states)
+            outputs.append(out if key_piece is None else self.body.dropout(out, key_piece))
+        return jnp.concatenate(outputs, axis=1) if outputs else self.body(h)[0]
+
+
+__all__ = ["CharRNN", "CharRNNConfig", "Remembered"]
