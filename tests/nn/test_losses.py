@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+from chainrule.nn import losses
 from chainrule.nn.losses import cross_entropy, squared_error
 
 
@@ -88,3 +89,11 @@ def test_losses_agree_with_torch(oracle: Callable) -> None:
         torch.tensor(logits), torch.tensor(labels), reduction="none"
     ).numpy()
     np.testing.assert_allclose(loss_and_gradient(logits, labels)[0], theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_the_derivative_of_the_softmax_is_what_differentiation_finds() -> None:
+    logits = jnp.array([[1.0, -2.0, 0.5], [0.0, 3.0, 3.0]])
+    found = losses.softmax_jacobian(logits, temperature=2.0)
+    expected = jax.vmap(jax.jacobian(lambda row: losses.softmax(row, temperature=2.0)))(logits)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=-1), np.zeros((2, 3)), atol=1e-6)

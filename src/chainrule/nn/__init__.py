@@ -17,13 +17,16 @@ from chainrule.nn.pooling import (
     adaptive_average_pool,
     adaptive_max_pool,
     average_pool,
+    blur_pool,
     global_average_pool,
     global_max_pool,
     max_pool,
 )
 from chainrule.nn.recurrent import GRU, LSTM, RNN, Bidirectional, Recurrent, Stack
+from chainrule.nn.reparametrize import SpectralNorm, WeightNorm
 from chainrule.nn.residual import ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
+from chainrule.nn.signals import convolve_signal
 from chainrule.nn.unet import DoubleConv, UNet
 
 __all__ = [
@@ -48,11 +51,13 @@ __all__ = [
     "Recurrent",
     "ResidualBlock",
     "SelfAttention",
+    "SpectralNorm",
     "Stack",
     "StochasticDepth",
     "Switches",
     "TransformerBlock",
     "UNet",
+    "WeightNorm",
     "activation",
     "activations",
     "adaptive_average_pool",
@@ -60,8 +65,10 @@ __all__ = [
     "as_matrix",
     "attention",
     "average_pool",
+    "blur_pool",
     "constructions",
     "conv_table",
+    "convolve_signal",
     "cost",
     "global_average_pool",
     "global_max_pool",

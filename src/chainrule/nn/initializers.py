@@ -75,4 +75,15 @@ def torch(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
 
 
-__all__ = ["Initializer", "fans", "he", "initializers", "lecun", "normal", "orthogonal", "torch", "xavier", "zero"]
+__all__ = [
+    "Initializer",
+    "fans",
+    "he",
+    "initializers",
+    "lecun",
+    "normal",
+    "orthogonal",
+    "torch",
+    "xavier",
+    "zero",
+]

@@ -123,6 +123,21 @@ def softmax(
     return jax.nn.softmax(_wide(logits) / temperature, axis=axis)
 
 
+def softmax_jacobian(
+    logits: Float[Array, "*batch classes"], *, temperature: float = 1.0
+) -> Float[Array, "*batch classes classes"]:
+    """The derivative of every probability by every logit: `(diag(p) - p pᵀ) / temperature`.
+
+    Its rows and columns sum to zero, because the probabilities sum to one and a constant changes none of them.
+
+    >>> softmax_jacobian(jnp.zeros(2)).tolist()
+    [[0.25, -0.25], [-0.25, 0.25]]
+    """
+    p = softmax(logits, temperature=temperature)
+    square = jnp.eye(p.shape[-1], dtype=p.dtype).reshape((1,) * (p.ndim - 1) + (p.shape[-1],) * 2)
+    return p[..., None, :] * (square - p[..., :, None]) / temperature
+
+
 def _wide(x: Array) -> Array:
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
@@ -145,5 +160,6 @@ __all__ = [
     "cross_entropy",
     "huber",
     "softmax",
+    "softmax_jacobian",
     "squared_error",
 ]

@@ -100,6 +100,39 @@ def adaptive_max_pool(
     return _adaptive("adaptive_max_pool", x, sizes, dimensions, lambda part, axis: part.max(axis=axis))
 
 
+def blur_pool(
+    x: Float[Array, "*axes channels"], stride: int = 2, *, size: int = 3, dimensions: int = 2
+) -> Float[Array, "*output_axes channels"]:
+    """Every `stride`-th entry of the input after smoothing, so that a shift by one does not change everything.
+
+    Each channel is convolved with binomial weights (1 2 1 / 4 for three entries) and continued by its mirror image at
+    the edges (Zhang, 2019, arXiv:1904.11486). Max-pooling without aliasing is `blur_pool(max_pool(x, 2, stride=1))`.
+
+    >>> blur_pool(jnp.array([0.0, 0.0, 4.0, 0.0, 0.0])[:, None], dimensions=1)[:, 0]
+    Array([0., 2., 0.], dtype=float32)
+    """
+    if size < 1 or stride < 1:
+        raise ArgumentError(f"blur_pool(stride={stride}, size={size}): both must be at least 1")
+    weights = np.array([math.comb(size - 1, k) for k in range(size)]) / 2 ** (size - 1)
+    before = (size - 1) // 2
+    for axis in _axes(x, dimensions):
+        n = x.shape[axis]
+        if size - 1 - before > n - 1:
+            raise ArgumentError(
+                f"blur_pool(size={size}): an axis of {n} has no mirror image of {size - 1 - before} entries",
+                remedy="use a smaller size",
+            )
+        widths = [(0, 0)] * x.ndim
+        widths[axis] = (before, size - 1 - before)
+        wide = jnp.pad(x, widths, mode="reflect")
+        parts = [
+            float(w) * jax.lax.slice_in_dim(wide, k, k + n, stride=stride, axis=axis)
+            for k, w in enumerate(weights)
+        ]
+        x = functools.reduce(jnp.add, parts)
+    return x
+
+
 @final
 class _Window:
     """A window that slides over given axes of a given array."""
@@ -204,6 +237,7 @@ __all__ = [
     "adaptive_average_pool",
     "adaptive_max_pool",
     "average_pool",
+    "blur_pool",
     "global_average_pool",
     "global_max_pool",
     "max_pool",

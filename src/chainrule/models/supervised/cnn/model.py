@@ -12,7 +12,7 @@ from chainrule.data.base import Schema
 from chainrule.models.base import Config
 from chainrule.models.supervised.base import Supervised, chain, output_count
 from chainrule.models.supervised.images import ConvBlock, Normalization
-from chainrule.nn import Dropout, Linear, global_average_pool, max_pool
+from chainrule.nn import Dropout, Linear, blur_pool, global_average_pool, max_pool
 
 
 @final
@@ -23,6 +23,11 @@ class CNNConfig(Config):
     blocks: int = Field(2, ge=1, description="convolutions in each stage")
     width: int = Field(
         32, ge=1, description="channels of the first stage; each further stage has twice as many"
+    )
+    pool: Literal["max", "blur"] = Field(
+        "max",
+        description="how a stage halves its image: the largest of every four pixels, or smoothed so that a shift of "
+        "the image changes little",
     )
     kernel: int = Field(3, ge=1, description="side of the convolution kernels")
     activation: Literal["relu", "leaky-relu", "elu", "tanh", "gelu", "silu"] = Field(
@@ -70,11 +75,14 @@ class CNN(Supervised):
         """Logits or values, and the model with its state moved on when training."""
         moved = []
         for i, stage in enumerate(self.stages):
-            x = max_pool(x, 2) if i else x
+            x = self._halved(x) if i else x
             x, after = chain(stage, x, key)
             moved.append(after)
         features = self.dropout(global_average_pool(x), key)
         return self.head(features), eqx.tree_at(lambda model: model.stages, self, tuple(moved))
+
+    def _halved(self, x: Array) -> Array:
+        return max_pool(x, 2) if self.config.pool == "max" else blur_pool(max_pool(x, 2, stride=1))
 
     @staticmethod
     def _block(inputs: int, outputs: int, config: CNNConfig, key: Key) -> ConvBlock:

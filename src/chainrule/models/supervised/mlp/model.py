@@ -11,6 +11,7 @@ from chainrule.data.base import Schema
 from chainrule.models.base import Config
 from chainrule.models.supervised.base import Supervised, chain, output_count
 from chainrule.nn import Dropout, Linear, Norm, activation, norm
+from chainrule.nn.normalize import normalised
 
 
 @final
@@ -25,7 +26,12 @@ class MLPConfig(Config):
     final_activation: Literal["identity", "relu"] = Field(
         "identity", description="after the last layer; anything but identity throws away part of the logits"
     )
-    normalization: Literal["none", "batch", "layer"] = Field("none", description="before every nonlinearity")
+    normalization: Literal["none", "batch", "layer"] = Field(
+        "none", description="of every hidden layer; normalize says where"
+    )
+    normalize: Literal["before", "after"] = Field(
+        "before", description="the nonlinearity, or what comes out of it"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="share of hidden units dropped while training")
     initializer: Literal["he", "xavier", "lecun", "orthogonal", "torch"] = Field(
         "he", description="distribution of the initial weights; the gain follows the activation"
@@ -34,12 +40,14 @@ class MLPConfig(Config):
 
 @final
 class Block(eqx.Module):
-    """One hidden layer: affine map, normalisation, nonlinearity, dropout."""
+    """One hidden layer: affine map, normalisation and nonlinearity in either order, dropout."""
 
     linear: Linear
     norm: Norm
     dropout: Dropout
     activation: str = eqx.field(static=True)
+    after: bool = eqx.field(static=True)
+    """Whether the normaliser comes after the nonlinearity."""
 
     def __init__(self, inputs: int, config: MLPConfig, key: Key) -> None:
         gain = activation(config.activation).gain
@@ -47,12 +55,14 @@ class Block(eqx.Module):
         self.norm = norm(config.normalization, config.width)
         self.dropout = Dropout(config.dropout)
         self.activation = config.activation
+        self.after = config.normalize == "after"
 
     def __call__(self, x: Float[Array, "batch inputs"], key: Key) -> tuple[Float[Array, "batch width"], Self]:
         """The hidden activations, and the block with its running statistics moved on when training."""
-        x = self.linear(x)
-        x, moved = (self.norm(x), self.norm) if self.dropout.inference else self.norm.advance(x)
-        x = self.dropout(activation(self.activation)(x), key)
+        act = activation(self.activation)
+        x = act(self.linear(x)) if self.after else self.linear(x)
+        x, moved = normalised(self.norm, x, not self.dropout.inference)
+        x = self.dropout(x if self.after else act(x), key)
         return x, eqx.tree_at(lambda block: block.norm, self, moved)
 
 

@@ -1,0 +1,128 @@
+"""Layers whose weight is a function of what is trained: its length apart from its direction, or its largest stretch
+held at one."""
+
+from collections.abc import Sequence
+from typing import Self, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Key
+from chainrule.nn.convolution import Conv
+from chainrule.nn.linear import Linear
+
+
+@final
+class WeightNorm(eqx.Module):
+    """A layer with weight `scale * v / |v|`: length and direction of each unit are trained apart.
+
+    (Salimans and Kingma, 2016, arXiv:1602.07868.) A unit is what makes one output: a column of a dense layer, a filter
+    of a convolution. At the start the layer does what it did before.
+
+    >>> layer = Linear(3, 2, key=jax.random.key(0))
+    >>> x = jnp.ones((1, 3))
+    >>> bool(jnp.allclose(WeightNorm(layer)(x), layer(x)))
+    True
+    """
+
+    layer: Linear | Conv
+    """Its weight is the direction."""
+    scale: Float[Array, " outputs"]
+
+    def __init__(self, layer: eqx.Module) -> None:
+        self.layer = _checked("WeightNorm", layer)
+        lengths = _lengths(self.layer.weight)
+        if not bool((lengths > 0).all()):
+            raise ArgumentError("WeightNorm: a unit whose weights are all zero has no direction")
+        self.scale = lengths
+
+    @property
+    def weight(self) -> Array:
+        """The weight the layer is used with."""
+        v = self.layer.weight
+        return v * (self.scale / _lengths(v)).reshape((1,) * (v.ndim - 1) + self.scale.shape)
+
+    def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
+        """The layer with its normalised weight."""
+        return _with_weight(self.layer, self.weight)(x)
+
+
+@final
+class SpectralNorm(eqx.Module):
+    """A layer whose weight, as a matrix from inputs to outputs, is divided by its largest singular value.
+
+    It then stretches no vector (a dense layer), or no patch (a convolution; whole images by at most the root of the
+    number of kernel entries). The value is estimated by one power iteration a step, from where the last one ended
+    (Miyato et al., 2018, arXiv:1802.05957): `advance` is the layer as in training and gives the layer moved on.
+    Gradients take the two singular vectors as given.
+    """
+
+    layer: Linear | Conv
+    left: Float[Array, " rows"]
+    right: Float[Array, " outputs"]
+
+    def __init__(self, layer: eqx.Module, *, key: Key, iterations: int = 15) -> None:
+        self.layer = _checked("SpectralNorm", layer)
+        matrix = _matrix(self.layer.weight)
+        self.right = _unit(jax.random.normal(key, (matrix.shape[1],)))
+        self.left = jnp.zeros(matrix.shape[0])
+        for _ in range(iterations):
+            self.left, self.right = _iterate(matrix, self.right)
+
+    @property
+    def largest(self) -> Float[Array, ""]:
+        """The estimate of the largest singular value."""
+        left, right = jax.lax.stop_gradient((self.left, self.right))
+        return left @ _matrix(self.layer.weight) @ right
+
+    @property
+    def weight(self) -> Array:
+        """The weight the layer is used with."""
+        return self.layer.weight / self.largest
+
+    def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
+        """The layer with its normalised weight."""
+        return _with_weight(self.layer, self.weight)(x)
+
+    def advance(self, x: Float[Array, "*axes inputs"]) -> tuple[Float[Array, "*output_axes outputs"], Self]:
+        """The layer as in training, and with its estimate moved on."""
+        vectors = jax.lax.stop_gradient(_iterate(_matrix(self.layer.weight), self.right))
+        moved = eqx.tree_at(lambda norm: (norm.left, norm.right), self, vectors)
+        return moved(x), moved
+
+    def state(self) -> Sequence[Array]:
+        """The singular vectors, which training moves by rule."""
+        return (self.left, self.right)
+
+
+def _checked(where: str, layer: eqx.Module) -> Linear | Conv:
+    if not isinstance(layer, Linear | Conv):
+        raise ArgumentError(f"{where}: takes a Linear or Conv layer, not {type(layer).__name__}")
+    return layer
+
+
+def _with_weight(layer: Linear | Conv, weight: Array) -> Linear | Conv:
+    changed: Linear | Conv = eqx.tree_at(lambda layer: layer.weight, layer, weight)
+    return changed
+
+
+def _lengths(weight: Array) -> Array:
+    return jnp.sqrt(jnp.square(weight).sum(axis=tuple(range(weight.ndim - 1))))
+
+
+def _matrix(weight: Array) -> Array:
+    return weight.reshape(-1, weight.shape[-1])
+
+
+def _iterate(matrix: Array, right: Array) -> tuple[Array, Array]:
+    left = _unit(matrix @ right)
+    return left, _unit(matrix.T @ left)
+
+
+def _unit(vector: Array) -> Array:
+    return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-12)
+
+
+__all__ = ["SpectralNorm", "WeightNorm"]

@@ -1,0 +1,59 @@
+"""Weights as functions of what is trained."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.errors import ArgumentError
+from chainrule.nn import Conv, ConvTranspose, Linear, SpectralNorm, WeightNorm
+
+KEY = jax.random.key(0)
+LAYERS = [Linear(6, 4, key=KEY), Conv(2, 3, 5, 3, key=KEY)]
+PAIRS = list(zip(LAYERS, [jax.random.normal(KEY, (7, 6)), jax.random.normal(KEY, (2, 5, 5, 3))], strict=True))
+
+
+@pytest.mark.parametrize(("layer", "x"), PAIRS, ids=["linear", "conv"])
+def test_length_and_direction_are_trained_apart(layer: Any, x: jax.Array) -> None:
+    split = WeightNorm(layer)
+    np.testing.assert_allclose(split(x), layer(x), rtol=1e-4, atol=1e-5)
+    longer = eqx.tree_at(lambda s: s.layer.weight, split, 3 * layer.weight)
+    np.testing.assert_allclose(longer(x), layer(x), rtol=1e-4, atol=1e-5)
+    doubled = eqx.tree_at(lambda s: s.scale, split, 2 * split.scale)
+    np.testing.assert_allclose(doubled.weight, 2 * layer.weight, rtol=1e-5)
+    slope = jax.grad(lambda s: jnp.square(s(x)).sum())(split)
+    along = jnp.sum(slope.layer.weight * layer.weight, axis=tuple(range(layer.weight.ndim - 1)))
+    np.testing.assert_allclose(along, np.zeros_like(along), atol=1e-3)  # directions turn, they do not grow
+
+
+@pytest.mark.parametrize(("layer", "x"), PAIRS, ids=["linear", "conv"])
+def test_the_largest_singular_value_becomes_one(layer: Any, x: jax.Array) -> None:
+    norm = SpectralNorm(layer, key=KEY, iterations=1)
+    advance = eqx.filter_jit(lambda norm, x: norm.advance(x))
+    for _ in range(40):
+        out, norm = advance(norm, x)
+    matrix = np.asarray(norm.weight).reshape(-1, norm.weight.shape[-1])
+    assert np.linalg.svd(matrix, compute_uv=False)[0] == pytest.approx(1, abs=1e-4)
+    np.testing.assert_allclose(out, norm(x), rtol=1e-4, atol=1e-5)
+    assert [a.shape for a in norm.state()] == [(matrix.shape[0],), (matrix.shape[1],)]
+    slope = jax.grad(lambda n: n(x).sum())(norm)
+    assert all(not np.asarray(a).any() for a in (slope.left, slope.right))
+
+
+def test_the_gradient_of_the_largest_singular_value_is_the_product_of_its_vectors() -> None:
+    norm = SpectralNorm(LAYERS[0], key=KEY, iterations=200)
+    slope = jax.grad(lambda n: n.largest)(norm).layer.weight
+    u, s, v = np.linalg.svd(np.asarray(LAYERS[0].weight))
+    np.testing.assert_allclose(slope, np.outer(u[:, 0], v[0]), atol=1e-3)
+    assert float(norm.largest) == pytest.approx(s[0], rel=1e-5)
+
+
+def test_layers_that_cannot_be_normalised_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="takes a Linear or Conv layer, not ConvTranspose"):
+        SpectralNorm(ConvTranspose(2, 3, 4, 2, stride=2, key=KEY), key=KEY)
+    dead = eqx.tree_at(lambda layer: layer.weight, LAYERS[0], jnp.zeros((6, 4)))
+    with pytest.raises(ArgumentError, match="has no direction"):
+        WeightNorm(dead)
