@@ -41,7 +41,7 @@ class VectorModel(CanSample, HasLogProb, HasPictures):
         """Log-likelihood of each example; for an ensemble that of the averaged probabilities."""
         return jax.nn.logsumexp(self._member_log_probs(x), axis=0) - math.log(len(self.members))
 
-    def sample(self, key: Key, n: int) -> Array:
+    def sample(self, key: Key, n: int) -> Array:  # type: ignore[override]  # there are no options
         """New examples, drawn entry after entry."""
         return self.complete(jnp.zeros((n, *self.schema.shape)), 0, key)
 

@@ -75,7 +75,9 @@ class AR(CanSample, HasLogProb, HasPictures):
         """Exact log-likelihood of each series (with `start=given`, of all but its first p values)."""
         return self.process.log_prob(x[..., 0], self.config.start)
 
-    def sample(self, key: Key, n: int, *, length: int | None = None) -> Float[Array, "batch time 1"]:
+    def sample(  # type: ignore[override]  # the options of this model, by name
+        self, key: Key, n: int, *, length: int | None = None
+    ) -> Float[Array, "batch time 1"]:
         """New series; a model whose start is given begins them in the stationary law, or at its mean without one."""
         process, start = self.process, self.config.start
         if start == "given":

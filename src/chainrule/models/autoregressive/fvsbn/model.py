@@ -38,11 +38,12 @@ class Regressions(Conditionals):
     weight: Float[Array, " pairs"]
     """The entries of P below its diagonal, row by row."""
     bias: Float[Array, " entries"]
-    outcome: Bernoulli = Bernoulli()
+    outcome: Bernoulli
 
     def __init__(self, entries: int) -> None:
         self.weight = jnp.zeros(entries * (entries - 1) // 2)
         self.bias = jnp.zeros(entries)
+        self.outcome = Bernoulli()
 
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries 1"]:
         """All conditionals in one product with a strictly lower triangular matrix."""

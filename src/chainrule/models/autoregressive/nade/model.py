@@ -50,7 +50,7 @@ class SharedHidden(Conditionals):
     outputs: Float[Array, "entries width"]
     hidden_bias: Float[Array, " width"]
     bias: Float[Array, " entries"]
-    outcome: Bernoulli = Bernoulli()
+    outcome: Bernoulli
 
     def __init__(self, entries: int, width: int, key: Key) -> None:
         key_in, key_out = jax.random.split(key)
@@ -59,6 +59,7 @@ class SharedHidden(Conditionals):
         self.outputs = jax.random.uniform(key_out, (entries, width), minval=-limit, maxval=limit)
         self.hidden_bias = jnp.zeros(width)
         self.bias = jnp.zeros(entries)
+        self.outcome = Bernoulli()
 
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries 1"]:
         """All conditionals, strip by strip: the running sums `a_t` are matrix products, not steps."""
