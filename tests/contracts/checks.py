@@ -37,6 +37,7 @@ from chainrule.models.base import (
     CanEncode,
     CanPredict,
     CanSample,
+    CanTranslate,
     Entry,
     HasBound,
     HasLogProb,
@@ -293,6 +294,9 @@ def check_predict(model: Model, batch: Batch, schema: Schema) -> None:
 def check_sample(model: Model, schema: Schema) -> None:
     """As many examples as asked for, of the shape of the data, decided by the key and nothing else."""
     assert isinstance(model, CanSample)
+    if schema.target == "text":
+        check_translations(model, schema)
+        return
     for n in (1, 4):
         out = np.asarray(model.sample(KEY, n))
         assert out.shape == (n, *schema.shape), f"{n} samples have shape {out.shape}"
@@ -306,10 +310,26 @@ def check_sample(model: Model, schema: Schema) -> None:
         assert model.sample(KEY, 2, condition=0).shape == (2, *schema.shape)
 
 
+def check_translations(model: Model, schema: Schema) -> None:
+    """Targets with an end: the likeliest are the same for every key, draws are decided by it."""
+    assert isinstance(model, CanTranslate)
+    end = len(schema.target_symbols)
+    best, drawn = (np.asarray(model.sample(KEY, 4, **options)) for options in ({}, {"temperature": 1.0}))
+    for out in (best, drawn):
+        assert out.shape == (4, *schema.target_shape), f"4 targets have shape {out.shape}"
+        assert ((out >= 0) & (out <= end)).all(), "symbols are not in the vocabulary"
+        assert (out[:, -1] == end).all(), "a target has no end"
+        assert ((out[:, :-1] != end) | (out[:, 1:] == end)).all(), "something follows the end"
+    other = jax.random.key(8)
+    assert np.array_equal(best, model.sample(other, 4)), "the likeliest targets depend on the key"
+    assert np.array_equal(drawn, model.sample(KEY, 4, temperature=1.0)), "the same key gives other draws"
+    assert not np.array_equal(drawn, model.sample(other, 4, temperature=1.0)), "another key gives the same"
+
+
 def check_sample_of_run(run: Run, schema: Schema) -> None:
     """Samples of a run are in the original units: data with levels come back as those levels."""
     out = run.sample(3)
-    assert out.shape == (3, *schema.shape)
+    assert out.shape == (3, *(schema.target_shape if schema.target == "text" else schema.shape))
     if schema.levels:
         assert np.array_equal(out, np.clip(np.rint(out), 0, schema.levels - 1))
 

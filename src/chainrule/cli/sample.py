@@ -26,14 +26,14 @@ _OWN = ("n", "class", "seed", "out", "runs")
 def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Draw new examples from a trained model.
 
-    Settings: n=64 (a text: n=1), class=3 (or class=cat,dog in turn), seed=0, out=DIR, and the model's own, such as
-    prompt=, temperature= or steps=.
+    Settings: n=64 (a text or a translation: n=1), class=3 (or class=cat,dog in turn), seed=0, out=DIR, and the
+    model's own, such as prompt=, temperature= or steps=.
     """
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
     from chainrule.cli.words import parse, take
     from chainrule.core import random
-    from chainrule.models.base import CanContinue
+    from chainrule.models.base import CanContinue, CanSearch, CanTranslate
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
@@ -41,26 +41,34 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     given = dict(words.settings)
     run = Run.open(find(wanted, place(given.pop("runs", None))))
     writes = isinstance(run.model, CanContinue) and run.schema.kind == "text"
-    n = _whole("n", given.pop("n", "1" if writes else str(SAMPLES)), low=1)
+    n = _whole(
+        "n", given.pop("n", "1" if writes or isinstance(run.model, CanTranslate) else str(SAMPLES)), low=1
+    )
     seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
     labels = _labels(given.pop("class", None), run.schema, n)
     options = _options(run, given, conditional=labels is not None)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
-    key = random.key(seed, "sample")
+    key, more = random.key(seed, "sample"), {}
     if isinstance(run.model, CanContinue) and writes and n == 1 and "beams" not in options:
         texts = [_written(run.model, key, options, json)]
         files = _write_texts(out, texts)
+    elif isinstance(run.model, CanSearch) and writes and "beams" in options:
+        found = run.model.search(key, **options)
+        texts = [options.get("prompt", "") + one.text for one in found[:n]]
+        files, more = _write_texts(out, texts), {"hypotheses": [one._asdict() for one in found]}
+        if not json:
+            print("\n\n".join(texts) + "\n")
     elif run.schema.kind == "text":
         texts = _texts(run.sample(n, key=key, condition=labels, **options), run.schema)
         files = _write_texts(out, texts)
         if not json:
-            print(texts[0] + "\n")
+            print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
         drawn = run.sample(n, key=key, condition=labels, **options)
         files = _write(out, drawn, labels, run.schema, facts)
     if json:
-        emit({"run": run.id, "n": n, "seed": seed, **files})
+        emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
     for what, file in files.items():
         say(what, str(file))
@@ -170,8 +178,11 @@ def _write_texts(out: Path, texts: list[str]) -> dict[str, Path]:
 
 
 def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
+    from chainrule.data.pairs import target_text
     from chainrule.data.texts import passages
 
+    if schema.target == "text":
+        return [target_text(schema, row) for row in drawn.astype(int)]
     return passages(schema, drawn.astype(int))
 
 

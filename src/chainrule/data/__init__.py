@@ -1,7 +1,7 @@
 """Data: named sets and files, checked from end to end, split, scaled, and served in deterministic batches."""
 
-from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Data, Rows, Scaling, Schema, Split, Windows
+from chainrule.data import pairs, tokenizers
+from chainrule.data.base import Batch, Data, Pairs, Rows, Scaling, Schema, Split, Windows
 from chainrule.data.batches import Batches
 from chainrule.data.loading import check, load
 from chainrule.data.scan import Report
@@ -13,6 +13,7 @@ __all__ = [
     "Batches",
     "Data",
     "Known",
+    "Pairs",
     "Report",
     "Rows",
     "Scaling",
@@ -23,6 +24,7 @@ __all__ = [
     "excerpt",
     "load",
     "names",
+    "pairs",
     "preview",
     "tokenizers",
 ]

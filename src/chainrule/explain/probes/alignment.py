@@ -1,0 +1,145 @@
+"""Where a model of pairs of texts looks: which symbols of a source each symbol of its target was read from.
+
+A map is sharp where each row has one large weight. The rank correlation of the places in the target with those looked
+at says in which order the source is read: 1 forwards, -1 backwards.
+"""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats
+from jaxtyping import Float, Int
+from pydantic import Field
+
+from chainrule.core.pictures import Picture, Table
+from chainrule.core.types import Array
+from chainrule.data import pairs
+from chainrule.data.base import Data, Schema
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.models.autoregressive.transducer import alignment_picture
+from chainrule.models.base import CanTranslate, HasAlignment, Model
+from chainrule.train import Run
+
+_EXAMPLES = 128
+_SHOWN = 8
+
+
+@final
+class AlignmentSettings(Settings):
+    """Settings of the probe."""
+
+    text: str = Field("", description="a source to look at; a held-out one if none is given")
+
+
+def look(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
+    """Measure all maps on held-out pairs, and show those of one text."""
+    model, schema = run.model, run.schema
+    assert isinstance(model, HasAlignment)
+    assert isinstance(model, CanTranslate)
+    part = next(split for split in (data.test, data.val, data.train) if len(split))
+    x, y = part.batch(np.arange(min(len(part), _EXAMPLES)))
+    rows = _measured(model.alignment_names(), _maps(model, x, y), y, len(schema.target_symbols))
+    source = pairs.encode(schema, settings.text)[None, :] if settings.text else x[:1]
+    target = np.asarray(model.translate(jnp.asarray(source), beams=4))
+    sharpest = max(range(len(rows)), key=lambda i: rows[i][1])
+    name, sharpness, order = rows[sharpest]
+    texts = pairs.source_text(schema, source[0]), pairs.target_text(schema, target[0])
+    return Outcome(
+        [
+            f"{name} is the sharpest of {len(rows)} maps: the largest weight of a row is {sharpness:.2f} on average "
+            f"over {len(x)} held-out pairs.",
+            f"It reads the source {_word(order)} (rank correlation of places {order:.2f}).",
+            f"{texts[0]!r} becomes {texts[1]!r}.",
+        ],
+        _pictures(model, schema, source, target, [row[0] for row in rows], sharpest),
+        Table(
+            "alignment-maps", "Maps", ["map", "largest weight of a row", "rank correlation of places"], rows
+        ),
+        {row[0]: {"sharpness": row[1], "order": row[2]} for row in rows},
+    )
+
+
+def _maps(
+    model: HasAlignment, x: Int[np.ndarray, "batch source"], y: Int[np.ndarray, "batch target"]
+) -> Float[np.ndarray, "batch maps target source"]:
+    return np.asarray(_alignment(model, jnp.asarray(x), jnp.asarray(y)))
+
+
+@eqx.filter_jit
+def _alignment(model: HasAlignment, x: Array, y: Array) -> Array:
+    return model.alignment(x, y)
+
+
+def _measured(
+    names: Any,
+    maps: Float[np.ndarray, "batch maps target source"],
+    y: Int[np.ndarray, "batch target"],
+    end: int,
+) -> list[list[Any]]:
+    """For each map its name, the mean of the largest weights, and the rank correlation; the end mark is left out."""
+    symbols = y != end
+    found = []
+    for number, name in enumerate(names):
+        weights = maps[:, number]
+        orders = [_order(one.argmax(axis=-1)[real]) for one, real in zip(weights, symbols, strict=True)]
+        known = [order for order in orders if order is not None]
+        sharpness = float(weights.max(axis=-1)[symbols].mean()) if symbols.any() else 0.0
+        found.append([name, sharpness, float(np.mean(known)) if known else 0.0])
+    return found
+
+
+def _order(looked: Int[np.ndarray, " symbols"]) -> float | None:
+    """The rank correlation of places with places looked at; nothing where one of them does not vary."""
+    if len(looked) < 2 or np.ptp(looked) == 0:
+        return None
+    return float(scipy.stats.spearmanr(np.arange(len(looked)), looked).statistic)
+
+
+def _word(order: float) -> str:
+    return "forwards" if order > 0.5 else "backwards" if order < -0.5 else "in no fixed order"
+
+
+def _pictures(
+    model: HasAlignment,
+    schema: Schema,
+    source: Int[np.ndarray, "1 source"],
+    target: Int[np.ndarray, "1 target"],
+    names: list[str],
+    sharpest: int,
+) -> list[Picture]:
+    """The sharpest map first, then the others in their order, as many as fit a page."""
+    (maps,) = _maps(model, source, target)
+    order = [sharpest, *(i for i in range(len(names)) if i != sharpest)][:_SHOWN]
+    return [
+        alignment_picture(
+            schema,
+            maps[i],
+            source[0],
+            target[0],
+            names[i],
+            f"alignment-{names[i].replace(',', '').replace(' ', '-')}",
+        )
+        for i in order
+    ]
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    return (
+        isinstance(model, HasAlignment)
+        and isinstance(model, CanTranslate)
+        and schema.target == "text"
+        and bool(model.alignment_names())
+    )
+
+
+probe = Probe(
+    "Where a model of pairs looks in the source while it writes the target, as a map for each head.",
+    "a model of pairs of texts with attention to the source",
+    _applies,
+    look,
+    AlignmentSettings,
+)
+
+__all__ = ["AlignmentSettings", "look", "probe"]
