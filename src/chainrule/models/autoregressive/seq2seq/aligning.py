@@ -23,8 +23,8 @@ class Aligner(eqx.Module):
 
     >>> aligner = Aligner("bilinear", queries=3, keys=4, key=jax.random.key(0))
     >>> mean, weights = aligner(jnp.zeros((2, 3)), aligner.prepare(jnp.ones((2, 5, 4))), jnp.ones((2, 5), bool))
-    >>> mean.shape, weights[0].round(2)
-    ((2, 4), Array([0.2, 0.2, 0.2, 0.2, 0.2], dtype=float32))
+    >>> mean.shape, weights.shape
+    ((2, 4), (2, 5))
     """
 
     asking: Linear | None

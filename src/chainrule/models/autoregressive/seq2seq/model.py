@@ -129,12 +129,11 @@ class Seq2Seq(Transducer):
 
         A key switches dropout on, and the reading of own draws, where these are asked for.
         """
-        training = key is not None and not self.dropout.inference
-        if training and self.config.feedback:
-            assert key is not None
-            return self._from_own_draws(self.start(x), shifted(y, self.begin), key)
-        out, _, _ = self._write(self.start(x), shifted(y, self.begin))
-        return self.head(self.dropout(out, key) if training and key is not None else out)
+        begun, read = self.start(x), shifted(y, self.begin)
+        if key is not None and self.config.feedback and not self.dropout.inference:
+            return self._from_own_draws(begun, read, key)
+        out, _, _ = self._write(begun, read)
+        return self.head(out if key is None else self.dropout(out, key))
 
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]

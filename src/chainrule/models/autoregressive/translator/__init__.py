@@ -17,7 +17,7 @@ entry = Entry(
     training={
         "batch": 64,
         "optimizer": {"name": "adamw", "lr": 1e-3, "betas": (0.9, 0.98), "decay": 0.01, "clip": 1.0},
-        "schedule": {"name": "cosine", "warmup": 200},
+        "schedule": {"name": "cosine", "warmup": 100},
     },
 )
 

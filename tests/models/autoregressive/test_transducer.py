@@ -1,7 +1,6 @@
 """What models of pairs of texts share, on the two there are: one pass or step by step, search, and honest numbers."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -26,17 +25,8 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def double_precision() -> Iterator[None]:
-    """Programs here run once or twice: compiling them is what takes time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    with jax.enable_x64(True):
-        yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module", params=SMALL)
-def model(request: pytest.FixtureRequest, double_precision: None) -> Transducer:
+def model(request: pytest.FixtureRequest) -> Transducer:
     """A model far enough from its start that its numbers mean something, in inference mode."""
     built = tree.cast(models.build(request.param, TINY, **SMALL[request.param]), jnp.float64)
     noise = np.random.default_rng(0)
