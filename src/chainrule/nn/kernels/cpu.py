@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.kernels import choice, stock
+from chainrule.nn.kernels import choice, native, stock
 from chainrule.nn.kernels.geometry import Geometry, spread, swapped
 from chainrule.nn.kernels.phases import by_phases
 
@@ -99,7 +99,9 @@ def _pairs(x: Array, weight: Array, geometry: Geometry) -> Array:
     return out.reshape(*out.shape[:-2], 2 * out.shape[-2], weight.shape[-1])
 
 
-def _undilated_gradient(x: Array, cotangent: Array, geometry: Geometry, kernel: Sequence[int]) -> Array:
+def _undilated_gradient(x: Array, cotangent: Array, geometry: Geometry, kernel: tuple[int, ...]) -> Array:
+    if len(kernel) == 2 and native.applies(x, cotangent, geometry):
+        return native.weight_gradient(x, cotangent, geometry, kernel)
     if choice.weigh_by_xla(x, geometry, kernel):
         if choice.weigh_exchanged(x, cotangent):
             adjoint = geometry.adjoint(x.shape[1:-1], kernel)

@@ -1,0 +1,73 @@
+"""Programs in the machine's own instructions against XLA's convolution."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.nn.kernels import native, stock
+from chainrule.nn.kernels.assembly import Block, Machine, Problem, program
+from chainrule.nn.kernels.geometry import Geometry
+
+pytestmark = pytest.mark.skipif(native.machine() is None, reason="no programs are written for this processor")
+
+# batch, space, kernel, inputs, outputs, geometry
+CASES = {
+    "same": (3, (9, 7), (3, 3), 3, 16, Geometry((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1)),
+    "many channels": (2, (4, 5), (3, 3), 24, 64, Geometry((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1)),
+    "stride that floors rows away": (
+        5,
+        (8, 7),
+        (3, 2),
+        6,
+        32,
+        Geometry((2, 2), ((1, 1), (0, 1)), (1, 1), (1, 1), 1),
+    ),
+    "dilation": (2, (9, 9), (3, 3), 4, 16, Geometry((2, 1), ((2, 0), (1, 3)), (1, 1), (2, 2), 1)),
+    "pointwise": (2, (5, 5), (1, 1), 5, 16, Geometry((2, 2), ((0, 0), (0, 0)), (1, 1), (1, 1), 1)),
+    "padding that cuts": (2, (6, 6), (3, 3), 2, 16, Geometry((1, 1), ((-1, 1), (1, -2)), (1, 1), (1, 1), 1)),
+    "more padding than kernel": (
+        2,
+        (4, 5),
+        (2, 1),
+        2,
+        16,
+        Geometry((1, 1), ((3, 2), (2, 0)), (1, 1), (1, 1), 1),
+    ),
+    "one example": (1, (40, 41), (5, 5), 7, 16, Geometry((1, 1), ((2, 2), (2, 2)), (1, 1), (1, 1), 1)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weight_gradients_are_those_of_xla_and_the_same_every_time(name: str) -> None:
+    batch, space, kernel, inputs, outputs, geometry = CASES[name]
+    draw = np.random.default_rng(0)
+    x = jnp.asarray(draw.normal(size=(batch, *space, inputs)), jnp.float32)
+    cotangent = jnp.asarray(draw.normal(size=(batch, *geometry.sizes(space, kernel), outputs)), jnp.float32)
+    assert native.applies(x, cotangent, geometry)
+    ours = jax.jit(lambda x, c: native.weight_gradient(x, c, geometry, kernel))
+    expected = stock.weight_gradient(x, cotangent, geometry=geometry, kernel=kernel)
+    np.testing.assert_allclose(
+        ours(x, cotangent), expected, rtol=1e-4, atol=1e-4 * float(jnp.abs(expected).max())
+    )
+    for _ in range(20):
+        np.testing.assert_array_equal(ours(x, cotangent), ours(x, cotangent))
+
+
+def test_what_fills_no_registers_is_left_to_xla() -> None:
+    geometry = CASES["same"][-1]
+    x = jnp.zeros((2, 5, 5, 4))
+    assert not native.applies(x, jnp.zeros((2, 5, 5, 10)), geometry)
+    assert not native.applies(x, jnp.zeros((2, 5, 5, 16)), geometry._replace(groups=2))
+    assert not native.applies(x.astype(jnp.bfloat16), jnp.zeros((2, 5, 5, 16), jnp.bfloat16), geometry)
+
+
+def test_programs_for_narrower_registers_are_valid_too() -> None:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    narrow = Machine(lanes=8, registers=16)
+    block = Block.of(12, 24, narrow)
+    assert block == Block(12, 1)
+    problem = Problem(4, (8, 8), (8, 8), (3, 3), (1, 1), (1, 1), (1, 1), 12, 24)
+    llvm.parse_assembly(program(problem, narrow, block, shares=4, helpers=1, cache=1 << 19)).verify()
