@@ -49,6 +49,8 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
     found = {"plain": plain, "annealed": annealed, "flow": flow}
     shares = {name: float((x > 0).mean()) for name, x in found.items()}
     widths = {name: float(jnp.where(x > 0, x - d, x + d).std()) for name, x in found.items()}
+    rows: list[list[str | float | int]] = [["exact", settings.weight, _STD]]
+    rows += [[name, shares[name], widths[name]] for name in found]
     return Outcome(
         [
             f"The right mode has weight {settings.weight:g}. A plain walk of {total:,} moves from an even start gives "
@@ -61,7 +63,7 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
             "langevin-failures",
             "The right mode",
             ["walk", "weight", "deviation within a mode"],
-            [["exact", settings.weight, _STD], *([name, shares[name], widths[name]] for name in found)],
+            rows,
         ),
         {"weight": shares, "deviation": widths, "exact_weight": settings.weight},
     )

@@ -38,7 +38,7 @@ def look(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     pictures: list[Picture] = []
     if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):
         pictures.append(_pairs(drawn, distances[:, 0], known.train[numbers_of[:, 0]], run.schema))
-    rows = [[name.replace("_", " "), value] for name, value in numbers.items()]
+    rows: list[list[str | float | int]] = [[name.replace("_", " "), value] for name, value in numbers.items()]
     return Outcome(
         findings, pictures, Table("generation", "Samples beside real examples", ["", "value"], rows), numbers
     )

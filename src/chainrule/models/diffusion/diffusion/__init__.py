@@ -1,11 +1,11 @@
-"""Diffusion model with a dense denoiser."""
+"""Diffusion model: dense, convolutional or transformer denoiser."""
 
 from chainrule.models.base import Entry
 from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
 
 entry = Entry(
     name="diffusion",
-    summary="Diffusion model: learns to remove Gaussian noise, then makes new points, rows or small images from it.",
+    summary="Diffusion model: learns to remove Gaussian noise, then makes new points, rows or images from it.",
     config=DiffusionConfig,
     build=Diffusion,
     kinds=("image", "points", "table"),

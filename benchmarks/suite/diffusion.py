@@ -1,0 +1,231 @@
+"""A diffusion U-Net: a training step and DDIM sampling, against the same network in PyTorch.
+
+Training is what a user gets: the steady state of `fit`, which draws noise, times and dropped classes of its own.
+PyTorch runs a bare loop with the same network, weights, optimiser and kind of noise, eagerly with images channels last,
+and compiled. Sampling walks 50 steps of DDIM from the same noise, without guidance. Before anything is timed, the loss
+and the length of its gradient at one fixed noise, and entries of the samples, must agree.
+"""
+
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.harness import THREADS, Case, Contestant, Local, Options, Prepared, Report, measure
+from benchmarks.peer import PYTHON, Peer
+from benchmarks.workers.protocol import steady
+from benchmarks.workloads import steady_seconds
+from chainrule import models
+from chainrule.data.base import Data, Rows, Scaling, Schema
+from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion.diffusion import Diffusion
+from chainrule.models.diffusion.process import noised
+from chainrule.models.diffusion.targets import truth
+
+TORCH = {"torch-channels-last": "channels-last", "torch-compile": "compile"}
+RATE = 1e-4
+STEPS = 50
+CLASSES = 10
+NEVER = 10**9
+
+
+@final
+@dataclass(frozen=True)
+class Workload:
+    """Pictures and a network for them."""
+
+    pixels: int
+    channels: int
+    width: int
+    depth: int
+    batch: int
+    drawn: int
+    """Samples of one walk."""
+    steps: int
+    """Training steps of one turn: enough for several calls of `fit`."""
+
+    @property
+    def label(self) -> str:
+        """What it is, in words."""
+        return f"{self.pixels} px, width {self.width}"
+
+
+CPU = (Workload(8, 1, 32, 1, 128, 64, 200), Workload(28, 1, 32, 1, 32, 16, 60))
+GPU = (Workload(32, 3, 128, 2, 256, 256, 200),)
+
+
+def run(options: Options) -> Report:
+    """Measure every network on the CPU."""
+    return compare(options, CPU, PYTHON, "cpu")
+
+
+def compare(options: Options, workloads: tuple[Workload, ...], python: Path, device: str) -> Report:
+    """Measure networks on a device; `python` is the interpreter that has PyTorch for it."""
+    peers = options.chosen(list(TORCH))
+    cases: list[Case] = []
+    versions: dict[str, str] = {}
+    for workload in workloads:
+        data, model = pictures(workload), trained(workload)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "work.npz"
+            write_work(file, model, workload, data)
+            for task, make in (("training step", training), ("50 steps of DDIM", sampling)):
+                contestants: list[Contestant] = [make(model, workload, data)]
+                arguments = {"file": str(file), "task": task.split()[0], "lr": RATE, "threads": THREADS}
+                contestants += [
+                    Peer(peer, "torch_unet", {**arguments, "form": TORCH[peer], "device": device}, python)
+                    for peer in peers
+                ]
+                size = workload.batch if make is training else workload.drawn
+                case, found = measure(
+                    f"U-Net, {workload.label}: {task}, batch {size}",
+                    contestants,
+                    rounds=options.rounds,
+                    tolerance=2e-3,
+                    watch=options.watch,
+                )
+                cases.append(case)
+                versions |= found
+    return Report(tuple(cases), versions=versions)
+
+
+def pictures(workload: Workload) -> Data:
+    """Random pictures in ten classes: speed does not depend on what they show."""
+    draw = np.random.default_rng(0)
+
+    def rows(n: int) -> Rows:
+        shape = (n, workload.pixels, workload.pixels, workload.channels)
+        x = draw.integers(0, 256, shape, dtype=np.uint8)
+        return Rows({"x": x, "y": draw.integers(0, CLASSES, n).astype(np.int32)}, Scaling(0.0, 1 / 255))
+
+    train = rows(8 * workload.batch)
+    return Data(
+        name="random-pictures",
+        schema=_schema(workload),
+        train=train,
+        val=rows(16),
+        test=rows(16),
+        scaling=train.scaling,
+        target_scaling=None,
+        hash=f"random-pictures-{workload.pixels}",
+        source={"name_or_path": "random-pictures", "seed": 0},
+    )
+
+
+def _schema(workload: Workload) -> Schema:
+    shape = (workload.pixels, workload.pixels, workload.channels)
+    return Schema("image", shape, target="class", classes=tuple(map(str, range(CLASSES))), levels=256)
+
+
+def trained(workload: Workload) -> Diffusion:
+    """A network as if trained: a fresh one predicts zero."""
+    settings = {"denoiser": "unet", "width": workload.width, "depth": workload.depth}
+    model = models.build("diffusion", _schema(workload), **settings)
+    assert isinstance(model, Diffusion)
+    noise = np.random.default_rng(1)
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    moved = jax.tree.map(lambda a: a + jnp.asarray(0.02 * noise.normal(size=a.shape), a.dtype), arrays)
+    return eqx.combine(moved, rest)
+
+
+def fixed(workload: Workload) -> dict[str, np.ndarray]:
+    """Examples, classes, noise and levels on which everybody has to agree."""
+    draw = np.random.default_rng(2)
+    shape = (workload.batch, workload.pixels, workload.pixels, workload.channels)
+    times = (np.arange(workload.batch) + 0.5) / workload.batch
+    schedule = schedules.schedule("cosine")
+    levels = schedules.grid(schedule, STEPS)
+    return {
+        "fixed.x0": draw.uniform(-1, 1, shape).astype(np.float32),
+        "fixed.eps": draw.normal(size=shape).astype(np.float32),
+        "fixed.y": (np.arange(workload.batch) % CLASSES).astype(np.int64),
+        "fixed.lam": np.asarray(schedule.lam(jnp.asarray(times, jnp.float32))),
+        "fixed.start": draw.normal(size=(workload.drawn, *shape[1:])).astype(np.float32),
+        "grid.a": np.asarray(levels.a, np.float32),
+        "grid.s": np.asarray(levels.s, np.float32),
+    }
+
+
+def write_work(file: Path, model: Diffusion, workload: Workload, data: Data) -> None:
+    """The network, the data and what is fixed, for PyTorch."""
+    named = jax.tree_util.tree_flatten_with_path(eqx.filter(model.denoiser, eqx.is_array))[0]
+    arrays = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(a) for path, a in named}
+    arrays |= fixed(workload)
+    np.savez(file, allow_pickle=False, **arrays, x=data.train.arrays["x"], y=data.train.arrays["y"])
+
+
+def training(model: Diffusion, workload: Workload, data: Data) -> Contestant:
+    """`fit`, with evaluations and checkpoints out of the way; without averaged weights, as the peers."""
+    settings = {
+        "batch": workload.batch,
+        "optimizer": {"name": "adam", "lr": RATE, "decay": 0.0},
+        "schedule": {"name": "constant", "warmup": 0},
+        "eval_every": NEVER,
+        "save_every": NEVER,
+        "ema": 0.0,
+    }
+
+    @eqx.filter_jit
+    def judged(model: Diffusion, given: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def loss(denoiser: eqx.Module) -> jax.Array:
+            level = schedules.schedule("cosine").process.level(given["fixed.lam"])
+            x0, eps = given["fixed.x0"], given["fixed.eps"]
+            said = denoiser.predict(noised(x0, eps, level), level, given["fixed.y"])
+            return jnp.square(said - truth("v", x0, eps, level)).mean()
+
+        value, slope = eqx.filter_value_and_grad(loss)(model.denoiser)
+        return value, jnp.sqrt(sum(jnp.square(g).sum() for g in jax.tree.leaves(slope)))
+
+    def prepare() -> Prepared:
+        given = {name: jnp.asarray(a) for name, a in fixed(workload).items()}
+        began = time.perf_counter()
+        result = [float(value) for value in judged(model, given)]
+        return Prepared(result, time.perf_counter() - began)
+
+    return Local("chainrule", prepare, lambda: steady_seconds(model, data, workload.steps, **settings))
+
+
+def sampling(model: Diffusion, workload: Workload, data: Data) -> Contestant:
+    """One walk of DDIM, every estimate clipped to the range of the data."""
+    del data
+    given = fixed(workload)
+    start = jnp.asarray(given["fixed.start"])
+    levels = schedules.grid(model.schedule, STEPS)
+    condition = jnp.arange(workload.drawn) % CLASSES
+    key = jax.random.key(0)
+
+    def walk() -> jax.Array:
+        return samplers.walk(
+            model.denoiser, start, levels, samplers.DDIM(), key, condition=condition, clip="static"
+        ).samples
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            jax.block_until_ready(walk())
+
+    def prepare() -> Prepared:
+        began = time.perf_counter()
+        out = np.asarray(walk())
+        return Prepared(entries(out), time.perf_counter() - began)
+
+    return Local("chainrule", prepare, lambda: steady(work, 1, 1.0))
+
+
+def entries(samples: np.ndarray) -> list[float]:
+    """A few numbers of the samples: means of each of the first eight, shifted away from zero."""
+    return [float(2 + one.mean()) for one in samples[:8]]
+
+
+def own_python() -> Path:
+    """The interpreter of this process, where PyTorch stands beside JAX."""
+    return Path(sys.executable)
+
+
+__all__ = ["CPU", "GPU", "Workload", "compare", "run"]

@@ -1,0 +1,19 @@
+"""The diffusion U-Net on one GPU, in single precision: a training step and DDIM sampling against PyTorch.
+
+Needs a GPU, and PyTorch beside JAX in the same environment.
+"""
+
+import jax
+
+from benchmarks.harness import BenchmarkError, Options, Report
+from benchmarks.suite.diffusion import GPU, compare, own_python
+
+
+def run(options: Options) -> Report:
+    """Measure the network on the GPU."""
+    if jax.default_backend() != "gpu":
+        raise BenchmarkError("no GPU found: this benchmark compares on one")
+    return compare(options, GPU, own_python(), "cuda")
+
+
+__all__ = ["run"]
