@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from chainrule import models
+from chainrule.core import random
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, load
+from chainrule.data.texts import passages
 from chainrule.models.base import CanSample, Metrics
 from chainrule.train import Run, fit
 
@@ -221,3 +224,77 @@ def test_a_place_that_cannot_be_written_ends_with_exit_code_5(
     result = cli("sample", "toy", "out=o")
     assert result.code == 5
     assert "the disk is full" in result.err
+
+
+@pytest.fixture(scope="module")
+def _text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = load("shakespeare", window=8)
+    model = models.build("ngram", data, order=2)
+    return fit(model, data, run=tmp_path_factory.mktemp("runs") / "toy", steps=4, batch=8).path
+
+
+@pytest.fixture
+def text(cli: Command, _text: Path) -> Run:
+    """A run of a model of text, in ./runs."""
+    return Run.open(shutil.copytree(_text, "runs/toy"))
+
+
+def test_a_text_is_shown_as_it_is_written_and_is_the_sample(cli: Command, text: Run) -> None:
+    result = cli("sample", "toy", "prompt=ROMEO", "length=12", "temperature=0.5", "seed=3", "out=o")
+    assert result.code == 0, result.err
+    drawn = text.sample(1, key=random.key(3, "sample"), prompt="ROMEO", length=12, temperature=0.5)
+    (expected,) = passages(text.schema, drawn.astype(int))
+    assert expected.startswith("ROMEO")
+    assert result.out == f"{expected}\n\nsamples  o/samples.txt\n"
+    assert Path("o/samples.txt").read_text() == expected + "\n"
+
+
+def test_machines_get_an_object_for_every_symbol(cli: Command, text: Run) -> None:
+    result = cli("sample", "toy", "prompt=ROMEO", "length=5", "out=o", "--json")
+    lines = [json.loads(line) for line in result.out.splitlines()]
+    assert len(lines) == 6
+    assert set(lines[0]) == {"token", "text", "log_prob", "alternatives", "per_second"}
+    assert Path("o/samples.txt").read_text() == "ROMEO" + "".join(piece["text"] for piece in lines[:5]) + "\n"
+    assert lines[-1]["samples"] == "o/samples.txt"
+    assert lines[-1]["n"] == 1
+
+
+def test_several_texts_and_beams_are_written_when_they_are_complete(cli: Command, text: Run) -> None:
+    assert cli("sample", "toy", "n=3", "length=4", "out=o").code == 0
+    assert len(Path("o/samples.txt").read_text().split("-" * 20)) == 3
+    result = cli("sample", "toy", "prompt=RO", "length=4", "beams=3", "out=o", "--json")
+    assert result.code == 0, result.err
+    found = result.last["hypotheses"]
+    assert [set(one) for one in found] == [{"text", "log_prob", "rank"}] * 3
+    assert Path("o/samples.txt").read_text() == "RO" + found[0]["text"] + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["temperature=-1"], "error: temperature=-1: temperature must be at least 0"),
+        (["temprature=1"], "error: unknown setting 'temprature' (did you mean 'temperature'?)"),
+        (["prompt=Ω"], "error: the text holds characters that the tokenizer does not know: 'Ω'"),
+    ],
+)
+def test_a_mistake_about_a_text_is_told_before_anything_is_written(
+    cli: Command, text: Run, words: list[str], message: str
+) -> None:
+    result = cli("sample", "toy", *words, "out=o")
+    assert result.code == 2
+    assert result.err.startswith(message)
+    assert result.out == ""
+    assert not Path("o").exists()
+
+
+def test_a_text_is_scored_with_its_stride(cli: Command, text: Run) -> None:
+    metrics = cli("score", "toy", "stride=8", "--json").last["metrics"]
+    assert metrics["stride"]["value"] == 8
+    assert metrics["bits_per_character"]["value"] == pytest.approx(
+        metrics["nats_per_token"]["value"] / np.log(2)
+    )
+    assert metrics["nats_per_token"]["stderr"] > 0
+    refused = cli("score", "toy", "stride=9")
+    assert refused.code == 2
+    assert "use a stride from 1 (slow, exact) to 8 (fast)" in refused.err
+    assert "stride must be a whole number" in cli("score", "toy", "stride=x").err

@@ -91,6 +91,25 @@ class CanContinue(CanSample):
         """Write a text symbol by symbol; the symbols are those of the first row of `sample` with the same key."""
 
 
+class Hypothesis(NamedTuple):
+    """One of the texts that a search ends with."""
+
+    text: str
+    """Without the prompt."""
+    log_prob: float
+    """Log-probability of its symbols, in nats."""
+    rank: float
+    """What it was compared by: the higher the better."""
+
+
+class CanSearch(CanContinue):
+    """Keeps several texts at once while it writes, and compares them."""
+
+    @abc.abstractmethod
+    def search(self, key: Key, prompt: str = "", *, beams: int = 4, **options: Any) -> Sequence[Hypothesis]:
+        """The texts that a search with this many beams ends with, the best first."""
+
+
 class CanTranslate(CanSample):
     """Turns a text into another: a model of targets given their sources, rows with an end mark as in `data.Pairs`."""
 
@@ -338,6 +357,7 @@ __all__ = [
     "CanEncode",
     "CanPredict",
     "CanSample",
+    "CanSearch",
     "CanTranslate",
     "Config",
     "Entry",
@@ -354,6 +374,7 @@ __all__ = [
     "HasScores",
     "HasState",
     "HasSurprise",
+    "Hypothesis",
     "Metrics",
     "Model",
     "Part",

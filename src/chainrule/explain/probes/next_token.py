@@ -59,7 +59,7 @@ def look(run: Run, data: Data, settings: NextSettings) -> Outcome:
         "symbol",
         "probability",
         names,
-        {"the model": said[order], "after temperature and cuts": left[order]},
+        {"the model": said[order], "what is drawn": left[order]},
         caption=f"After {before!r}: {kept} of {len(said):,} symbols can be drawn.",
     )
     rows: list[list[Any]] = [

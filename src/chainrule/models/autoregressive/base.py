@@ -6,7 +6,7 @@ likelihood, sampling and streaming follow. The first symbol of a passage is give
 
 import abc
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,22 +23,11 @@ from chainrule.data.texts import passages
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.decoding import Choices
-from chainrule.models.base import CanContinue, HasSurprise, Metrics, Piece, State
+from chainrule.models.base import CanSearch, HasSurprise, Hypothesis, Metrics, Piece, State
 from chainrule.nn import losses
 
 
-class Hypothesis(NamedTuple):
-    """One of the texts that a search ends with."""
-
-    text: str
-    """Without the prompt."""
-    log_prob: float
-    """Log-probability of its symbols, in nats."""
-    rank: float
-    """What it was compared by."""
-
-
-class Text(CanContinue, HasSurprise):
+class Text(CanSearch, HasSurprise):
     """A model over the symbols of a vocabulary."""
 
     schema: eqx.AbstractVar[Schema]
@@ -130,7 +119,7 @@ class Text(CanContinue, HasSurprise):
         return jnp.concatenate([jnp.broadcast_to(begun, (n, begun.shape[1])), jnp.asarray(cut)], axis=1)
 
     def search(
-        self, key: Key, prompt: str = "", length: int | None = None, *, beams: int = 4, **options: Any
+        self, key: Key, prompt: str = "", *, beams: int = 4, length: int | None = None, **options: Any
     ) -> list[Hypothesis]:
         """All texts that a search with `beams` ends with, the first in its order first; options as for `sample`."""
         choices = Choices.of("search", {"beams": beams, **options})
@@ -252,4 +241,4 @@ def _read(
     return decoding.Receding(model, room).start(state, kept[rows]) if crop else state, logits[rows, -1]
 
 
-__all__ = ["Hypothesis", "Text"]
+__all__ = ["Text"]

@@ -15,8 +15,8 @@ entry = Entry(
     toy_data="shakespeare",
     citation="Rosenfeld, A maximum entropy approach to adaptive statistical language modeling, 1996",
     training={
-        "steps": 1500,
-        "batch": 64,
+        "steps": 400,
+        "batch": 32,
         "optimizer": {"name": "adam", "lr": 0.05},
         "schedule": {"name": "cosine"},
     },
