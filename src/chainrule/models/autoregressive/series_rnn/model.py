@@ -76,7 +76,9 @@ class SeriesRNN(CanSample, HasLogProb, HasRecurrence, HasPictures):
         mean, scale = self._gaussian(out if key is None else self.body.dropout(out, key))
         return -jax.scipy.stats.norm.logpdf(x, mean, scale).sum(axis=-1)
 
-    def sample(self, key: Key, n: int, *, length: int | None = None) -> Float[Array, "n time features"]:
+    def sample(  # type: ignore[override]  # the options of this model, by name
+        self, key: Key, n: int, *, length: int | None = None
+    ) -> Float[Array, "n time features"]:
         """New series."""
         steps = self.schema.shape[0] if length is None else length
         if steps < 1:
