@@ -68,11 +68,9 @@ class Translator(Transducer):
     def __init__(self, config: TranslatorConfig, schema: Schema, key: Key) -> None:
         keys = jax.random.split(key, 5)
         width, vocabulary = config.width, len(schema.target_symbols) + 1
-        # Rows of length about one, so that logits start at order one; `_embedded` scales them up to the positions.
-        start = width**-0.5
-        self.source = Embedding(len(schema.symbols) + 1, width, deviation=start, key=keys[0])
-        self.target = Embedding(vocabulary + 1, width, deviation=start, key=keys[1])
-        self.output = None if config.tie else Embedding(vocabulary, width, deviation=start, key=keys[2])
+        self.source = Embedding(len(schema.symbols) + 1, width, key=keys[0])
+        self.target = Embedding(vocabulary + 1, width, key=keys[1])
+        self.output = None if config.tie else Embedding(vocabulary, width, key=keys[2])
         shape: dict[str, Any] = {"heads": config.heads, "dropout": config.dropout, "layers": config.layers}
         self.encoder = tuple(
             TransformerBlock(width, key=k, **shape) for k in jax.random.split(keys[3], config.layers)
@@ -150,6 +148,7 @@ class Translator(Transducer):
     def _embedded(
         self, table: Embedding, ids: Int[Array, "batch time"], places: Int[Array, " time"], key: Key | None
     ) -> Float[Array, "batch time width"]:
+        # Tied rows start small, or the symbol just read would be the likeliest next one; what is read is scaled up.
         width = table.weight.shape[1]
         known = sinusoids(places, width).astype(table.weight.dtype)
         h = table(ids) * math.sqrt(width) + known[None, :, :]
