@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.nn.kernels import native, stock
-from chainrule.nn.kernels.assembly import Block, Machine, Problem, program
+from chainrule.nn.kernels import native, slides, stock, sums
 from chainrule.nn.kernels.geometry import Geometry
+from chainrule.nn.kernels.interface import Machine, Problem
+from chainrule.nn.kernels.primitives import convolution
 
 pytestmark = pytest.mark.skipif(native.machine() is None, reason="no programs are written for this processor")
 
@@ -44,7 +45,7 @@ def test_weight_gradients_are_those_of_xla_and_the_same_every_time(name: str) ->
     draw = np.random.default_rng(0)
     x = jnp.asarray(draw.normal(size=(batch, *space, inputs)), jnp.float32)
     cotangent = jnp.asarray(draw.normal(size=(batch, *geometry.sizes(space, kernel), outputs)), jnp.float32)
-    assert native.applies(x, cotangent, geometry)
+    assert native.weighs(x, cotangent, geometry)
     ours = jax.jit(lambda x, c: native.weight_gradient(x, c, geometry, kernel))
     expected = stock.weight_gradient(x, cotangent, geometry=geometry, kernel=kernel)
     np.testing.assert_allclose(
@@ -54,12 +55,54 @@ def test_weight_gradients_are_those_of_xla_and_the_same_every_time(name: str) ->
         np.testing.assert_array_equal(ours(x, cotangent), ours(x, cotangent))
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name != "pointwise"])
+def test_convolutions_are_those_of_xla(name: str) -> None:
+    batch, space, kernel, inputs, outputs, geometry = CASES[name]
+    draw = np.random.default_rng(0)
+    x = jnp.asarray(draw.normal(size=(batch, *space, inputs)), jnp.float32)
+    weight = jnp.asarray(draw.normal(size=(*kernel, inputs, outputs)), jnp.float32)
+    ours = jax.jit(lambda x, w: native.convolution(x, w, geometry))(x, weight)
+    np.testing.assert_allclose(ours, stock.convolution(x, weight, geometry=geometry), rtol=1e-4, atol=1e-4)
+
+
+def test_derivatives_of_convolutions_with_many_channels_are_those_of_xla() -> None:
+    geometry = Geometry((2, 2), ((1, 1), (1, 1)), (1, 1), (1, 1), 1)
+    draw = np.random.default_rng(0)
+    x, v = (jnp.asarray(draw.normal(size=(3, 12, 12, 16)), jnp.float32) for _ in range(2))
+    weight, u = (jnp.asarray(draw.normal(size=(3, 3, 16, 32)), jnp.float32) for _ in range(2))
+    assert native.convolves(x, weight, geometry)
+
+    def second(convolve: object) -> object:
+        def f(x: object, w: object) -> object:
+            return jnp.sum(jnp.tanh(convolve(x, w) / 10) ** 2)  # type: ignore[operator]
+
+        return jax.jit(lambda: jax.jvp(jax.grad(f, (0, 1)), (x, weight), (v, u)))()
+
+    ours = second(lambda x, w: convolution(x, w, geometry))
+    theirs = second(lambda x, w: stock.convolution(x, w, geometry=geometry))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), ours, theirs)
+
+
+def test_many_programs_at_once_do_not_wait_for_each_other() -> None:
+    geometry = CASES["same"][-1]
+    x = jnp.ones((64, 12, 12, 16))
+    weight = jnp.ones((3, 3, 16, 16))
+
+    @jax.jit
+    def branches(x: object) -> object:
+        return sum(native.convolution(x + i, weight, geometry).sum() for i in range(12))  # type: ignore[operator]
+
+    np.testing.assert_allclose(
+        branches(x), sum((1.0 + i) * 64 * 16 * 16 * 34**2 for i in range(12)), rtol=1e-4
+    )
+
+
 def test_what_fills_no_registers_is_left_to_xla() -> None:
     geometry = CASES["same"][-1]
     x = jnp.zeros((2, 5, 5, 4))
-    assert not native.applies(x, jnp.zeros((2, 5, 5, 10)), geometry)
-    assert not native.applies(x, jnp.zeros((2, 5, 5, 16)), geometry._replace(groups=2))
-    assert not native.applies(x.astype(jnp.bfloat16), jnp.zeros((2, 5, 5, 16), jnp.bfloat16), geometry)
+    assert not native.weighs(x, jnp.zeros((2, 5, 5, 10)), geometry)
+    assert not native.weighs(x, jnp.zeros((2, 5, 5, 16)), geometry._replace(groups=2))
+    assert not native.weighs(x.astype(jnp.bfloat16), jnp.zeros((2, 5, 5, 16), jnp.bfloat16), geometry)
 
 
 def test_programs_for_narrower_registers_are_valid_too() -> None:
@@ -67,7 +110,9 @@ def test_programs_for_narrower_registers_are_valid_too() -> None:
 
     llvm.initialize_native_target()
     narrow = Machine(lanes=8, registers=16)
-    block = Block.of(12, 24, narrow)
-    assert block == Block(12, 1)
-    problem = Problem(4, (8, 8), (8, 8), (3, 3), (1, 1), (1, 1), (1, 1), 12, 24)
-    llvm.parse_assembly(program(problem, narrow, block, shares=4, helpers=1, cache=1 << 19)).verify()
+    problem = Problem(4, (8, 8), (8, 8), (3, 3), (1, 1), (1, 2), (1, 1), 12, 24)
+    block, tile = sums.Block.of(12, 24, narrow), slides.Tile.of(8, 24, narrow)
+    assert block == sums.Block(12, 1)
+    assert tile == slides.Tile(8, 1)
+    llvm.parse_assembly(sums.program(problem, narrow, block, shares=4, helpers=1, cache=1 << 19)).verify()
+    llvm.parse_assembly(slides.program(problem, narrow, tile, helpers=1, cache=1 << 19)).verify()

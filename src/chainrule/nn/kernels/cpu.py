@@ -30,7 +30,8 @@ def convolution(x: Array, weight: Array, *, geometry: Geometry) -> Array:
     if all(dilation == 1 for dilation in geometry.input_dilation):
         out = _undilated(*wide, geometry)
     elif all(stride == 1 for stride in geometry.stride):
-        out = by_phases(*wide, geometry, _undilated)
+        # The barrier keeps what comes next from computing every place of the interleaved phases anew, entry by entry.
+        out = jax.lax.optimization_barrier(by_phases(*wide, geometry, _undilated))
     else:  # no layer and no derivative of one has both
         out = stock.convolution(*wide, geometry=geometry)
     return out.astype(x.dtype)
@@ -55,6 +56,8 @@ def weight_gradient(x: Array, cotangent: Array, *, geometry: Geometry, kernel: t
 
 
 def _undilated(x: Array, weight: Array, geometry: Geometry) -> Array:
+    if native.convolves(x, weight, geometry):
+        return native.convolution(x, weight, geometry)
     if choice.convolve_by_xla(x, weight, geometry):
         # The barrier keeps the compiler from folding a flip or a transposition into the convolution, which it would
         # then no longer recognise as the plain case.
@@ -100,8 +103,8 @@ def _pairs(x: Array, weight: Array, geometry: Geometry) -> Array:
 
 
 def _undilated_gradient(x: Array, cotangent: Array, geometry: Geometry, kernel: tuple[int, ...]) -> Array:
-    if len(kernel) == 2 and native.applies(x, cotangent, geometry):
-        return native.weight_gradient(x, cotangent, geometry, kernel)
+    if native.weighs(x, cotangent, geometry):
+        return native.weight_gradient(x, cotangent, geometry, (kernel[0], kernel[1]))
     if choice.weigh_by_xla(x, geometry, kernel):
         if choice.weigh_exchanged(x, cotangent):
             adjoint = geometry.adjoint(x.shape[1:-1], kernel)

@@ -1,47 +1,14 @@
 """The LLVM text of a weight gradient: see `chainrule.nn.kernels.native`.
 
-Four functions, from the outside in. `handler` is what XLA calls, with the structures of its foreign function interface
-(xla/ffi/api/c_api.h). `work` takes one share of the examples after the
-other. `examples` goes through bands of rows, offsets of the
-kernel and blocks of channels. `micro` holds a block of sums in registers while pixels stream by.
+`work` takes one share of the batch after the other, each with sums of its own, so the result does not depend on who
+took which. `examples` goes through bands of rows, entries of the kernel and blocks of channels. `micro` holds a block
+of sums in registers while pixels stream by: one fused multiply-add per sum and pixel.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-_FLOAT = 4
-
-
-@final
-class Machine(NamedTuple):
-    """What the registers of a processor hold."""
-
-    lanes: int
-    """Single-precision numbers in one."""
-    registers: int
-
-
-@final
-class Problem(NamedTuple):
-    """One weight gradient: everything the program depends on."""
-
-    batch: int
-    space: tuple[int, int]
-    sizes: tuple[int, int]
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    before: tuple[int, int]
-    """Padding at the beginning of each axis."""
-    inputs: int
-    outputs: int
-
-    @property
-    def name(self) -> str:
-        """A name that says it all."""
-        pairs = (self.space, self.sizes, self.kernel, self.stride, self.dilation, self.before)
-        numbers = [self.batch, *(n for pair in pairs for n in pair), self.inputs, self.outputs]
-        return "chainrule_weight_gradient_" + "_".join(map(str, numbers))
+from chainrule.nn.kernels.interface import FLOAT, TAKE, Machine, Problem, outside
 
 
 @final
@@ -69,7 +36,7 @@ def program(problem: Problem, machine: Machine, block: Block, shares: int, helpe
     """The text of the whole program: the batch in so many shares, summed by the caller and so many other threads."""
     sums = problem.kernel[0] * problem.kernel[1] * problem.inputs * problem.outputs
     parts = [
-        _OUTSIDE.format(helpers=helpers, shares=shares),
+        outside(shares, helpers, results=2),
         _collect(machine, sums, shares),
         _work(problem, sums, shares, cache),
         *(_table(f"{axis}_{end}", bounds) for axis, end, bounds in _ranges(problem)),
@@ -79,164 +46,11 @@ def program(problem: Problem, machine: Machine, block: Block, shares: int, helpe
     return "\n".join(parts)
 
 
-_OUTSIDE = """
-declare ptr @malloc(i64)
-declare void @free(ptr)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-
-define ptr @handler(ptr %frame) {{
-  %p.extension = getelementptr i8, ptr %frame, i64 8
-  %extension = load ptr, ptr %p.extension
-  %p.api = getelementptr i8, ptr %frame, i64 16
-  %api = load ptr, ptr %p.api
-  %plain = icmp eq ptr %extension, null
-  br i1 %plain, label %execute, label %describe
-
-describe:
-  %p.metadata = getelementptr i8, ptr %extension, i64 24
-  %metadata = load ptr, ptr %p.metadata
-  %p.version = getelementptr i8, ptr %api, i64 32
-  %version = load i64, ptr %p.version
-  %p.mine = getelementptr i8, ptr %metadata, i64 24
-  store i64 %version, ptr %p.mine
-  %p.traits = getelementptr i8, ptr %metadata, i64 32
-  store i32 0, ptr %p.traits
-  %p.type = getelementptr i8, ptr %metadata, i64 40
-  store i64 0, ptr %p.type
-  ret ptr null
-
-execute:
-  %p.args = getelementptr i8, ptr %frame, i64 72
-  %args = load ptr, ptr %p.args
-  %first = load ptr, ptr %args
-  %p.second = getelementptr i8, ptr %args, i64 8
-  %second = load ptr, ptr %p.second
-  %p.rets = getelementptr i8, ptr %frame, i64 112
-  %rets = load ptr, ptr %p.rets
-  %result = load ptr, ptr %rets
-  %p.other = getelementptr i8, ptr %rets, i64 8
-  %other = load ptr, ptr %p.other
-  %p.x = getelementptr i8, ptr %first, i64 24
-  %x = load ptr, ptr %p.x
-  %p.dy = getelementptr i8, ptr %second, i64 24
-  %dy = load ptr, ptr %p.dy
-  %p.out = getelementptr i8, ptr %result, i64 24
-  %out = load ptr, ptr %p.out
-  %p.rest = getelementptr i8, ptr %other, i64 24
-  %rest = load ptr, ptr %p.rest
-  %shared = call ptr @malloc(i64 56)
-  store i64 0, ptr %shared
-  %p.done = getelementptr i8, ptr %shared, i64 8
-  store i64 0, ptr %p.done
-  %p.holders = getelementptr i8, ptr %shared, i64 16
-  store i64 1, ptr %p.holders
-  %s.x = getelementptr i8, ptr %shared, i64 24
-  store ptr %x, ptr %s.x
-  %s.dy = getelementptr i8, ptr %shared, i64 32
-  store ptr %dy, ptr %s.dy
-  %s.out = getelementptr i8, ptr %shared, i64 40
-  store ptr %out, ptr %s.out
-  %s.rest = getelementptr i8, ptr %shared, i64 48
-  store ptr %rest, ptr %s.rest
-  %p.context = getelementptr i8, ptr %frame, i64 24
-  %context = load ptr, ptr %p.context
-  %request = alloca [40 x i8], align 8
-  store i64 40, ptr %request
-  %r.extension = getelementptr i8, ptr %request, i64 8
-  store ptr null, ptr %r.extension
-  %r.context = getelementptr i8, ptr %request, i64 16
-  store ptr %context, ptr %r.context
-  %r.task = getelementptr i8, ptr %request, i64 24
-  store ptr @task, ptr %r.task
-  %r.data = getelementptr i8, ptr %request, i64 32
-  store ptr %shared, ptr %r.data
-  %p.schedule = getelementptr i8, ptr %api, i64 136
-  %schedule = load ptr, ptr %p.schedule
-  br label %asking
-
-asking:
-  %asked = phi i64 [ 0, %execute ], [ %asked.next, %ask ], [ %asked.next, %refused ]
-  %enough = icmp uge i64 %asked, {helpers}
-  br i1 %enough, label %join, label %hold
-
-hold:
-  %asked.next = add i64 %asked, 1
-  %held = atomicrmw add ptr %p.holders, i64 1 seq_cst
-  %error = call ptr %schedule(ptr %request)
-  %accepted = icmp eq ptr %error, null
-  br i1 %accepted, label %ask, label %refused
-
-ask:
-  br label %asking
-
-refused:
-  %released = atomicrmw sub ptr %p.holders, i64 1 seq_cst
-  call void @dismiss(ptr %api, ptr %error)
-  br label %asking
-
-join:
-  call void @work(ptr %shared)
-  br label %wait
-
-wait:
-  %finished = load atomic i64, ptr %p.done seq_cst, align 8
-  %all = icmp uge i64 %finished, {shares}
-  br i1 %all, label %leave, label %wait
-
-leave:
-  call void @collect(ptr %out, ptr %rest)
-  call void @release(ptr %shared)
-  ret ptr null
-}}
-
-define internal void @dismiss(ptr %api, ptr %error) {{
-  %request = alloca [24 x i8], align 8
-  store i64 24, ptr %request
-  %r.extension = getelementptr i8, ptr %request, i64 8
-  store ptr null, ptr %r.extension
-  %r.error = getelementptr i8, ptr %request, i64 16
-  store ptr %error, ptr %r.error
-  %p.destroy = getelementptr i8, ptr %api, i64 64
-  %destroy = load ptr, ptr %p.destroy
-  call void %destroy(ptr %request)
-  ret void
-}}
-
-define internal void @release(ptr %shared) {{
-  %p.holders = getelementptr i8, ptr %shared, i64 16
-  %before = atomicrmw sub ptr %p.holders, i64 1 seq_cst
-  %last = icmp eq i64 %before, 1
-  br i1 %last, label %give_back, label %leave
-give_back:
-  call void @free(ptr %shared)
-  br label %leave
-leave:
-  ret void
-}}
-
-define internal void @task(ptr %shared) {{
-  call void @work(ptr %shared)
-  call void @release(ptr %shared)
-  ret void
-}}
-"""
-
-
 def _work(problem: Problem, sums: int, shares: int, cache: int) -> str:
-    image, answer = _bytes(problem)
+    image, answer = problem.bytes
     return f"""
 define internal void @work(ptr %shared) {{
-entry:
-  %p.done = getelementptr i8, ptr %shared, i64 8
-  %s.x = getelementptr i8, ptr %shared, i64 24
-  %x = load ptr, ptr %s.x
-  %s.dy = getelementptr i8, ptr %shared, i64 32
-  %dy = load ptr, ptr %s.dy
-  %s.out = getelementptr i8, ptr %shared, i64 40
-  %out = load ptr, ptr %s.out
-  %s.rest = getelementptr i8, ptr %shared, i64 48
-  %rest = load ptr, ptr %s.rest
-  br label %fetch
+{TAKE}  br label %fetch
 
 fetch:
   %share = atomicrmw add ptr %shared, i64 1 seq_cst
@@ -245,11 +59,11 @@ fetch:
 
 begin:
   %number = sub i64 %share, 1
-  %place = mul i64 %number, {_FLOAT * sums}
+  %place = mul i64 %number, {FLOAT * sums}
   %other = getelementptr i8, ptr %rest, i64 %place
   %first = icmp eq i64 %share, 0
   %own = select i1 %first, ptr %out, ptr %other
-  call void @llvm.memset.p0.i64(ptr %own, i8 0, i64 {_FLOAT * sums}, i1 false)
+  call void @llvm.memset.p0.i64(ptr %own, i8 0, i64 {FLOAT * sums}, i1 false)
   %scaled = mul i64 %share, {problem.batch}
   %from = udiv i64 %scaled, {shares}
   %after = add i64 %scaled, {problem.batch}
@@ -260,11 +74,11 @@ each:
   %n = phi i64 [ %from, %begin ], [ %n.next, %each ]
   %x.place = mul i64 %n, {image}
   %x.n = getelementptr i8, ptr %x, i64 %x.place
-  %dy.place = mul i64 %n, {answer}
-  %dy.n = getelementptr i8, ptr %dy, i64 %dy.place
+  %y.place = mul i64 %n, {answer}
+  %y.n = getelementptr i8, ptr %y, i64 %y.place
   %left = sub i64 %until, %n
   %count = call i64 @llvm.smin.i64(i64 %left, i64 {_together(problem, cache)})
-  call void @examples(ptr %x.n, ptr %dy.n, ptr %own, i64 %count)
+  call void @examples(ptr %x.n, ptr %y.n, ptr %own, i64 %count)
   %n.next = add i64 %n, %count
   %more = icmp ult i64 %n.next, %until
   br i1 %more, label %each, label %finish
@@ -310,15 +124,9 @@ def _collect(machine: Machine, sums: int, shares: int) -> str:
     return "\n".join(lines)
 
 
-def _bytes(problem: Problem) -> tuple[int, int]:
-    """Of one example of the input and of the cotangent."""
-    image, answer = problem.space[0] * problem.space[1], problem.sizes[0] * problem.sizes[1]
-    return _FLOAT * image * problem.inputs, _FLOAT * answer * problem.outputs
-
-
 def _together(problem: Problem, cache: int) -> int:
     """Examples that fit into the cache."""
-    return max(1, cache // sum(_bytes(problem)))
+    return max(1, cache // sum(problem.bytes))
 
 
 def _ranges(problem: Problem) -> Iterator[tuple[str, str, list[int]]]:
@@ -342,14 +150,14 @@ def _table(name: str, values: Sequence[int]) -> str:
 def _examples(problem: Problem, machine: Machine, block: Block, cache: int) -> str:
     (rows, columns), (_, width) = problem.sizes, problem.space
     inputs, outputs = problem.inputs, problem.outputs
-    per_row = _FLOAT * (columns * outputs + problem.stride[0] * width * inputs)
+    per_row = FLOAT * (columns * outputs + problem.stride[0] * width * inputs)
     band = max(1, min(rows, cache // per_row))
     loops = [
-        ("band", rows, band),
-        ("m", problem.kernel[0], 1),
-        ("k", problem.kernel[1], 1),
-        ("o", outputs, block.vectors * machine.lanes),
-        ("i", inputs, block.inputs),
+        ("band", str(rows), band),
+        ("m", str(problem.kernel[0]), 1),
+        ("k", str(problem.kernel[1]), 1),
+        ("o", str(outputs), block.vectors * machine.lanes),
+        ("i", str(inputs), block.inputs),
     ]
     body = f"""
   %p.row.from = getelementptr i64, ptr @row_from, i64 %m
@@ -387,7 +195,7 @@ sum:
   %y.pixel = add i64 %y.line, %column.from
   %y.channels = mul i64 %y.pixel, {outputs}
   %y.entry = add i64 %y.channels, %o
-  %pd = getelementptr float, ptr %dy, i64 %y.entry
+  %pd = getelementptr float, ptr %y, i64 %y.entry
   %w.line = mul i64 %m, {problem.kernel[1]}
   %w.offset = add i64 %w.line, %k
   %w.inputs = mul i64 %w.offset, {inputs}
@@ -402,17 +210,17 @@ next:"""
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 
-define internal void @examples(ptr %x, ptr %dy, ptr %out, i64 %examples) {{
+define internal void @examples(ptr %x, ptr %y, ptr %out, i64 %examples) {{
 entry:
   br label %{loops[0][0]}.head
-{_nested(loops, body)}
+{nested(loops, body)}
   ret void
 }}
 """
 
 
-def _nested(loops: Sequence[tuple[str, int, int]], body: str) -> str:
-    """Loops (counter, end, step) around each other; the body ends in a block called `next`."""
+def nested(loops: Sequence[tuple[str, str, int]], body: str) -> str:
+    """Loops (counter, end, step) around each other and the body."""
     lines = []
     before = "entry"
     for depth, (name, _, _) in enumerate(loops):
@@ -506,4 +314,4 @@ def _pixel(vector: str, machine: Machine, block: Block) -> Iterator[str]:
             )
 
 
-__all__ = ["Block", "Machine", "Problem", "program"]
+__all__ = ["Block", "nested", "program"]
