@@ -52,6 +52,13 @@ def test_repainting_comes_near_it_and_replacing_stays_away() -> None:
     assert 0.6 < replaced[:, 1].mean() < 0.95
 
 
+def test_with_nothing_known_the_walk_is_that_of_the_sampler_inside() -> None:
+    nothing = inpainting.Known(jnp.zeros(2), jnp.zeros(2))
+    for inner in (samplers.DPMSolver(), samplers.GradientEstimation()):
+        plain = drawn(PAIR, inner, 20, count=10)
+        np.testing.assert_allclose(drawn(PAIR, inpainting.Inpainted(nothing, inner, 1), 20, count=10), plain)
+
+
 def test_measurements_are_matrices_and_their_shapes_are_checked() -> None:
     x = np.arange(16.0).reshape(SQUARE)
     small = (inpainting.downsampling(SQUARE, 2) @ x.ravel()).reshape(2, 2)

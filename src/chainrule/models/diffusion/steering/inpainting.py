@@ -71,18 +71,19 @@ class Inpainted(eqx.Module, Sampler):
         here, there = span.here, span.there
         mask = jnp.broadcast_to(self.known.mask[None], x.shape)
 
-        def once(carry: tuple[Array, Array, Array], key: Key) -> tuple[tuple[Array, Array, Array], None]:
-            x, _, _ = carry
+        def once(carry: tuple[Array, Tree, Array, Array], key: Key) -> tuple[Any, None]:
+            x, *_ = carry
             walk, noise, back = jax.random.split(key, 3)
-            moved, _, guess = self.inner.step(estimate, x, memory, span, walk)
+            # Every repeat starts from what was remembered before the step.
+            moved, kept, guess = self.inner.step(estimate, x, memory, span, walk)
             fresh = there.a * self.known.values[None] + there.s * jax.random.normal(noise, x.shape, x.dtype)
             moved = jnp.where(mask > 0, fresh, moved).astype(x.dtype)
             again = jax.random.normal(back, x.shape, x.dtype) * jnp.sqrt(gap(here, there))
-            return ((here.a / there.a * moved + again).astype(x.dtype), moved, guess), None
+            return ((here.a / there.a * moved + again).astype(x.dtype), kept, moved, guess), None
 
-        first = (x, x, jnp.zeros_like(x))
-        (_, moved, guess), _ = jax.lax.scan(once, first, jax.random.split(key, self.repeats))
-        return moved, memory, guess
+        first = (x, memory, x, jnp.zeros_like(x))
+        (_, kept, moved, guess), _ = jax.lax.scan(once, first, jax.random.split(key, self.repeats))
+        return moved, kept, guess
 
 
 @final
