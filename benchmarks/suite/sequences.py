@@ -97,7 +97,7 @@ def plays() -> Data:
 
 def training(model: Model, data: Data) -> Contestant:
     """`fit` with evaluations and checkpoints out of the way."""
-    settings = {**RECIPE, "schedule": {"name": "constant"}}
+    settings = {**RECIPE, "schedule": {"name": "constant", "warmup": 0}}
     return Local(
         "chainrule",
         lambda: Prepared(*first_losses(model, data, CHECKED_STEPS, **settings)),

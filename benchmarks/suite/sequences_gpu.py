@@ -117,7 +117,7 @@ def ours(model: Model, data: Data, size: Size, smoke: bool) -> Contestant:
     settings: dict[str, Any] = {
         "batch": size.batch,
         "optimizer": {"name": "adamw", "lr": LR, "betas": (0.9, 0.99), "decay": 0.1, "clip": 1.0},
-        "schedule": {"name": "constant"},
+        "schedule": {"name": "constant", "warmup": 0},
         "precision": "bfloat16",
         "eval_every": NEVER,
         "save_every": NEVER,
@@ -125,7 +125,7 @@ def ours(model: Model, data: Data, size: Size, smoke: bool) -> Contestant:
     return Local(
         "chainrule",
         lambda: Prepared(*first_losses(model, data, CHECKED_STEPS, **settings)),
-        lambda: steady_seconds(model, data, 400 if smoke else 60, **settings),
+        lambda: steady_seconds(model, data, 2000 if smoke else 60, **settings),
     )
 
 

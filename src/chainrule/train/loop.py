@@ -35,6 +35,8 @@ def fit(
     """
     entry = models.entry_of(model)
     config = TrainConfig.parse(**merge(entry.training if entry else {}, settings))
+    total = config.total_steps(len(data.train) / config.batch)
+    config = _warmed(config, settings, total)
     name = entry.name if entry else None
     described = {"name": name, "settings": model.config.model_dump() if entry else {}}  # type: ignore[attr-defined]
     recipe = {
@@ -52,7 +54,6 @@ def fit(
             return _continue(Run.open(path, model=model, data=data), recipe, listener)
         check_space(path, model, config)
         make_folder(path)
-    total = config.total_steps(len(data.train) / config.batch)
     with sole_writer(path):
         folder.write_data(path, data)
         folder.write_environment(path)
@@ -60,6 +61,15 @@ def fit(
         # Last, because this file makes the folder a run: settings that cannot be used must not leave one behind.
         folder.write_config(path, recipe)
         return stretch.start()
+
+
+def _warmed(config: TrainConfig, settings: Mapping[str, Any], total: int) -> TrainConfig:
+    """The settings with a warm-up that fits: one that nobody asked for takes a tenth of a short run at most."""
+    asked = "warmup" in dict(settings.get("schedule", {}))
+    if asked or config.schedule.warmup <= total // 10:
+        return config
+    shorter = config.schedule.model_copy(update={"warmup": total // 10})
+    return config.model_copy(update={"schedule": shorter})
 
 
 def resume(

@@ -49,7 +49,7 @@ class GPTConfig(Config):
     )
     layers: int = Field(4, ge=1, description="blocks, one after another")
     heads: int = Field(4, ge=1, description="heads of attention in a block; they must divide width")
-    groups: int | None = Field(
+    key_heads: int | None = Field(
         None, ge=1, description="heads that have keys and values of their own; the others share them"
     )
     width: int = Field(128, ge=1, description="numbers that stand for a symbol on its way through")
@@ -174,7 +174,7 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
         return TransformerBlock(
             config.width,
             heads=config.heads,
-            groups=config.groups,
+            groups=config.key_heads,
             causal=True,
             positions=order.get(style.positions),
             mixing=mixings[config.attention],
@@ -326,7 +326,7 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Attention of every head on a passage, and the map of the symbols."""
         del key
-        x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : pictures.LONGEST])
+        x = jnp.asarray(data.val.batch(np.arange(1)).x[:, :-1][:, : pictures.LONGEST])
         names = pictures.names(self.tokenizer, np.asarray(x[0]))
         return [
             pictures.heads(np.asarray(self.attention(x)[0]), names),

@@ -221,7 +221,7 @@ def test_a_file_of_llamas_style_gives_its_logits_and_goes_back(
     stored |= {f"model.layers.{i}.{theirs[n]}.weight": llama[n][i] for n in theirs for i in range(LAYERS)}
     safetensors.numpy.save_file(stored, tmp_path / "llama.safetensors")
     model = from_safetensors(tmp_path / "llama.safetensors", LETTERS, heads=HEADS, context=CONTEXT)
-    assert model.config.groups == GROUPS
+    assert model.config.key_heads == GROUPS
     ours = eqx.filter_jit(model.logits)(jnp.asarray(TOKENS))
     np.testing.assert_allclose(ours, llama_logits(llama, interleaved=False), atol=1e-4)
     back = safetensors.numpy.load_file(models.export_weights(model, tmp_path / "back.safetensors"))

@@ -1,0 +1,84 @@
+"""Probes of models of text, on heads whose habits are known."""
+
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import data, models, report
+from chainrule.core.errors import CapabilityError
+from chainrule.core.pictures import Table
+from chainrule.explain import probes
+from chainrule.explain.probes.attention import habits
+from chainrule.train import Run, fit
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    plays = data.load("shakespeare", window=16)
+    model = models.build("gpt", plays, layers=2, heads=2, width=16)
+    folder = tmp_path_factory.mktemp("runs") / "plays"
+    return fit(model, plays, run=folder, steps=60, batch=16, eval_examples=32, optimizer={"lr": 3e-3})
+
+
+@pytest.mark.parametrize("name", ["attention", "logit-lens", "embedding"])
+def test_a_probe_gives_findings_pictures_and_numbers(run: Run, name: str) -> None:
+    outcome = probes.look(name, run)
+    assert outcome.findings
+    assert outcome.numbers
+    assert outcome.table is not None
+    for picture in outcome.pictures:
+        if not isinstance(picture, Table):
+            assert report.draw(picture).startswith("<svg")
+
+
+def test_habits_are_those_of_the_weights() -> None:
+    time, period = 8, 4
+    uniform = np.tril(np.ones((time, time))) / np.arange(1, time + 1)[:, None]
+    back = np.eye(time, k=-1)
+    back[0, 0] = 1
+    copying = np.eye(time)
+    for t in range(period, time):
+        copying[t] = np.eye(time)[t - period + 1]
+    weights = np.stack([uniform, back, copying])[None, None]
+    found = {name: values[0] for name, values in habits(weights, weights).items()}
+    np.testing.assert_allclose(found["entropy"], [np.log(np.arange(1, 9)).mean(), 0, 0], atol=1e-12)
+    np.testing.assert_allclose(found["previous"][1], 1.0)
+    assert found["induction"][2] == 1.0
+    assert found["induction"][1] == 0.0
+
+
+def test_a_head_without_weights_is_not_missed(run: Run) -> None:
+    changed = Run(run.path, data=run.data)
+    changed.__dict__["model"] = run.model.without_head(1, 0)  # what the cached property would read
+    lost = probes.look("attention", changed, passages=4).numbers["loss"]
+    assert isinstance(lost, list)
+    assert lost[1][0] == 0.0
+    assert abs(lost[0][1]) > 0
+
+
+def test_the_lens_ends_with_the_models_own_loss(run: Run) -> None:
+    numbers = probes.look("logit-lens", run, passages=8).numbers
+    x = jnp.asarray(run.data.val.batch(np.arange(8)).x)
+    expected = float(run.model.surprise(x).mean())
+    assert numbers["loss"][-1] == pytest.approx(expected, rel=1e-4)
+    assert numbers["agreement"][-1] == 1.0
+    assert len(numbers["loss"]) == 3
+
+
+def test_neighbours_are_nearest_by_angle(run: Run) -> None:
+    table = np.asarray(run.model.embeddings())
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    symbols = run.schema.symbols
+    nearest = probes.look("embedding", run).numbers["nearest"]["e"].split()
+    cosine = unit @ unit[symbols.index("e")]
+    assert float(nearest[1]) == pytest.approx(np.sort(cosine)[-2], abs=0.01)
+
+
+def test_models_without_attention_are_refused(tmp_path: Path) -> None:
+    moons = data.load("moons", n=100)
+    other = fit(models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2, batch=8)
+    with pytest.raises(CapabilityError, match="a model of text with attention"):
+        probes.look("attention", other)
+    assert not {"attention", "logit-lens", "embedding"} & set(probes.applicable(other))

@@ -1,0 +1,154 @@
+"""The transformer: its size, what it may see, its cache, and the ways to compute one loss."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data.base import Batch, Schema
+from chainrule.models.autoregressive import decoding
+from chainrule.models.autoregressive.gpt import GPT
+from chainrule.nn.attention import Window
+
+LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
+STYLES: dict[str, dict[str, Any]] = {
+    "gpt2": {"preset": "gpt2"},
+    "modern": {"key_heads": 1},
+    "distance": {"positions": "distance"},
+    "random-features": {"attention": "random-features"},
+}
+KEY = jax.random.key(3)
+
+
+def built(**settings: Any) -> GPT:
+    model = models.build("gpt", LETTERS, **{"layers": 2, "heads": 2, "width": 8, **settings})
+    assert isinstance(model, GPT)
+    return jax.tree.map(lambda a: a * 6 if eqx.is_array(a) and a.ndim > 1 else a, model)  # far from linear
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_no_logit_depends_on_what_comes_later(style: str) -> None:
+    model = built(**STYLES[style])
+    h = jax.random.normal(KEY, (1, 6, 8))
+    slopes = jax.jacobian(lambda h: model.read_out(model.norm(model._through(h, None)))[0])(h)[:, :, 0]
+    seen = np.abs(np.asarray(slopes)).max(axis=(1, 3))  # by output and input position
+    assert (seen[np.triu_indices(6, 1)] == 0).all()
+    assert (seen[np.tril_indices(6)] > 0).all()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_reading_piece_by_piece_gives_the_logits_of_the_whole_text(style: str) -> None:
+    model = built(**STYLES[style])
+    x = jax.random.randint(KEY, (2, 12), 0, 11)
+    whole = model.logits(x)
+    first, memory = model.advance(model.start(2, 12), x[:, :5])
+    parts = [first]
+    for t in range(5, 12):
+        logits, memory = model.advance(memory, x[:, t : t + 1])
+        parts.append(logits)
+    np.testing.assert_allclose(jnp.concatenate(parts, axis=1), whole, atol=1e-10)
+    assert int(memory.position) == 12
+    if style == "random-features":  # sums cannot forget
+        return
+    again, _ = model.advance(memory.rewind(7).fork(jnp.array([1])), x[1:, 7:9])
+    np.testing.assert_allclose(again, whole[1:, 7:9], atol=1e-10)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_512_symbols_with_and_without_a_cache_are_the_same(temperature: float) -> None:
+    room = 513
+    schema = Schema("text", (room + 1,), symbols=LETTERS.symbols)
+    model = models.build("gpt", schema, layers=2, heads=2, width=8)
+    model = jax.tree.map(lambda a: a * 6 if eqx.is_array(a) and a.ndim > 1 else a, model)
+    assert isinstance(model, GPT)
+    rules = decoding.rules(11, temperature=temperature)
+
+    @eqx.filter_jit
+    def uncached() -> jax.Array:
+        def step(i: jax.Array, text: jax.Array) -> jax.Array:
+            logits = jax.lax.dynamic_index_in_dim(model.logits(text), i, axis=1, keepdims=False)
+            return text.at[:, i + 1].set(decoding.draw(logits, None, KEY, i + 1, rules)[0])
+
+        return jax.lax.fori_loop(0, room - 1, step, jnp.zeros((1, room), jnp.int32))
+
+    cached = model.sample(KEY, 1, prompt="\n", length=room - 1, temperature=temperature, top_p=None)
+    assert cached.tolist() == uncached().tolist()
+
+
+def test_past_the_context_crop_reads_afresh_and_a_window_slides() -> None:
+    model = built()
+    long = np.asarray(model.sample(KEY, 1, prompt="abc", length=20, temperature=0))
+    for t in range(12, 22):
+        logits = model.logits(jnp.asarray(long[:, t - 11 : t + 1]))[0, -1]
+        assert int(logits.argmax()) == long[0, t + 1]
+
+    x = jax.random.randint(KEY, (1, 23), 0, 11)
+    slid, _ = model.advance(model.start(1, x.shape[1]), x)
+    h = model.embedded(x)
+    for block in model.blocks:
+        h = block(h, mask=Window(12))
+    np.testing.assert_allclose(slid, model.read_out(model.norm(h)), atol=1e-10)
+    cropped = model.logits(x[:, -12:])[0, -1]
+    assert np.abs(np.asarray(slid[0, -1] - cropped)).max() > 1e-4
+
+
+def test_learned_positions_do_not_slide() -> None:
+    with pytest.raises(CapabilityError, match="learned positions end at 12"):
+        built(preset="gpt2").sample(KEY, 1, prompt="abc", length=20, overflow="window")
+
+
+def test_one_loss_whether_scanned_recomputed_or_in_chunks() -> None:
+    batch = Batch(jax.random.randint(KEY, (3, 13), 0, 11))
+
+    def loss(model: GPT) -> jax.Array:
+        return model.loss(batch, KEY)[0]
+
+    results = [
+        eqx.filter_jit(eqx.filter_value_and_grad(loss))(built(dropout=0.2, **settings))
+        for settings in ({}, {"scan": True}, {"recompute": True}, {"chunk": 7})
+    ]
+    for value, slope in results[1:]:
+        np.testing.assert_allclose(value, results[0][0], rtol=1e-12)
+        for ours, first in zip(jax.tree.leaves(slope), jax.tree.leaves(results[0][1]), strict=True):
+            np.testing.assert_allclose(ours, first, atol=1e-10)
+
+
+def test_dropout_acts_while_training_only() -> None:
+    model, batch = built(dropout=0.5), Batch(jax.random.randint(KEY, (3, 13), 0, 11))
+    judged = eqx.nn.inference_mode(model)
+    assert model.loss(batch, KEY)[0] != model.loss(batch, jax.random.key(4))[0]
+    assert judged.loss(batch, KEY)[0] == judged.loss(batch, jax.random.key(4))[0]
+    np.testing.assert_allclose(judged.loss(batch, KEY)[0], -model.log_prob(batch.x).mean() / 12, rtol=1e-12)
+
+
+def test_texts_that_do_not_fit_are_refused() -> None:
+    model = built()
+    with pytest.raises(ArgumentError, match="13 symbols do not fit into a context of 12"):
+        model.logits(jnp.zeros((1, 13), jnp.int32))
+    with pytest.raises(ArgumentError, match="symbol number 11: the vocabulary has 0 to 10"):
+        model.logits(jnp.array([[11]]))
+    with pytest.raises(ArgumentError, match="passages of the data have 12 symbols"):
+        built(context=8)
+
+
+def test_what_is_shown_is_what_happens() -> None:
+    model, x = built(), jax.random.randint(KEY, (2, 9), 0, 11)
+    weights = model.attention(x)
+    assert weights.shape == (2, 2, 2, 9, 9)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1.0, atol=1e-12)
+    lens = model.lens(x)
+    np.testing.assert_allclose(lens[-1], model.logits(x), atol=1e-12)
+    np.testing.assert_allclose(lens[0], model.read_out(model.norm(model.embedding(x))), atol=1e-12)
+    silent = model
+    for head in range(2):
+        silent = silent.without_head(0, head)
+    h = model.embedded(x)
+    widened = model.blocks[0]._finished(h, None, [None] * 3)
+    np.testing.assert_allclose(
+        silent.logits(x), silent.read_out(silent.norm(silent.blocks[1](widened))), atol=1e-12
+    )
