@@ -268,7 +268,7 @@ def text(count: int = 2048) -> Data:
     """Random symbols."""
     symbols = np.random.default_rng(0).integers(0, 65, count * 129).astype(np.uint8)
     schema = Schema("text", (129,), symbols=tuple(map(chr, range(48, 113))))
-    return _data(schema, Windows({"symbols": symbols}, length=129, stride=129))
+    return _data(schema, Windows({"symbols": symbols}, length=128, stride=129))
 
 
 def _data(schema: Schema, split: Split) -> Data:

@@ -1,7 +1,7 @@
 """Which program for XLA computes a convolution or a weight gradient fastest on a CPU.
 
 They serve where there is none in the machine's own instructions (`chainrule.nn.kernels.native`): on other processors,
-and for channels that do not fill registers. The rules come from a table of measured rates (GFLOP/s of one core, inside a
+and for channels that do not fill registers. The rules come from a table of measured rates (GFLOP/s of one core, in a
 loop, single precision, 3x3 kernels; the core's matrix products reach 105 at their best):
 
 | input, channels | convolution by XLA | by products | weight gradient as convolution | by products |
