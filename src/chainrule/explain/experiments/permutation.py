@@ -69,7 +69,7 @@ def run(settings: PermutationSettings, listener: Listener) -> Outcome:
                 "relative change",
                 [row[0] for row in rows],
                 {
-                    "against the permuted output": np.array([row[1] for row in rows]),
+                    "position by position": np.array([row[1] for row in rows]),
                     "mean over positions": np.array([row[2] for row in rows]),
                 },
             )

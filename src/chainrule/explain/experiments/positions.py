@@ -55,7 +55,6 @@ def run(settings: PositionsSettings, listener: Listener) -> Outcome:
                 "position",
                 "position",
                 products,
-                diverging=True,
             ),
             Lines(
                 "positions-distance",
