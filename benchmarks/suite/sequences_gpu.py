@@ -19,6 +19,7 @@ from benchmarks.harness import BenchmarkError, Contestant, Local, Options, Prepa
 from benchmarks.peer import PYTHON, Peer
 from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
+from chainrule.core import tree
 from chainrule.data.base import Data, Scaling, Schema, Windows
 from chainrule.data.batches import Batches
 from chainrule.models.base import Model
@@ -85,7 +86,7 @@ def rate(name: str, seconds: float, size: Size, model: Model, device: str) -> st
     peak = next((peak for start, peak in PEAKS.items() if device.startswith(start)), None)
     if peak is None:
         return said
-    weights = sum(leaf.size for leaf in jax.tree.leaves(model)) - size.window * size.width
+    weights = tree.size(model) - size.window * size.width  # a table of positions multiplies nothing
     operations = tokens * (6 * weights + 12 * size.layers * size.width * size.window)
     return f"{said}, {operations / seconds / peak:.1%} of {peak / 1e12:.0f} TFLOP/s"
 
