@@ -91,7 +91,7 @@ def order_map(model: "VectorModel", order: np.ndarray) -> Picture:
         "column",
         "row",
         place.reshape(model.schema.shape)[..., 0],
-        caption="Bright pixels come late.",
+        caption="Dark pixels come late.",
     )
 
 

@@ -43,7 +43,7 @@ def autocorrelation(process: Process, x: np.ndarray) -> Picture:
         {
             "held-out series": (steps, data / data[0]),
             "the process": (steps, law / law[0]),
-            "the process, as a series of this length shows it": (steps, taper * law / law[0]),
+            "the process, shrunk alike": (steps, taper * law / law[0]),
         },
         caption="Estimates from short series shrink with the lag; the third curve shrinks the theory alike.",
     )
