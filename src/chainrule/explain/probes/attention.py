@@ -67,7 +67,7 @@ def look(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
 
 def habits(
     weights: Float[np.ndarray, "batch layers heads time time"],
-    repeated: Float[np.ndarray, "batch layers heads twice twice"],
+    repeated: Float[np.ndarray, "others layers heads twice twice"],
 ) -> dict[str, Float[np.ndarray, "layers heads"]]:
     """Entropy, previous-symbol and induction score of each head.
 
