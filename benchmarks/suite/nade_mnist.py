@@ -20,7 +20,7 @@ from chainrule.data.base import Data
 from chainrule.models.base import Model
 from chainrule.train import Run, fit
 
-EPOCHS = int(os.environ.get("NADE_EPOCHS", "50"))
+EPOCHS = int(os.environ.get("NADE_EPOCHS", "40"))
 DECAYS = (0.02, 0.1, 0.3)
 BATCH = 100
 NEVER = 10**9
@@ -61,7 +61,7 @@ def run(options: Options) -> Report:
 def ours(model: Model, data: Data) -> Local:
     """`fit` with evaluations and checkpoints out of the way."""
     settings = {"batch": BATCH, "epochs": None, "eval_every": NEVER, "save_every": NEVER}
-    steps = 60 if jax.default_backend() == "cpu" else 3000
+    steps = 60 if jax.default_backend() == "cpu" else 2000
     return Local(
         "chainrule",
         lambda: Prepared(*first_losses(model, data, 3, **settings)),
