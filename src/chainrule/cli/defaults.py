@@ -1,6 +1,6 @@
 """What the command line assumes when nothing is said, in one place."""
 
-MODEL = "mlp"
+MODEL = "diffusion"
 """The model that `chainrule train` trains when none is named."""
 
 SAMPLES = 64
@@ -12,8 +12,8 @@ LOG_SECONDS = 5.0
 EXAMPLES = """\
 Train, sample, score and take apart models on your own data. Try:
 
-  chainrule train                                      the default model on the digits that come with Chainrule
-  chainrule train mlp data=table.csv epochs=20         a model of your own table
+  chainrule train                                      digits that appear from noise, in a minute or two
+  chainrule train gpt data=novel.txt                   a language model of your own text
   chainrule models ls                                  what there is
 
 All verbs: chainrule --help
