@@ -1,6 +1,7 @@
 """Attention by three routes, under every kind of mask: the same numbers, the same derivatives, the known symmetries."""
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from chainrule.nn.attention import (
     attend,
     attention_weights,
     chunked,
+    fused,
 )
 from chainrule.nn.positions import Distance
 from tests.nn.attention.draws import distance, draw
@@ -80,11 +82,11 @@ def by_path(mask: Mask | None) -> list[Any]:
 def test_all_paths_follow_the_mask(name: str) -> None:
     mask, seen = masks()[name]
     q, k, v = tensors(groups=2)
-    plain, blocks, fused = jax.jit(lambda *x: [f(*x) for f in by_path(mask)])(q, k, v)
+    plain, blocks, library = jax.jit(lambda *x: [f(*x) for f in by_path(mask)])(q, k, v)
     expected = written_out(q, k, v, seen, BIAS(jnp.arange(TIME), jnp.arange(TIME))[None])
     assert distance(plain, expected) < 1e-12
     assert distance(blocks, expected) < 1e-12
-    assert distance(fused, expected) < 1e-6  # it computes scores in single precision
+    assert distance(library, expected) < 1e-6  # it computes scores in single precision
 
 
 def test_all_paths_have_the_same_gradient_and_none_comes_from_a_query_that_sees_nothing() -> None:
@@ -97,10 +99,10 @@ def test_all_paths_have_the_same_gradient_and_none_comes_from_a_query_that_sees_
     def gradients(q: Any, k: Any, v: Any, target: Any) -> Any:
         return [jax.vjp(f, q, k, v)[1](target) for f in by_path(mask)]
 
-    plain, blocks, fused = gradients(*tensors(groups=2), target)
+    plain, blocks, library = gradients(*tensors(groups=2), target)
     assert max(distance(a, b) for a, b in zip(plain, blocks, strict=True)) < 1e-12
-    assert max(distance(a, b) for a, b in zip(plain, fused, strict=True)) < 2e-6
-    for one in (plain, blocks, fused):
+    assert max(distance(a, b) for a, b in zip(plain, library, strict=True)) < 2e-6
+    for one in (plain, blocks, library):
         assert all(np.isfinite(x).all() for x in one)
         assert distance(one[0][:, :, 3], 0) == 0  # sees nothing
     only_blind = jnp.zeros_like(target).at[:, :, 3].set(1)
@@ -166,6 +168,28 @@ def test_dropped_weights_leave_the_mean_and_need_the_plain_path() -> None:
     assert distance(attend(q, k, v, dropout=0.3), attend(q, k, v)) == 0
     with pytest.raises(ArgumentError, match="plain path only"):
         attend(q, k, v, dropout=0.3, dropout_key=keys[0], path="chunked")
+
+
+@pytest.mark.parametrize(
+    ("platform", "capability", "expected"),
+    [
+        ("gpu", "9.0", True),
+        ("gpu", "10.0", True),
+        ("gpu", "7.5", False),
+        ("gpu", "gfx942", False),
+        ("cpu", "", False),
+    ],
+)
+def test_the_kernel_of_the_gpu_is_used_only_where_there_is_one(
+    platform: str, capability: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SimpleNamespace(platform=platform, compute_capability=capability)
+    monkeypatch.setattr(jax, "devices", lambda: [device])
+    half, odd = jnp.zeros((1, 1, 3, 8), jnp.bfloat16), jnp.zeros((1, 1, 3, 6), jnp.bfloat16)
+    assert fused.fast(half, half, Causal(), None) is expected
+    assert not fused.fast(half.astype(jnp.float32), half, None, None)
+    assert not fused.fast(odd, odd, None, None)
+    assert not fused.fast(half, half, Window(2), None)
 
 
 def test_shapes_that_do_not_belong_together_are_named() -> None:

@@ -35,31 +35,13 @@ class RandomFeaturesSettings(Settings):
 
 def run(settings: RandomFeaturesSettings, listener: Listener) -> Outcome:
     """Estimate `exp(x · y)` for all pairs, by each kind of feature and for each number of draws."""
-    keys = jax.random.split(random.key(settings.seed, "points"))
-    shape = (settings.points, settings.size)
-    spread = settings.length / math.sqrt(settings.size)
-    x, y = (spread * jax.random.normal(key, shape) for key in keys)
-    exact = np.asarray(jnp.exp(x @ y.T))
+    x, y, exact = _pairs(settings)
     clouds: dict[str, np.ndarray] = {}
     curves: dict[str, tuple[np.ndarray, ...]] = {}
-    for name, (hyperbolic, orthogonal) in _KINDS.items():
-        errors = []
-        for draws in settings.draws:
-
-            @jax.jit
-            def estimate(
-                key: Any, draws: int = draws, both: bool = hyperbolic, apart: bool = orthogonal
-            ) -> Any:
-                w = directions(key, draws, settings.size, orthogonal=apart)
-                a, b = (jnp.exp(log_features(points, w, both)) for points in (x, y))
-                return a @ b.T / a.shape[-1]
-
-            found = [
-                np.asarray(estimate(random.at(random.key(settings.seed, name), i)))
-                for i in range(settings.repeats)
-            ]
-            errors.append(float(np.sqrt(np.mean([np.square(one / exact - 1).mean() for one in found]))))
-        clouds[name] = np.stack([exact.reshape(-1), found[0].reshape(-1)], axis=1)
+    for name in _KINDS:
+        found = [_estimates(settings, name, draws, x, y) for draws in settings.draws]
+        errors = [float(np.sqrt(np.square(one / exact[None] - 1).mean())) for one in found]
+        clouds[name] = np.stack([exact.reshape(-1), found[-1][0].reshape(-1)], axis=1)
         curves[name] = (np.array(settings.draws, dtype=float), np.array(errors))
         listener(f"{name}: relative error from {errors[0]:.3g} down to {errors[-1]:.3g}")
     slopes = {name: float(np.polyfit(np.log(c[0]), np.log(c[1]), 1)[0]) for name, c in curves.items()}
@@ -105,6 +87,31 @@ def run(settings: RandomFeaturesSettings, listener: Listener) -> Outcome:
             name: {"draws": list(settings.draws), "error": curves[name][1].tolist(), "slope": slopes[name]}
             for name in curves
         },
+    )
+
+
+def _pairs(settings: RandomFeaturesSettings) -> tuple[Any, Any, np.ndarray]:
+    """Queries, keys, and the kernel of all pairs."""
+    spread = settings.length / math.sqrt(settings.size)
+    x, y = (
+        spread * jax.random.normal(key, (settings.points, settings.size))
+        for key in jax.random.split(random.key(settings.seed, "points"))
+    )
+    return x, y, np.asarray(jnp.exp(x @ y.T))
+
+
+def _estimates(settings: RandomFeaturesSettings, name: str, draws: int, x: Any, y: Any) -> np.ndarray:
+    """The kernel of all pairs from features, once for each repeat."""
+    hyperbolic, orthogonal = _KINDS[name]
+
+    @jax.jit
+    def estimate(key: Any) -> Any:
+        w = directions(key, draws, settings.size, orthogonal=orthogonal)
+        a, b = (jnp.exp(log_features(points, w, hyperbolic)) for points in (x, y))
+        return a @ b.T / a.shape[-1]
+
+    return np.asarray(
+        jax.lax.map(estimate, jax.random.split(random.key(settings.seed, name), settings.repeats))
     )
 
 

@@ -1,6 +1,7 @@
 """Attention by `jax.nn.dot_product_attention`, which is cuDNN's fused kernel on a GPU in 16 bits."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -62,12 +63,20 @@ def fast(query: Array, value: Array, mask: Mask | None, bias: object | None) -> 
 def _kernel(query: Array, value: Array) -> bool:
     size = query.shape[-1]
     return (
-        jax.default_backend() == "gpu"
+        _has_kernel(jax.devices()[0])
         and query.dtype in (jnp.bfloat16, jnp.float16)
         and size % 8 == 0
         and size <= _LARGEST_HEAD
         and value.shape[-1] == size
     )
+
+
+def _has_kernel(device: Any) -> bool:
+    """Whether it is an NVIDIA GPU of compute capability 8.0 or later; other makers' are not numbers."""
+    if device.platform != "gpu":
+        return False
+    major = str(device.compute_capability).partition(".")[0]
+    return major.isdigit() and int(major) >= 8
 
 
 def _four(x: Array) -> Array:
