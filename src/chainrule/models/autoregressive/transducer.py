@@ -197,7 +197,10 @@ def alignment_picture(
 ) -> Picture:
     """A map of one pair: target symbols downwards, source symbols across; `what` says which map it is."""
     sides = ((tokenizers.of_target(schema), y), (tokenizers.of(schema), x))
-    rows, columns = ([*pairs.pieces(tokenizer, ids), _END] for tokenizer, ids in sides)
+    rows, columns = (
+        [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), _END]
+        for tokenizer, ids in sides
+    )
     return Heatmap(
         name,
         f"Where each symbol was read from: {what}",
