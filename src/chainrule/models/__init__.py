@@ -15,6 +15,7 @@ import pydantic
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
 from chainrule.data.base import Data, Schema
+from chainrule.data.tokenizers import Tokenizer
 from chainrule.models import base, interchange
 from chainrule.models.base import Config, Entry, Model
 from chainrule.models.interchange import Imported, Names
@@ -178,6 +179,21 @@ def import_weights(
     return interchange.read(model, path, _torch_names(model) if names is None else names, strict=strict)
 
 
+def open_weights(name: str, path: str | Path, tokenizer: Tokenizer, **settings: Any) -> Model:
+    """The model of text that a safetensors file holds, sized by the arrays in it.
+
+    `tokenizer` is the one the weights were trained with; `settings` say what a file does not, such as `heads`.
+    """
+    found = entry(name)
+    if found.sized is None:
+        raise CapabilityError(
+            f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
+        )
+    model = found.sized(interchange.shapes(path), tokenizer, **settings)
+    whole: Model = import_weights(model, path).model
+    return whole
+
+
 def export_weights(
     model: Model, path: str | Path, *, names: Names | None = None, layout: str = "torch"
 ) -> Path:
@@ -219,5 +235,6 @@ __all__ = [
     "fits",
     "import_weights",
     "names",
+    "open_weights",
     "setting_names",
 ]

@@ -6,10 +6,13 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
+# Long because a family of models knows this module and no other: every capability has to stand here, with two or
+# three lines of code each.
+
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Self, TypeVar, final
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import equinox as eqx
 import pydantic
@@ -17,7 +20,6 @@ import pydantic
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Data, Kind, Schema, Target
-from chainrule.models.names import Flattened, Name, NameTable
 from chainrule.nn.recurrent import Recurrent
 
 Metrics = Mapping[str, Array]
@@ -317,6 +319,51 @@ class HasPictures(Model):
         """Pictures of the trained model on its data."""
 
 
+class Flattened(NamedTuple):
+    """The name of a dense layer that acts on a flattened feature map of this grid.
+
+    The order of its inputs depends on the library: channels last here, channels first in PyTorch.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+
+
+class InOut(NamedTuple):
+    """The name of a dense layer whose matrix is stored as (inputs, outputs), as GPT-2 has it.
+
+    Some programs write the same names with (outputs, inputs). Which of the two a file holds is read from its matrices
+    that are not square, all of which must agree.
+    """
+
+    name: str
+
+
+class Joined(NamedTuple):
+    """The names of several dense layers that are one here, side by side: queries, keys and values."""
+
+    names: tuple[str, ...]
+    widths: tuple[int, ...]
+    """The outputs of each, in the same order."""
+
+
+Name: TypeAlias = str | Flattened | InOut | Joined
+
+
+@final
+@dataclass(frozen=True)
+class NameTable:
+    """Names of layers, and what else is particular about the files of a library."""
+
+    layers: Mapping[str, Name]
+    prefix: str = ""
+    """What may stand before every name."""
+    ignored: tuple[str, ...] = ()
+    """Endings of names that hold no weights, such as masks."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Names that repeat another array, where they are there at all: `{"lm_head.weight": "wte.weight"}`."""
+
+
 class Config(pydantic.BaseModel):
     """Settings of a model: one schema for Python, the command line and the studio."""
 
@@ -347,6 +394,8 @@ class Entry:
     """Training settings that suit this model, where they differ from the general defaults."""
     torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None
     """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
+    sized: Callable[..., Model] | None = None
+    """From the shapes in a file of weights, a tokenizer and settings to a model that these weights fit."""
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
 
@@ -375,8 +424,12 @@ __all__ = [
     "HasState",
     "HasSurprise",
     "Hypothesis",
+    "InOut",
+    "Joined",
     "Metrics",
     "Model",
+    "Name",
+    "NameTable",
     "Part",
     "Piece",
     "Scored",

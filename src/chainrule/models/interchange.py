@@ -19,8 +19,7 @@ import safetensors.numpy
 from chainrule import nn
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DataError, suggest
-from chainrule.models.base import Model
-from chainrule.models.names import Flattened, InOut, Joined, Name, NameTable
+from chainrule.models.base import Flattened, InOut, Joined, Model, Name, NameTable
 
 M = TypeVar("M", bound=Model)
 Names: TypeAlias = Mapping[str, Name] | NameTable

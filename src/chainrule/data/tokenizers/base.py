@@ -41,7 +41,7 @@ class Tokenizer(abc.ABC):
         """The document `from_json` reads, which the `tokenizers` package reads too."""
 
     def pieces(self, ids: Iterable[SupportsIndex]) -> list[str]:
-        """The text of each token by itself."""
+        """Default: the text of each token by itself."""
         return [self.decode([i]) for i in ids]
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Tokenizer(abc.ABC):
 
     @property
     def start(self) -> int | None:
-        """The token that stands before every text the vocabulary was made for, if there is one."""
+        """Default: no token stands before every text that the vocabulary was made for."""
         return None
 
     @functools.cached_property

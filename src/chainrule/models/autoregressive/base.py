@@ -48,7 +48,7 @@ class Text(CanSearch, HasSurprise):
     def surprise(
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """Minus the log-probability of each symbol after the first, in nats."""
+        """Default: minus the log-probability of each symbol after the first, in nats, from all logits at once."""
         return losses.cross_entropy(self.logits(x[:, :-1], key), x[:, 1:])
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:

@@ -15,7 +15,7 @@ _PIXELS = 3
 
 
 def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]) -> Images:
-    """A map for every head, a row of them for each layer: dark where a symbol (row) takes much from another (column)."""
+    """A map for every head, one line of maps a layer: dark where a symbol (row) takes much from another (column)."""
     layers, count, time, _ = weights.shape
     top = np.maximum(
         weights.max(axis=-1, keepdims=True), 1e-12

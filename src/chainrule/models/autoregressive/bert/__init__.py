@@ -1,7 +1,7 @@
 """Encoder that guesses hidden symbols."""
 
 from chainrule.models.autoregressive.bert.model import BERT, BERTConfig
-from chainrule.models.autoregressive.bert.weights import from_safetensors, torch_names
+from chainrule.models.autoregressive.bert.weights import sized, torch_names
 from chainrule.models.base import Entry
 
 entry = Entry(
@@ -23,6 +23,7 @@ entry = Entry(
         "eval_examples": 512,
     },
     torch_names=torch_names,
+    sized=sized,
 )
 
-__all__ = ["BERT", "BERTConfig", "entry", "from_safetensors"]
+__all__ = ["BERT", "BERTConfig", "entry"]

@@ -17,7 +17,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data.base import Batch, Schema
 from chainrule.data.tokenizers import Character, WordPiece
-from chainrule.models.autoregressive.bert import BERT, from_safetensors
+from chainrule.models.autoregressive.bert import BERT
 from chainrule.models.autoregressive.bert.gaps import Gaps, draw_gaps
 
 LETTERS = Schema("text", (10,), symbols=tuple("\nabcdefgh"))
@@ -157,7 +157,7 @@ def test_weights_of_berts_style_give_its_features_and_go_back_unchanged(
     arrays = {f"bert.{name}": array.numpy() for name, array in stored.items()}
     path = tmp_path / "bert.safetensors"
     safetensors.numpy.save_file(arrays | {"bert.pooler.dense.bias": np.zeros(WIDTH, np.float32)}, path)
-    ours = from_safetensors(path, words, heads=HEADS)
+    ours: Any = models.open_weights("bert", path, words, heads=HEADS)
     x = np.array([[2, 5, 6, 7, 4, 8, 3]])
     h = stored["embeddings.word_embeddings.weight"][x] + stored["embeddings.position_embeddings.weight"][None]
     h = h + stored["embeddings.token_type_embeddings.weight"][0]
@@ -171,4 +171,4 @@ def test_weights_of_berts_style_give_its_features_and_go_back_unchanged(
     for name, array in back.items():
         assert array.tobytes() == arrays[f"bert.{name}"].tobytes()
     with pytest.raises(ArgumentError, match="the tokenizer has 1"):
-        from_safetensors(path, Character(("a",)))
+        models.open_weights("bert", path, Character(("a",)))

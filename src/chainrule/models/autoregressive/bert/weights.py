@@ -1,6 +1,6 @@
-"""Weights of BERT's style: the names of its files, and the model that a file holds."""
+"""Weights of BERT's style: the names in its files, and a model that a file fits."""
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.data.base import Schema
 from chainrule.data.tokenizers import Tokenizer
-from chainrule.models import interchange
 from chainrule.models.autoregressive.bert.model import BERT, BERTConfig
-from chainrule.models.names import Joined, Name, NameTable
+from chainrule.models.base import Joined, Name, NameTable
 
 _HEAD = 32
 """Entries of a head in MiniLM; the larger BERTs have 64."""
@@ -48,18 +47,18 @@ def torch_names(model: BERT) -> NameTable:
     return NameTable(names, "bert.", ignored)
 
 
-def from_safetensors(
-    path: str | Path, tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
+def sized(
+    shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
 ) -> BERT:
-    """The model in a safetensors file of BERT's style, sized by the arrays in it.
+    """A model for the arrays of a file of BERT's style, with zeros in their place.
 
     A file does not say how many `heads` share its width: one for every 32, as in MiniLM, unless told.
     """
-    shapes = {name.removeprefix("bert."): shape for name, shape in interchange.shapes(path).items()}
+    shapes = {name.removeprefix("bert."): shape for name, shape in shapes.items()}
     wanted = [f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")]
     inner = "encoder.layer.0.intermediate.dense.weight"
     if not all(name in shapes for name in (*wanted, inner)):
-        raise ArgumentError(f"{Path(path).name} holds no model of BERT's style")
+        raise ArgumentError("the file holds no model of BERT's style")
     (symbols, width), (context, _), (segments, _) = (shapes[name] for name in wanted)
     if len(tokenizer) != symbols:
         raise ArgumentError(
@@ -85,8 +84,7 @@ def from_safetensors(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
         skeleton,
     )
-    whole: BERT = interchange.read(blank, path, torch_names(blank)).model
-    return whole
+    return blank
 
 
-__all__ = ["from_safetensors", "torch_names"]
+__all__ = ["sized", "torch_names"]

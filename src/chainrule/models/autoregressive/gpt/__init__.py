@@ -1,12 +1,7 @@
 """Decoder-only transformer."""
 
 from chainrule.models.autoregressive.gpt.model import GPT, GPTConfig
-from chainrule.models.autoregressive.gpt.weights import (
-    from_llama2c,
-    from_safetensors,
-    llama2c_tokenizer,
-    torch_names,
-)
+from chainrule.models.autoregressive.gpt.weights import from_llama2c, llama2c_tokenizer, sized, torch_names
 from chainrule.models.base import Entry
 
 entry = Entry(
@@ -28,6 +23,7 @@ entry = Entry(
         "eval_examples": 512,
     },
     torch_names=torch_names,
+    sized=sized,
 )
 
-__all__ = ["GPT", "GPTConfig", "entry", "from_llama2c", "from_safetensors", "llama2c_tokenizer"]
+__all__ = ["GPT", "GPTConfig", "entry", "from_llama2c", "llama2c_tokenizer"]

@@ -17,7 +17,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data.tokenizers import Character, SentencePiece
 from chainrule.data.tokenizers.sentence_piece import BYTES
-from chainrule.models.autoregressive.gpt import GPT, from_llama2c, from_safetensors, llama2c_tokenizer
+from chainrule.models.autoregressive.gpt import GPT, from_llama2c, llama2c_tokenizer
 
 VOCAB, WIDTH, HEADS, LAYERS, CONTEXT = 11, 16, 4, 2, 8
 LETTERS = Character(tuple("abcdefghijk"))
@@ -79,7 +79,7 @@ def test_a_file_of_gpt2s_style_gives_its_logits_and_goes_back_unchanged(
     safetensors.numpy.save_file(
         stored | {"lm_head.weight": gpt2["wte.weight"]}, tmp_path / "gpt2.safetensors"
     )
-    model = from_safetensors(tmp_path / "gpt2.safetensors", LETTERS, heads=HEADS)
+    model: Any = models.open_weights("gpt", tmp_path / "gpt2.safetensors", LETTERS, heads=HEADS)
     assert (model.config.layers, model.context, model.config.width) == (LAYERS, CONTEXT, WIDTH)
     ours = eqx.filter_jit(model.logits)(jnp.asarray(TOKENS))
     np.testing.assert_allclose(ours, gpt2_logits(torch, gpt2), atol=1e-4)
@@ -96,14 +96,15 @@ def test_matrices_the_other_way_round_are_recognised_by_those_that_are_not_squar
     for name, arrays in (("one", gpt2), ("other", turned)):
         safetensors.numpy.save_file(arrays, tmp_path / f"{name}.safetensors")
     one, other = (
-        from_safetensors(tmp_path / f"{n}.safetensors", LETTERS, heads=HEADS) for n in ("one", "other")
+        models.open_weights("gpt", tmp_path / f"{n}.safetensors", LETTERS, heads=HEADS)
+        for n in ("one", "other")
     )
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(a, b)
     mixed = gpt2 | {"h.1.mlp.c_fc.weight": turned["h.1.mlp.c_fc.weight"]}
     safetensors.numpy.save_file(mixed, tmp_path / "mixed.safetensors")
     with pytest.raises(ArgumentError, match=r"c_attn\.weight as \(inputs, outputs\) and h\.1\.mlp\.c_fc"):
-        from_safetensors(tmp_path / "mixed.safetensors", LETTERS, heads=HEADS)
+        models.open_weights("gpt", tmp_path / "mixed.safetensors", LETTERS, heads=HEADS)
 
 
 def test_what_is_missing_extra_or_misshapen_is_listed_together(
@@ -113,7 +114,7 @@ def test_what_is_missing_extra_or_misshapen_is_listed_together(
     odd = gpt2 | {"ln_f.bias": drawn(3), "extra": drawn(1), "lm_head.weight": drawn(VOCAB, WIDTH)}
     safetensors.numpy.save_file({n: a for n, a in odd.items() if n != "h.0.ln_1.weight"}, path)
     with pytest.raises(ArgumentError) as error:
-        from_safetensors(path, LETTERS, heads=HEADS)
+        models.open_weights("gpt", path, LETTERS, heads=HEADS)
     for part in (
         "1 missing: h.0.ln_1.weight",
         "ln_f.bias is (3,) instead of (16,)",
@@ -121,12 +122,12 @@ def test_what_is_missing_extra_or_misshapen_is_listed_together(
     ):
         assert part in str(error.value)
     with pytest.raises(ArgumentError, match="the weights are for 11 symbols, the tokenizer has 2"):
-        from_safetensors(path, Character(("a", "b")), heads=HEADS)
+        models.open_weights("gpt", path, Character(("a", "b")), heads=HEADS)
     safetensors.numpy.save_file({"extra": drawn(1)}, path)
     with pytest.raises(
         ArgumentError, match="holds no transformer of GPT-2's or Llama's style; it begins with extra"
     ):
-        from_safetensors(path, LETTERS)
+        models.open_weights("gpt", path, LETTERS)
 
 
 # ---------------------------------------------------------------------- Llama and llama2.c
@@ -220,7 +221,9 @@ def test_a_file_of_llamas_style_gives_its_logits_and_goes_back(
     }
     stored |= {f"model.layers.{i}.{theirs[n]}.weight": llama[n][i] for n in theirs for i in range(LAYERS)}
     safetensors.numpy.save_file(stored, tmp_path / "llama.safetensors")
-    model = from_safetensors(tmp_path / "llama.safetensors", LETTERS, heads=HEADS, context=CONTEXT)
+    model: Any = models.open_weights(
+        "gpt", tmp_path / "llama.safetensors", LETTERS, heads=HEADS, context=CONTEXT
+    )
     assert model.config.key_heads == GROUPS
     ours = eqx.filter_jit(model.logits)(jnp.asarray(TOKENS))
     np.testing.assert_allclose(ours, llama_logits(llama, interleaved=False), atol=1e-4)

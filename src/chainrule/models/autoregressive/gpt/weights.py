@@ -1,12 +1,13 @@
 """Weights of transformers trained elsewhere: files in the style of GPT-2, of Llama, and of llama2.c.
 
-`from_safetensors` and `from_llama2c` build the model that a file holds, from the shapes in it; the tokenizer comes with
-it, because weights without their vocabulary say nothing. `torch_names` is the table that `import_weights` and
-`export_weights` use for a model that exists already.
+`sized` makes room for the arrays of a file, for `chainrule.models.open_weights`; `from_llama2c` reads a file itself. The
+tokenizer comes with both, because weights without their vocabulary say nothing. `torch_names` is the table that
+`import_weights` and `export_weights` use.
 """
 
 import re
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data.base import Schema
 from chainrule.data.tokenizers import SentencePiece, Tokenizer
 from chainrule.data.tokenizers.sentence_piece import BYTES, SPACE
-from chainrule.models import interchange
 from chainrule.models.autoregressive.gpt.model import GPT, GPTConfig
-from chainrule.models.names import InOut, Joined, Name, NameTable
+from chainrule.models.base import InOut, Joined, Name, NameTable
 
 _HEAD = 64
 """Entries of a head, in GPT-2 and in most models after it."""
@@ -85,30 +85,27 @@ def _llama(model: GPT) -> NameTable:
     return NameTable(names, "model.", (".rotary_emb.inv_freq",), copies)
 
 
-def from_safetensors(
-    path: str | Path, tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
+def sized(
+    shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
 ) -> GPT:
-    """The model in a safetensors file of GPT-2's or Llama's style, sized by the arrays in it.
+    """A model for the arrays of a file of GPT-2's or Llama's style, with zeros in their place.
 
     A file does not say how many `heads` share its width: one for every 64 unless told. `settings` are further settings
     of the model, for Llama's style `context`, which is not in the file either (2,048 unless told).
     """
-    shapes = interchange.shapes(path)
     found = _gpt2_settings(shapes) or _llama_settings(shapes, heads)
     if found is None:
         raise ArgumentError(
-            f"{Path(path).name} holds no transformer of GPT-2's or Llama's style; it begins with "
+            "the file holds no transformer of GPT-2's or Llama's style; it begins with "
             f"{', '.join(sorted(shapes)[:3])}",
             remedy="build the model and use chainrule.models.import_weights(model, path, names={...})",
         )
     symbols, settings = found.pop("symbols"), {**found, **settings}
     settings["heads"] = max(1, settings["width"] // _HEAD) if heads is None else heads
-    model = _skeleton(GPTConfig(**settings), tokenizer, symbols)
-    whole: GPT = interchange.read(model, path, torch_names(model)).model
-    return whole
+    return _skeleton(GPTConfig(**settings), tokenizer, symbols)
 
 
-def _gpt2_settings(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any] | None:
+def _gpt2_settings(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
     plain = {name.removeprefix("transformer."): shape for name, shape in shapes.items()}
     if not {"wte.weight", "wpe.weight", "h.0.mlp.c_fc.weight"} <= plain.keys():
         return None
@@ -125,7 +122,7 @@ def _gpt2_settings(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any] | None:
     }
 
 
-def _llama_settings(shapes: dict[str, tuple[int, ...]], heads: int | None) -> dict[str, Any] | None:
+def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) -> dict[str, Any] | None:
     plain = {name.removeprefix("model."): shape for name, shape in shapes.items()}
     wanted = ("embed_tokens.weight", "layers.0.mlp.gate_proj.weight", "layers.0.self_attn.k_proj.weight")
     if not all(name in plain for name in wanted):
@@ -144,7 +141,7 @@ def _llama_settings(shapes: dict[str, tuple[int, ...]], heads: int | None) -> di
     }
 
 
-def _layers(shapes: dict[str, tuple[int, ...]], pattern: str) -> int:
+def _layers(shapes: Mapping[str, tuple[int, ...]], pattern: str) -> int:
     return 1 + max(int(found[1]) for name in shapes if (found := re.match(pattern, name)))
 
 
@@ -234,7 +231,7 @@ def _header(path: str | Path) -> tuple[Path, tuple[int, ...]]:
     return place, sizes
 
 
-def _parts(path: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+def _parts(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     counts = [int(np.prod(shape, dtype=object)) for shape in shapes.values()]
     expected = 4 * (_FIELDS + sum(counts))
     if path.stat().st_size != expected:
@@ -275,4 +272,4 @@ def llama2c_tokenizer(path: str | Path) -> SentencePiece:
     return SentencePiece.scored((*first, *rest), scores, ("<s>", "</s>"))
 
 
-__all__ = ["from_llama2c", "from_safetensors", "llama2c_tokenizer", "torch_names"]
+__all__ = ["from_llama2c", "llama2c_tokenizer", "sized", "torch_names"]
