@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from chainrule.core.errors import CheckpointError
+from chainrule.core.errors import ArgumentError, CheckpointError
 from chainrule.train import Run, checkpoints
 from tests.trust.toys import go_on, mlp, newest, points
 
@@ -130,7 +130,7 @@ def test_a_wrong_shape_type_or_name_is_refused_naming_the_tensor(
 def test_settings_that_do_not_fit_the_checkpoint_leave_the_run_as_it_was(run: Path) -> None:
     before = (run / "config.yaml").read_bytes()
     shutil.rmtree(newest(run))
-    with pytest.raises(CheckpointError, match=r"it has no tensor 'ema\."):
+    with pytest.raises(ArgumentError, match=r"ema=0\.5: toy cannot change this on the way"):
         go_on(run, ema=0.5)
     assert (run / "config.yaml").read_bytes() == before
     assert go_on(run).status["status"] == "done"

@@ -116,8 +116,8 @@ def _check_state(run: Run, overrides: dict[str, Any]) -> None:
     for name, value, change in _each(overrides):
         if name not in ("steps", "epochs") and needed(merge(run.config["train"], change)) != held:
             raise ArgumentError(
-                f"{name}={value}: {run.id} cannot change this on the way, because its checkpoints hold the state of "
-                "another optimiser or average",
+                f"{name}={value}: {run.id} cannot change this on the way, because its checkpoints hold other state "
+                "than that needs",
                 remedy=f"train a new run: chainrule train config={run.path / 'config.yaml'} {name}={value}",
             )
 
