@@ -6,6 +6,7 @@ and inputs: one fused multiply-add per vector of outputs, pixel, entry and input
 they are read, (outputs / tile, *kernel, inputs, tile).
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from chainrule.nn.kernels.geometry import spread
@@ -224,23 +225,7 @@ def _micro(problem: Problem, machine: Machine, tile: Tile) -> str:
             ),
         ]
         before = name
-    for v in range(tile.vectors):
-        lines += [
-            f"  %q.{v} = getelementptr float, ptr %w.i, i64 {v * machine.lanes}",
-            f"  %w.{v} = load {vector}, ptr %q.{v}, align 4",
-        ]
-    for p in range(tile.pixels):
-        lines += [
-            f"  %r.{p} = getelementptr float, ptr %x.i, i64 {p * problem.stride[1] * inputs}",
-            f"  %s.{p} = load float, ptr %r.{p}, align 4",
-            f"  %t.{p} = insertelement {vector} poison, float %s.{p}, i64 0",
-            f"  %x.{p} = shufflevector {vector} %t.{p}, {vector} poison, <{machine.lanes} x i32> zeroinitializer",
-        ]
-        lines += [
-            f"  %sum.{p}.{v} = call {vector} @llvm.fma.v{machine.lanes}f32("
-            f"{vector} %x.{p}, {vector} %w.{v}, {vector} %i.{p}.{v})"
-            for v in range(tile.vectors)
-        ]
+    lines += _input(problem, machine, tile)
     lines.append(f"  %w.after = getelementptr float, ptr %w.i, i64 {tile.vectors * machine.lanes}")
     for number, (name, count, step) in enumerate(reversed(levels)):
         lines += [
@@ -259,6 +244,26 @@ def _micro(problem: Problem, machine: Machine, tile: Tile) -> str:
             f"  store {vector} %sum.{p}.{v}, ptr %p.{p}.{v}, align 4",
         ]
     return "\n".join([*lines, "  ret void", "}"])
+
+
+def _input(problem: Problem, machine: Machine, tile: Tile) -> Iterator[str]:
+    """One input of one entry of the kernel: its weights times that input of every pixel, added to the sums."""
+    vector = f"<{machine.lanes} x float>"
+    for v in range(tile.vectors):
+        yield f"  %q.{v} = getelementptr float, ptr %w.i, i64 {v * machine.lanes}"
+        yield f"  %w.{v} = load {vector}, ptr %q.{v}, align 4"
+    for p in range(tile.pixels):
+        yield f"  %r.{p} = getelementptr float, ptr %x.i, i64 {p * problem.stride[1] * problem.inputs}"
+        yield f"  %s.{p} = load float, ptr %r.{p}, align 4"
+        yield f"  %t.{p} = insertelement {vector} poison, float %s.{p}, i64 0"
+        yield (
+            f"  %x.{p} = shufflevector {vector} %t.{p}, {vector} poison, <{machine.lanes} x i32> zeroinitializer"
+        )
+        for v in range(tile.vectors):
+            yield (
+                f"  %sum.{p}.{v} = call {vector} @llvm.fma.v{machine.lanes}f32("
+                f"{vector} %x.{p}, {vector} %w.{v}, {vector} %i.{p}.{v})"
+            )
 
 
 __all__ = ["Tile", "program"]

@@ -159,7 +159,25 @@ def _examples(problem: Problem, machine: Machine, block: Block, cache: int) -> s
         ("o", str(outputs), block.vectors * machine.lanes),
         ("i", str(inputs), block.inputs),
     ]
-    body = f"""
+
+    return f"""
+declare i64 @llvm.smax.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+
+define internal void @examples(ptr %x, ptr %y, ptr %out, i64 %examples) {{
+entry:
+  br label %{loops[0][0]}.head
+{nested(loops, _entry(problem, band))}
+  ret void
+}}
+"""
+
+
+def _entry(problem: Problem, band: int) -> str:
+    """One entry (m, k) of the kernel and one block of channels (o, i) over a band of rows."""
+    inputs, outputs = problem.inputs, problem.outputs
+    width, columns = problem.space[1], problem.sizes[1]
+    return f"""
   %p.row.from = getelementptr i64, ptr @row_from, i64 %m
   %row.from = load i64, ptr %p.row.from
   %p.row.until = getelementptr i64, ptr @row_until, i64 %m
@@ -206,17 +224,6 @@ sum:
   call void @micro(ptr %px, ptr %pd, ptr %po, i64 %examples, i64 %count, i64 %columns)
   br label %next
 next:"""
-    return f"""
-declare i64 @llvm.smax.i64(i64, i64)
-declare i64 @llvm.smin.i64(i64, i64)
-
-define internal void @examples(ptr %x, ptr %y, ptr %out, i64 %examples) {{
-entry:
-  br label %{loops[0][0]}.head
-{nested(loops, body)}
-  ret void
-}}
-"""
 
 
 def nested(loops: Sequence[tuple[str, str, int]], body: str) -> str:
