@@ -1,7 +1,7 @@
 """Weights of transformers trained elsewhere: files in the style of GPT-2, of Llama, and of llama2.c.
 
-`sized` makes room for the arrays of a file, for `chainrule.models.open_weights`; `from_llama2c` reads a file itself. The
-tokenizer comes with both, because weights without their vocabulary say nothing. `torch_names` is the table that
+`sized` makes room for the arrays of a file, for `chainrule.models.open_weights`; `from_llama2c` reads a file itself.
+The tokenizer comes with both, because weights without their vocabulary say nothing. `torch_names` is the table that
 `import_weights` and `export_weights` use.
 """
 
