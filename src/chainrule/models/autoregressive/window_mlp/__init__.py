@@ -15,9 +15,9 @@ entry = Entry(
     toy_data="shakespeare",
     citation="Bengio et al., A neural probabilistic language model, JMLR 3, 2003",
     training={
-        "steps": 3000,
-        "batch": 32,
-        "optimizer": {"name": "adamw", "lr": 2e-3, "decay": 0.01},
+        "steps": 2500,
+        "batch": 16,
+        "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.01},
         "schedule": {"name": "cosine", "warmup": 100},
     },
 )
