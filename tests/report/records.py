@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Passage, Picture, Polygons, Scatter, Table
+from chainrule.core.pictures import (
+    Bars,
+    Film,
+    Heatmap,
+    Images,
+    Lines,
+    Passage,
+    Picture,
+    Polygons,
+    Scatter,
+    Table,
+)
 
 _noise = np.random.default_rng(0)
 _steps = np.arange(0, 500, 25)
@@ -55,6 +66,11 @@ ORDINARY: list[Picture] = [
     Heatmap("pixels", "Kernel", "i", "j", _noise.normal(size=(70, 60)), diverging=True),
     Images("grey", "Samples", _noise.random((23, 8, 8, 1)), [f"{i}→4 0.98" for i in range(23)]),
     Images("colour", "Photos", _noise.random((3, 32, 32, 3)), ["automobile→aeroplane of old\n0.98"] * 3),
+    Film(
+        "film",
+        "Fading in",
+        np.linspace(0, 1, 5)[:, None, None, None, None] * _noise.random((3, 8, 8, 1))[None],
+    ),
     Scatter(
         "points", "Points", "x", "y", {"a": _noise.normal(size=(30, 2)), "b": _noise.normal(size=(9, 2))}
     ),

@@ -41,9 +41,9 @@ def ls(json: Json = False) -> None:
 def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     """Show what some data hold. Settings: options of the data (window=64), and out=DIR for a picture."""
     from chainrule.cli.output import emit, say, size
-    from chainrule.cli.pictures import save
     from chainrule.cli.settings import write
     from chainrule.data import load, preview
+    from chainrule.report import save
 
     name, options = _words(source, settings)
     out = options.pop("out", None)

@@ -153,7 +153,7 @@ def _write(
     """The files of the samples by what they are: `samples`, and `picture` where there is something to see."""
     import numpy as np
 
-    from chainrule.cli.pictures import save
+    from chainrule.report import save
     from chainrule.train.files import disk_errors
 
     with disk_errors(out):

@@ -104,8 +104,8 @@ def _print_merges(traced: "Trace") -> None:
 
 def _write(folder: Path, tokenizer: "Tokenizer", traced: "Trace | None", facts: dict[str, Any]) -> list[Path]:
     """The tokenizer as a file, and the pictures there are."""
-    from chainrule.cli.pictures import save
     from chainrule.data import tokenizers
+    from chainrule.report import save
     from chainrule.train.files import disk_errors
 
     with disk_errors(folder):

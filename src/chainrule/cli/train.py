@@ -132,7 +132,7 @@ def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
 
 def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
     from chainrule.cli.output import emit, say, scientific
-    from chainrule.cli.pictures import save
+    from chainrule.report import save
     from chainrule.train import find_lr
 
     found = find_lr(model, data, **asked.train)

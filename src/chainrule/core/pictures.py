@@ -78,6 +78,22 @@ class Images:
 
 @final
 @dataclass(frozen=True)
+class Film:
+    """Images that change together: `frames` in [0, 1] of shape (moments, count, height, width, channels)."""
+
+    name: str
+    title: str
+    frames: np.ndarray
+    labels: Sequence[str] = ()
+    """What is to be said of each moment; none, or one for each."""
+    columns: int = 10
+    seconds: float = 4.0
+    """How long it takes from the first moment to the last, which then stays for a while."""
+    caption: str = ""
+
+
+@final
+@dataclass(frozen=True)
 class Scatter:
     """Points in the plane by group, over an optional field (a function on a regular grid) and optional arrows."""
 
@@ -140,6 +156,6 @@ class Passage:
     caption: str = ""
 
 
-Picture: TypeAlias = Lines | Bars | Heatmap | Images | Scatter | Polygons | Table | Passage
+Picture: TypeAlias = Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage
 
-__all__ = ["Bars", "Heatmap", "Images", "Lines", "Passage", "Picture", "Polygons", "Scatter", "Table"]
+__all__ = ["Bars", "Film", "Heatmap", "Images", "Lines", "Passage", "Picture", "Polygons", "Scatter", "Table"]

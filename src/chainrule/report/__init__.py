@@ -1,7 +1,7 @@
 """Pictures, and the report of a run as one self-contained page."""
 
 from chainrule.report.album import Album, Chapter, write_album
-from chainrule.report.drawing import draw, draw_png
+from chainrule.report.drawing import draw, draw_gif, draw_png, save
 from chainrule.report.gallery import pictures
 from chainrule.report.samples import sample_picture
 from chainrule.report.writing import write
@@ -10,9 +10,11 @@ __all__ = [
     "Album",
     "Chapter",
     "draw",
+    "draw_gif",
     "draw_png",
     "pictures",
     "sample_picture",
+    "save",
     "write",
     "write_album",
 ]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, final
 
 from chainrule.core.errors import RunError
-from chainrule.core.pictures import Images, Picture, Table
+from chainrule.core.pictures import Picture, Table
 from chainrule.report import page
-from chainrule.report.drawing import draw, draw_png
+from chainrule.report.drawing import save
 from chainrule.report.writing import file_names
 from chainrule.train.files import make_folder, write_atomic, write_json
 
@@ -60,13 +60,7 @@ def write_album(
     for name, picture in named.items():
         if isinstance(picture, Table):
             continue  # the page and the numbers hold it as text
-        about = {"title": title, "settings": dict(settings)}
-        if isinstance(picture, Images):
-            drawn.append(folder / f"{name}.png")
-            draw_png(picture, drawn[-1], metadata=about)
-        else:
-            drawn.append(folder / f"{name}.svg")
-            draw(picture, drawn[-1], metadata=about)
+        drawn.append(save(picture, folder, name, {"title": title, "settings": dict(settings)}))
     numbers = folder / "numbers.json"
     write_json(numbers, {chapter.name: _plain(chapter.numbers) for chapter in chapters}, durable=False)
     index = folder / "index.html"

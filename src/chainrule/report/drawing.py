@@ -1,4 +1,4 @@
-"""From a picture's record to a file, SVG or PNG."""
+"""From a picture's record to a file: SVG or PNG, and GIF for what moves."""
 
 import io
 from collections.abc import Mapping
@@ -8,8 +8,19 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Passage, Picture, Polygons, Scatter, Table
-from chainrule.report import charts, grids, passages, sheets, svg
+from chainrule.core.pictures import (
+    Bars,
+    Film,
+    Heatmap,
+    Images,
+    Lines,
+    Passage,
+    Picture,
+    Polygons,
+    Scatter,
+    Table,
+)
+from chainrule.report import charts, films, grids, passages, sheets, svg
 from chainrule.report.style import matplotlib_settings
 from chainrule.train.files import make_folder, write_atomic
 
@@ -58,6 +69,8 @@ def draw_png(
     """
     chunks = sheets.text_chunks(metadata or {})
     out = io.BytesIO()
+    if isinstance(picture, Film):
+        picture = films.still(picture)
     if isinstance(picture, Images):
         sheets.sheet_png(picture, title).save(out, "PNG", pnginfo=chunks, optimize=True)
     else:
@@ -66,6 +79,39 @@ def draw_png(
     if path is not None:
         _write(Path(path), out.getvalue())
     return out.getvalue()
+
+
+def draw_gif(
+    film: Film,
+    path: str | Path | None = None,
+    *,
+    title: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+) -> bytes:
+    """A film as an animated GIF, also written to `path` if one is given; `draw` and `draw_png` show how it ends.
+
+    >>> import numpy as np
+    >>> draw_gif(Film("fade", "Fade", np.linspace(0, 1, 3).reshape(3, 1, 1, 1, 1)))[:6]
+    b'GIF89a'
+    """
+    found = films.gif(film, title, metadata)
+    if path is not None:
+        _write(Path(path), found)
+    return found
+
+
+def save(picture: Picture, folder: Path, name: str, metadata: Mapping[str, Any]) -> Path:
+    """Draw a picture into `folder` under `name`: films as GIF, sheets of images as PNG, everything else as SVG."""
+    if isinstance(picture, Film):
+        path = folder / f"{name}.gif"
+        draw_gif(picture, path, metadata=metadata)
+    elif isinstance(picture, Images):
+        path = folder / f"{name}.png"
+        draw_png(picture, path, metadata=metadata)
+    else:
+        path = folder / f"{name}.svg"
+        draw(picture, path, metadata=metadata)
+    return path
 
 
 def _write(path: Path, contents: bytes | str) -> None:
@@ -96,6 +142,8 @@ def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passa
 
 
 def _tree(picture: Picture, title: bool) -> svg.Element:
+    if isinstance(picture, Film):
+        picture = films.still(picture)
     if isinstance(picture, Images):
         return sheets.sheet_svg(picture, title)
     out = io.StringIO()
@@ -103,4 +151,4 @@ def _tree(picture: Picture, title: bool) -> svg.Element:
     return svg.from_matplotlib(out.getvalue())
 
 
-__all__ = ["draw", "draw_png"]
+__all__ = ["draw", "draw_gif", "draw_png", "save"]

@@ -4,14 +4,15 @@ The page carries everything it shows and asks for nothing: no scripts, no fonts,
 content security policy that would stop them if a name ever managed to smuggle one in.
 """
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from chainrule.core.pictures import Picture, Table
-from chainrule.report.drawing import draw
+from chainrule.core.pictures import Film, Picture, Table
+from chainrule.report.drawing import draw, draw_gif, draw_png
 from chainrule.report.style import DARK, LIGHT, variables
 from chainrule.report.text import number, plain, printable
 
@@ -78,6 +79,8 @@ def figure(picture: Picture) -> str:
     """A picture under its title and over its caption; tables as tables."""
     if isinstance(picture, Table):
         body, wide = grid(picture.columns, picture.rows), len(picture.columns) > 4
+    elif isinstance(picture, Film):
+        body, wide = _film(picture), True
     else:
         drawing = draw(picture, theme="auto", title=False)
         width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
@@ -87,6 +90,21 @@ def figure(picture: Picture) -> str:
     caption = f"<figcaption>{escape(printable(picture.caption))}</figcaption>" if picture.caption else ""
     return (
         f"<figure{' class=wide' if wide else ''}>\n<h3>{say(picture.title)}</h3>\n{body}\n{caption}</figure>"
+    )
+
+
+def _film(film: Film) -> str:
+    """The moving picture, or how it ends for readers who asked for no motion."""
+    moving, ending = (
+        f"data:image/{kind};base64,{base64.b64encode(found).decode()}"
+        for kind, found in (
+            ("gif", draw_gif(film, title=False)),
+            ("png", draw_png(film, title=False)),
+        )
+    )
+    return (
+        f'<picture><source media="(prefers-reduced-motion: reduce)" srcset="{ending}">'
+        f'<img src="{moving}" alt="{say(film.title)}"></picture>'
     )
 
 

@@ -117,24 +117,22 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
     return root
 
 
-def sheet_png(picture: Images, title: bool) -> Image.Image:
-    """The sheet as pixels, at twice the size of the drawing."""
+def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
+    """The sheet as pixels, at `zoom` times the size of the drawing."""
     pixels = check(picture)
     layout = _layout(picture, title)
-    sheet = Image.new("RGB", (2 * layout.size[0], 2 * layout.size[1]), LIGHT["paper"])
+    sheet = Image.new("RGB", (zoom * layout.size[0], zoom * layout.size[1]), LIGHT["paper"])
     pen = ImageDraw.Draw(sheet)
     if title:
-        heading = plain(picture.title)
-        pen.text(
-            (2 * _MARGIN, 18), heading, fill=LIGHT["ink"], font=ImageFont.truetype(_FONT, 2 * TITLE_SIZE)
-        )
-    font = ImageFont.truetype(_FONT, 2 * SMALL_SIZE)
+        heading, font = plain(picture.title), ImageFont.truetype(_FONT, zoom * TITLE_SIZE)
+        pen.text((zoom * _MARGIN, 9 * zoom), heading, fill=LIGHT["ink"], font=font)
+    font = ImageFont.truetype(_FONT, zoom * SMALL_SIZE)
     for index, image in enumerate(pixels):
         left, top = layout.place(index)
-        size = (2 * layout.tile[0], 2 * layout.tile[1])
-        sheet.paste(_image(image).resize(size, Image.Resampling.NEAREST), (2 * left, 2 * top))
+        size = (zoom * layout.tile[0], zoom * layout.tile[1])
+        sheet.paste(_image(image).resize(size, Image.Resampling.NEAREST), (zoom * left, zoom * top))
         for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):
-            middle = (2 * left + layout.tile[0], 2 * (top + layout.tile[1] + _LINE * below))
+            middle = (zoom * left + zoom * layout.tile[0] // 2, zoom * (top + layout.tile[1] + _LINE * below))
             pen.text(middle, line, fill=LIGHT["soft"], font=font, anchor="ms")
     return sheet
 

@@ -17,10 +17,10 @@ import equinox as eqx
 from chainrule import models
 from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
-from chainrule.core.pictures import Picture
+from chainrule.core.pictures import Film, Picture
 from chainrule.models.base import CanSample, Model
 from chainrule.report import page
-from chainrule.report.drawing import draw
+from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import Group, groups, judged_split
 from chainrule.report.text import duration, measured, number
 from chainrule.train import Metric, Run
@@ -48,7 +48,7 @@ _NAMES = {
 
 
 def write(run: Run) -> Path:
-    """Write `plots/*.svg` and `report.html` into the folder of a run; the path of the page."""
+    """Write `plots/*.svg` (`*.gif` for films) and `report.html` into the folder of a run; the path of the page."""
     plots = run.path / "plots"
     if plots.is_symlink():
         raise RunError(
@@ -58,7 +58,10 @@ def write(run: Run) -> Path:
     make_folder(plots)
     about = _about(run)
     for name, picture in file_names([picture for group in found for picture in group.pictures]).items():
-        draw(picture, plots / f"{name}.svg", metadata=about)
+        if isinstance(picture, Film):
+            draw_gif(picture, plots / f"{name}.gif", metadata=about)
+        else:
+            draw(picture, plots / f"{name}.svg", metadata=about)
     path = run.path / "report.html"
     write_atomic(path, _page(run, found))
     return path

@@ -1,6 +1,5 @@
 """Branches beside a frozen U-Net: they change nothing at first, learn in the right order, and leave the base alone."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -21,14 +20,6 @@ from chainrule.models.diffusion.process import Level
 KEY = jax.random.key(0)
 SCHEMA = Schema("image", (4, 4, 1), target="class", classes=("a", "b"), levels=17)
 LEVEL = Level(0.6, 0.8)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation() -> Iterator[None]:
-    """Programs here run once: compiling them is what takes time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Networks that denoise: shapes, what a fresh one says, conditions, padding, and the numbers PyTorch gives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -21,14 +21,6 @@ from chainrule.models.diffusion.process import Level
 
 KEY = jax.random.key(0)
 IMAGE = Schema("image", (8, 8, 1), target="class", classes=("a", "b"), levels=17)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation() -> Iterator[None]:
-    """Programs here run once: compiling them is what takes time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @eqx.filter_jit

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
+from chainrule.core.pictures import Bars, Film, Images, Lines, Picture, Scatter
 from chainrule.core.types import Array, Key
 from chainrule.data.base import Data
 from chainrule.models.diffusion import samplers, schedules
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _FRAMES = 10
 _STEPS = 50
+_SHOWN = 10
+_MOMENTS = 26
 _MOST = 256
 """Held-out examples looked at."""
 
@@ -30,7 +32,8 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     found: list[Picture] = [error_by_level(model, x, key)]
     if model.schema.kind == "image" and model.schema.shape[-1] in (1, 3):
-        found = [film(model, key), forward_strip(model, x, key), *found]
+        walked = way(model, key, _SHOWN)
+        found = [strip(model, walked), film(model, walked), forward_strip(model, x, key), *found]
     if model.schema.kind == "points" and model.schema.dimensions == 2:
         found = [score_field(model, np.asarray(x), key), *found]
     if model.schema.levels:
@@ -38,27 +41,77 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     return found
 
 
-def film(model: "Generative", key: Key) -> Picture:
-    """Sampling as it happens: the noisy image above, the estimate of the clean one below."""
-    levels = schedules.grid(model.schedule, _STEPS)
+class Way(NamedTuple):
+    """Samples on their way: at every step what is seen, what the network takes it for, and lam."""
+
+    seen: Array
+    guesses: Array
+    lams: np.ndarray
+    caption: str
+
+
+def way(
+    model: "Generative",
+    key: Key,
+    count: int,
+    *,
+    condition: Any = None,
+    steps: int = _STEPS,
+    guidance: float | None = None,
+) -> Way:
+    """`count` samples by DDIM, all of one class or, where there are classes and none is named, each of the next."""
+    if condition is None and model.denoiser.classes:
+        condition = np.arange(count, dtype=np.int32) % model.denoiser.classes
+    classes = None if condition is None else model.class_numbers(condition, count)
+    denoiser = model.steered(guidance, classes is not None, None, None, 0.0)
+    levels = schedules.grid(model.schedule, steps)
     std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
-    start = std * jax.random.normal(key, (1, *model.schema.shape))
-    drawn = samplers.walk(model.denoiser, start, levels, samplers.DDIM(), key, clip="static", trajectory=True)
+    start = std * jax.random.normal(key, (count, *model.schema.shape))
+    drawn = samplers.walk(
+        denoiser, start, levels, samplers.DDIM(), key, condition=classes, clip="static", trajectory=True
+    )
     assert drawn.path is not None
     assert drawn.guesses is not None
-    shown = np.linspace(0, _STEPS - 1, _FRAMES).round().astype(int)
-    before = jnp.concatenate([start[None], drawn.path])[shown, 0]
-    pixels = jnp.concatenate([before, drawn.guesses[shown, 0]])
-    lams = np.asarray(levels.at(shown).lam)
-    labels = [f"lam {lam:.1f}" for lam in lams] + [""] * _FRAMES
-    return Images(
-        "denoising",
-        "From noise to data",
-        _pixels(model, pixels),
-        labels,
-        _FRAMES,
-        f"DDIM in {_STEPS} steps. Above: the image on its way; below: what the network takes it for.",
+    return Way(
+        jnp.concatenate([start[None], drawn.path]),
+        drawn.guesses,
+        np.asarray(levels.at(np.arange(steps)).lam),
+        f"DDIM in {steps} steps. Above: the image on its way; below: what the network takes it for.",
     )
+
+
+def strip(model: "Generative", way: Way) -> Images:
+    """One sample as it comes about, in a few moments."""
+    count = min(_FRAMES, len(way.lams))
+    shown = np.linspace(0, len(way.lams) - 1, count).round().astype(int)
+    pixels = jnp.concatenate([way.seen[shown, 0], way.guesses[shown, 0]])
+    labels = [f"lam {lam:.1f}" for lam in way.lams[shown]] + [""] * count
+    return Images("denoising", "From noise to data", _pixels(model, pixels), labels, count, way.caption)
+
+
+def film(model: "Generative", way: Way) -> Film:
+    """All samples as they come about, moving; the last moment is the samples themselves."""
+    shown = np.unique(np.linspace(0, len(way.lams), min(_MOMENTS, len(way.lams) + 1)).round().astype(int))
+    # The samples are the last estimate: the last step goes there.
+    taken = np.minimum(shown, len(way.lams) - 1)
+    frames = jnp.concatenate([way.seen[shown], way.guesses[taken]], axis=1)
+    labels = [f"lam {way.lams[i]:.1f}" if i < len(way.lams) else "done" for i in shown]
+    pixels = _pixels(model, frames)
+    return Film(
+        "denoising-film",
+        "From noise to data, moving",
+        pixels,
+        labels,
+        frames.shape[1] // 2,
+        caption=way.caption,
+    )
+
+
+def changes(model: "Generative", way: Way) -> tuple[np.ndarray, np.ndarray]:
+    """lam at each step, and how far the estimate there is from the finished image (root mean square of a pixel)."""
+    guesses = _pixels(model, way.guesses)
+    apart = np.square(guesses - guesses[-1:]).reshape(len(guesses), -1).mean(axis=1)
+    return way.lams, np.sqrt(apart)
 
 
 def forward_strip(model: "Generative", x: Array, key: Key) -> Picture:
@@ -156,4 +209,15 @@ def _ways(model: "Generative", key: Key) -> np.ndarray:
     return beside.reshape(-1, 2)
 
 
-__all__ = ["all_of", "bound_terms", "error_by_level", "film", "forward_strip", "score_field"]
+__all__ = [
+    "Way",
+    "all_of",
+    "bound_terms",
+    "changes",
+    "error_by_level",
+    "film",
+    "forward_strip",
+    "score_field",
+    "strip",
+    "way",
+]

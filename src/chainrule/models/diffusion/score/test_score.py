@@ -1,5 +1,8 @@
 """The score model: its score is the gradient of a log-density it can learn, and Langevin dynamics is how it draws."""
 
+import functools
+from collections.abc import Iterator
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,6 +20,15 @@ POINTS = Schema("points", (2,))
 KEY = jax.random.key(0)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation() -> Iterator[None]:
+    """Programs here run once or twice on few numbers: compiling them is what takes time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@functools.cache
 def build(**settings: object) -> ScoreModel:
     model = models.build("score", POINTS, **{"width": 16, "depth": 1, **settings})
     assert isinstance(model, ScoreModel)

@@ -1,6 +1,8 @@
 """The variational diffusion model: what its loss is made of, what its schedule learns, and what it scores."""
 
+import functools
 import math
+from collections.abc import Iterator
 
 import equinox as eqx
 import jax
@@ -19,6 +21,15 @@ KEY = jax.random.key(0)
 DIGITS = Schema("image", (4, 4, 1), target="class", classes=("a", "b", "c"), levels=17)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation() -> Iterator[None]:
+    """Programs here run once or twice on few numbers: compiling them is what takes time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@functools.cache
 def build(**settings: object) -> VDM:
     model = models.build("vdm", DIGITS, **{"denoiser": "mlp", "width": 8, "depth": 1, **settings})
     assert isinstance(model, VDM)
@@ -56,8 +67,8 @@ def test_the_interior_of_the_schedule_follows_the_square_and_all_else_the_mean()
 
 
 def test_gradients_of_the_ends_are_those_of_the_bound() -> None:
+    model = build()
     with jax.enable_x64(True):
-        model = build()
         arrays, rest = eqx.partition(model, eqx.is_inexact_array)
         model = eqx.combine(jax.tree.map(lambda a: a.astype(jnp.float64), arrays), rest)
         examples = Batch(jnp.asarray(batch().x, jnp.float64), batch().y)

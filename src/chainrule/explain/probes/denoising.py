@@ -1,0 +1,73 @@
+"""Samples of a diffusion model as they come about: a strip of one, and a film of all."""
+
+from typing import final
+
+from pydantic import Field
+
+from chainrule.core import random
+from chainrule.core.pictures import Lines
+from chainrule.data.base import Data
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.generated import is_image_diffusion
+from chainrule.models.diffusion.generative import Generative
+from chainrule.models.diffusion.pictures import changes, film, strip, way
+from chainrule.train import Run
+
+
+@final
+class DenoisingSettings(Settings):
+    """The samples to watch."""
+
+    n: int = Field(10, ge=1, le=100, description="samples")
+    condition: str | None = Field(None, description="class of all samples; none: all classes in turn")
+    steps: int = Field(50, ge=1, description="steps of the sampler")
+    guidance: float | None = Field(None, ge=0, description="weight of guidance; none: the model's usual one")
+    seed: int = Field(0, ge=0, description="noise the samples start from")
+
+
+def look(run: Run, data: Data, settings: DenoisingSettings) -> Outcome:
+    """Walk from noise to images, keeping every step."""
+    del data
+    model = run.model
+    assert isinstance(model, Generative)
+    walked = way(
+        model,
+        random.key(settings.seed, "probe"),
+        settings.n,
+        condition=settings.condition,
+        steps=settings.steps,
+        guidance=settings.guidance,
+    )
+    lams, left = changes(model, walked)
+    half = float(lams[int((left <= left[0] / 2).argmax())])
+    return Outcome(
+        [
+            f"By lam = {half:.1f} the estimate has come half of the way from the first one to the finished image "
+            f"({settings.n} samples, {settings.steps} steps).",
+        ],
+        [
+            strip(model, walked),
+            film(model, walked),
+            Lines(
+                "denoising-distance",
+                "How far the estimate still has to go",
+                "lam = log signal-to-noise ratio",
+                "root mean square of a pixel",
+                {"from the finished image": (lams, left)},
+                caption="Mean over the samples; pixels run from 0 to 1.",
+            ),
+        ],
+        None,
+        {"lam": lams.tolist(), "distance": left.tolist(), "half": half},
+    )
+
+
+probe = Probe(
+    "Samples of a diffusion model as they come about, as a film.",
+    "a diffusion model of images",
+    is_image_diffusion,
+    look,
+    DenoisingSettings,
+)
+
+__all__ = ["DenoisingSettings", "look", "probe"]
