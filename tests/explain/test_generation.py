@@ -9,7 +9,8 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
-from chainrule.explain.generation import Judge, components, kernel_distance, nearest, spread
+from chainrule.explain.generated import real
+from chainrule.explain.generation import components, kernel_distance, nearest, spread
 from chainrule.train import Run, fit
 
 DRAW = np.random.default_rng(0)
@@ -34,16 +35,28 @@ def test_components_have_unit_variance_and_no_correlation() -> None:
     np.testing.assert_allclose(np.cov(((x - mean[None]) @ axes).T, bias=True), np.eye(3), atol=1e-9)
 
 
-def test_distances_votes_and_spreads_are_those_of_small_sets() -> None:
+def test_distances_and_spreads_are_those_of_small_sets() -> None:
     x = np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]])
     distances, numbers = nearest(np.array([[3.0, 3.0]]), x, 2)
     np.testing.assert_allclose(distances, [[1.0, np.sqrt(13)]])
     assert numbers.tolist() == [[1, 2]]
     assert spread(x[:2]) == pytest.approx(5)
     assert spread(x, np.array([0, 1, 0])) == pytest.approx(1)
-    judge = Judge(np.arange(10.0)[:, None], np.array([0] * 5 + [1] * 5), 2)
-    np.testing.assert_allclose(judge.probabilities(np.array([[0.0], [4.4]])), [[1.0, 0.0], [0.6, 0.4]])
-    assert judge.accuracy(np.array([[0.0], [9.0]]), np.array([0, 0])) == 0.5
+
+
+def test_the_judge_of_digits_is_right_about_those_it_never_saw_and_has_features_of_one_size() -> None:
+    known = real(data.load("digits"))
+    assert known.held_out_y is not None
+    assert known.judge.accuracy(known.held_out, known.held_out_y) > 0.96
+    np.testing.assert_allclose(known.judge.probabilities(known.held_out).sum(axis=1), 1, rtol=1e-5)
+    features = known.features(known.train)
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-3)
+    # Digits without some of the classes are another law; so are digits with a little noise.
+    noisy = np.clip(known.held_out + 0.3 * DRAW.normal(size=known.held_out.shape), 0, 1)
+    usual = abs(known.kernel_distance(known.held_out))
+    assert known.kernel_distance(known.held_out[known.held_out_y < 5]) > 3 * usual
+    assert known.kernel_distance(noisy) > 3 * usual
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Samples of a diffusion model beside real examples, as rows of numbers: what several probes start from."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -7,7 +8,8 @@ import numpy as np
 
 from chainrule.core import random
 from chainrule.data.base import Data, Schema, Split
-from chainrule.explain.generation import Judge
+from chainrule.explain.generation import components, kernel_distance
+from chainrule.explain.judging import Judge, trained
 from chainrule.models.base import Model
 from chainrule.models.diffusion.generative import Generative
 from chainrule.train import Run
@@ -44,11 +46,26 @@ class Real:
     held_out_y: np.ndarray | None
     classes: int
 
-    @property
+    @functools.cached_property
     def judge(self) -> Judge:
-        """The judge of classes, of training examples."""
+        """The judge of classes, who has seen the training examples."""
         assert self.train_y is not None
-        return Judge(self.train, self.train_y, self.classes)
+        return trained(self.train, self.train_y, self.classes)
+
+    @functools.cached_property
+    def _axes(self) -> tuple[np.ndarray, np.ndarray]:
+        return components(self.train)
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        """Where laws are compared: what the judge sees, or principal components of data without classes."""
+        if self.train_y is not None:
+            return self.judge.features(x)
+        mean, axes = self._axes
+        return np.asarray((x - mean[None]) @ axes)
+
+    def kernel_distance(self, x: np.ndarray) -> float:
+        """How far the law of some examples is from that of the training examples."""
+        return kernel_distance(self.features(x), self.features(self.train))
 
 
 def real(data: Data) -> Real:

@@ -1,13 +1,10 @@
 """How good drawn examples are, beside real ones that were not trained on.
 
-Is the class right, are the examples as varied as real ones, do they follow the same law, and are they new? The judge of
-classes is the vote of the nearest training examples, which knows nothing of the model; probes report its own accuracy
-on held-out examples beside what it says.
+Are they as varied as real ones, do they follow the same law, and are they new? Whether they are of the right class is
+for `explain.judging` to say.
 """
 
 import math
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,7 +14,6 @@ from chainrule.core.errors import ArgumentError
 Rows = Float[np.ndarray, "examples features"]
 Labels = Int[np.ndarray, " examples"]
 
-_VOTES = 5
 _COMPONENTS = 32
 _BLOCK = 256
 
@@ -41,29 +37,10 @@ def nearest(
     return np.concatenate(distances), np.concatenate(numbers).astype(np.int64)
 
 
-@final
-@dataclass(frozen=True)
-class Judge:
-    """Class probabilities as the share of votes of the nearest examples."""
-
-    x: Rows
-    y: Labels
-    classes: int
-
-    def probabilities(self, x: Float[np.ndarray, "some features"]) -> Float[np.ndarray, "some classes"]:
-        """Shares of votes."""
-        votes = self.y[nearest(x, self.x, _VOTES)[1]]
-        return (votes[:, :, None] == np.arange(self.classes)[None, None]).mean(axis=1)
-
-    def accuracy(self, x: Float[np.ndarray, "some features"], y: Int[np.ndarray, " some"]) -> float:
-        """Share of examples whose class is the one most vote for."""
-        return float((self.probabilities(x).argmax(axis=1) == y).mean())
-
-
 def components(
     real: Rows,
 ) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features kept"]]:
-    """Mean and principal axes of real examples, scaled to unit variance: features that no model was trained on."""
+    """Mean and principal axes of real examples, scaled to unit variance: features of data that have no classes."""
     mean = real.mean(axis=0)
     _, sizes, axes = np.linalg.svd(real - mean[None], full_matrices=False)
     kept = sizes > 1e-6 * sizes.max()
@@ -101,4 +78,4 @@ def spread(x: Rows, y: Labels | None = None) -> float:
     return float(np.mean(found)) if found else math.nan
 
 
-__all__ = ["Judge", "components", "kernel_distance", "nearest", "spread"]
+__all__ = ["components", "kernel_distance", "nearest", "spread"]

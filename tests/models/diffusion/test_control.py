@@ -34,6 +34,16 @@ def base() -> Diffusion:
 
 
 @pytest.fixture(scope="module")
+def control(base: Diffusion) -> ControlModel:
+    return control_model(base, KEY)
+
+
+@pytest.fixture(scope="module")
+def adapter(base: Diffusion) -> ControlModel:
+    return adapter_model(base, KEY)
+
+
+@pytest.fixture(scope="module")
 def batch() -> Batch:
     x = np.random.default_rng(1).integers(0, 17, (6, 4, 4, 1)) / 16
     return Batch(jnp.asarray(x), jnp.array([0, 1, 0, 1, 0, 1]))
@@ -53,21 +63,23 @@ def size(tree: Any) -> float:
     return float(sum(jnp.abs(a).sum() for a in jax.tree.leaves(eqx.filter(tree, eqx.is_array))))
 
 
-@pytest.mark.parametrize("make", [control_model, adapter_model])
-def test_a_fresh_branch_changes_nothing_to_the_last_bit(base: Diffusion, make: Any) -> None:
-    model = make(base, KEY)
+def test_a_fresh_branch_changes_nothing_to_the_last_bit(
+    base: Diffusion, control: ControlModel, adapter: ControlModel
+) -> None:
     x = jax.random.normal(KEY, (2, 4, 4, 1))
-    seeing = model.branch.shown(jnp.ones((1, 4, 4, 1)))
-    assert np.array_equal(predict(seeing, x), predict(base.denoiser, x))
-    assert np.array_equal(predict(model.branch, x), predict(base.denoiser, x))
+    alone = predict(base.denoiser, x)
+    for model in (control, adapter):
+        seeing = model.branch.shown(jnp.ones((1, 4, 4, 1)))
+        assert np.array_equal(predict(seeing, x), alone)
+        assert np.array_equal(predict(model.branch, x), alone)
 
 
-def test_the_last_zeros_learn_first_and_then_the_copy(base: Diffusion, batch: Batch) -> None:
-    model = control_model(base, KEY)
-    first = slope(model, batch, KEY).branch
+def test_the_last_zeros_learn_first_and_then_the_copy(control: ControlModel, batch: Batch) -> None:
+    gradient = slope(control, batch, KEY)
+    first = gradient.branch
     assert size(first.leave) > 0
     assert size(first.copy) == size(first.enter) == size(first.hint) == 0
-    moved = eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, _leaving(slope(model, batch, KEY))))
+    moved = eqx.apply_updates(control, jax.tree.map(lambda g: -0.1 * g, _leaving(gradient)))
     second = slope(moved, batch, KEY).branch
     assert size(second.copy) > 0
     assert size(second.enter) > 0
@@ -79,9 +91,11 @@ def _leaving(gradient: ControlModel) -> ControlModel:
     return eqx.tree_at(lambda m: m.model.denoiser.base, gradient, none)
 
 
-@pytest.mark.parametrize("make", [control_model, adapter_model])
-def test_training_leaves_the_frozen_network_as_it_is(base: Diffusion, batch: Batch, make: Any) -> None:
-    model = make(base, KEY)
+@pytest.mark.parametrize("name", ["control", "adapter"])
+def test_training_leaves_the_frozen_network_as_it_is(
+    request: pytest.FixtureRequest, batch: Batch, name: str
+) -> None:
+    model = request.getfixturevalue(name)
     frozen = {id(a) for a in model.state()}
     moving = jax.tree.map(lambda a: eqx.is_inexact_array(a) and id(a) not in frozen, model)
     arrays, rest = eqx.partition(model, moving)
@@ -109,8 +123,8 @@ def test_training_leaves_the_frozen_network_as_it_is(base: Diffusion, batch: Bat
     assert size(after.branch) != size(model.branch)
 
 
-def test_samples_are_drawn_under_a_picture_of_the_right_size(base: Diffusion) -> None:
-    model = control_model(base, KEY)
+def test_samples_are_drawn_under_a_picture_of_the_right_size(base: Diffusion, control: ControlModel) -> None:
+    model = control
     out = model.sample(KEY, 4, control=jnp.ones((4, 4, 1)), condition=1, steps=2)
     assert np.array_equal(out, base.sample(KEY, 4, condition=1, steps=2))
     with pytest.raises(ArgumentError, match=r"shape \(8, 8, 1\) for pictures of shape \(4, 4, 1\)"):
@@ -135,7 +149,6 @@ def test_edges_lie_where_brightness_changes() -> None:
     np.testing.assert_allclose(found[[0, 1, 4, 5]], 0, atol=1e-5)
 
 
-def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion) -> None:
+def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, control: ControlModel) -> None:
     assert isinstance(base.denoiser, UNetDenoiser)
-    model = control_model(base, KEY)
-    assert len(model.branch.leave) == sum(len(s.blocks) for s in base.denoiser.encoder.stages) + 1
+    assert len(control.branch.leave) == sum(len(s.blocks) for s in base.denoiser.encoder.stages) + 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
+from chainrule.explain.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.base import Estimate
 from chainrule.models.diffusion.guidance import ClassifierGuided, guided
@@ -97,6 +98,21 @@ def test_eta_one_and_mu_one_half_are_ancestral_sampling() -> None:
     ratio = np.array([0.2, 0.5, 0.9])
     np.testing.assert_allclose(implied_eta(1 / 3, ratio), 1 / np.sqrt(1 + ratio), rtol=1e-12)
     np.testing.assert_allclose(implied_eta(1 / 2, ratio), 1, rtol=1e-12)
+
+
+def test_with_few_steps_walks_without_noise_are_nearer_to_the_data() -> None:
+    angles = 2 * np.pi * np.arange(5) / 5
+    ring = Mixture([1.0] * 5, np.stack([np.cos(angles), np.sin(angles)], axis=1), [0.01] * 5)
+    draw = np.random.default_rng(0)
+    real = np.asarray(ring.means)[draw.integers(0, 5, 2000)] + 0.1 * draw.normal(size=(2000, 2))
+    start = jax.random.normal(KEY, (2000, 2))
+    for steps in (10, 20):
+        levels = schedules.grid(schedules.cosine(), steps)
+        still, noisy = (
+            kernel_distance(np.asarray(walk(ring, start, levels, DDIM(eta), KEY).samples), real)
+            for eta in (0.0, 1.0)
+        )
+        assert still < noisy / 2
 
 
 def test_processes_give_the_same_samples_from_matched_noise(two: Mixture) -> None:

@@ -45,8 +45,8 @@ def test_the_posterior_method_finds_the_conditional_law_of_a_gaussian() -> None:
 
 
 def test_repainting_comes_near_it_and_replacing_stays_away() -> None:
-    repainted = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 20), 100)
-    replaced = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 1), 500)
+    repainted = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 20), 100, count=2000)
+    replaced = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 1), 500, count=2000)
     assert (repainted[:, 0] == 1.5).all()
     assert repainted[:, 1].mean() == pytest.approx(1.17, abs=0.04)
     assert 0.6 < replaced[:, 1].mean() < 0.95

@@ -33,7 +33,7 @@ class AnagramSettings(Settings):
 
 
 def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
-    """Draw anagrams and let the vote of the nearest training examples judge them from both sides."""
+    """Draw anagrams and let a classifier of the training examples judge them from both sides."""
     model = run.model
     assert isinstance(model, Generative)
     drawn = model.sample(
@@ -59,7 +59,7 @@ def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
     return Outcome(
         [
             f"{100 * both:.0f} % of {settings.n} images are {names[0]!r} as they stand and {names[1]!r} under "
-            f"{settings.view}, says the vote of the nearest training examples ({100 * right[0].mean():.0f} % and "
+            f"{settings.view}, says a classifier of the training examples ({100 * right[0].mean():.0f} % and "
             f"{100 * right[1].mean():.0f} % from one side).",
         ],
         [
@@ -69,7 +69,7 @@ def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
                 sheet,
                 labels,
                 len(best),
-                "The same images twice, with the share of votes for each class; the most convincing first.",
+                "The same images twice, with the probability of each class; the most convincing first.",
             )
         ],
         Table(

@@ -9,7 +9,7 @@ from chainrule.core.pictures import Images, Picture, Table
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.generated import Real, draw, is_diffusion, real
-from chainrule.explain.generation import components, kernel_distance, nearest, spread
+from chainrule.explain.generation import nearest, spread
 from chainrule.train import Run
 
 _PAIRS = 10
@@ -45,32 +45,31 @@ def look(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
 
 
 def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[dict[str, float], list[str]]:
-    mean, axes = components(known.train)
     to_train, to_held_out = (nearest(x, known.train)[0][:, 0] for x in (flat, known.held_out))
-    law = {name: (x - mean[None]) @ axes for name, x in (("samples", flat), ("held_out", known.held_out))}
     numbers = {
-        "kernel_distance": kernel_distance(law["samples"], (known.train - mean[None]) @ axes),
-        "kernel_distance_of_held_out": kernel_distance(law["held_out"], (known.train - mean[None]) @ axes),
+        "kernel_distance": known.kernel_distance(flat),
+        "kernel_distance_of_held_out": known.kernel_distance(known.held_out),
         "diversity": spread(flat, labels)
         / spread(known.train, known.train_y if labels is not None else None),
         "nearest_training_example": float(np.median(to_train) / np.median(to_held_out)),
         "copies": float((to_train < 1e-3 * np.median(to_held_out)).sum()),
     }
+    where = ", by what the classifier sees" if known.train_y is not None else ", by principal components"
     findings = [
         f"Two samples are {numbers['diversity']:.2f} times as far apart as two training examples"
         f"{' of one class' if labels is not None else ''}; the median sample is "
         f"{numbers['nearest_training_example']:.2f} times as far from its nearest training example as a held-out "
         f"example is, and {int(numbers['copies'])} of {len(flat)} are copies.",
-        f"Kernel distance from the training examples: samples {numbers['kernel_distance']:.4f}, held-out examples "
-        f"{numbers['kernel_distance_of_held_out']:.4f}.",
+        f"Kernel distance from the training examples{where}: samples {numbers['kernel_distance']:.4f}, "
+        f"held-out examples {numbers['kernel_distance_of_held_out']:.4f}.",
     ]
     if labels is not None and known.held_out_y is not None:
         numbers["accuracy"] = known.judge.accuracy(flat, labels)
         numbers["accuracy_of_held_out"] = known.judge.accuracy(known.held_out, known.held_out_y)
         findings.insert(
             0,
-            f"{100 * numbers['accuracy']:.1f} % of {len(flat)} samples are of the class they were asked for, says the "
-            f"vote of the nearest training examples (right for {100 * numbers['accuracy_of_held_out']:.1f} % of "
+            f"{100 * numbers['accuracy']:.1f} % of {len(flat)} samples are of the class they were asked for, says a "
+            f"classifier of the training examples (right for {100 * numbers['accuracy_of_held_out']:.1f} % of "
             "held-out examples).",
         )
     return numbers, findings

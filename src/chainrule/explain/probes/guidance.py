@@ -44,7 +44,7 @@ def look(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
             "share of real examples' value",
             {"right class": (weights, np.asarray(accuracies)), "variety": (weights, np.asarray(spreads))},
             marks=((1.0, "conditional"),),
-            caption="Right class: the vote of the nearest training examples. Variety: distance within a class.",
+            caption="Right class: says a classifier of the training examples. Variety: distance within a class.",
         )
     ]
     if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):

@@ -12,7 +12,6 @@ from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.base import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.generated import is_diffusion, real
-from chainrule.explain.generation import components, kernel_distance
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level
@@ -61,17 +60,15 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
 
     fine = walk(samplers.DDIM(), _FINE)
     known = real(data)
-    mean, axes = components(known.train)
-    target = (known.train - mean[None]) @ axes
     law: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
     error: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
     for name, sampler in _SAMPLERS.items():
         for count in settings.evaluations:
             # Heun's method asks twice in every step but the last.
             drawn = walk(sampler, (count + 1) // 2 if name == "heun" else count)
-            law[name].append(kernel_distance((drawn - mean[None]) @ axes, target))
+            law[name].append(known.kernel_distance(drawn))
             error[name].append(float(np.linalg.norm(drawn - fine, axis=1).mean()))
-    return _outcome(settings, law, error, kernel_distance((fine - mean[None]) @ axes, target))
+    return _outcome(settings, law, error, known.kernel_distance(fine))
 
 
 def _levels(schedule: schedules.Schedule, steps: int) -> Level:

@@ -52,7 +52,7 @@ def test_a_fresh_model_predicts_nothing_and_its_loss_is_the_size_of_the_target()
     model, examples = build(DIGITS), batch(DIGITS, 512)
     x0 = model.inside(examples.x)
     losses = eqx.filter_jit(jax.vmap(lambda key: model.loss(examples, key)[0]))(jax.random.split(KEY, 20))
-    level, _ = model._levels(512, KEY, x0)
+    level, _ = jax.jit(lambda x0: model._levels(512, KEY, x0))(x0)
     signal, noise = float(jnp.square(x0).mean()), 1.0
     by_hand = float((jnp.square(level.a) * noise + jnp.square(level.s) * signal).mean())
     assert float(losses.mean()) == pytest.approx(by_hand, rel=0.02)
@@ -85,7 +85,7 @@ def test_a_perfectly_known_example_costs_nothing_but_its_reconstruction() -> Non
     model = build(PLAIN)
     x = jnp.zeros((4, 3))
     model = eqx.tree_at(lambda m: m.denoiser, model, _KnowsZero())
-    terms = model.terms(x, KEY)
+    terms = eqx.filter_jit(model.terms)(x, KEY)
     np.testing.assert_allclose(terms.diffusion, 0, atol=1e-4)
 
 
@@ -176,12 +176,13 @@ def test_guidance_is_on_by_default_for_images_only(kind: str, weight: float) -> 
 def test_the_network_is_asked_for_the_class_and_for_none() -> None:
     model = moved(build(DIGITS, width=16))
     denoiser = model.denoiser
+    predict = eqx.filter_jit(denoiser.predict)
     level = model.schedule.level(jnp.full((3,), 0.5))
     x = noised(jnp.ones((3, 2, 2, 1)), jnp.zeros((3, 2, 2, 1)), level)
-    by_class = denoiser.predict(x, level, jnp.arange(3))
+    by_class = predict(x, level, jnp.arange(3))
     assert not np.allclose(by_class[0], by_class[1])
-    nothing = denoiser.predict(x, level, denoiser.null(jnp.arange(3)))
-    np.testing.assert_allclose(nothing, denoiser.predict(x, level), rtol=1e-6)
+    nothing = predict(x, level, denoiser.null(jnp.arange(3)))
+    np.testing.assert_allclose(nothing, predict(x, level), rtol=1e-6)
 
 
 def test_pictures_suit_the_data() -> None:

@@ -77,12 +77,10 @@ def test_gradients_of_the_ends_are_those_of_the_bound() -> None:
         def at(gammas: jax.Array) -> jax.Array:
             return eqx.tree_at(lambda m: m.noise.gammas, model, gammas).loss(examples, KEY)[0]
 
-        gammas = model.noise.gammas
-        exact = jax.grad(at)(gammas)
-        for index in range(2):
-            step = jnp.zeros(2).at[index].set(1e-5)
-            measured = (at(gammas + step) - at(gammas - step)) / 2e-5
-            assert float(measured) == pytest.approx(float(exact[index]), rel=1e-5)
+        gammas, steps = model.noise.gammas, 1e-5 * jnp.eye(2)
+        sides = jax.lax.map(at, jnp.concatenate([gammas[None] + steps, gammas[None] - steps]))
+        measured = (sides[:2] - sides[2:]) / 2e-5
+        np.testing.assert_allclose(jax.grad(at)(gammas), measured, rtol=1e-5)
 
 
 def test_the_loss_is_the_bound_in_bits_per_dimension() -> None:
@@ -111,7 +109,7 @@ def test_scores_are_the_parts_of_the_bound_with_their_units() -> None:
 def test_scoring_reports_means_and_standard_errors_of_a_models_own_numbers() -> None:
     import chainrule as cr
 
-    data = cr.data.load("moons")
+    data = cr.data.load("moons", n=200)
     model = models.build("vdm", data, width=8, depth=1)
     found = metrics.score(model, data, "val")
     assert isinstance(found["bound_prior"], Metric)
