@@ -8,9 +8,10 @@ import pytest
 from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.explain.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
-from chainrule.models.diffusion.base import Estimate
+from chainrule.models.diffusion.base import Denoiser, Estimate
 from chainrule.models.diffusion.guidance import ClassifierGuided, guided
 from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.networks.variance import divergence
 from chainrule.models.diffusion.process import Level, VariancePreserving, bridge
 from chainrule.models.diffusion.samplers import (
     DDIM,
@@ -98,6 +99,82 @@ def test_eta_one_and_mu_one_half_are_ancestral_sampling() -> None:
     ratio = np.array([0.2, 0.5, 0.9])
     np.testing.assert_allclose(implied_eta(1 / 3, ratio), 1 / np.sqrt(1 + ratio), rtol=1e-12)
     np.testing.assert_allclose(implied_eta(1 / 2, ratio), 1, rtol=1e-12)
+
+
+def textbook(
+    alpha_bar: np.ndarray, t: int, before: int, x: np.ndarray, eps: np.ndarray
+) -> dict[str, tuple[np.ndarray, float]]:
+    """Mean and standard deviation of steps from t to `before`, as in the papers: products of alpha, nothing else."""
+    bar, bar_before = alpha_bar[t], alpha_bar[before]
+    alpha = bar / bar_before
+    beta = 1 - alpha
+    small = (1 - bar_before) / (1 - bar) * beta
+    mean = (x - beta / np.sqrt(1 - bar) * eps) / np.sqrt(alpha)
+    x0 = (x - np.sqrt(1 - bar) * eps) / np.sqrt(bar)
+    found = {"small": (mean, np.sqrt(small)), "large": (mean, np.sqrt(beta))}
+    for eta in (0.0, 0.5, 1.0):
+        sigma = eta * np.sqrt((1 - bar_before) / (1 - bar)) * np.sqrt(1 - bar / bar_before)
+        found[f"eta={eta}"] = (
+            np.sqrt(bar_before) * x0 + np.sqrt(1 - bar_before - sigma**2) * eps,
+            sigma,
+        )
+    return found
+
+
+def test_steps_are_those_of_the_papers_for_neighbours_and_for_skipped_levels() -> None:
+    alpha_bar = np.cumprod(1 - np.linspace(1e-4, 0.02, 1000))
+    own = {"small": Ancestral(), "large": Ancestral("large")}
+    own |= {f"eta={eta}": DDIM(eta) for eta in (0.0, 0.5, 1.0)}
+    draw = np.random.default_rng(0)
+    for t, before in ((999, 998), (999, 899), (500, 499), (500, 250), (20, 0), (1, 0)):
+        x, eps = draw.normal(size=(2, 3, 4))
+        here, there = (Level(np.sqrt(alpha_bar[i]), np.sqrt(1 - alpha_bar[i])) for i in (t, before))
+        noisy, noise = jnp.asarray(x), jnp.asarray(eps)
+        guess = Estimate((noisy - here.s * noise) / here.a, noise)
+        for name, (mean, std) in textbook(alpha_bar, t, before, x, eps).items():
+            found = own[name].moments(noisy, guess, here, there)
+            np.testing.assert_allclose(found[0], mean, rtol=1e-9, atol=1e-9, err_msg=f"{name} {t} {before}")
+            np.testing.assert_allclose(found[1], std, rtol=1e-9, atol=1e-12, err_msg=f"{name} {t} {before}")
+
+
+class _KnowsVariance(Denoiser):
+    """The exact denoiser of Gaussian data, with the variance that is best by the divergence of a step."""
+
+    inner: Mixture
+    width: float
+    target: str = "score"
+
+    def predict(self, x, level, condition=None):
+        return self.inner.predict(x, level)
+
+    def share(self, x, level, condition=None):
+        # log(1 + (SNR' - SNR) var(x0|x)) over 2 log(s/s'), for levels of this distance in lam.
+        there = VariancePreserving().level(level.lam + self.width)
+        unknown = 0.25 / (1 + 0.25 * level.snr)
+        best = jnp.log1p((there.snr - level.snr) * unknown) / (2 * jnp.log(level.s / there.s))
+        return jnp.full_like(x, best)
+
+
+def test_the_learned_variance_is_best_where_it_is_exact_and_few_steps_then_keep_the_spread(
+    narrow: Mixture,
+) -> None:
+    lams = np.linspace(-8.0, 8.0, 9)
+    levels = Level(*(np.asarray(part) for part in VariancePreserving().level(lams)))
+    here, there = levels.at(4), levels.at(5)
+    exact = _KnowsVariance(narrow, 2.0)
+    x = jnp.zeros((1, 1))
+    share = exact.share(x, here)
+    unknown = jnp.sqrt(jnp.full((1, 1), 0.25 / (1 + 0.25 * here.snr)))
+    slope = jax.grad(lambda share: divergence(unknown, share, here, there).sum())(share)
+    assert 0 < float(share[0, 0]) < 1
+    assert abs(float(slope[0, 0])) < 1e-12
+    start = jnp.sqrt(levels.s[0] ** 2 + levels.a[0] ** 2 / 4) * jax.random.normal(KEY, (20000, 1))
+    best, small = (walk(exact, start, levels, Ancestral(name), KEY).samples for name in ("learned", "small"))
+    wanted = np.sqrt(levels.s[-1] ** 2 + levels.a[-1] ** 2 / 4)
+    assert float(best.std()) == pytest.approx(wanted, rel=0.02)
+    assert float(small.std()) < 0.93 * wanted
+    with pytest.raises(CapabilityError, match="train with variance=learned"):
+        walk(narrow, start, levels, Ancestral("learned"), KEY)
 
 
 def test_with_few_steps_walks_without_noise_are_nearer_to_the_data() -> None:

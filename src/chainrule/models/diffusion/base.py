@@ -20,6 +20,8 @@ class Estimate(NamedTuple):
 
     x0: Array
     eps: Array
+    share: Array | None = None
+    """Where the variance of a step back lies between the least and the most it can be, if the denoiser knows."""
 
 
 class Denoiser(eqx.Module):
@@ -39,6 +41,11 @@ class Denoiser(eqx.Module):
             remedy="give a second, unconditional denoiser",
         )
 
+    def share(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array | None:
+        """Default: nothing is known of the variance of a step back."""
+        del x, level, condition
+        return None
+
     def value(
         self, target: str, x: Float[Array, "batch ..."], level: Level, condition: Any = None
     ) -> Float[Array, "batch ..."]:
@@ -48,7 +55,8 @@ class Denoiser(eqx.Module):
     def estimate(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Estimate:
         """Clean data and noise from one prediction."""
         raw = self.predict(x, level, condition)
-        return Estimate(*(convert(raw, self.target, target, x, level) for target in ("x0", "eps")))
+        x0, eps = (convert(raw, self.target, target, x, level) for target in ("x0", "eps"))
+        return Estimate(x0, eps, self.share(x, level, condition))
 
 
 __all__ = ["Denoiser", "Estimate"]

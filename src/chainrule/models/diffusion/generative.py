@@ -112,6 +112,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         eta: float | None = None,
         mu: float | None = None,
         g: Any = None,
+        variance: str | None = None,
         view: str | None = None,
         other: Any = None,
         inpaint: Any = None,
@@ -125,9 +126,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         from, `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives
         back the contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
         ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; each model has its usual one. `eta`,
-        `mu` and `g` are options of ddim, sigma and gradient-estimation; `spacing` of the levels is uniform-t,
-        uniform-lam or karras. `clip` (none, static, dynamic) keeps estimates within the range of the data, static for
-        images.
+        `mu`, `g` and `variance` (small, large, learned) are options of ddim, sigma, gradient-estimation and ddpm;
+        `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps estimates
+        within the range of the data, static for images.
 
         `view` (rotate(180), transpose, ...) and `other`, a class, make images that are `condition` as they stand and
         `other` in that view. `inpaint` fills in what is missing: a file with arrays `known` and `mask` (true where
@@ -135,7 +136,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         with `samples`, or an array), noised to `strength` and denoised again. Files are in the units of the data, as
         `chainrule sample` writes them; arrays in those of the model.
         """
-        options = {"eta": eta, "mu": mu, "g": g}
+        options = {"eta": eta, "mu": mu, "g": g, "variance": variance}
         name, count = self.usual
         name = sampler or name
         chosen = samplers.sampler(name, **{k: v for k, v in options.items() if v is not None})

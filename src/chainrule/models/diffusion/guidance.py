@@ -34,6 +34,11 @@ class Unconditional(Denoiser):
         del condition
         return self.inner.predict(x, level, None)
 
+    def share(self, x: _X, level: Level, condition: Any = None) -> Array | None:
+        """That of the denoiser, without the condition."""
+        del condition
+        return self.inner.share(x, level, None)
+
 
 @final
 class ClassifierFree(Denoiser):
@@ -81,6 +86,10 @@ class ClassifierFree(Denoiser):
         wide = jnp.maximum(mixed.std(axis=axes, keepdims=True), jnp.finfo(x.dtype).tiny)
         ratio = with_.std(axis=axes, keepdims=True) / wide
         return (self.rescale * ratio + (1 - self.rescale)) * mixed
+
+    def share(self, x: _X, level: Level, condition: Any = None) -> Array | None:
+        """That of the conditional denoiser: guidance moves the mean of a step alone."""
+        return self.conditional.share(x, level, condition)
 
     def _both(self, x: Array, level: Level, condition: Any) -> tuple[Array, Array]:
         if self.unconditional is not None:

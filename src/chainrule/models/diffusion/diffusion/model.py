@@ -14,9 +14,13 @@ from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.choice import Name, network
+from chainrule.models.diffusion.networks.variance import WithVariance, divergence
 from chainrule.models.diffusion.process import Level, noised
-from chainrule.models.diffusion.targets import error_ratio, truth
+from chainrule.models.diffusion.targets import convert, error_ratio, truth
 from chainrule.models.diffusion.weights import weights
+
+_LEVELS = 1000
+"""Steps of the chain whose noise is learned."""
 
 
 @final
@@ -42,6 +46,10 @@ class DiffusionConfig(Config):
     weight: Literal["velocity", "simple", "bound", "min-snr", "edm"] = Field(
         "velocity", description="how much an error counts at each noise level"
     )
+    variance: Literal["fixed", "learned"] = Field(
+        "fixed",
+        description="learned: a second network learns the noise of a step, for sampler=ddpm variance=learned",
+    )
     conditional: bool = Field(True, description="learn the classes, where the data have them")
     dropping: float = Field(
         0.1, ge=0, lt=1, description="share of examples trained without their class, as guidance needs it"
@@ -57,16 +65,21 @@ class Diffusion(Generative):
     schema: Schema = eqx.field(static=True)
 
     def __init__(self, config: DiffusionConfig, schema: Schema, key: Key) -> None:
-        self.denoiser = network(
-            config.denoiser,
-            schema,
-            key,
-            classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
-            target=config.target,
-            width=config.width,
-            depth=config.depth,
-            pad=config.pad,
-        )
+        def made(key: Key) -> Network:
+            return network(
+                config.denoiser,
+                schema,
+                key,
+                classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
+                target=config.target,
+                width=config.width,
+                depth=config.depth,
+                pad=config.pad,
+            )
+
+        self.denoiser = made(key)
+        if config.variance == "learned":
+            self.denoiser = WithVariance(self.denoiser, made(jax.random.fold_in(key, 1)))
         self.config = config
         self.schema = schema
 
@@ -87,10 +100,19 @@ class Diffusion(Generative):
         level, rate = self._levels(len(x0), for_times, x0)
         eps = jax.random.normal(for_noise, x0.shape, x0.dtype)
         condition = self.dropped(batch.y, for_dropping)
-        said = self.denoiser.predict(noised(x0, eps, level), level, condition)
+        x = noised(x0, eps, level)
+        said = self.denoiser.predict(x, level, condition)
         error = jnp.square(said - truth(self.config.target, x0, eps, level))
         weight = weights[self.config.weight](level.lam, rate) * error_ratio(self.config.target, level)
-        return (weight * error.reshape(len(x0), -1).mean(axis=1)).mean(), {}
+        loss = (weight * error.reshape(len(x0), -1).mean(axis=1)).mean()
+        if not isinstance(self.denoiser, WithVariance):
+            return loss, {}
+        # The step back to the neighbouring level; the estimate itself does not learn from it.
+        there = self.schedule.process.level(level.lam + rate / _LEVELS)
+        guess = convert(jax.lax.stop_gradient(said), self.config.target, "x0", x, level)
+        share = self.denoiser.share(x, level, condition)
+        step = _LEVELS * divergence(guess - x0, share, level, there).mean()
+        return loss + 0.001 * step, {"step_divergence": step}
 
     def _levels(self, count: int, key: Key, like: Array) -> tuple[Level, Array]:
         """Noise levels at times that fill the schedule evenly, and how fast lam falls there."""

@@ -117,6 +117,20 @@ def test_samples_have_the_shape_and_range_of_the_data_by_every_sampler(options: 
     assert ((out >= -1e-6) & (out <= 1 + 1e-6)).all()
 
 
+def test_the_variance_of_a_step_is_learned_beside_the_estimate_and_used_by_ancestral_sampling() -> None:
+    model, examples = build(DIGITS, variance="learned"), batch(DIGITS)
+    slope = eqx.filter_jit(eqx.filter_grad(lambda m: m.loss(examples, KEY)[0]))
+    plain = eqx.tree_at(lambda m: m.denoiser, build(DIGITS), model.denoiser.inner)
+    for one, other in zip(
+        jax.tree.leaves(slope(model).denoiser.inner), jax.tree.leaves(slope(plain).denoiser), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    assert any(float(jnp.abs(g).max()) > 0 for g in jax.tree.leaves(slope(model).denoiser.beside))
+    options = {"condition": 0, "sampler": "ddpm", "steps": 3}
+    small, learned = (model.sample(KEY, 3, variance=v, **options) for v in ("small", "learned"))
+    assert not np.allclose(small, learned)
+
+
 def test_many_samples_are_drawn_in_parts_with_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from chainrule.models.diffusion import generative as module
 

@@ -5,23 +5,27 @@ from typing import Literal, final
 
 import jax.numpy as jnp
 
-from chainrule.core.errors import check_choice
+from chainrule.core.errors import CapabilityError, check_choice
 from chainrule.core.types import Array
 from chainrule.models.diffusion.base import Estimate
 from chainrule.models.diffusion.posterior import posterior
-from chainrule.models.diffusion.process import Level, gap
+from chainrule.models.diffusion.process import Level, gap, per_example
 from chainrule.models.diffusion.samplers.base import Transition
 
 
 @final
 @dataclass(frozen=True)
 class Ancestral(Transition):
-    """The posterior mean with the estimate in place of x0, and its variance (`small`) or that of the step (`large`)."""
+    """The posterior mean with the estimate in place of x0, and a variance.
 
-    variance: Literal["small", "large"] = "small"
+    `small` is that of the posterior, `large` that of the step forwards; `learned` lies where the denoiser says between
+    them, on a logarithmic scale.
+    """
+
+    variance: Literal["small", "large", "learned"] = "small"
 
     def __post_init__(self) -> None:
-        check_choice("Ancestral", "variance", self.variance, ("small", "large"))
+        check_choice("Ancestral", "variance", self.variance, ("small", "large", "learned"))
 
     @property
     def deterministic(self) -> bool:
@@ -32,6 +36,15 @@ class Ancestral(Transition):
         mean, variance = posterior(x, guess.x0, here, there)
         if self.variance == "large":
             variance = jnp.where(there.s == 0, 0.0, gap(here, there))
+        if self.variance == "learned":
+            if guess.share is None:
+                raise CapabilityError(
+                    "variance=learned: this denoiser knows nothing of the variance of a step",
+                    remedy="train with variance=learned, or use variance=small",
+                )
+            ratio = jnp.asarray(there.s) / here.s
+            variance = per_example(gap(here, there), x) * per_example(ratio, x) ** (2 * (1 - guess.share))
+            variance = jnp.where(per_example(there.s, x) == 0, 0.0, variance)
         return mean, jnp.sqrt(variance)
 
 

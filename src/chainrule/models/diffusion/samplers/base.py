@@ -155,7 +155,7 @@ def _clipped(guess: Estimate, x: Array, level: Level, clip: str) -> Estimate:
         limit = per_example(jnp.maximum(size, 1.0), x0)
         x0 = x0 / limit
     x0 = jnp.clip(x0, -1, 1)
-    return Estimate(x0, (x - per_example(level.a, x) * x0) / per_example(level.s, x))
+    return guess._replace(x0=x0, eps=(x - per_example(level.a, x) * x0) / per_example(level.s, x))
 
 
 def to_sigma(x: Array, level: Level) -> tuple[Array, Array]:

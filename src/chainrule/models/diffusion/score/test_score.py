@@ -38,7 +38,7 @@ def build(**settings: object) -> ScoreModel:
 def test_a_fresh_model_knows_the_score_of_standard_normal_data() -> None:
     # With nothing from the network, x0-hat is the best linear guess for data of unit variance.
     x = jnp.array([[1.0, -2.0], [0.5, 3.0]])
-    score = jax.jit(build().score)
+    score = eqx.filter_jit(build().score)
     for sigma in (0.1, 1.0, 8.0):
         np.testing.assert_allclose(score(x, sigma), -x / (1 + sigma**2), rtol=1e-4)
 

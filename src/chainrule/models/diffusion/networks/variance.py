@@ -1,0 +1,55 @@
+"""The noise of a step back, learned (Nichol and Dhariwal, 2021).
+
+Given x, a step to a cleaner level has the variance `small` if the clean data are known and up to `large` if nothing is.
+Between them, on a logarithmic scale, lies the variance that suits what is left unknown; a second network says where,
+entry by entry. It is trained on the divergence of the step, in which the error of the estimate counts as given.
+"""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.process import Level, per_example
+
+_X = Float[Array, "batch ..."]
+
+
+@final
+class WithVariance(Network):
+    """A network, and beside it one that says what share of the way from `small` to `large` a step's variance takes."""
+
+    inner: Network
+    beside: Network
+    classes: int = eqx.field(static=True)
+    target: str = eqx.field(static=True)
+
+    def __init__(self, inner: Network, beside: Network) -> None:
+        self.inner, self.beside = inner, beside
+        self.classes, self.target = inner.classes, inner.target
+
+    def predict(self, x: _X, level: Level, condition: Any = None) -> Array:
+        return self.inner.predict(x, level, condition)
+
+    def share(self, x: _X, level: Level, condition: Any = None) -> _X:
+        """Between 0 (`small`) and 1 (`large`); half of the way before training."""
+        return jax.nn.sigmoid(self.beside.predict(x, level, condition))
+
+
+def divergence(error: _X, share: _X, here: Level, there: Level) -> Float[Array, " batch"]:
+    """Mean divergence of an entry of the exact step from the modelled one, in nats.
+
+    `error` is that of the estimate of the clean data. In terms of the logarithm g of the modelled over the exact
+    variance it is ½ (g + exp(-g) (1 + (SNR' - SNR) error²) - 1), least where the variance is the mean square of what
+    is left unknown.
+    """
+    grown = share * per_example(2 * (jnp.log(here.s) - jnp.log(there.s)), share)
+    gain = per_example(here.snr * jnp.expm1(there.lam - here.lam), error)
+    each = grown + jnp.exp(-grown) * (1 + gain * jnp.square(error)) - 1
+    return 0.5 * each.reshape(len(error), -1).mean(axis=1)
+
+
+__all__ = ["WithVariance", "divergence"]
