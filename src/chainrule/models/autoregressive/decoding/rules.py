@@ -91,7 +91,7 @@ def rules(
     (Keskar et al., 2019); `bias` is added to the logits of single symbols and `banned` ones never come.
 
     >>> p = jnp.array([0.5, 0.25, 0.15, 0.1])
-    >>> jnp.exp(rules(4, top_p=0.6).apply(jnp.log(p))).round(4).tolist()
+    >>> [round(float(q), 4) for q in jnp.exp(rules(4, top_p=0.6).apply(jnp.log(p)))]
     [0.6667, 0.3333, 0.0, 0.0]
     """
     _within("temperature", temperature, temperature >= 0, "at least 0")
