@@ -96,6 +96,8 @@ def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
             emit({"event": "report", "path": page})
         elif not quiet:
             say("report", str(page))
+            for sheet in sorted((run.path / "plots").glob("samples.*")):
+                say("samples", str(sheet))
             verbs = ["sample", "score"] if isinstance(model, CanSample) else ["score"]
             say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
     _last_line(run, json=json, quiet=quiet)
