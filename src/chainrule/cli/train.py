@@ -98,7 +98,7 @@ def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
             say("report", str(page))
             for sheet in sorted((run.path / "plots").glob("samples.*")):
                 say("samples", str(sheet))
-            verbs = ["sample", "score"] if isinstance(model, CanSample) else ["score"]
+            verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe"]
             say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
     _last_line(run, json=json, quiet=quiet)
     if status["status"] == "interrupted":
