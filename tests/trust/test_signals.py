@@ -178,7 +178,9 @@ def test_training_in_another_thread_leaves_signals_alone(tmp_path: Path, finishe
     assert fingerprint(tmp_path / "toy") == fingerprint(finished)
 
 
-def test_a_run_that_reaches_its_time_limit_is_done_saved_and_can_go_on(tmp_path: Path, finished: Path) -> None:
+def test_a_run_that_reaches_its_time_limit_is_done_saved_and_can_go_on(
+    tmp_path: Path, finished: Path
+) -> None:
     run = train(tmp_path / "toy", keep=3, minutes=1e-9)
     assert run.status["status"] == "done"
     assert run.status["message"] == "the limit of 1e-09 minutes is reached"
