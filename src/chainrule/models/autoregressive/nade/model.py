@@ -16,7 +16,7 @@ from chainrule.models.base import Config
 BLOCK = 8
 """Entries whose running sum is one matrix product: much larger wastes multiplications, smaller ones memory traffic."""
 CACHED = 1 << 21
-"""Hidden activities held at a time on a CPU: what its caches hold (measured: four times as many run at half speed)."""
+"""Hidden activities held at a time on a CPU: 8 MB, what its caches hold."""
 STORED = 1 << 28
 """The same on an accelerator, where one long sweep beats many short ones."""
 
