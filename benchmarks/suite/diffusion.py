@@ -9,6 +9,7 @@ and the length of its gradient at one fixed noise, and entries of the samples, m
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -23,9 +24,11 @@ from benchmarks.peer import PYTHON, Peer
 from benchmarks.workers.protocol import steady
 from benchmarks.workloads import steady_seconds
 from chainrule import models
+from chainrule.core import tree
 from chainrule.data.base import Data, Rows, Scaling, Schema
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.diffusion import Diffusion
+from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.targets import truth
 
@@ -50,15 +53,17 @@ class Workload:
     """Samples of one walk."""
     steps: int
     """Training steps of one turn: enough for several calls of `fit`."""
+    half: bool = False
+    """Whether networks compute in bfloat16."""
 
     @property
     def label(self) -> str:
         """What it is, in words."""
-        return f"{self.pixels} px, width {self.width}"
+        return f"{self.pixels} px, width {self.width}{', bfloat16' if self.half else ''}"
 
 
 CPU = (Workload(8, 1, 32, 1, 128, 64, 200), Workload(28, 1, 32, 1, 32, 16, 60))
-GPU = (Workload(32, 3, 128, 2, 256, 256, 200),)
+GPU = (Workload(32, 3, 128, 2, 256, 256, 200, half=True),)
 
 
 def run(options: Options) -> Report:
@@ -66,9 +71,15 @@ def run(options: Options) -> Report:
     return compare(options, CPU, PYTHON, "cpu")
 
 
-def compare(options: Options, workloads: tuple[Workload, ...], python: Path, device: str) -> Report:
+def compare(
+    options: Options,
+    workloads: tuple[Workload, ...],
+    python: Path,
+    device: str,
+    forms: Mapping[str, str] = TORCH,
+) -> Report:
     """Measure networks on a device; `python` is the interpreter that has PyTorch for it."""
-    peers = options.chosen(list(TORCH))
+    peers = options.chosen(list(forms))
     cases: list[Case] = []
     versions: dict[str, str] = {}
     for workload in workloads:
@@ -79,16 +90,16 @@ def compare(options: Options, workloads: tuple[Workload, ...], python: Path, dev
             for task, make in (("training step", training), ("50 steps of DDIM", sampling)):
                 contestants: list[Contestant] = [make(model, workload, data)]
                 arguments = {"file": str(file), "task": task.split()[0], "lr": RATE, "threads": THREADS}
+                arguments |= {"device": device, "half": workload.half}
                 contestants += [
-                    Peer(peer, "torch_unet", {**arguments, "form": TORCH[peer], "device": device}, python)
-                    for peer in peers
+                    Peer(peer, "torch_unet", {**arguments, "form": forms[peer]}, python) for peer in peers
                 ]
                 size = workload.batch if make is training else workload.drawn
                 case, found = measure(
                     f"U-Net, {workload.label}: {task}, batch {size}",
                     contestants,
                     rounds=options.rounds,
-                    tolerance=2e-3,
+                    tolerance=2e-2 if workload.half else 2e-3,
                     watch=options.watch,
                 )
                 cases.append(case)
@@ -170,23 +181,25 @@ def training(model: Diffusion, workload: Workload, data: Data) -> Contestant:
         "eval_every": NEVER,
         "save_every": NEVER,
         "ema": 0.0,
+        "precision": "bfloat16" if workload.half else "float32",
     }
+    network = tree.lowered(model.denoiser) if workload.half else model.denoiser
 
     @eqx.filter_jit
-    def judged(model: Diffusion, given: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        def loss(denoiser: eqx.Module) -> jax.Array:
+    def judged(network: Network, given: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def loss(denoiser: Network) -> jax.Array:
             level = schedules.schedule("cosine").process.level(given["fixed.lam"])
             x0, eps = given["fixed.x0"], given["fixed.eps"]
             said = denoiser.predict(noised(x0, eps, level), level, given["fixed.y"])
             return jnp.square(said - truth("v", x0, eps, level)).mean()
 
-        value, slope = eqx.filter_value_and_grad(loss)(model.denoiser)
-        return value, jnp.sqrt(sum(jnp.square(g).sum() for g in jax.tree.leaves(slope)))
+        value, slope = eqx.filter_value_and_grad(loss)(network)
+        return value, tree.norm(tree.cast(slope, jnp.float32))
 
     def prepare() -> Prepared:
         given = {name: jnp.asarray(a) for name, a in fixed(workload).items()}
         began = time.perf_counter()
-        result = [float(value) for value in judged(model, given)]
+        result = [float(value) for value in judged(network, given)]
         return Prepared(result, time.perf_counter() - began)
 
     return Local("chainrule", prepare, lambda: steady_seconds(model, data, workload.steps, **settings))
@@ -200,10 +213,11 @@ def sampling(model: Diffusion, workload: Workload, data: Data) -> Contestant:
     levels = schedules.grid(model.schedule, STEPS)
     condition = jnp.arange(workload.drawn) % CLASSES
     key = jax.random.key(0)
+    network = tree.lowered(model.denoiser) if workload.half else model.denoiser
 
     def walk() -> jax.Array:
         return samplers.walk(
-            model.denoiser, start, levels, samplers.DDIM(), key, condition=condition, clip="static"
+            network, start, levels, samplers.DDIM(), key, condition=condition, clip="static"
         ).samples
 
     def work(times: int) -> None:

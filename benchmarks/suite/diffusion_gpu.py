@@ -1,4 +1,6 @@
-"""The diffusion U-Net on one GPU, in single precision: a training step and DDIM sampling against PyTorch.
+"""The diffusion U-Net on one GPU, in bfloat16: a training step and DDIM sampling against PyTorch.
+
+PyTorch is compiled, once as it comes and once with its launches recorded as CUDA graphs.
 
 Needs a GPU, and PyTorch beside JAX in the same environment.
 """
@@ -8,12 +10,14 @@ import jax
 from benchmarks.harness import BenchmarkError, Options, Report
 from benchmarks.suite.diffusion import GPU, compare, own_python
 
+FORMS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}
+
 
 def run(options: Options) -> Report:
     """Measure the network on the GPU."""
     if jax.default_backend() != "gpu":
         raise BenchmarkError("no GPU found: this benchmark compares on one")
-    return compare(options, GPU, own_python(), "cuda")
+    return compare(options, GPU, own_python(), "cuda", FORMS)
 
 
 __all__ = ["run"]

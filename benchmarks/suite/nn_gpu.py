@@ -1,9 +1,9 @@
 """Training steps of image networks on one GPU in bfloat16: `chainrule.train.fit` against PyTorch with torch.compile.
 
 Ours is what a user gets: the steady state of `fit` with `precision=bfloat16`, with its batches, finite checks, metrics
-and logging. PyTorch's is a bare loop: autocast, channels last, fused Adam, the whole network compiled. Both start from
-the same weights; the losses of the first steps must agree as far as bfloat16 allows. Needs a GPU, and PyTorch beside
-JAX in the same environment.
+and logging. PyTorch's is a bare loop: autocast, channels last, fused Adam, the whole network compiled, once as
+it comes and once with its launches recorded as CUDA graphs. Both start from the same weights; the losses of the first
+steps must agree as far as bfloat16 allows. Needs a GPU, and PyTorch beside JAX in the same environment.
 """
 
 import sys
@@ -22,7 +22,7 @@ from chainrule.data.base import Data, Rows, Scaling, Schema
 from chainrule.data.batches import Batches
 from chainrule.models.base import Model
 
-PEERS = {"torch": "eager", "torch-compile": "compile"}
+PEERS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}
 LR = 1e-4
 CHECKED_STEPS = 3
 NEVER = 10**9

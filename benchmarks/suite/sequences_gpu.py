@@ -25,7 +25,7 @@ from chainrule.data.batches import Batches
 from chainrule.models.base import Model
 
 SMOKE = True
-PEERS = {"torch": "eager", "torch-compile": "compile"}
+PEERS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}
 LR = 3e-4
 CHECKED_STEPS = 3
 NEVER = 10**9

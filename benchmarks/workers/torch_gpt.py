@@ -14,6 +14,11 @@ from protocol import Ready, serve, steady
 from torch import Tensor
 
 Params = dict[str, Tensor]
+FORMS = {
+    "eager": lambda f: f,
+    "compile": torch.compile,
+    "graphs": lambda f: torch.compile(f, mode="reduce-overhead"),
+}
 BETAS, DECAY, CLIP = (0.9, 0.99), 0.1, 1.0
 
 
@@ -46,7 +51,7 @@ def prepare(
             logits = network(params, heads, text[:, :-1])
             return F.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
 
-    loss = torch.compile(loss_of) if form == "compile" else loss_of
+    loss = FORMS[form](loss_of)
     rule = optimiser(params, lr, device)
 
     def step(number: int, rate: float = lr) -> Tensor:

@@ -12,6 +12,11 @@ from protocol import Ready, serve, steady
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+FORMS = {
+    "eager": lambda f: f,
+    "compile": torch.compile,
+    "graphs": lambda f: torch.compile(f, mode="reduce-overhead"),
+}
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
@@ -86,7 +91,7 @@ def prepare(folder: str, form: str, depth: int, lr: float, check: int) -> Ready:
             images = (x[rows].to(torch.bfloat16) / 255).contiguous(memory_format=torch.channels_last)
             return F.cross_entropy(model(images).float(), y[rows])
 
-    objective = torch.compile(loss_of) if form == "compile" else loss_of
+    objective = FORMS[form](loss_of)
 
     def step(rows: Tensor) -> Tensor:
         rule.zero_grad()

@@ -75,7 +75,7 @@ class UNet(nn.Module):
     def forward(self, x: Tensor, lam: Tensor, y: Tensor) -> Tensor:
         frequencies = torch.exp2(torch.linspace(-5.0, 2.0, 32, device=x.device))
         angles = lam[:, None] * frequencies[None]
-        waves = torch.cat([angles.sin(), angles.cos()], dim=1)
+        waves = torch.cat([angles.sin(), angles.cos()], dim=1).to(x.dtype)
         c = self.linear("context.level.1", F.silu(self.linear("context.level.0", waves)))
         c = F.silu(c + self.at("context.names")[y])
         h = self.conv("encoder.entry", x)
@@ -102,8 +102,17 @@ def levels(lam: Tensor) -> tuple[Tensor, Tensor]:
     return torch.sigmoid(lam).sqrt()[:, None, None, None], torch.sigmoid(-lam).sqrt()[:, None, None, None]
 
 
-def prepare(file: str, task: str, form: str, lr: float, threads: int, device: str) -> Ready:
+FORMS = {
+    "channels-last": lambda f: f,
+    "compile": torch.compile,
+    "graphs": lambda f: torch.compile(f, mode="reduce-overhead"),
+}
+
+
+def prepare(file: str, task: str, form: str, lr: float, threads: int, device: str, half: bool) -> Ready:
     torch.set_num_threads(threads)
+    torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
     arrays = dict(np.load(file, allow_pickle=False))
     own = {name: a for name, a in arrays.items() if name.split(".")[0] in ("context", "encoder", "decoder")}
     model = UNet(own).to(device)
@@ -116,20 +125,21 @@ def prepare(file: str, task: str, form: str, lr: float, threads: int, device: st
         return x if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
 
     make = sample if task != "training" else train
-    return make(model, arrays, pictures, form, lr, device)
+    return make(model, arrays, pictures, form, lr, device, half)
 
 
-def train(model, arrays, pictures, form, lr, device) -> Ready:
+def train(model, arrays, pictures, form, lr, device, half) -> Ready:
     x0, eps = pictures("fixed.x0"), pictures("fixed.eps")
     lam, y = (torch.from_numpy(arrays[f"fixed.{name}"]).to(device) for name in ("lam", "y"))
     rule = torch.optim.Adam(model.parameters(), lr=lr, fused=device == "cuda")
 
     def loss_of(x0: Tensor, eps: Tensor, lam: Tensor, y: Tensor) -> Tensor:
         a, s = levels(lam)
-        said = model(a * x0 + s * eps, lam, y)
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            said = model(a * x0 + s * eps, lam, y).float()
         return (said - (a * eps - s * x0)).square().mean()
 
-    objective = torch.compile(loss_of) if form == "compile" else loss_of
+    objective = FORMS[form](loss_of)
     began = time.perf_counter()
     loss = objective(x0, eps, lam, y)
     loss.backward()
@@ -157,20 +167,21 @@ def train(model, arrays, pictures, form, lr, device) -> Ready:
     return Ready(result, first, {"torch": torch.__version__}, lambda: steady(many, 1, 2.0))
 
 
-def sample(model, arrays, pictures, form, lr, device) -> Ready:
+def sample(model, arrays, pictures, form, lr, device, half) -> Ready:
     del lr
     start = pictures("fixed.start")
     y = torch.arange(len(start), device=device) % 10
     a, s = (torch.from_numpy(arrays[f"grid.{name}"]).double() for name in ("a", "s"))
     lams = (2 * (a.log() - s.log())).float().to(device)
-    network = torch.compile(model) if form == "compile" else model
+    network = FORMS[form](model.bfloat16() if half else model)
+    kind = torch.bfloat16 if half else torch.float32
 
     @torch.no_grad()
     def walk() -> Tensor:
         x = start
         for i in range(len(a) - 1):
             here, noise, there, less = float(a[i]), float(s[i]), float(a[i + 1]), float(s[i + 1])
-            v = network(x, lams[i].expand(len(x)), y)
+            v = network(x.to(kind), lams[i].expand(len(x)), y).float()
             x0 = (here * x - noise * v).clamp(-1, 1)
             x = there * x0 + less * (x - here * x0) / noise
         return x

@@ -4,6 +4,7 @@ Sums, scalings and inner products treat a whole tree as one vector. Leaves that 
 functions, `None`) are left out of norms and inner products.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -75,6 +76,17 @@ def cast(a: Tree, dtype: Any) -> Tree:
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, a)
 
 
+def lowered(a: Tree, chosen: Callable[[Any], bool] = eqx.is_inexact_array) -> Tree:
+    """The chosen single-precision matrices in bfloat16; vectors (biases, scales) keep their digits.
+
+    >>> {name: leaf.dtype.name for name, leaf in lowered({"w": jnp.ones((2, 2)), "b": jnp.ones(2)}).items()}
+    {'b': 'float32', 'w': 'bfloat16'}
+    """
+    return jax.tree.map(
+        lambda x: x.astype(jnp.bfloat16) if chosen(x) and x.ndim >= 2 and x.dtype == jnp.float32 else x, a
+    )
+
+
 def names(a: Tree) -> list[str]:
     """A dotted name for every array leaf, in flattening order.
 
@@ -132,6 +144,7 @@ __all__ = [
     "cast",
     "dot",
     "first_nonfinite",
+    "lowered",
     "named_leaves",
     "names",
     "nbytes",

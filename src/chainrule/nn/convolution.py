@@ -13,6 +13,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.nn.convolve import convolve, convolve_transpose
 from chainrule.nn.geometry import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
 from chainrule.nn.initializers import initializers
+from chainrule.nn.linear import as_weights
 
 PADDING_MODES = ("zeros", "reflect", "circular")
 
@@ -95,7 +96,12 @@ class Conv(eqx.Module):
             x = _extend(x, padding, self.padding_mode)
             padding = ((0, 0),) * len(self.kernel)
         out = convolve(
-            x, self.weight, stride=self.stride, padding=padding, dilation=self.dilation, groups=self.groups
+            as_weights(x, self.weight),
+            self.weight,
+            stride=self.stride,
+            padding=padding,
+            dilation=self.dilation,
+            groups=self.groups,
         )
         return add_bias(out, self.bias)
 
@@ -188,7 +194,7 @@ class ConvTranspose(eqx.Module):
         """The adjoint convolution of every array along the leading axes."""
         check_input("ConvTranspose", x, len(self.kernel), self.inputs)
         out = convolve_transpose(
-            x,
+            as_weights(x, self.weight),
             self.weight,
             stride=self.stride,
             padding=self.padding,

@@ -38,7 +38,7 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "*leading inputs"]) -> Float[Array, "*leading outputs"]:
         """The affine map of every vector along the last axis."""
-        flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        flat = as_weights(x, self.weight).reshape(math.prod(x.shape[:-1]), x.shape[-1])
         out = flat @ self.weight
         if self.bias is not None:
             out = out + self.bias.astype(out.dtype)[None, :]
@@ -53,4 +53,13 @@ class Linear(eqx.Module):
         return jnp.zeros(outputs)
 
 
-__all__ = ["Linear"]
+def as_weights(x: Array, weight: Array) -> Array:
+    """`x` in the type of the matrix it meets if that is half its size: layers compute in the type of their matrices.
+
+    >>> as_weights(jnp.ones(2), jnp.ones((2, 2), jnp.bfloat16)).dtype.name
+    'bfloat16'
+    """
+    return x.astype(weight.dtype) if weight.dtype.itemsize < x.dtype.itemsize == 4 else x
+
+
+__all__ = ["Linear", "as_weights"]

@@ -123,9 +123,9 @@ class Stepper:
 
     def compile(self, state: State) -> None:
         """Compile the stretch for states of this shape."""
-        example = self._feed(0, 1)
-        jitted = jax.jit(self._stretch, donate_argnums=0)
-        lowered = jitted.lower(state, self.resident, example, np.int32(1))
+        example = self.feed(self.batches, 0, 1)
+        jitted = jax.jit(self.stretch, donate_argnums=1)
+        lowered = jitted.lower(self.key, state, self.resident, example, np.int32(1))
         self._compiled = lowered.compile(compiler_options=compiler_options())
 
     @property
@@ -150,11 +150,11 @@ class Stepper:
         assert self._compiled is not None, "compile first"
         start, length, feeds = self._ahead
         if start != first or length < count:
-            feeds = self._feed(first, count)
-        state, metrics, done = self._compiled(state, self.resident, feeds, np.int32(count))
+            feeds = self.feed(self.batches, first, count)
+        state, metrics, done = self._compiled(self.key, state, self.resident, feeds, np.int32(count))
         # The host gets the next call ready while the device works; that call may be a little longer than this one.
         start, length = first + count, min(self.most, count + count // 4 + 1)
-        self._ahead = (start, length, self._feed(start, length))
+        self._ahead = (start, length, self.feed(self.batches, start, length))
         finished = int(done)
         return state, {name: np.asarray(values)[:finished] for name, values in metrics.items()}, finished
 
@@ -165,11 +165,11 @@ class Stepper:
 
     # ------------------------------------------------------------------ feeding
 
-    def _feed(self, first: int, count: int) -> list[Any]:
+    def feed(self, batches: Batches, first: int, count: int) -> list[Any]:
         """For each part: example numbers (data on the device) or batches (data streamed), padded to `most` steps."""
         feeds = []
         for part in self.parts:
-            index = self.batches.indices(first * part.repeat, count * part.repeat)
+            index = batches.indices(first * part.repeat, count * part.repeat)
             index = np.resize(index, (self.most * part.repeat, self.config.batch))
             index = index.reshape(self.most, part.repeat, self.config.batch)
             if self.resident is not None:
@@ -185,10 +185,11 @@ class Stepper:
 
     # ------------------------------------------------------------------ the compiled loop
 
-    def _stretch(
-        self, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], count: Array
+    def stretch(
+        self, key: Key, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], count: Array
     ) -> tuple[State, dict[str, Array], Array]:
-        one = jax.eval_shape(lambda: self._step(state, resident, feeds, jnp.zeros((), jnp.int32))[1])
+        """The function that is compiled: new state, metrics of every step and how many steps were done."""
+        one = jax.eval_shape(lambda: self._step(key, state, resident, feeds, jnp.zeros((), jnp.int32))[1])
         buffers = {name: jnp.zeros((self.most,), jnp.float32) for name in one}
 
         def unfinished(carry: tuple[State, dict[str, Array], Array, Array]) -> Array:
@@ -199,7 +200,7 @@ class Stepper:
             carry: tuple[State, dict[str, Array], Array, Array],
         ) -> tuple[State, dict[str, Array], Array, Array]:
             old, buffers, i, _ = carry
-            new, metrics, finite = self._step(old, resident, feeds, i)
+            new, metrics, finite = self._step(key, old, resident, feeds, i)
             buffers = {name: b.at[i].set(metrics[name]) for name, b in buffers.items()}
             return new, buffers, i + finite, finite
 
@@ -208,10 +209,10 @@ class Stepper:
         return state, buffers, done
 
     def _step(
-        self, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], i: Array
+        self, key: Key, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], i: Array
     ) -> tuple[State, dict[str, Array], Array]:
         model = eqx.combine(state.model, self.static)
-        key = random.at(self.key, state.step)
+        key = random.at(key, state.step)
         optimizers = dict(state.optimizers)
         metrics: dict[str, Array] = {}
         finite = jnp.ones((), bool)
@@ -336,22 +337,13 @@ class Stepper:
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
-            lowered = self._lower(whole, parameters(whole, self.parts))
-            # Targets keep their digits: they only meet the outputs, in a loss that is computed in float32.
-            inputs = batch._replace(x=self._lower(batch.x, eqx.is_inexact_array))
-            loss, metrics, moved = part.loss(lowered, inputs, key)
+            if self.config.precision == "bfloat16":
+                whole = tree.lowered(whole, parameters(whole, self.parts))
+            # The batch keeps its digits: layers compute in the type of their matrices, losses in float32.
+            loss, metrics, moved = part.loss(whole, batch, key)
             return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
 
         return objective
-
-    def _lower(self, values: Any, chosen: Callable[[Any], bool]) -> Any:
-        """Under bfloat16, the chosen matrices in that type; vectors (biases, scales) stay in float32."""
-        if self.config.precision == "float32":
-            return values
-        return jax.tree.map(
-            lambda a: a.astype(jnp.bfloat16) if chosen(a) and a.ndim >= 2 and a.dtype == jnp.float32 else a,
-            values,
-        )
 
     def _average(
         self, ema: Tree, arrays: Tree, optimizers: Mapping[str, Tree], step: Array, finite: Array

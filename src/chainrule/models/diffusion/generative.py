@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core import tree
+from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Batch, Data, Schema
@@ -112,6 +113,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         eta: float | None = None,
         mu: float | None = None,
         g: Any = None,
+        churn: float | None = None,
         variance: str | None = None,
         view: str | None = None,
         other: Any = None,
@@ -119,6 +121,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         method: str | None = None,
         start: Any = None,
         strength: float = 0.5,
+        precision: str = "float32",
     ) -> Array:
         """`n` new examples, of one class or one class each; `guidance` makes classes more distinct.
 
@@ -126,9 +129,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         from, `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives
         back the contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
         ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; each model has its usual one. `eta`,
-        `mu`, `g` and `variance` (small, large, learned) are options of ddim, sigma, gradient-estimation and ddpm;
-        `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps estimates
-        within the range of the data, static for images.
+        `mu`, `g`, `churn` and `variance` (small, large, learned) are options of ddim, sigma, gradient-estimation, heun
+        and ddpm; `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps estimates
+        within the range of the data, static for images. `precision=bfloat16` is fast on GPUs.
 
         `view` (rotate(180), transpose, ...) and `other`, a class, make images that are `condition` as they stand and
         `other` in that view. `inpaint` fills in what is missing: a file with arrays `known` and `mask` (true where
@@ -136,7 +139,12 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         with `samples`, or an array), noised to `strength` and denoised again. Files are in the units of the data, as
         `chainrule sample` writes them; arrays in those of the model.
         """
-        options = {"eta": eta, "mu": mu, "g": g, "variance": variance}
+        options = {"eta": eta, "mu": mu, "g": g, "churn": churn, "variance": variance}
+        options["process"] = None if churn is None else self.schedule.process
+        check_choice("sample", "precision", precision, ("float32", "bfloat16"))
+        own = self
+        if precision == "bfloat16":
+            own = eqx.tree_at(lambda model: model.denoiser, self, tree.lowered(self.denoiser))
         name, count = self.usual
         name = sampler or name
         chosen = samplers.sampler(name, **{k: v for k, v in options.items() if v is not None})
@@ -144,9 +152,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         levels = schedules.grid(self.schedule, count if steps is None else steps, spacing)
         if classifier is None:
             classes = None if condition is None else self.class_numbers(condition, n)
-            denoiser = self.steered(guidance, classes is not None, negative, interval, rescale)
+            denoiser = own.steered(guidance, classes is not None, negative, interval, rescale)
         else:
-            denoiser, classes = self._led(classifier, guidance, condition, n)
+            denoiser, classes = own._led(classifier, guidance, condition, n)
         if view is not None or other is not None:
             second = None if other is None else self.class_numbers(other, n)
             denoiser, classes = anagrams.anagram(denoiser, self.schema, view, classes, second)

@@ -100,12 +100,13 @@ class DiTDenoiser(Network):
         c = self.context(level.lam, condition, len(x))
         tokens = cut(x, self.patch)
         rows, columns = (n // self.patch for n in x.shape[1:3])
-        places = jnp.asarray(positions(rows, columns, self.entry.weight.shape[1]), x.dtype)
-        h = self.entry(tokens) + places[None]
+        h = self.entry(tokens)
+        h = h + jnp.asarray(positions(rows, columns, h.shape[-1]), h.dtype)[None]
         for block in self.blocks:
             h = block(h, c)
         scale, shift = jnp.split(self.modulation(c)[:, None], 2, axis=-1)
-        return joined(self.exit((1 + scale) * self.norm(h) + shift), x.shape, self.patch)
+        out = self.exit((1 + scale) * self.norm(h) + shift).astype(x.dtype)
+        return joined(out, x.shape, self.patch)
 
 
 def positions(rows: int, columns: int, width: int) -> Float[np.ndarray, "time width"]:

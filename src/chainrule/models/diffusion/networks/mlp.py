@@ -69,7 +69,7 @@ class MLPDenoiser(Network):
         self.target = target
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        return self.exit(self.features(x, level, condition)).reshape(x.shape)
+        return self.exit(self.features(x, level, condition)).reshape(x.shape).astype(x.dtype)
 
     def features(
         self, x: Float[Array, "batch ..."], level: Level, condition: Any = None

@@ -70,7 +70,7 @@ class AttentionBlock(eqx.Module):
     def __call__(self, x: _Map) -> _Map:
         """What every place gathers from the others."""
         flat = self.norm(x).reshape(len(x), -1, x.shape[-1])
-        return x + self.gate[None, None, None] * self.attention(flat).reshape(x.shape)
+        return x + self.gate.astype(x.dtype)[None, None, None] * self.attention(flat).reshape(x.shape)
 
 
 @final
@@ -266,7 +266,7 @@ class UNetDenoiser(Network):
 
     def finish(self, seen: Seen, c: _Vector, like: _Map) -> _Map:
         """The prediction from what was seen, in the shape of the picture."""
-        return self.decoder(seen, c)[:, : like.shape[1], : like.shape[2]]
+        return self.decoder(seen, c)[:, : like.shape[1], : like.shape[2]].astype(like.dtype)
 
 
 def missing(shape: tuple[int, ...], levels: int, pad: bool) -> tuple[int, int]:
