@@ -3,10 +3,11 @@
 `handler` gets the structures of XLA's foreign function interface (xla/ffi/api/c_api.h): it describes itself when asked,
 and otherwise asks XLA's threads for help and starts to work. Work is a number of items; whoever is free takes the next.
 The calling thread works too and never waits for a thread that has not started, so nothing depends on how many there
-are. A program brings the functions `work(shared)`, which takes items until none are left, and `collect(out, rest)`,
-which is called when all are done.
+are. A program brings the functions `work(shared)`, which takes items until none are left, and `collect(shared)`, which
+is called when all are done.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 FLOAT = 4
@@ -51,24 +52,42 @@ class Problem(NamedTuple):
         return FLOAT * image * self.inputs, FLOAT * answer * self.outputs
 
 
-def outside(items: int, helpers: int, results: int) -> str:
-    """The text of `handler` for so many items, so many other threads and one or two results."""
-    return _OUTSIDE.format(items=items, helpers=helpers, second=8 * (results - 1))
+def outside(items: int, helpers: int, arguments: int, results: int) -> str:
+    """The text of `handler` for so many items and so many other threads."""
+    places = [("args", number) for number in range(arguments)]
+    places += [("rets", number) for number in range(results)]
+    return _OUTSIDE.format(
+        items=items,
+        helpers=helpers,
+        bytes=_POINTERS + 8 * len(places),
+        pointers="\n".join(line for slot, place in enumerate(places) for line in _shared(slot, *place)),
+    )
 
 
-TAKE = """
-entry:
-  %p.done = getelementptr i8, ptr %shared, i64 8
-  %s.x = getelementptr i8, ptr %shared, i64 24
-  %x = load ptr, ptr %s.x
-  %s.y = getelementptr i8, ptr %shared, i64 32
-  %y = load ptr, ptr %s.y
-  %s.out = getelementptr i8, ptr %shared, i64 40
-  %out = load ptr, ptr %s.out
-  %s.rest = getelementptr i8, ptr %shared, i64 48
-  %rest = load ptr, ptr %s.rest
-"""
-"""How `work` finds its operands."""
+def take(*names: str) -> str:
+    """How a function finds the arguments and results, in this order, in `shared`."""
+    lines = ["entry:", "  %p.done = getelementptr i8, ptr %shared, i64 8"]
+    for slot, name in enumerate(names):
+        lines.append(f"  %s.{name} = getelementptr i8, ptr %shared, i64 {_POINTERS + 8 * slot}")
+        lines.append(f"  %{name} = load ptr, ptr %s.{name}")
+    return "\n".join([*lines, ""])
+
+
+NOTHING_TO_COLLECT = "define internal void @collect(ptr %shared) {\n  ret void\n}"
+
+_POINTERS = 24
+"""Where they begin in `shared`, after three counters."""
+
+
+def _shared(slot: int, of: str, number: int) -> Iterator[str]:
+    """Put the address of one argument or result where everybody finds it."""
+    yield f"  %p.{slot} = getelementptr i8, ptr %{of}, i64 {8 * number}"
+    yield f"  %buffer.{slot} = load ptr, ptr %p.{slot}"
+    yield f"  %p.data.{slot} = getelementptr i8, ptr %buffer.{slot}, i64 24"
+    yield f"  %data.{slot} = load ptr, ptr %p.data.{slot}"
+    yield f"  %s.{slot} = getelementptr i8, ptr %shared, i64 {_POINTERS + 8 * slot}"
+    yield f"  store ptr %data.{slot}, ptr %s.{slot}"
+
 
 _OUTSIDE = """
 declare ptr @malloc(i64)
@@ -99,36 +118,15 @@ describe:
 execute:
   %p.args = getelementptr i8, ptr %frame, i64 72
   %args = load ptr, ptr %p.args
-  %first = load ptr, ptr %args
-  %p.second = getelementptr i8, ptr %args, i64 8
-  %second = load ptr, ptr %p.second
   %p.rets = getelementptr i8, ptr %frame, i64 112
   %rets = load ptr, ptr %p.rets
-  %result = load ptr, ptr %rets
-  %p.other = getelementptr i8, ptr %rets, i64 {second}
-  %other = load ptr, ptr %p.other
-  %p.x = getelementptr i8, ptr %first, i64 24
-  %x = load ptr, ptr %p.x
-  %p.y = getelementptr i8, ptr %second, i64 24
-  %y = load ptr, ptr %p.y
-  %p.out = getelementptr i8, ptr %result, i64 24
-  %out = load ptr, ptr %p.out
-  %p.rest = getelementptr i8, ptr %other, i64 24
-  %rest = load ptr, ptr %p.rest
-  %shared = call ptr @malloc(i64 56)
+  %shared = call ptr @malloc(i64 {bytes})
   store i64 0, ptr %shared
   %p.done = getelementptr i8, ptr %shared, i64 8
   store i64 0, ptr %p.done
   %p.holders = getelementptr i8, ptr %shared, i64 16
   store i64 1, ptr %p.holders
-  %s.x = getelementptr i8, ptr %shared, i64 24
-  store ptr %x, ptr %s.x
-  %s.y = getelementptr i8, ptr %shared, i64 32
-  store ptr %y, ptr %s.y
-  %s.out = getelementptr i8, ptr %shared, i64 40
-  store ptr %out, ptr %s.out
-  %s.rest = getelementptr i8, ptr %shared, i64 48
-  store ptr %rest, ptr %s.rest
+{pointers}
   %p.context = getelementptr i8, ptr %frame, i64 24
   %context = load ptr, ptr %p.context
   %request = alloca [40 x i8], align 8
@@ -175,7 +173,7 @@ wait:
   br i1 %all, label %leave, label %wait
 
 leave:
-  call void @collect(ptr %out, ptr %rest)
+  call void @collect(ptr %shared)
   call void @release(ptr %shared)
   ret ptr null
 }}
@@ -212,4 +210,4 @@ define internal void @task(ptr %shared) {{
 }}
 """
 
-__all__ = ["FLOAT", "TAKE", "Machine", "Problem", "outside"]
+__all__ = ["FLOAT", "NOTHING_TO_COLLECT", "Machine", "Problem", "outside", "take"]

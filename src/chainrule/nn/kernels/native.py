@@ -142,7 +142,7 @@ def _convolution(problem: Problem) -> tuple[str, int]:
     tile = _tile(problem, found)
     assert tile is not None
     text = slides.program(problem, found, tile, THREADS - 1, CACHE_BYTES)
-    return _register(f"chainrule_convolution_{problem.name}", text), tile.vectors * found.lanes
+    return register(f"chainrule_convolution_{problem.name}", text), tile.vectors * found.lanes
 
 
 @functools.cache
@@ -153,10 +153,10 @@ def _weight_gradient(problem: Problem) -> str:
     block = sums.Block.of(problem.inputs, problem.outputs, found)
     assert block is not None
     text = sums.program(problem, found, block, _shares(problem), THREADS - 1, CACHE_BYTES)
-    return _register(f"chainrule_weight_gradient_{problem.name}", text)
+    return register(f"chainrule_weight_gradient_{problem.name}", text)
 
 
-def _register(name: str, text: str) -> str:
+def register(name: str, text: str) -> str:
     """Compile a program and tell XLA its name."""
     import llvmlite.binding as llvm
 
@@ -177,4 +177,4 @@ def _register(name: str, text: str) -> str:
     return name
 
 
-__all__ = ["convolution", "convolves", "machine", "weighs", "weight_gradient"]
+__all__ = ["THREADS", "convolution", "convolves", "machine", "register", "weighs", "weight_gradient"]

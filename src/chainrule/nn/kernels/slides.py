@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from chainrule.nn.kernels.geometry import spread
-from chainrule.nn.kernels.interface import FLOAT, TAKE, Machine, Problem, outside
+from chainrule.nn.kernels.interface import FLOAT, NOTHING_TO_COLLECT, Machine, Problem, outside, take
 from chainrule.nn.kernels.sums import nested
 
 
@@ -47,8 +47,8 @@ def program(problem: Problem, machine: Machine, tile: Tile, helpers: int, cache:
     bands = -(-problem.sizes[0] // rows)
     return "\n".join(
         [
-            outside(problem.batch * bands, helpers, results=1),
-            "define internal void @collect(ptr %out, ptr %rest) {\n  ret void\n}",
+            outside(problem.batch * bands, helpers, arguments=2, results=1),
+            NOTHING_TO_COLLECT,
             _work(problem, rows, bands),
             _fill(problem),
             _item(problem, machine, tile),
@@ -75,7 +75,7 @@ def _work(problem: Problem, rows: int, bands: int) -> str:
     room = FLOAT * _reach(problem, 0, rows) * _reach(problem, 1, problem.sizes[1]) * problem.inputs
     return f"""
 define internal void @work(ptr %shared) {{
-{TAKE}
+{take("x", "y", "out")}
   %copy = call ptr @malloc(i64 {room})
   br label %fetch
 

@@ -8,7 +8,7 @@ of sums in registers while pixels stream by: one fused multiply-add per sum and 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-from chainrule.nn.kernels.interface import FLOAT, TAKE, Machine, Problem, outside
+from chainrule.nn.kernels.interface import FLOAT, Machine, Problem, outside, take
 
 
 @final
@@ -36,7 +36,7 @@ def program(problem: Problem, machine: Machine, block: Block, shares: int, helpe
     """The text of the whole program: the batch in so many shares, summed by the caller and so many other threads."""
     sums = problem.kernel[0] * problem.kernel[1] * problem.inputs * problem.outputs
     parts = [
-        outside(shares, helpers, results=2),
+        outside(shares, helpers, arguments=2, results=2),
         _collect(machine, sums, shares),
         _work(problem, sums, shares, cache),
         *(_table(f"{axis}_{end}", bounds) for axis, end, bounds in _ranges(problem)),
@@ -50,7 +50,7 @@ def _work(problem: Problem, sums: int, shares: int, cache: int) -> str:
     image, answer = problem.bytes
     return f"""
 define internal void @work(ptr %shared) {{
-{TAKE}  br label %fetch
+{take("x", "y", "out", "rest")}  br label %fetch
 
 fetch:
   %share = atomicrmw add ptr %shared, i64 1 seq_cst
@@ -97,8 +97,8 @@ def _collect(machine: Machine, sums: int, shares: int) -> str:
     """The sums of the first share become those of all, in the same order whoever computed them."""
     vector = f"<{machine.lanes} x float>"
     lines = [
-        "define internal void @collect(ptr %out, ptr %rest) {",
-        "entry:",
+        "define internal void @collect(ptr %shared) {",
+        take("x", "y", "out", "rest"),
         "  br label %next",
         "next:",
         "  %k = phi i64 [ 0, %entry ], [ %k.next, %next ]",
