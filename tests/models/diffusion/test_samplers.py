@@ -12,7 +12,7 @@ from chainrule.models.diffusion.base import Denoiser, Estimate
 from chainrule.models.diffusion.guidance import ClassifierGuided, guided
 from chainrule.models.diffusion.mixture import Mixture
 from chainrule.models.diffusion.networks.variance import divergence
-from chainrule.models.diffusion.process import Level, VariancePreserving, bridge
+from chainrule.models.diffusion.process import Level, VarianceExploding, VariancePreserving, bridge
 from chainrule.models.diffusion.samplers import (
     DDIM,
     Ancestral,
@@ -22,6 +22,7 @@ from chainrule.models.diffusion.samplers import (
     Heun,
     ReverseSDE,
     SigmaFamily,
+    Span,
     implied_eta,
     walk,
 )
@@ -212,12 +213,13 @@ def test_processes_give_the_same_samples_from_matched_noise(two: Mixture) -> Non
         (Ancestral(), 200),
         (SigmaFamily(mu=0.25), 200),
         (Heun(), 40),
+        (Heun(churn=20), 80),
         (DPMSolver(), 40),
         (GradientEstimation("ab2"), 60),
         (ReverseSDE(), 400),
         (ReverseSDE(corrections=1), 200),
     ],
-    ids=["ddim", "ddpm", "sigma", "heun", "2m", "ab2", "sde", "corrected"],
+    ids=["ddim", "ddpm", "sigma", "heun", "churn", "2m", "ab2", "sde", "corrected"],
 )
 def test_every_sampler_draws_the_mixture(two: Mixture, sampler, steps: int) -> None:
     levels = schedules.grid(schedules.LogLinear(low=0.01, high=50), steps)
@@ -226,6 +228,20 @@ def test_every_sampler_draws_the_mixture(two: Mixture, sampler, steps: int) -> N
     assert (drawn > 0).mean() == pytest.approx(0.8, abs=0.03)
     assert drawn[drawn > 0].mean() == pytest.approx(4, abs=0.05)
     assert drawn[drawn > 0].std() == pytest.approx(0.5, abs=0.04)
+
+
+def test_churn_stirs_in_as_much_noise_as_the_raised_level_has_more(narrow: Mixture) -> None:
+    # N(0, 1/4) with noise 1, raised to 1.25 by a share of 1/4: 1/4 + 1.25², whatever the process.
+    x = jnp.sqrt(1.25) * jax.random.normal(KEY, (40000, 1))
+    for process in (VarianceExploding(), VariancePreserving()):
+        here = process.level(jnp.zeros(()))
+        span = Span(here, process.level(jnp.ones(())), jnp.zeros((), int), 8)
+        moved, raised = Heun(churn=2.0, process=process)._stirred(here.a * x, span, jax.random.key(7))
+        assert float(raised.sigma) == pytest.approx(1.25)
+        assert float((moved / raised.a).var()) == pytest.approx(0.25 + 1.25**2, rel=0.02)
+    assert Heun().deterministic
+    assert not Heun(churn=2.0).deterministic
+    assert float(Heun(churn=99.0)._stirred(x, span, KEY)[1].sigma) == pytest.approx(np.sqrt(2))
 
 
 def test_a_ladder_of_langevin_finds_the_weights_of_modes_that_one_level_misses(two: Mixture) -> None:
@@ -314,6 +330,7 @@ def test_a_value_that_is_not_finite_is_named(two: Mixture) -> None:
     [
         (lambda: samplers.sampler("ddimm"), "did you mean 'ddim'"),
         (lambda: samplers.sampler("heun", eta=1.0), "does not take eta"),
+        (lambda: Heun(churn=-1.0), "churn=-1.0"),
         (lambda: DDIM(eta=-1.0), "eta=-1.0"),
         (lambda: SigmaFamily(mu=1.0), "mu=1.0"),
         (lambda: GradientEstimation(0.5), "g=0.5"),
@@ -321,7 +338,7 @@ def test_a_value_that_is_not_finite_is_named(two: Mixture) -> None:
         (lambda: ReverseSDE(noise=-1.0), "noise=-1.0"),
         (lambda: DDIM(eta=3.0).check(schedules.grid(schedules.cosine(), 5)), "more noise than its level"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_samplers_that_cannot_work_are_refused(make, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):

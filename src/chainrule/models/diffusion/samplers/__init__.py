@@ -31,9 +31,9 @@ def sampler(name: str, **options: Any) -> Sampler:
 
     >>> sampler("ddim", eta=1.0)
     DDIM(eta=1.0)
-    >>> sampler("heun", eta=1.0)
+    >>> sampler("dpm-solver", eta=1.0)
     Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: sampler 'heun' does not take eta
+    chainrule.core.errors.ArgumentError: sampler 'dpm-solver' does not take eta
            it takes: nothing
     """
     make = samplers[name]

@@ -1,33 +1,51 @@
 """Heun's method for the flow in sigma: two estimates a step, second order (Karras et al., 2022)."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import final
 
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
+from chainrule.models.diffusion.process import Level, Process, VarianceExploding
 from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span, to_sigma
+
+_MOST = math.sqrt(2) - 1
+"""By this share a step may raise its noise: what it adds never exceeds what is there."""
 
 
 @final
 @dataclass(frozen=True)
 class Heun(Sampler):
-    """The mean of the slopes at both ends of the step; a step to no noise is one of DDIM."""
+    """The mean of the slopes at both ends of the step; a step to no noise is one of DDIM.
+
+    `churn` raises the noise before every step, by churn/steps of itself, with fresh noise that the step then takes away
+    again: errors of earlier steps are forgotten. The raised level belongs to `process`, as the network knows it.
+    """
+
+    churn: float = 0.0
+    process: Process = field(default_factory=VarianceExploding)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.churn, int | float) and 0 <= self.churn < math.inf):
+            raise ArgumentError(f"churn={self.churn}: churn is 0 (no noise) or more")
 
     @property
     def deterministic(self) -> bool:
-        """Always."""
-        return True
+        """Without churn."""
+        return self.churn == 0
 
     def step(
         self, estimate: Estimator, x: Array, memory: Tree, span: Span, key: Key
     ) -> tuple[Array, Tree, Array]:
-        """A step by Euler's rule, and its correction."""
-        del key
-        there = span.there
-        guess = estimate(x, span.here)
-        y, sigma = to_sigma(x, span.here)
+        """A step by Euler's rule, and its correction; before them, the noise that is stirred in."""
+        here, there = span.here, span.there
+        if self.churn:
+            x, here = self._stirred(x, span, key)
+        guess = estimate(x, here)
+        y, sigma = to_sigma(x, here)
         length = jnp.asarray(there.s) / there.a - sigma
         plain = y + length * guess.eps
 
@@ -36,6 +54,14 @@ class Heun(Sampler):
 
         y = jax.lax.cond(there.s == 0, lambda _: guess.x0, corrected, plain)
         return there.a * y, memory, guess.x0
+
+    def _stirred(self, x: Array, span: Span, key: Key) -> tuple[Array, Level]:
+        """x with more noise, and its level."""
+        y, sigma = to_sigma(x, span.here)
+        share = min(self.churn / span.total, _MOST)
+        added = sigma * math.sqrt((1 + share) ** 2 - 1)
+        raised = self.process.level(-2 * jnp.log(sigma * (1 + share)))
+        return raised.a * (y + added * jax.random.normal(key, x.shape, x.dtype)), raised
 
 
 __all__ = ["Heun"]
