@@ -144,7 +144,7 @@ def _print_examples(data: "Data") -> None:
 
     if data.schema.kind == "text" and data.schema.target != "text":
         print(f"\n{excerpt(data)}")
-    elif data.schema.kind == "table" or data.schema.target == "text":
+    elif data.schema.kind in ("table", "text"):
         for picture in preview(data):
             if isinstance(picture, Table):
                 print()

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from chainrule.core.errors import DataError
-from chainrule.data import pairs
+from chainrule.data import captions, pairs
 from chainrule.data.base import Data, Rows, Scaling, Schema, Split
 from chainrule.data.files.npy import chunks
 from chainrule.data.scan import Contents
@@ -35,7 +35,7 @@ def assemble(
     """Data in three splits."""
     schema = schema_of(contents)
     target_scaling = None
-    if contents.target == "text":
+    if contents.kind == "text" and contents.target == "text":
         scaling = Scaling()
         schema, splits = pairs.divide(contents, schema, _places(contents, shares, seed))
     elif contents.kind == "text":
@@ -46,9 +46,12 @@ def assemble(
     else:
         places = _places(contents, shares, seed)
         scaling = _scaling(contents, places[0])
+        told = contents
+        if contents.target == "text":
+            schema, told = captions.tokenise(contents, schema, places[0])
         if contents.target == "value" and contents.y is not None:
             target_scaling = _standardising(*moments(contents.y, places[0]))
-        splits = [_rows(contents, part, scaling, target_scaling) for part in places]
+        splits = [_rows(told, part, scaling, target_scaling) for part in places]
     train, val, test = splits
     digest = fingerprint(schema, contents)
     return Data(name, schema, train, val, test, scaling, target_scaling, digest, source, skipped)

@@ -303,7 +303,7 @@ class Data:
         shares = " / ".join(
             f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True)
         )
-        if self.schema.target == "text":
+        if self.schema.kind == "text" and self.schema.target == "text":
             symbols = f"{len(self.schema.symbols):,} to {len(self.schema.target_symbols):,} symbols"
             return f"{total:,} pairs of texts, {symbols}, {shares}"
         shape = "×".join(str(n) for n in self.schema.shape)
@@ -344,3 +344,5 @@ __all__ = [
     "compact",
     "to_original",
 ]
+        if self.schema.target == "text":
+            classes = f" with captions, {len(self.schema.target_symbols):,} symbols"

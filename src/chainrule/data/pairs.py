@@ -31,7 +31,7 @@ def divide(contents: Contents, schema: Schema, places: Sequence[Places]) -> tupl
         sides = [contents.x, contents.y]
     else:
         both = ((contents.x, contents.symbols), (contents.y, contents.target_symbols))
-        made = [_tokens(rows, symbols, contents, places[0]) for rows, symbols in both]
+        made = [tokens(rows, symbols, contents, places[0]) for rows, symbols in both]
         sides = [rows for rows, _ in made]
         source, target = (tokenizer for _, tokenizer in made)
         schema = replace(
@@ -101,9 +101,10 @@ def _up_to_the_end(row: Iterable[SupportsIndex], end: int) -> list[int]:
     return ids[: ids.index(end)] if end in ids else ids
 
 
-def _tokens(
+def tokens(
     rows: Integer[np.ndarray, "rows length"], symbols: Sequence[str], contents: Contents, train: Places
 ) -> tuple[Integer[np.ndarray, "rows tokens"], Tokenizer]:
+    """Rows of characters as rows of tokens, with the tokenizer that the contents name."""
     letters = tokenizers.Character(tuple(symbols))
     texts = [_text(letters, row) for row in rows]
     # Each text on a line of its own: chunks that merges cannot leave do not reach over the end of a line.
@@ -112,4 +113,4 @@ def _tokens(
     return padded([tokenizer.encode(text) for text in texts], len(tokenizer)), tokenizer
 
 
-__all__ = ["divide", "encode", "padded", "pieces", "source_text", "target_text"]
+__all__ = ["divide", "encode", "padded", "pieces", "source_text", "target_text", "tokens"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter, Table
-from chainrule.data import pairs, tokenizers
+from chainrule.data import captions, pairs, tokenizers
 from chainrule.data.base import Batch, Data, Kind
 
 _IMAGES = 30
@@ -23,7 +23,8 @@ def preview(data: Data) -> list[Picture]:
     >>> preview(chainrule.data.load("moons"))[0].title
     'moons: 2,000 of 3,200 training points'
     """
-    return [_pairs(data) if data.schema.target == "text" else _PICTURES[data.schema.kind](data)]
+    both = data.schema.kind == data.schema.target == "text"
+    return [_pairs(data) if both else _PICTURES[data.schema.kind](data)]
 
 
 def excerpt(data: Data, characters: int = 400) -> str:
@@ -65,7 +66,11 @@ def _images(data: Data) -> Picture:
         labels = [data.schema.classes[i] for i in y]
     elif data.schema.target == "labels":
         labels = [", ".join(np.array(data.schema.classes)[ones > 0]) for ones in y]
-    return Images("data-images", _title(data, len(x), "images"), x / max(1, data.schema.levels - 1), labels)
+    elif data.schema.target == "text":
+        labels = [captions.text(data.schema, row) for row in y]
+    columns = 5 if data.schema.target == "text" else 10
+    pixels = x / max(1, data.schema.levels - 1)
+    return Images("data-images", _title(data, len(x), "images"), pixels, labels, columns)
 
 
 def _points(data: Data) -> Picture:

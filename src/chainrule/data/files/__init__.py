@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chainrule.core.errors import DataError
-from chainrule.data.files import arrays, cifar, documents, idx, images, pairs, table, text
+from chainrule.data.files import arrays, captioned, cifar, documents, idx, images, pairs, table, text
 from chainrule.data.scan import Reader
 
 _SUFFIXES = {
@@ -53,7 +53,7 @@ def _recognise_folder(folder: Path) -> Reader:
     if cifar.folder_of(folder) is not None:
         return cifar.reader
     if images.has_pictures(folder):
-        return images.reader
+        return captioned.reader if captioned.has_captions(folder) else images.reader
     if documents.has_texts(folder):
         return documents.folder_reader
     names = sorted(path.name for path in folder.iterdir())

@@ -8,12 +8,13 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, final
 
 import numpy as np
 
+from chainrule.data.files.pairs import numbered
 from chainrule.data.files.picture import FORMATS, MOST_PIXELS, Unusable, decode
 from chainrule.data.options import BINARIZE, MAX_BYTES, Option, choice, guard, optional, size
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
@@ -22,26 +23,28 @@ PICTURES = {*FORMATS, ".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif"
 _PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """What the folders of an image say about it."""
 
     part: int | None
     name: str | None
+    caption: str = ""
+    """Where images come with captions, what is said of it."""
 
 
 @final
 @dataclass
-class _Gathered:
+class Gathered:
     """Images read so far, kept only as long as they can be put together."""
 
     root: str
     max_bytes: int
     arrays: list[np.ndarray] = field(default_factory=list)
-    places: list[_Place] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     sizes: Counter[tuple[int, ...]] = field(default_factory=Counter)
     nbytes: int = 0
 
-    def add(self, array: np.ndarray, place: _Place) -> None:
+    def add(self, array: np.ndarray, place: Place) -> None:
         """One more image."""
         self.places.append(place)
         self.sizes[array.shape[:2]] += 1
@@ -70,18 +73,16 @@ class _Gathered:
         x = np.stack([np.broadcast_to(array, (*array.shape[:2], channels)) for array in self.arrays])
         classes = sorted({place.name for place in self.places if place.name is not None})
         number = {name: i for i, name in enumerate(classes)}
-        parts = [place.part for place in self.places if place.part is not None]
-        return Contents(
-            "image",
-            x,
-            np.array([number[p.name] for p in self.places if p.name is not None], np.int32)
-            if classes
-            else None,
-            "class" if classes else "none",
-            classes=tuple(classes),
-            levels=256,
-            parts=np.array(parts) if len(set(parts)) > 1 else None,
-        )
+        divided = [place.part for place in self.places if place.part is not None]
+        parts = np.array(divided) if len(set(divided)) > 1 else None
+        captions = [place.caption for place in self.places]
+        if any(captions):
+            rows, symbols = numbered(captions)
+            return Contents("image", x, rows, "text", target_symbols=symbols, levels=256, parts=parts)
+        if not classes:
+            return Contents("image", x, levels=256, parts=parts)
+        y = np.array([number[p.name] for p in self.places if p.name is not None], np.int32)
+        return Contents("image", x, y, "class", classes=tuple(classes), levels=256, parts=parts)
 
 
 def files_of(folder: Path, max_files: int) -> list[Path]:
@@ -113,36 +114,27 @@ def has_pictures(folder: Path) -> bool:
     )
 
 
-def _places(root: Path, files: Sequence[Path], target: str) -> list[_Place]:
+def divided(root: Path, files: Sequence[Path]) -> list[tuple[int | None, tuple[str, ...]]]:
+    """For each file the part it belongs to, where top folders say so, and the folders below that it lies in."""
     folders = [file.relative_to(root).parts[:-1] for file in files]
     tops = {parts[0] if parts else "" for parts in folders}
-    divided = "train" in tops and tops <= set(_PARTS)
-    inner = [parts[1:] if divided else parts for parts in folders]
-    return [
-        _Place(_PARTS[parts[0]] if divided else None, below[0] if below and target == "folder" else None)
-        for parts, below in zip(folders, inner, strict=True)
-    ]
+    apart = "train" in tops and tops <= set(_PARTS)
+    return [(_PARTS[parts[0]], parts[1:]) if apart else (None, parts) for parts in folders]
 
 
-def _scan(request: Request) -> Scan:
-    options, root = request.options, request.path
-    files = files_of(root, options["max_files"])
-    pictures = [file for file in files if file.suffix.lower() in PICTURES]
-    problems = [
-        Problem("not an image file", request.shown(file), effect="note")
-        for file in files
-        if file.suffix.lower() not in PICTURES
-    ]
-    places = _places(root, pictures, options["target"])
-    labelled = any(place.name is not None for place in places)
-    gathered = _Gathered(root.name, options["max_bytes"])
+def gather(
+    request: Request, files: Sequence[Path], places: Sequence[Place], faults: Sequence[Unusable | None]
+) -> Scan:
+    """All images that have no fault and can be decoded, put together; `faults` are those known beforehand."""
+    options, problems = request.options, []
+    gathered = Gathered(request.path.name, options["max_bytes"])
     with warnings.catch_warnings():
         # Pillow warns of large images and odd metadata; limits and damage are dealt with here.
         warnings.simplefilter("ignore")
-        for file, place in zip(pictures, places, strict=True):
+        for file, place, fault in zip(files, places, faults, strict=True):
             try:
-                if labelled and place.name is None:
-                    raise Unusable("no class", "outside every class folder")
+                if fault is not None:
+                    raise fault
                 array, notes = decode(file, options["size"], options["max_pixels"], options["max_bytes"])
             except Unusable as bad:
                 problems.append(Problem(bad.kind, request.shown(file), bad.detail))
@@ -151,12 +143,32 @@ def _scan(request: Request) -> Scan:
             gathered.add(array, place)
     usable = len(gathered.places)
     if not usable:
-        problems.append(Problem("no images", root.name, "no image can be read", "stop"))
-        return Scan(len(pictures), 0, tuple(problems))
+        problems.append(Problem("no images", request.path.name, "no image can be read", "stop"))
+        return Scan(len(files), 0, tuple(problems))
     try:
-        return Scan(len(pictures), usable, tuple(problems), gathered.contents())
+        return Scan(len(files), usable, tuple(problems), gathered.contents())
     except Refused as refused:
-        return Scan(len(pictures), usable, (*problems, refused.problem))
+        return Scan(len(files), usable, (*problems, refused.problem))
+
+
+def _scan(request: Request) -> Scan:
+    root, target = request.path, request.options["target"]
+    files = files_of(root, request.options["max_files"])
+    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    notes = [
+        Problem("not an image file", request.shown(file), effect="note")
+        for file in files
+        if file.suffix.lower() not in PICTURES
+    ]
+    places = [
+        Place(part, below[0] if below and target == "folder" else None)
+        for part, below in divided(root, pictures)
+    ]
+    labelled = any(place.name is not None for place in places)
+    outside = Unusable("no class", "outside every class folder")
+    faults = [outside if labelled and place.name is None else None for place in places]
+    scan = gather(request, pictures, places, faults)
+    return replace(scan, problems=(*notes, *scan.problems))
 
 
 reader = Reader(
@@ -173,4 +185,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["PICTURES", "files_of", "has_pictures", "reader"]
+__all__ = ["PICTURES", "Gathered", "Place", "divided", "files_of", "gather", "has_pictures", "reader"]

@@ -48,8 +48,8 @@ def contents_of(
     sources: Sequence[str], targets: Sequence[str], tokenizer: str = "character", vocab: int | None = None
 ) -> Contents:
     """Two columns of texts in characters, with what the options say about their tokens."""
-    x, symbols = _numbered(sources)
-    y, target_symbols = _numbered(targets)
+    x, symbols = numbered(sources)
+    y, target_symbols = numbered(targets)
     return Contents(
         "text",
         x,
@@ -62,7 +62,8 @@ def contents_of(
     )
 
 
-def _numbered(texts: Sequence[str]) -> tuple[Integer[np.ndarray, "rows length"], tuple[str, ...]]:
+def numbered(texts: Sequence[str]) -> tuple[Integer[np.ndarray, "rows length"], tuple[str, ...]]:
+    """Texts as rows of character numbers with an end mark, and the characters."""
     flat, symbols = text.encode("".join(texts))
     cuts = np.cumsum([len(one) for one in texts])[:-1]
     return padded(np.split(flat, cuts), len(symbols)), symbols
@@ -123,4 +124,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["contents_of", "has_pairs", "reader"]
+__all__ = ["contents_of", "has_pairs", "numbered", "reader"]

@@ -69,7 +69,7 @@ def _scan(request: Request) -> Scan:
     where, options = request.path.name, request.options
     data = bounded.read(request.path, where, options["max_bytes"], options["max_ratio"])
     text, unreadable, notes = decode(data, where)
-    rows, problems = _rows(text, unreadable, where)
+    rows, problems = read_rows(text, unreadable, where)
     names, taken = _names(rows, options["header"], where)
     rows = rows[taken:]
     total = len(rows) + len(problems)
@@ -89,7 +89,9 @@ def _scan(request: Request) -> Scan:
     return Scan(total, len(good), (*found, *notes), contents)
 
 
-def _rows(text: str, unreadable: Mapping[int, Problem], where: str) -> tuple[list[Row], dict[int, Problem]]:
+def read_rows(
+    text: str, unreadable: Mapping[int, Problem], where: str
+) -> tuple[list[Row], dict[int, Problem]]:
     """Rows, and the problem of every row that is not UTF-8 or not as long as the first, by line."""
     delimiter = max(_DELIMITERS, key=next(lines(text), "").count)
     rows: list[Row] = []
@@ -279,4 +281,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["MOST_WORDS", "reader"]
+__all__ = ["MOST_WORDS", "read_rows", "reader"]
