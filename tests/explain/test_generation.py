@@ -10,7 +10,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
 from chainrule.explain.generated import real
-from chainrule.explain.generation import components, kernel_distance, nearest, spread
+from chainrule.explain.generation import components, frechet_distance, kernel_distance, nearest, spread
 from chainrule.train import Run, fit
 
 DRAW = np.random.default_rng(0)
@@ -26,6 +26,17 @@ def test_the_kernel_distance_is_unbiased_and_grows_with_the_difference() -> None
     )
     with pytest.raises(ArgumentError, match="two examples"):
         kernel_distance(np.zeros((1, 2)), np.zeros((5, 2)))
+
+
+def test_the_frechet_distance_of_gaussians_along_the_axes_has_a_closed_form() -> None:
+    x = DRAW.normal(size=(60, 3))
+    x = (x - x.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(x.T))).T  # white to the last digit
+    sizes = np.array([1.0, 2.0, 5.0])
+    turned = x @ np.linalg.qr(DRAW.normal(size=(3, 3)))[0]  # a white set seen from elsewhere is as white
+    assert frechet_distance(x, turned * sizes[None] + 1) == pytest.approx(3 + ((sizes - 1) ** 2).sum())
+    assert frechet_distance(x, turned) == pytest.approx(0, abs=1e-9)
+    with pytest.raises(ArgumentError, match="two examples"):
+        frechet_distance(np.zeros((1, 2)), np.zeros((5, 2)))
 
 
 def test_components_have_unit_variance_and_no_correlation() -> None:

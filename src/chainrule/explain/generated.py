@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.core import random
 from chainrule.data.base import Data, Schema, Split
-from chainrule.explain.generation import components, kernel_distance
+from chainrule.explain.generation import components, frechet_distance, kernel_distance
 from chainrule.explain.judging import Judge, trained
 from chainrule.models.base import Model
 from chainrule.models.diffusion.generative import Generative
@@ -66,6 +66,10 @@ class Real:
     def kernel_distance(self, x: np.ndarray) -> float:
         """How far the law of some examples is from that of the training examples."""
         return kernel_distance(self.features(x), self.features(self.train))
+
+    def frechet_distance(self, x: np.ndarray) -> float:
+        """The same, by means and covariances alone."""
+        return frechet_distance(self.features(x), self.features(self.train))
 
 
 def real(data: Data) -> Real:

@@ -49,6 +49,8 @@ def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[d
     numbers = {
         "kernel_distance": known.kernel_distance(flat),
         "kernel_distance_of_held_out": known.kernel_distance(known.held_out),
+        "frechet_distance": known.frechet_distance(flat),
+        "frechet_distance_of_held_out": known.frechet_distance(known.held_out[: len(flat)]),
         "diversity": spread(flat, labels)
         / spread(known.train, known.train_y if labels is not None else None),
         "nearest_training_example": float(np.median(to_train) / np.median(to_held_out)),
@@ -62,6 +64,8 @@ def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[d
         f"example is, and {int(numbers['copies'])} of {len(flat)} are copies.",
         f"Kernel distance from the training examples{where}: samples {numbers['kernel_distance']:.4f}, "
         f"held-out examples {numbers['kernel_distance_of_held_out']:.4f}.",
+        f"Fréchet distance: samples {numbers['frechet_distance']:.2f}, as many held-out examples "
+        f"{numbers['frechet_distance_of_held_out']:.2f}.",
     ]
     if labels is not None and known.held_out_y is not None:
         numbers["accuracy"] = known.judge.accuracy(flat, labels)

@@ -1,6 +1,6 @@
 """Samplers of one diffusion model at equal cost: how near each comes to the flow solved finely, and to the data."""
 
-from typing import final
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -62,13 +62,24 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     known = real(data)
     law: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
     error: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
+    gauss: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
     for name, sampler in _SAMPLERS.items():
         for count in settings.evaluations:
             # Heun's method asks twice in every step but the last.
             drawn = walk(sampler, (count + 1) // 2 if name == "heun" else count)
             law[name].append(known.kernel_distance(drawn))
+            gauss[name].append(known.frechet_distance(drawn))
             error[name].append(float(np.linalg.norm(drawn - fine, axis=1).mean()))
-    return _outcome(settings, law, error, known.kernel_distance(fine))
+    ends = {"kernel": known.kernel_distance(fine), "frechet": known.frechet_distance(fine)}
+    return _outcome(settings, _Found(law, gauss, error), ends)
+
+
+class _Found(NamedTuple):
+    """By sampler, one number for each count of evaluations."""
+
+    law: dict[str, list[float]]
+    gauss: dict[str, list[float]]
+    error: dict[str, list[float]]
 
 
 def _levels(schedule: schedules.Schedule, steps: int) -> Level:
@@ -78,10 +89,9 @@ def _levels(schedule: schedules.Schedule, steps: int) -> Level:
     return Level(np.append(np.asarray(a), 1.0), np.append(np.asarray(s), 0.0))
 
 
-def _outcome(
-    settings: SamplersSettings, law: dict[str, list[float]], error: dict[str, list[float]], fine: float
-) -> Outcome:
+def _outcome(settings: SamplersSettings, found: _Found, fine: dict[str, float]) -> Outcome:
     counts = np.asarray(settings.evaluations)
+    law, gauss, error = found
     fixed = [name for name, sampler in _SAMPLERS.items() if sampler.deterministic]
     pictures: list[Picture] = [
         Lines(
@@ -91,7 +101,17 @@ def _outcome(
             "kernel distance",
             {name: (counts, np.asarray(values)) for name, values in law.items()},
             log_x=True,
-            caption=f"The flow solved in {_FINE} steps has {fine:.4f}.",
+            caption=f"The flow solved in {_FINE} steps has {fine['kernel']:.4f}.",
+        ),
+        Lines(
+            "samplers-frechet",
+            "Distance of samples from the data, by means and covariances",
+            "evaluations of the network",
+            "Fréchet distance",
+            {name: (counts, np.asarray(values)) for name, values in gauss.items()},
+            log_x=True,
+            log_y=True,
+            caption=f"Of {settings.n} samples each. The flow solved in {_FINE} steps has {fine['frechet']:.2f}.",
         ),
         Lines(
             "samplers-error",
@@ -109,7 +129,7 @@ def _outcome(
     return Outcome(
         [
             f"With {counts[0]} evaluations {few} is nearest to the flow; with {counts[-1]}, {best} is nearest to the "
-            f"data ({law[best][-1]:.4f}; the flow itself {fine:.4f}).",
+            f"data ({law[best][-1]:.4f}; the flow itself {fine['kernel']:.4f}).",
         ],
         pictures,
         Table(
@@ -118,7 +138,13 @@ def _outcome(
             ["sampler", *(f"{count} evaluations" for count in counts)],
             [[name, *values] for name, values in law.items()],
         ),
-        {"evaluations": counts.tolist(), "kernel_distance": law, "distance_to_flow": error, "fine": fine},
+        {
+            "evaluations": counts.tolist(),
+            "kernel_distance": law,
+            "frechet_distance": gauss,
+            "distance_to_flow": error,
+            "fine": fine,
+        },
     )
 
 
