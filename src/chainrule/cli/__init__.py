@@ -12,7 +12,20 @@ from typing import Annotated
 
 import typer
 
-from chainrule.cli import data, derive, doctor, export, models, probe, resume, runs, sample, score, train
+from chainrule.cli import (
+    data,
+    derive,
+    doctor,
+    export,
+    importing,
+    models,
+    probe,
+    resume,
+    runs,
+    sample,
+    score,
+    train,
+)
 from chainrule.cli.defaults import EXAMPLES
 
 app = typer.Typer(
@@ -32,6 +45,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")
 app.command("derive")(derive.derive)
+app.command("import")(importing.import_)
 app.command("export")(export.export)
 app.command("doctor")(doctor.doctor)
 

@@ -12,12 +12,14 @@ from typing import Any, final
 
 from chainrule import models
 from chainrule.cli import defaults, settings
+from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import place
 from chainrule.cli.words import Words, nest, take
 from chainrule.core.errors import ArgumentError
+from chainrule.data.base import Data
 from chainrule.data.sources import find
-from chainrule.models.base import Entry
-from chainrule.train import TrainConfig
+from chainrule.models.base import Entry, Model
+from chainrule.train import Run, TrainConfig
 from chainrule.train.folder import read_config
 from chainrule.train.loop import merge
 
@@ -25,9 +27,24 @@ OWN = {
     "model": "name of the model, another way to write it first",
     "data": "name of a data set, or path of a file or folder",
     "config": "config.yaml of an earlier run to repeat; other words override it",
+    "from": "run to begin with: its settings, its tokenizer and its weights",
+    "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
     "run": "name of the run",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
+
+
+@final
+@dataclass(frozen=True)
+class Start:
+    """A trained run that training begins with."""
+
+    run: Run
+    fresh: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What a recipe says about it."""
+        return {**self.run.origin, "fresh": list(self.fresh)}
 
 
 @final
@@ -45,6 +62,15 @@ class Request:
     """The folder of the runs."""
     run: str | None
     """Name of the run, if it was given one."""
+    start: Start | None = None
+    """What it begins with, if not with weights drawn at random."""
+
+    def build(self, data: Data) -> Model:
+        """The model before training."""
+        name, seed = self.entry.name, self.resolved.seed
+        if self.start is None:
+            return models.build(name, data, seed=seed, **self.model)
+        return models.begin(name, self.start.run.model, data, seed=seed, fresh=self.start.fresh, **self.model)
 
     @property
     def resolved(self) -> TrainConfig:
@@ -59,26 +85,62 @@ def request(words: Words) -> Request:
         if not value:
             raise ArgumentError(f"{name}= needs a value", remedy=f"{name}: {OWN[name]}")
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
-    entry = models.entry(_model_name(words, own, recipe))
+    folder = place(own.get("runs"))
+    start = _start(own, recipe, folder)
+    entry = models.entry(_model_name(words, own, recipe, start))
+    same = start is not None and start.run.config["model"]["name"] == entry.name
     if "data" in own:
         source = {"name_or_path": own["data"]}
     elif "config" in own:
         source = _stored(recipe["data"], own["config"])
     else:
-        source = {"name_or_path": entry.data}
-    options = ["seed", "split", "bad", *find(source["name_or_path"]).options]
-    model, data, train = sort(words.settings, entry, options)
+        source = (
+            _stored(start.run.config["data"], start.run.id)
+            if start and same
+            else {"name_or_path": entry.data}
+        )
+    known = find(source["name_or_path"]).options
+    model, data, train = sort(words.settings, entry, ["seed", "split", "bad", *known])
+    settings = recipe["model"].get("settings", {})
+    if start is not None:
+        source = {**_text_options(start.run, known), **source}
+        settings = settings or models.inherited(entry.name, start.run.model)
     given = merge(recipe["train"], nest(train))
     return Request(
         entry=entry,
-        model=models.configure(
-            entry.name, **merge(recipe["model"].get("settings", {}), nest(model))
-        ).model_dump(),
+        model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(),
         data={**source, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
-        place=place(own.get("runs")),
+        place=folder,
         run=_run_name(own.get("run")),
+        start=start,
     )
+
+
+def _start(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:
+    """The run to begin with: the one that is named, or the one of the recipe."""
+    fresh = tuple(word.strip() for word in own["fresh"].split(",")) if "fresh" in own else None
+    if "from" in own:
+        return Start(Run.open(find_run(own["from"], folder)), fresh or ())
+    stored = recipe["model"].get("from")
+    if stored is None:
+        if fresh is not None:
+            raise ArgumentError(f"fresh={own['fresh']}: without from=RUN every layer begins afresh")
+        return None
+    if not isinstance(stored, dict) or not isinstance(stored.get("run"), str):
+        raise ArgumentError(
+            f"{own['config']} is the recipe of weights that came from a file",
+            remedy="begin with that run instead: chainrule train from=RUN",
+        )
+    return Start(Run.open(stored["run"]), tuple(stored.get("fresh", ())) if fresh is None else fresh)
+
+
+def _text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:
+    """What text has to be loaded with so that the model of a run can read it."""
+    if run.schema.kind != "text" or "tokenizer" not in known:
+        return {}
+    window = {"window": run.schema.shape[0] - 1} if "window" in known and run.schema.target == "none" else {}
+    return {"tokenizer": str(run.tokenizer_file()), **window}
 
 
 def sort(
@@ -124,7 +186,7 @@ def _recipe(config: str) -> dict[str, Any]:
     return read_config(path)
 
 
-def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any]) -> str:
+def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | None) -> str:
     named = [*words.names, *([own["model"]] if "model" in own else [])]
     stored = recipe["model"].get("name")
     if "config" in own and stored is None:
@@ -134,7 +196,8 @@ def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any])
     if len(named) > 1:
         take(Words(tuple(named), {}), "MODEL")
     if not named:
-        return str(stored or defaults.MODEL)
+        begun = None if start is None else start.run.config["model"]["name"]
+        return str(stored or begun or defaults.MODEL)
     name = named[0]
     if name not in models.names() and Path(name).exists():
         raise ArgumentError(
@@ -161,4 +224,4 @@ def _run_name(name: str | None) -> str | None:
     return name
 
 
-__all__ = ["OWN", "Request", "request", "sort", "training"]
+__all__ = ["OWN", "Request", "Start", "request", "sort", "training"]

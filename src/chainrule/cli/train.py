@@ -41,13 +41,12 @@ def train(
         _help(context, model)
         return
     from chainrule import data as sources
-    from chainrule import models
     from chainrule.cli.request import request
     from chainrule.cli.words import parse
 
     asked = request(parse([model, *(settings or [])]))
     data = sources.load(**asked.data)
-    built = models.build(asked.entry.name, data, seed=asked.resolved.seed, **asked.model)
+    built = asked.build(data)
     steps = asked.resolved.total_steps(len(data.train) / asked.resolved.batch)
     if find_lr:
         _find_lr(asked, built, data, json=json)
@@ -70,7 +69,8 @@ def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet:
     path = path or new_folder(asked.place, stem)
     tell = voice(Unit.of(data.schema, model), machine=json, quiet=quiet)
     try:
-        run = fit(model, data, run=path, listener=tell, **asked.train)
+        origin = None if asked.start is None else asked.start.to_json()
+        run = fit(model, data, run=path, listener=tell, origin=origin, **asked.train)
     except KeyboardInterrupt:
         tell.close()
         stopped_at_once(path, json=json, quiet=quiet)

@@ -4,7 +4,8 @@ Sums, scalings and inner products treat a whole tree as one vector. Leaves that 
 functions, `None`) are left out of norms and inner products.
 """
 
-from collections.abc import Callable
+import fnmatch
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -99,7 +100,21 @@ def names(a: Tree) -> list[str]:
 def named_leaves(a: Tree) -> list[tuple[str, Any]]:
     """Array leaves (or the shape structs of an abstract evaluation) with their dotted names, in flattening order."""
     leaves = jax.tree_util.tree_leaves_with_path(eqx.filter(a, _has_shape))
-    return [(".".join(_step(part) for part in path) or "value", leaf) for path, leaf in leaves]
+    return [(path_name(path) or "value", leaf) for path, leaf in leaves]
+
+
+def path_name(path: Sequence[Any]) -> str:
+    """The dotted name of a place in a tree, from the path that JAX gives it."""
+    return ".".join(_step(part) for part in path)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a pattern means a leaf of this name, or a layer that it belongs to; `*` stands for anything.
+
+    >>> matches("blocks.0.linear.weight", "blocks.0"), matches("head.bias", "*.bias"), matches("head.bias", "he")
+    (True, True, False)
+    """
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
 
 
 def first_nonfinite(a: Tree) -> str | None:
@@ -145,10 +160,12 @@ __all__ = [
     "dot",
     "first_nonfinite",
     "lowered",
+    "matches",
     "named_leaves",
     "names",
     "nbytes",
     "norm",
+    "path_name",
     "scale",
     "size",
     "subtract",

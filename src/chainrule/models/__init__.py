@@ -7,6 +7,7 @@ only when it is asked for.
 
 import functools
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pydantic
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
+from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.data.tokenizers import Tokenizer
-from chainrule.models import base, interchange
+from chainrule.models import base, interchange, starting
 from chainrule.models.base import Config, Entry, Model
 from chainrule.models.interchange import Imported, Names
 
@@ -143,7 +145,12 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
     found = entry(name)
     schema = data.schema if isinstance(data, Data) else data
     fits(found, schema)
-    return found.build(configure(name, **config), schema, random.key(seed, "init"))
+    model = found.build(configure(name, **config), schema, random.key(seed, "init"))
+    if schema.packed and not isinstance(model, base.CanPack):
+        raise CapabilityError(
+            f"{name} reads a window as one text, not document by document", remedy="leave data.packing out"
+        )
+    return model
 
 
 def fits(found: Entry, schema: Schema) -> None:
@@ -179,19 +186,57 @@ def import_weights(
     return interchange.read(model, path, _torch_names(model) if names is None else names, strict=strict)
 
 
-def open_weights(name: str, path: str | Path, tokenizer: Tokenizer, **settings: Any) -> Model:
-    """The model of text that a safetensors file holds, sized by the arrays in it.
+def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:
+    """The model of text that a file of weights holds, sized by what is in it.
 
-    `tokenizer` is the one the weights were trained with; `settings` say what a file does not, such as `heads`.
+    `tokenizer` is the one the weights were trained with, or its file; `settings` say what a file of weights does not,
+    such as `heads`.
     """
-    found = entry(name)
+    found, place = entry(name), Path(path).expanduser()
     if found.sized is None:
         raise CapabilityError(
             f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
         )
-    model = found.sized(interchange.shapes(path), tokenizer, **settings)
-    whole: Model = import_weights(model, path).model
+    if not isinstance(tokenizer, Tokenizer):
+        own = found.formats.get(Path(tokenizer).suffix)
+        tokenizer = tokenizers.read(tokenizer) if own is None else own.tokenizer(Path(tokenizer).expanduser())
+    if place.suffix in found.formats:
+        for setting in settings:
+            raise ArgumentError(f"{setting}: {place.name} says itself what its model is like")
+        return found.formats[place.suffix].weights(place, tokenizer)
+    model = found.sized(interchange.shapes(place), tokenizer, **settings)
+    whole: Model = import_weights(model, place).model
     return whole
+
+
+def begin(
+    name: str, source: Model, data: Data | Schema, *, seed: int = 0, fresh: Sequence[str] = (), **config: Any
+) -> Model:
+    """A model for other data that begins with what a trained one has learnt.
+
+    A model of the same name takes over all settings and arrays but those that `fresh` names by pattern; one that has a
+    `body`, such as `reader`, takes the trained model for it. What does not fit is an error.
+
+    >>> import chainrule as cr
+    >>> moons = cr.data.load("moons")
+    >>> model = begin("mlp", build("mlp", moons, width=8, seed=1), moons, fresh=["head"])
+    >>> model.config.width
+    8
+    """
+    model = build(name, data, seed=seed, **starting.over(inherited(name, source), config))
+    return starting.copied(model, source, as_body=_known(source).name != name, fresh=fresh)
+
+
+def inherited(name: str, source: Model) -> dict[str, Any]:
+    """The settings with which a model has room for the arrays of a trained one, to `begin` with them."""
+    return starting.inherited(entry(name), source, _known(source).name)
+
+
+def _known(model: Model) -> Entry:
+    found = entry_of(model)
+    if found is None:
+        raise CapabilityError(f"{type(model).__name__} is no registered model: nothing knows its settings")
+    return found
 
 
 def export_weights(
@@ -224,6 +269,7 @@ def _sentence(message: str) -> str:
 __all__ = [
     "Imported",
     "base",
+    "begin",
     "build",
     "card",
     "configure",
@@ -234,6 +280,7 @@ __all__ = [
     "family",
     "fits",
     "import_weights",
+    "inherited",
     "names",
     "open_weights",
     "setting_names",

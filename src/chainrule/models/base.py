@@ -12,6 +12,7 @@ source, which knows the way back.
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import equinox as eqx
@@ -20,6 +21,7 @@ import pydantic
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Data, Kind, Schema, Target
+from chainrule.data.tokenizers import Tokenizer
 from chainrule.nn.recurrent import Recurrent
 
 Metrics = Mapping[str, Array]
@@ -156,6 +158,28 @@ class HasSurprise(HasLogProb):
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         """Minus the log-probability of each symbol after the first, in nats; a key switches dropout on."""
+
+
+class CanPack(HasSurprise):
+    """Reads several documents that share a row, each by itself."""
+
+    @abc.abstractmethod
+    def surprise_apart(
+        self, x: Int[Array, "batch symbols"], documents: Int[Array, "batch symbols"], key: Key | None = None
+    ) -> Float[Array, "batch predicted"]:
+        """The surprise of each symbol after the first, given those before it in its own document.
+
+        `documents` numbers the documents of a row, -1 stands for padding. What is said about the first symbol of a
+        document and about padding means nothing; see `data.base.predicted`.
+        """
+
+
+class CanPad(CanContinue):
+    """Goes on from beginnings of different length at once, which end together: padding stands before the shorter."""
+
+    @abc.abstractmethod
+    def start_padded(self, padding: Int[Array, " batch"], room: int) -> State:
+        """As `start`, for rows whose first `padding` symbols are to be seen by nobody and count as no places."""
 
 
 class HasBound(Model):
@@ -364,6 +388,13 @@ class NameTable:
     """Names that repeat another array, where they are there at all: `{"lm_head.weight": "wte.weight"}`."""
 
 
+class FileFormat(NamedTuple):
+    """How to read the files of a program that has a format of its own."""
+
+    weights: Callable[[Path, Tokenizer], Model]
+    tokenizer: Callable[[Path], Tokenizer]
+
+
 class Config(pydantic.BaseModel):
     """Settings of a model: one schema for Python, the command line and the studio."""
 
@@ -396,6 +427,10 @@ class Entry:
     """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
     sized: Callable[..., Model] | None = None
     """From the shapes in a file of weights, a tokenizer and settings to a model that these weights fit."""
+    formats: Mapping[str, FileFormat] = field(default_factory=dict)
+    """Files of weights that are not safetensors, by the ending of their names."""
+    adopts: Callable[[Any, str], Mapping[str, Any]] | None = None
+    """From a trained model and its name to the settings under which this one holds it as its `body`."""
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
 
@@ -404,12 +439,15 @@ __all__ = [
     "CanContinue",
     "CanDecode",
     "CanEncode",
+    "CanPack",
+    "CanPad",
     "CanPredict",
     "CanSample",
     "CanSearch",
     "CanTranslate",
     "Config",
     "Entry",
+    "FileFormat",
     "Flattened",
     "HasAlignment",
     "HasAttention",

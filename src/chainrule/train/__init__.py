@@ -3,8 +3,20 @@
 from chainrule.train import events
 from chainrule.train.config import TrainConfig
 from chainrule.train.finder import FoundRate, find_lr
-from chainrule.train.loop import fit, resume
+from chainrule.train.loop import fit, keep, resume
 from chainrule.train.metrics import Metric, score
 from chainrule.train.run import Run, runs
 
-__all__ = ["FoundRate", "Metric", "Run", "TrainConfig", "events", "find_lr", "fit", "resume", "runs", "score"]
+__all__ = [
+    "FoundRate",
+    "Metric",
+    "Run",
+    "TrainConfig",
+    "events",
+    "find_lr",
+    "fit",
+    "keep",
+    "resume",
+    "runs",
+    "score",
+]

@@ -136,6 +136,10 @@ class TrainConfig(_Settings):
         default_factory=dict,
         description="optimiser settings of parameters by name or pattern, e.g. groups.head.lr=1e-4, groups.*.bias.lr=1",
     )
+    freeze: tuple[str, ...] = Field(
+        (),
+        description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias",
+    )
     schedule: Schedule = Field(default_factory=Schedule)
     accumulate: int = Field(
         1,

@@ -8,6 +8,7 @@
 | `metrics.jsonl` | one object a line: `step`, `split`, named numbers |
 | `status.json` | state, process, heartbeat |
 | `checkpoints/step-*/` | tensors and manifest |
+| `tokenizer.json` | text that another run or file was the start of: the tokenizer, as a file to load data with |
 | `log.txt` | what happened when, for people |
 """
 
@@ -37,7 +38,7 @@ _STALE_SECONDS = 60.0
 _SECTIONS = ("model", "data", "train")
 _OWN = (
     *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
-    *("checkpoints", ".lock"),
+    *("checkpoints", ".lock", "tokenizer.json"),
 )
 
 

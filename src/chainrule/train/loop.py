@@ -24,6 +24,7 @@ def fit(
     *,
     run: str | Path | None = None,
     listener: events.Listener = events.silent,
+    origin: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Run:
     """Train a model and leave a run folder.
@@ -32,19 +33,12 @@ def fit(
     model's registry entry, then from the general defaults. `run` is the folder; without it one is made under
     `$CHAINRULE_RUNS` or `./runs`. If the folder holds an unfinished run of the same model, data and settings, it is
     resumed.
+
+    `origin` says where the weights of the model come from when they are not those it was built with; such a run
+    evaluates and saves them before the first step, because nothing else could bring them back.
     """
-    entry = models.entry_of(model)
-    config = TrainConfig.parse(**merge(entry.training if entry else {}, settings))
-    total = config.total_steps(len(data.train) / config.batch)
-    config = _warmed(config, settings, total)
-    name = entry.name if entry else None
-    described = {"name": name, "settings": model.config.model_dump() if entry else {}}  # type: ignore[attr-defined]
-    recipe = {
-        "chainrule": __version__,
-        "model": described,
-        "data": dict(data.source),
-        "train": config.model_dump(),
-    }
+    recipe, config, total = _recipe(model, data, origin, settings)
+    name = recipe["model"]["name"]
     if run is None:
         check_space(folder.root(), model, config)
         path = folder.new_folder(folder.root(), f"{data.name}-{name or type(model).__name__.lower()}")
@@ -63,7 +57,40 @@ def fit(
         return stretch.start()
 
 
-def _warmed(config: TrainConfig, settings: Mapping[str, Any], total: int) -> TrainConfig:
+def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any], **settings: Any) -> Run:
+    """Leave a run folder for a model that was trained elsewhere, at step 0 of the training it may still get."""
+    path = Path(run)
+    recipe, config, total = _recipe(model, data, origin, settings)
+    check_space(path, model, config)
+    make_folder(path)
+    with sole_writer(path):
+        if (path / "config.yaml").exists():
+            raise RunError(f"{path} holds a run already", remedy="choose another folder")
+        folder.write_data(path, data)
+        folder.write_environment(path)
+        Stretch(Run(path, model=model, data=data, config=recipe), total, events.silent).keep()
+        folder.write_config(path, recipe)
+    return Run.open(path, model=model, data=data)
+
+
+def _recipe(
+    model: Model, data: Data, origin: Mapping[str, Any] | None, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], TrainConfig, int]:
+    """All that config.yaml holds, the training settings in it, and how many steps they mean."""
+    entry = models.entry_of(model)
+    config = TrainConfig.parse(**merge(entry.training if entry else {}, settings))
+    total = config.total_steps(len(data.train) / config.batch)
+    config = warmed(config, settings, total)
+    described: dict[str, Any] = {"name": entry.name if entry else None, "settings": {}}
+    if entry:
+        described["settings"] = model.config.model_dump()  # type: ignore[attr-defined]
+    if origin:
+        described["from"] = dict(origin)
+    sections = {"model": described, "data": dict(data.source), "train": config.model_dump()}
+    return {"chainrule": __version__, **sections}, config, total
+
+
+def warmed(config: TrainConfig, settings: Mapping[str, Any], total: int) -> TrainConfig:
     """The settings with a warm-up that fits: one that nobody asked for takes a tenth of a short run at most."""
     asked = "warmup" in dict(settings.get("schedule", {}))
     if asked or config.schedule.warmup <= total // 10:
@@ -160,4 +187,4 @@ def merge(below: Any, above: Any) -> dict[str, Any]:
     return merged
 
 
-__all__ = ["count", "fit", "merge", "resume"]
+__all__ = ["count", "fit", "keep", "merge", "resume"]

@@ -6,7 +6,6 @@ resumed, or halved after a divergence. Weight decay is decoupled from the gradie
 `parity="torch"` asks for what PyTorch does.
 """
 
-import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -113,19 +112,10 @@ def _labels(groups: Mapping[str, Any]) -> Callable[[Tree], Tree]:
     """For each parameter the first pattern its name matches, or nothing."""
 
     def label(params: Tree) -> Tree:
-        found = [next((p for p in groups if matches(name, p)), "") for name in tree.names(params)]
+        found = [next((p for p in groups if tree.matches(name, p)), "") for name in tree.names(params)]
         return jax.tree.unflatten(jax.tree.structure(params), found)
 
     return label
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a pattern means a parameter, or a layer that it belongs to; `*` stands for anything.
-
-    >>> matches("blocks.0.linear.weight", "blocks.0"), matches("head.bias", "*.bias"), matches("head.bias", "he")
-    (True, True, False)
-    """
-    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
 
 
 def for_part(settings: Optimizer, overrides: Mapping[str, Mapping[str, Any]], part: str) -> Optimizer:
@@ -162,7 +152,7 @@ def check_groups(settings: Optimizer, groups: Mapping[str, Optimizer], names: li
                 raise ArgumentError(
                     f"groups.{pattern}: {method} moves all parameters together", remedy="leave the groups out"
                 )
-        if not any(matches(name, pattern) for name in names):
+        if not any(tree.matches(name, pattern) for name in names):
             shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             raise ArgumentError(
                 f"groups.{pattern}: no parameter has such a name", remedy=f"they are: {shown}"
@@ -215,7 +205,6 @@ __all__ = [
     "directions",
     "for_groups",
     "for_part",
-    "matches",
     "matrices",
     "optimizer",
 ]

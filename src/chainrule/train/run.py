@@ -12,10 +12,12 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, DataError, RunError
 from chainrule.core.types import Key
+from chainrule.data import tokenizers
 from chainrule.data.base import Data, Scaling, Schema, to_original
 from chainrule.models.base import CanSample, Model
 from chainrule.train import checkpoints, folder, metrics
 from chainrule.train.config import TrainConfig
+from chainrule.train.files import disk_errors
 from chainrule.train.metrics import Metric
 
 
@@ -125,6 +127,14 @@ class Run:
         found: Scaling | None = self._data_record["target_scaling"]
         return found
 
+    def tokenizer_file(self) -> Path:
+        """The tokenizer of a run on text as a file of its folder, written when it is asked for first."""
+        place = self.path / "tokenizer.json"
+        if not place.exists():
+            with disk_errors(place):
+                tokenizers.write(tokenizers.of(self.schema), place)
+        return place
+
     @property
     def data(self) -> Data:
         """The data the run was trained on, loaded from their source and compared with the stored hash."""
@@ -147,7 +157,7 @@ class Run:
     # ------------------------------------------------------------------ the model
 
     def skeleton(self) -> Model:
-        """A model of the right structure, with arbitrary weights."""
+        """A model of the right structure, with the weights that training began with where they were drawn."""
         if self._template is not None:
             return self._template
         name = self.config["model"]["name"]
@@ -155,7 +165,12 @@ class Run:
             raise ArgumentError(
                 f"{self.id} holds a model class of your own", remedy="open it with Run.open(path, model=...)"
             )
-        return models.build(name, self.schema, **self.config["model"]["settings"])
+        return models.build(name, self.schema, seed=self.settings.seed, **self.config["model"]["settings"])
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """How another run says that it began with the model of this one: `fit(model, data, origin=run.origin)`."""
+        return {"run": str(self.path.resolve()), "step": self.step}
 
     @property
     def checkpoints(self) -> list[int]:

@@ -22,6 +22,7 @@ from chainrule.core.types import Array, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Split
 from chainrule.data.batches import Batches
 from chainrule.models.base import Model, Part, parts_of
+from chainrule.train import freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.directions import slow_weights
 from chainrule.train.optimizers import (
@@ -59,7 +60,7 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     arrays = jax.tree.map(jnp.array, eqx.filter(model, eqx.is_array))
     model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
     parts = parts_of(model)
-    is_parameter = parameters(model, parts)
+    is_parameter = parameters(model, parts, config.freeze)
     optimizers = {}
     for part in parts:
         own = for_part(config.optimizer, config.parts, part.name)
@@ -70,10 +71,11 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
 
 
-def parameters(model: Model, parts: Sequence[Part]) -> Callable[[Any], bool]:
-    """Says of each array of this very model whether gradients move it: floating ones that no rule moves."""
-    state = {id(array) for part in parts for array in part.state(model)}
-    return lambda leaf: bool(eqx.is_inexact_array(leaf)) and id(leaf) not in state
+def parameters(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) -> Callable[[Any], bool]:
+    """Says of each array of this very model whether gradients move it: floating ones not frozen nor moved by rule."""
+    held = {id(array) for part in parts for array in part.state(model)}
+    held |= {id(array) for array in freezing.frozen(model, freeze)}
+    return lambda leaf: bool(eqx.is_inexact_array(leaf)) and id(leaf) not in held
 
 
 @final
@@ -98,6 +100,7 @@ class Stepper:
         self.rate = rate
         self.most = most
         self.parts = parts_of(model)
+        freezing.check(model, config.freeze)
         check_parts(config.parts, [part.name for part in self.parts])
         self.single = sum(part.repeat for part in self.parts) == 1
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
@@ -108,14 +111,14 @@ class Stepper:
         self.optimizers = []
         for part, own in zip(self.parts, settings, strict=True):
             groups = for_groups(own, config.groups)
-            owned = eqx.filter(part.where(model), parameters(model, self.parts))
+            owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
             check_groups(own, groups, tree.names(owned))
             self.optimizers.append(optimizer(own, groups))
         if config.batch % config.accumulate:
             raise ArgumentError(f"accumulate={config.accumulate} does not divide batch={config.batch}")
         self.batches = Batches(len(split), config.batch, config.seed, config.shuffle)
         self.key = random.key(config.seed, "train")
-        self.static = eqx.filter(model, eqx.is_array, inverse=True)
+        self.static = eqx.filter(freezing.stilled(model, config.freeze), eqx.is_array, inverse=True)
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
         self._compiled: jax.stages.Compiled | None = None
         self._ahead: tuple[int, int, list[Any]] = (0, 0, [])
@@ -279,7 +282,7 @@ class Stepper:
         seen = {"loss": loss, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
-            owned = eqx.filter(part.where(model), parameters(model, self.parts))
+            owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
             updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned, **extra)
             updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
             after = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
@@ -310,7 +313,9 @@ class Stepper:
             )
             return (eqx.filter(moved, eqx.is_array), tree.add(total, grads)), {"loss": loss, **metrics}
 
-        zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), parameters(model, self.parts)))
+        zeros = jax.tree.map(
+            jnp.zeros_like, eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
+        )
         start = (eqx.filter(model, eqx.is_array), zeros)
         (arrays, total), seen = jax.lax.scan(add, start, (jnp.arange(pieces), micro))
         means = {name: values.mean() for name, values in seen.items()}
@@ -320,7 +325,7 @@ class Stepper:
     def _gradient_once(
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
-        owned = eqx.filter(part.where(model), parameters(model, self.parts))
+        owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
         objective = self._objective(model, part, batch, key)
         (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
         # Lowered parameters come back through `moved`; training keeps its own.
@@ -333,7 +338,7 @@ class Stepper:
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> Callable[[Tree], tuple[Scalar, tuple[dict[str, Array], Tree]]]:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
-        rest = eqx.filter(part.where(model), parameters(model, self.parts), inverse=True)
+        rest = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze), inverse=True)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))

@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.models.base import Model
-from chainrule.train import checkpoints, events, folder
+from chainrule.train import checkpoints, events, folder, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.files import free_bytes, make_folder, sweep
@@ -86,6 +86,8 @@ class Stretch:
             with self.signals:
                 self.notes.write(step=step, best=self.journal["best"])
                 self.tell(self._started(step))
+                if self.saved is None and "from" in self.run.config["model"]:
+                    self._keep_first(state)
                 if step < self.total and not self.finished:
                     state, step = self._train(state, step)
             status, message = self._outcome(step)
@@ -109,6 +111,22 @@ class Stretch:
             events.Finished(self.run.id, str(self.path), status, step, self.journal["best"], seconds, message)
         )
         return Run.open(self.path, model=self.run._template, data=self.data)
+
+    def keep(self) -> None:
+        """Save the model as it is, at step 0, and train nothing."""
+        state, step = self._restore()
+        self._save(state, step)
+        self.notes.write(status="done", total=step, message="nothing trained yet")
+
+    def _keep_first(self, state: State) -> None:
+        """Evaluate and save weights that come from elsewhere before anything moves them."""
+        if self.run._template is None:
+            raise CheckpointError(
+                f"{self.run.id} was stopped before the weights it begins with were saved",
+                remedy=f"train it again: chainrule train config={self.path / 'config.yaml'}",
+            )
+        self._evaluate(state, 0)
+        self._save(state, 0)
 
     def _outcome(self, step: int) -> tuple[str, str]:
         if self.finished or step >= self.total:
@@ -162,12 +180,14 @@ class Stretch:
         device = jax.devices()[0]
         cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
         parameters = tree.size(eqx.filter(self.model, eqx.is_inexact_array))
+        held = tree.size(freezing.frozen(self.model, self.config.freeze))
+        frozen = f", {count(held)} of them frozen" if held else ""
         name = self.run.config["model"]["name"] or type(self.model).__name__
         return events.Started(
             run=self.run.id,
             path=str(self.path),
             data=f"{self.data.name}   {self.data.describe()}",
-            model=f"{name}   {count(parameters)} parameters",
+            model=f"{name}   {count(parameters)} parameters{frozen}",
             device=f"{device.platform}{cores}",
             seed=self.config.seed,
             step=step,

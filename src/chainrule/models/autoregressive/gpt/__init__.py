@@ -2,7 +2,7 @@
 
 from chainrule.models.autoregressive.gpt.model import GPT, GPTConfig
 from chainrule.models.autoregressive.gpt.weights import from_llama2c, llama2c_tokenizer, sized, torch_names
-from chainrule.models.base import Entry
+from chainrule.models.base import Entry, FileFormat
 
 entry = Entry(
     name="gpt",
@@ -24,6 +24,7 @@ entry = Entry(
     },
     torch_names=torch_names,
     sized=sized,
+    formats={".bin": FileFormat(from_llama2c, llama2c_tokenizer)},
 )
 
 __all__ = ["GPT", "GPTConfig", "entry", "from_llama2c", "llama2c_tokenizer"]

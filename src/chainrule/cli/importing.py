@@ -1,0 +1,158 @@
+"""`chainrule import`: weights trained elsewhere become a run, which can be sampled, scored, probed and trained on."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chainrule.cli.options import Json, Settings
+
+if TYPE_CHECKING:
+    from chainrule.data.base import Data
+    from chainrule.models.base import Entry, Model
+
+_OWN = ("tokenizer", "data", "run", "runs")
+
+
+def import_(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model the weights are for.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Weights: .safetensors, or for gpt a .bin of llama2.c.")
+    ],
+    settings: Settings = None,
+    json: Json = False,
+) -> None:
+    """Make a run of weights that were trained elsewhere.
+
+    Settings: tokenizer=FILE (for models of text: tokenizer.json, or tokenizer.bin of llama2.c; default: the one beside
+    the weights), data=NAME or PATH (what the run is scored, probed and trained on; default: the model's own) with its
+    options data.*, run=NAME, runs=DIR, and settings of the model that a file does not hold, such as heads=12.
+    """
+    import shutil
+
+    from chainrule import models
+    from chainrule.cli.folders import place
+    from chainrule.cli.words import parse, take
+    from chainrule.core.errors import DataError
+    from chainrule.train import keep
+    from chainrule.train.folder import new_folder
+
+    words = parse([model, file, *(settings or [])])
+    name, weights = take(words, "MODEL", "FILE")
+    entry, path = models.entry(name), Path(weights).expanduser()
+    given = _sorted(words.settings, entry)
+    if not path.is_file():
+        raise DataError(f"{weights} is not a file", remedy="name a file of weights, .safetensors")
+    runs = place(words.settings.get("runs"))
+    folder = _named(runs, words.settings["run"]) if "run" in words.settings else new_folder(runs, path.stem)
+    try:
+        built, data = _opened(entry, path, words.settings, given, folder)
+        run = keep(built, data, run=folder, origin={"file": str(path.resolve())})
+    finally:
+        if not (folder / "config.yaml").exists():  # it never became a run and would only be in the way
+            shutil.rmtree(folder, ignore_errors=True)
+    _tell(run, built, data, json=json)
+
+
+def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of the model and of the data; words of the command itself are left out."""
+    from chainrule.cli import settings
+    from chainrule.cli.words import nest
+
+    known = settings.of(entry.config)
+    model, data = {}, {}
+    for word, text in given.items():
+        if word in _OWN:
+            continue
+        if word.startswith("data."):
+            data[word.removeprefix("data.")] = settings.guess(text)
+        elif found := settings.find(word, known):
+            model[word] = settings.read(text, found.annotation)
+        else:
+            raise settings.unknown(
+                word, [*_OWN, *known], f"settings of {entry.name}: chainrule models show {entry.name}"
+            )
+    return nest(model), data
+
+
+def _named(runs: Path, name: str) -> Path:
+    from chainrule.core.errors import ArgumentError, RunError
+
+    if not name or Path(name).name != name or name == "..":
+        raise ArgumentError(f"run={name}: give a plain name", remedy="runs=DIR says where run folders go")
+    folder = runs / name
+    if folder.exists():
+        raise RunError(f"there is a run {name!r} already", remedy="give another name with run=")
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _opened(
+    entry: "Entry", path: Path, words: Any, given: tuple[dict[str, Any], dict[str, Any]], folder: Path
+) -> "tuple[Model, Data]":
+    """The model in the file and its data, with the tokenizer as a file of the run's own folder."""
+    from chainrule import data as sources
+    from chainrule import models
+    from chainrule.data import tokenizers
+
+    settings, options = given
+    source = words.get("data", entry.data)
+    if entry.sized is None:
+        data = sources.load(source, **options)
+        built = models.build(entry.name, data, **settings)
+        return models.import_weights(built, path).model, data
+    built = models.open_weights(entry.name, path, _tokenizer(entry, path, words.get("tokenizer")), **settings)
+    schema = built.schema  # type: ignore[attr-defined]  # models of text have one
+    tokenizers.write(tokenizers.of(schema), folder / "tokenizer.json")
+    options = {
+        "window": schema.shape[0] - 1,
+        **options,
+        "tokenizer": str(folder.resolve() / "tokenizer.json"),
+    }
+    return built, sources.load(source, **options)
+
+
+def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
+    from chainrule.core.errors import DataError
+
+    if given is not None:
+        return Path(given).expanduser()
+    beside = path.with_name(f"tokenizer{path.suffix if path.suffix in entry.formats else '.json'}")
+    if not beside.is_file():
+        raise DataError(
+            f"there is no {beside.name} beside {path.name}",
+            remedy="name the tokenizer that the weights were trained with: tokenizer=FILE",
+        )
+    return beside
+
+
+def _tell(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
+    import equinox as eqx
+
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import emit, say
+    from chainrule.core import tree
+    from chainrule.models.base import CanSample
+    from chainrule.train.loop import count
+
+    name = run.config["model"]["name"]
+    parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
+    if json:
+        emit(
+            {
+                "run": run.id,
+                "path": run.path.resolve(),
+                "model": name,
+                "parameters": parameters,
+                "step": run.step,
+            }
+        )
+        return
+    say("model", f"{name}   {count(parameters)} parameters")
+    say("data", f"{data.name}   {data.describe()}")
+    say("run", str(run.path))
+    verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe", "resume"]
+    say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
+
+
+__all__ = ["import_"]

@@ -1,0 +1,84 @@
+"""Beginning with what another model has learnt: its settings, and its arrays by name.
+
+A model of the same name takes over everything. A model that holds another one as its `body` takes over that body and
+begins the rest of itself afresh. Whatever does not fit is an error unless it was asked to begin afresh: a layer that
+silently keeps its random weights looks trained and is not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core import tree
+from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.models.base import Entry, Model
+
+M = TypeVar("M", bound=Model)
+BODY = "body."
+
+
+def inherited(entry: Entry, source: Model, known_as: str) -> dict[str, Any]:
+    """The settings with which the model of an entry has room for the arrays of a trained one, `known_as` that name."""
+    if entry.name == known_as:
+        return dict(source.config.model_dump())  # type: ignore[attr-defined]  # every registered model has them
+    if entry.adopts is None:
+        raise CapabilityError(
+            f"{entry.name} cannot begin with a {known_as}: it has no place for its layers",
+            remedy=f"train a {known_as}, or a model that reads with the layers of another: reader",
+        )
+    return dict(entry.adopts(source, known_as))
+
+
+def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others on top; groups are joined.
+
+    >>> over({"body": {"layers": 2, "heads": 2}}, {"body": {"heads": 4}})
+    {'body': {'layers': 2, 'heads': 4}}
+    """
+    joined = {
+        name: {**below[name], **value}
+        if isinstance(value, Mapping) and isinstance(below.get(name), Mapping)
+        else value
+        for name, value in above.items()
+    }
+    return {**below, **joined}
+
+
+def copied(model: M, source: Model, *, as_body: bool, fresh: Sequence[str] = ()) -> M:
+    """The model with the arrays of another, all of them but those that `fresh` names; `as_body`, in its body alone."""
+    theirs = dict(tree.named_leaves(eqx.filter(source, eqx.is_array)))
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    named = tree.named_leaves(arrays)
+    for pattern in fresh:
+        if not any(tree.matches(name, pattern) for name, _ in named):
+            tops = list(dict.fromkeys(name.split(".")[0] for name, _ in named))
+            raise ArgumentError(
+                f"fresh={pattern}: no parameter has such a name{suggest(pattern, tops)}",
+                remedy=f"layers of this model: {', '.join(tops)}",
+            )
+    leaves, wrong = [], []
+    for name, ours in named:
+        own = as_body and not name.startswith(BODY)
+        if own or any(tree.matches(name, pattern) for pattern in fresh):
+            leaves.append(ours)
+            continue
+        found = theirs.get(name.removeprefix(BODY) if as_body else name)
+        if found is None or found.shape != ours.shape:
+            was = "is not there" if found is None else f"is {found.shape}"
+            wrong.append(f"{name} is {ours.shape} here and {was} in the other")
+            continue
+        leaves.append(jnp.asarray(found, ours.dtype))
+    if wrong:
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        raise ArgumentError(
+            f"{len(wrong)} arrays do not fit: {'; '.join(wrong[:3])}{more}",
+            remedy="to begin these layers afresh, name them: fresh=LAYER,...",
+        )
+    full: M = eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), leaves), rest)
+    return full
+
+
+__all__ = ["copied", "inherited", "over"]
