@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument(
         "--smoke", action="store_true", help="toy sizes, to see that it runs (sequences, sequences-gpu)"
     )
+    parser.add_argument("--case", metavar="C", help="measure only this case (nn); written only with --json")
     asked = parser.parse_args()
     if asked.rounds < 5:
         parser.error(f"--rounds {asked.rounds}: a median with its spread needs at least 5")
@@ -56,13 +57,20 @@ def main() -> int:
         benchmark = importlib.import_module(f"{suite.__name__}.{asked.name.replace('-', '_')}")
         if asked.smoke and not hasattr(benchmark, "SMOKE"):
             parser.error(f"--smoke: {asked.name} has no toy size")
-        report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience), asked.smoke))
+        choices: tuple[str, ...] = getattr(benchmark, "CHOICES", ())
+        if asked.case is not None and asked.case not in choices:
+            parser.error(
+                f"--case {asked.case}: {asked.name} has {', '.join(choices) or 'no choice of cases'}"
+            )
+        report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience), asked.smoke, asked.case))
     except BenchmarkError as error:
         console.print(f"error: {error}", highlight=False, markup=False)
         return 2
     from benchmarks.output import record, table
 
     console.print(table(asked.name, report))
+    if asked.case is not None and asked.json is None:
+        return 0  # the recorded result has all cases
     path = asked.json or RESULTS / f"{asked.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(

@@ -235,6 +235,8 @@ class Options:
     watch: Watch
     smoke: bool = False
     """Toy sizes, to see that a benchmark runs; its numbers mean nothing."""
+    case: str | None = None
+    """The one case to measure; `None` means all."""
 
     def chosen(self, available: Sequence[str]) -> list[str]:
         """The peers to measure among those a benchmark has."""

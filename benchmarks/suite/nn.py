@@ -35,15 +35,17 @@ RATE = 1e-4
 """Small enough for rounding errors not to grow beyond the tolerance within the steps that are compared."""
 CHECKED_STEPS = 10
 NEVER = 10**9
+CHOICES = tuple(WORKLOADS)
 
 
 def run(options: Options) -> Report:
-    """Measure every network."""
+    """Measure every network, or one."""
     peers = options.chosen([STOCK, *TORCH])
     cases: list[Case] = []
     versions: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, workload in WORKLOADS.items():
+        for name in CHOICES if options.case is None else (options.case,):
+            workload = WORKLOADS[name]
             data, model = workload.data(), workload.model()
             file = Path(folder) / f"{name}.npz"
             write_work(file, model, data, workload.batch)

@@ -18,7 +18,7 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.initializers import initializers
 from chainrule.nn.linear import Linear
 from chainrule.nn.recurrent.base import OverTime
-from chainrule.nn.recurrent.cells import Cell, Feedback, GRUCell, LSTMCell, PlainCell, States
+from chainrule.nn.recurrent.cells import Cell, EarlyResetCell, Feedback, GRUCell, LSTMCell, PlainCell, States
 from chainrule.nn.recurrent.through_time import best_segment, run, run_in_segments
 
 
@@ -189,9 +189,9 @@ class GRU(Recurrent):
         self.reset = reset
 
     @property
-    def cell(self) -> GRUCell:
+    def cell(self) -> GRUCell | EarlyResetCell:
         """The arithmetic of one step."""
-        return GRUCell(self.reset)
+        return GRUCell() if self.reset == "after" else EarlyResetCell()
 
 
 @final

@@ -5,7 +5,7 @@ in every step, and compute slopes it could have kept. Here a change of the weigh
 input's part of the gates, for all steps in one product; what is left for the loop is linear in the states, with slopes
 from the forward pass. Turned around, this makes the gradient of the weights one large product over all steps (on one
 core an LSTM of 128 units takes two thirds of the time). It is a forward rule, so every mode and order of derivative
-works.
+works. Where a CPU has programs for all steps (`chainrule.nn.recurrent.primitives`), they take the place of the loops.
 """
 
 import functools
@@ -17,7 +17,8 @@ import numpy as np
 
 from chainrule.core.types import Array, Tree
 from chainrule.nn.linear import Linear
-from chainrule.nn.recurrent.cells import Cell, Feedback, Slopes, States
+from chainrule.nn.recurrent import primitives
+from chainrule.nn.recurrent.cells import Cell, Feedback, Slopes, States, UnitCell
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -28,6 +29,9 @@ def run(
 
     Where `alive` (time, batch, 1) is false a step changes nothing and its output is zero.
     """
+    if alive is None and isinstance(cell, UnitCell) and primitives.available(recurrent, states, inward):
+        last, outputs, _ = primitives.advance(cell, recurrent, states, inward, keep=False)
+        return last, outputs
 
     def move(before: States, now: tuple[Array, Array | None]) -> tuple[States, Array]:
         after, _ = cell.step(recurrent, before, now[0])
@@ -40,6 +44,11 @@ def run(
 def _rule(cell: Cell, primals: tuple[Tree, ...], tangents: tuple[Tree, ...]) -> tuple[Tree, Tree]:
     recurrent, states, inward, alive = primals
     d_recurrent, d_states, d_inward, _ = tangents
+    if alive is None and isinstance(cell, UnitCell) and primitives.available(recurrent, states, inward):
+        last, outputs, slopes = primitives.advance(cell, recurrent, states, inward, keep=True)
+        h = jnp.concatenate([states[0][None], outputs[:-1]])
+        d_inward = d_inward + cell.moved(slopes, h, d_recurrent)
+        return (last, outputs), primitives.follow(cell, recurrent.weight, slopes, d_states, d_inward)
 
     def move(before: States, now: tuple[Array, Array | None]) -> tuple[States, tuple[Array, Array, Slopes]]:
         after, slopes = cell.step(recurrent, before, now[0])
@@ -48,8 +57,7 @@ def _rule(cell: Cell, primals: tuple[Tree, ...], tangents: tuple[Tree, ...]) -> 
 
     last, (h, outputs, slopes) = jax.lax.scan(move, states, (inward, alive))
     d_inward = d_inward + cell.moved(slopes, h, d_recurrent)
-    # The barrier keeps the compiler from folding the transposition back into the products.
-    transposed = jax.lax.optimization_barrier(recurrent.weight.T)
+    transposed = primitives.turned(recurrent.weight)
 
     def follow(before: States, now: tuple[Slopes, Array, Array | None]) -> tuple[States, Array]:
         slopes, inward, alive = now
