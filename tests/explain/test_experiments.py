@@ -2,17 +2,21 @@
 
 import json
 
+import equinox as eqx
 import numpy as np
 import pytest
 
-from chainrule import report
+from chainrule import data as sources
+from chainrule import models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments
 from chainrule.explain.experiments.search import SearchSettings, combinations
-from chainrule.explain.training import stop_step
+from chainrule.explain.training import stop_step, train, train_seeds
+from chainrule.models.base import Model
 from chainrule.train.config import Schedule
 from chainrule.train.schedules import schedule
+from tests.train.toys import leaves
 
 
 @pytest.mark.parametrize("name", experiments.names())
@@ -93,6 +97,54 @@ def test_random_search_draws_different_combinations_and_ranges_by_logarithm() ->
     assert sorted(one["width"] for one in few) == [8, 16]
     with pytest.raises(ArgumentError, match="names no setting"):
         experiments.run("search", search={})
+    with pytest.raises(ArgumentError, match=r"a seed is not chosen"):
+        experiments.run("search", search={"seed": [0, 1]})
+
+
+def test_seeds_in_one_program_are_the_runs_they_are_alone_and_one_that_diverges_leaves_the_others_alone() -> (
+    None
+):
+    data = sources.load("moons", n=200)
+    chosen = {"batch": 16, "ema": 0.9, "optimizer": {"name": "momentum", "lr": 0.05}}
+    cycle = {"schedule": {"name": "1cycle", "cycle_momentum": True}}
+
+    def build(seed: int) -> Model:
+        model = models.build("mlp", data, seed=seed, width=8, dropout=0.2, normalization="batch")
+        # Weights that are not finite make the second seed fail in its first step.
+        return eqx.tree_at(
+            lambda m: m.head.weight, model, replace_fn=lambda w: w * (1 if seed != 4 else np.nan)
+        )
+
+    length = {"steps": 12, "every": 5}
+    together = train_seeds(build, data, [3, 4, 5], **length, **chosen, **cycle)
+    assert [one.is_finite for one in together] == [True, False, True]
+    assert len(together[1].losses) == 0
+    for seed, one in ((3, together[0]), (5, together[2])):
+        alone = train(build(seed), data, **length, seed=seed, **chosen, **cycle)
+        np.testing.assert_allclose(one.losses, alone.losses, rtol=1e-4)
+        np.testing.assert_allclose(one.val["loss"], alone.val["loss"], rtol=1e-4)
+        assert one.steps.tolist() == alone.steps.tolist() == [0, 5, 10, 12]
+        for name, leaf in leaves(alone.model).items():
+            np.testing.assert_allclose(leaves(one.model)[name], leaf, rtol=1e-3, atol=1e-5)
+    assert not np.allclose(together[0].losses, together[2].losses, rtol=1e-2)
+    with pytest.raises(ArgumentError, match="the model of seed 1 has other shapes"):
+        train_seeds(lambda seed: models.build("mlp", data, width=4 + seed), data, [0, 1], **length)
+
+
+def test_a_search_chooses_on_validation_tests_every_seed_of_the_best_and_names_the_command_to_train_it() -> (
+    None
+):
+    search = {"width": 4, "optimizer": {"lr": [1e-5, 0.1]}, "steps": 20}
+    outcome = experiments.run("search", data="moons", load={"n": 300}, search=search, seeds=2, seed=1)
+    numbers = outcome.numbers
+    losses = [one["val_loss"] for one in numbers["trials"]]
+    assert losses == sorted(losses)
+    assert numbers["best"]["optimizer.lr"] == 0.1
+    assert numbers["test"]["accuracy"] == pytest.approx(np.mean(numbers["test_of_seeds"]["accuracy"]))
+    assert len(numbers["test_of_seeds"]["accuracy"]) == 2
+    assert outcome.findings[-1] == (
+        "Train it: chainrule train mlp data=moons data.n=300 width=4 optimizer.lr=0.1 steps=20 seed=1"
+    )
 
 
 def test_settings_that_do_not_exist_or_do_not_fit_are_refused() -> None:

@@ -17,7 +17,8 @@ from chainrule.data.base import Data
 from chainrule.models.base import Model
 from chainrule.train import TrainConfig
 from chainrule.train.metrics import mean_loss
-from chainrule.train.schedules import schedule
+from chainrule.train.schedules import momentum_cycle, schedule
+from chainrule.train.seeds import SeedStepper
 from chainrule.train.step import Stepper, initial_state
 
 
@@ -34,7 +35,7 @@ class Trained:
     seconds: np.ndarray
     """Seconds of training until then, compilation and validation left out."""
     model: Model
-    """As it was in the end, in inference mode."""
+    """As it was in the end, in inference mode; the averaged weights where training keeps them."""
     is_finite: bool
     """Whether every step was; training ends at the first that is not."""
 
@@ -50,29 +51,56 @@ def train(
 ) -> Trained:
     """Train for some steps, with settings of `TrainConfig`; `watch(step, model)` is called every few steps."""
     config = TrainConfig.parse(steps=steps, **settings)
-    stepper = Stepper(model, config, data.train, schedule(config.schedule, steps), resident=True, most=every)
+    rate, momentum = schedule(config.schedule, steps), momentum_cycle(config.schedule, steps)
+    stepper = Stepper(model, config, data.train, rate, resident=True, most=every, momentum=momentum)
     state = initial_state(model, config)
     stepper.compile(state)
-    losses, points, val, seconds = [], [0], [_judge(model, data, config)], [0.0]
-    done, total, finite = 0, 0.0, True
+    diary = _Diary(data, config, model)
+    done, total = 0, 0.0
     if watch is not None:
         watch(0, model)
-    while done < steps and finite:
+    while done < steps and diary.finite:
         count = min(every, steps - done)
         before = time.perf_counter()
         state, metrics, finished = stepper.run(state, done, count)
         total += time.perf_counter() - before
-        losses.append(metrics["loss"])
-        done, finite = done + finished, finished == count
-        now = eqx.combine(state.model, stepper.static)
-        points.append(done)
-        val.append(_judge(now, data, config))
-        seconds.append(total)
+        done += finished
+        now = eqx.combine(state.model if state.ema is None else state.ema, stepper.static)
+        diary.note(metrics["loss"], now, total, finite=finished == count)
         if watch is not None:
             watch(done, now)
-    now = eqx.nn.inference_mode(eqx.combine(state.model, stepper.static))
-    columns = {name: np.array([one[name] for one in val]) for name in val[0]}
-    return Trained(np.concatenate(losses), np.array(points), columns, np.array(seconds), now, finite)
+    return diary.close()
+
+
+def train_seeds(
+    build: Callable[[int], Model],
+    data: Data,
+    seeds: Sequence[int],
+    *,
+    steps: int,
+    every: int,
+    **settings: Any,
+) -> list[Trained]:
+    """`train` of `build(seed)` for several seeds in one compiled program; seconds are those of all together."""
+    configs = [TrainConfig.parse(steps=steps, **{**settings, "seed": seed}) for seed in seeds]
+    starts = [build(seed) for seed in seeds]
+    stepper = SeedStepper(starts, seeds, configs[0], data.train, steps=steps, most=every)
+    states = stepper.start()
+    diaries = [_Diary(data, config, start) for config, start in zip(configs, starts, strict=True)]
+    done, total = 0, 0.0
+    while done < steps and any(diary.finite for diary in diaries):
+        count = min(every, steps - done)
+        before = time.perf_counter()
+        counts = np.array([count if diary.finite else 0 for diary in diaries])
+        states, metrics, finished = stepper.run(states, done, counts)
+        total += time.perf_counter() - before
+        done += count
+        for number, diary in enumerate(diaries):
+            if diary.finite:
+                end = int(finished[number])
+                now = stepper.model(states, number)
+                diary.note(metrics["loss"][number, :end], now, total, finite=end == count)
+    return [diary.close() for diary in diaries]
 
 
 def band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -103,9 +131,37 @@ def stop_step(steps: np.ndarray, losses: np.ndarray, patience: int) -> tuple[int
     return int(steps[-1]), int(steps[best])
 
 
-def _judge(model: Model, data: Data, config: TrainConfig) -> dict[str, float]:
-    still = eqx.nn.inference_mode(model)
-    return mean_loss(still, data.val, random.key(config.seed, "val"), most=config.eval_examples)[0]
+@final
+class _Diary:
+    """What is written down while a model is trained."""
+
+    def __init__(self, data: Data, config: TrainConfig, model: Model) -> None:
+        self.data = data
+        self.config = config
+        self.model = model
+        self.finite = True
+        self.losses: list[np.ndarray] = []
+        self.steps, self.val, self.seconds = [0], [self._judge(model)], [0.0]
+
+    def note(self, losses: np.ndarray, model: Model, seconds: float, *, finite: bool) -> None:
+        """Some steps were made."""
+        self.losses.append(losses)
+        self.steps.append(self.steps[-1] + len(losses))
+        self.val.append(self._judge(model))
+        self.seconds.append(seconds)
+        self.model = model
+        self.finite = finite
+
+    def close(self) -> Trained:
+        """All of it, with the model as it was last."""
+        columns = {name: np.array([one[name] for one in self.val]) for name in self.val[0]}
+        losses, points = np.concatenate(self.losses), np.array(self.steps)
+        still = eqx.nn.inference_mode(self.model)
+        return Trained(losses, points, columns, np.array(self.seconds), still, self.finite)
+
+    def _judge(self, model: Model) -> dict[str, float]:
+        still, key = eqx.nn.inference_mode(model), random.key(self.config.seed, "val")
+        return mean_loss(still, self.data.val, key, most=self.config.eval_examples)[0]
 
 
-__all__ = ["Trained", "band", "stop_step", "train"]
+__all__ = ["Trained", "band", "stop_step", "train", "train_seeds"]

@@ -8,11 +8,12 @@ from pydantic import Field
 
 from chainrule import data as sources
 from chainrule import models
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.training import Trained, train
+from chainrule.explain.training import Trained, band, train_seeds
 from chainrule.train import TrainConfig
+from chainrule.train.loop import merge, warmed
 from chainrule.train.metrics import score
 
 
@@ -22,67 +23,84 @@ class SearchSettings(Settings):
 
     model: str = Field("mlp", description="name of a model")
     data: str = Field("digits", description="name or path of data")
+    load: dict[str, Any] = Field(
+        default_factory=dict, description="options of the data: load.target=price load.size=32"
+    )
     method: Literal["grid", "random"] = Field("grid", description="every combination, or random ones")
     search: dict[str, Any] = Field(
         default_factory=lambda: {"width": [16, 64], "optimizer.lr": [3e-4, 3e-3, 3e-2]},
         description="values of any setting of the model or of training: search.width=16,64 "
-        "search.optimizer.lr=1e-3,1e-2",
+        "search.optimizer.lr=1e-3,1e-2; random: two numbers with a point are the ends of a range",
     )
     trials: int = Field(8, ge=1, description="random: how many combinations")
-    seeds: int = Field(1, ge=1, le=20, description="runs of each combination")
+    seeds: int = Field(1, ge=1, le=20, description="runs of each combination, all in one compiled program")
     steps: int = Field(300, ge=1, description="steps of each run")
     seed: int = Field(0, ge=0, description="first seed, and that of the random choice")
 
 
 def run(settings: SearchSettings, listener: Listener) -> Outcome:
     """Try combinations, choose the one with the lowest validation loss, and test that one."""
-    data = sources.load(settings.data)
+    data = sources.load(settings.data, **settings.load)
     if not len(data.val) or not len(data.test):
         raise ArgumentError(f"search(data={settings.data}): needs a validation and a test split")
     fields = flatten(settings.search)
+    if "seed" in fields:
+        raise ArgumentError("search.seed: a seed is not chosen", remedy="several of each: seeds=3 seed=0")
     trials: list[tuple[dict[str, Any], list[Trained]]] = []
     for chosen in combinations(fields, settings):
-        runs = [_once(settings, chosen, settings.seed + k, data) for k in range(settings.seeds)]
-        trials.append((chosen, runs))
-        listener(f"{_words(chosen)}: validation loss {_val(runs):.4g}")
+        trials.append((chosen, _tried(settings, chosen, data)))
+        listener(f"{_words(chosen)}: validation loss {_val(trials[-1][1]):.4g}")
     order = sorted(trials, key=lambda trial: _val(trial[1]))
     best, runs = order[0]
-    tested = score(runs[0].model, data, "test", seed=settings.seed)
+    if not np.isfinite(_val(runs)):
+        raise DivergedError("search: no combination stayed finite", remedy="search smaller learning rates")
+    scores = [score(one.model, data, "test", seed=settings.seed) for one in runs]
+    tested = {name: [one[name].value for one in scores] for name in scores[0]}
     rows: list[list[Any]] = [
-        [
-            *(str(chosen[name]) for name in fields),
-            _val(done),
-            float(np.ptp([one.val["loss"][-1] for one in done])),
-        ]
+        [*(_written(chosen[name]) for name in fields), _val(done), max(_last(done)) - min(_last(done))]
         for chosen, done in order
     ]
-    judged = ", ".join(f"{name.replace('_', ' ')} {metric.value:.4g}" for name, metric in tested.items())
+    seeds = f" (means over {settings.seeds} seeds)" if settings.seeds > 1 else ""
+    judged = ", ".join(f"{name.replace('_', ' ')} {np.mean(values):.4g}" for name, values in tested.items())
+    length = {} if {"steps", "epochs"} & best.keys() else {"steps": settings.steps}
+    options = {f"data.{name}": value for name, value in settings.load.items()}
+    words = {"data": settings.data, **options, **best, **length, "seed": settings.seed}
     return Outcome(
         [
             f"Of {len(trials)} combinations the best on the validation split is {_words(best)} (loss "
-            f"{_val(runs):.4g}).",
-            f"On the test split, looked at once: {judged}.",
+            f"{_val(runs):.4g}{seeds}).",
+            f"On the test split, looked at once{seeds}: {judged}.",
+            f"Train it: chainrule train {settings.model} "
+            + " ".join(f"{name}={_written(value)}" for name, value in words.items()),
         ],
-        [
-            Lines(
-                "search",
-                "Validation loss of the best and the worst",
-                "step",
-                "loss",
-                {
-                    _words(chosen): (done[0].steps, done[0].val["loss"])
-                    for chosen, done in (order[:4] + order[4:][-2:])
-                },
-                log_y=True,
-            )
-        ],
+        [_picture(order)],
         Table("search-table", "All combinations, best first", [*fields, "validation loss", "spread"], rows),
         {
             "best": best,
             "val_loss": _val(runs),
-            "test": {name: metric.value for name, metric in tested.items()},
-            "trials": [{"settings": chosen, "val_loss": _val(done)} for chosen, done in order],
+            "test": {name: float(np.mean(values)) for name, values in tested.items()},
+            "test_of_seeds": tested,
+            "trials": [
+                {"settings": chosen, "val_loss": _val(done), "val_loss_of_seeds": _last(done)}
+                for chosen, done in order
+            ],
         },
+    )
+
+
+def _picture(order: list[tuple[dict[str, Any], list[Trained]]]) -> Lines:
+    series = {}
+    for chosen, done in order[:4] + order[4:][-2:]:
+        middle, low, high = band([one.val["loss"] for one in done])
+        series[_words(chosen)] = (done[0].steps[: len(middle)], middle, low, high)
+    return Lines(
+        "search",
+        "Validation loss of the best and the worst",
+        "step",
+        "loss",
+        series,
+        log_y=True,
+        caption="Bands reach from the best to the worst seed." if len(order[0][1]) > 1 else "",
     )
 
 
@@ -130,34 +148,39 @@ def _draw(values: list[Any], random: np.random.Generator) -> Any:
     return values[int(random.integers(len(values)))]
 
 
-def _once(settings: SearchSettings, chosen: dict[str, Any], seed: int, data: sources.Data) -> Trained:
-    of_model = models.entry(settings.model).config.model_fields
-    model: dict[str, Any] = {}
-    training: dict[str, Any] = {}
+def _tried(settings: SearchSettings, chosen: dict[str, Any], data: sources.Data) -> list[Trained]:
+    """One combination, all its seeds in one program."""
+    entry = models.entry(settings.model)
+    sides: dict[bool, dict[str, Any]] = {True: {}, False: {}}
     for name, value in chosen.items():
         group, _, leaf = name.partition(".")
-        place = model if group in of_model else training
+        place = sides[group in entry.config.model_fields]
         if leaf:
             place.setdefault(group, {})[leaf] = value
         else:
             place[group] = value
-    base = {**models.entry(settings.model).training, "epochs": None}
-    merged = {**base, **training}
-    if isinstance(base.get("optimizer"), dict):
-        merged["optimizer"] = {**base["optimizer"], **training.get("optimizer", {})}
-    merged["batch"] = min(TrainConfig.parse(**merged).batch, len(data.train))
-    return train(
-        models.build(settings.model, data, seed=seed, **model),
+    training = sides[False]
+    length = {} if {"steps", "epochs"} & training.keys() else {"steps": settings.steps}
+    config = TrainConfig.parse(**merge(entry.training, {**training, **length}))
+    batch = config.batch if "batch" in training else min(config.batch, len(data.train))
+    steps = config.total_steps(len(data.train) / batch)
+    config = warmed(config, training, steps)
+    return train_seeds(
+        lambda seed: models.build(settings.model, data, seed=seed, **sides[True]),
         data,
-        steps=settings.steps,
-        every=max(1, settings.steps // 10),
-        **{**merged, "seed": seed},
+        range(settings.seed, settings.seed + settings.seeds),
+        every=max(1, steps // 10),
+        **{**config.model_dump(), "steps": steps, "epochs": None, "batch": batch},
     )
 
 
+def _last(runs: list[Trained]) -> list[float]:
+    """The last validation loss of every seed; one that did not stay finite loses against every other."""
+    return [float(one.val["loss"][-1]) if one.is_finite else float("inf") for one in runs]
+
+
 def _val(runs: list[Trained]) -> float:
-    """The mean of the last validation losses; a run that did not stay finite loses against every other."""
-    return float(np.mean([one.val["loss"][-1] if one.is_finite else np.inf for one in runs]))
+    return float(np.mean(_last(runs)))
 
 
 def _words(chosen: dict[str, Any]) -> str:
@@ -167,11 +190,22 @@ def _words(chosen: dict[str, Any]) -> str:
     )
 
 
+def _written(value: Any) -> str:
+    """A value as a word of the command line.
+
+    >>> _written((0.9, 0.99)), _written(True), _written(3e-4)
+    ('0.9,0.99', 'true', '0.0003')
+    """
+    if isinstance(value, list | tuple):
+        return ",".join(map(_written, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
 experiment = Experiment(
     "Validation search: a grid or random settings, chosen on the validation split, tested once.",
     SearchSettings,
     run,
-    toy={"data": "moons", "search": {"width": [4, 8]}, "steps": 10},
+    toy={"data": "moons", "search": {"width": [4, 8]}, "steps": 10, "seeds": 2},
     reference="Bergstra and Bengio, Random search for hyper-parameter optimization, JMLR 13, 2012",
 )
 
