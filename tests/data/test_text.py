@@ -32,6 +32,9 @@ def test_a_text_comes_back_from_its_three_splits_in_order(tmp_path: Path) -> Non
         "window": 16,
         "tokenizer": "character",
         "vocab": None,
+        "lower": False,
+        "packing": False,
+        "streams": 0,
     }
 
 

@@ -4,6 +4,7 @@ from chainrule.data import pairs, tokenizers
 from chainrule.data.base import Batch, Data, Pairs, Rows, Scaling, Schema, Split, Windows
 from chainrule.data.batches import Batches
 from chainrule.data.loading import check, load
+from chainrule.data.packing import Packed
 from chainrule.data.scan import Report
 from chainrule.data.showing import excerpt, preview
 from chainrule.data.sources import Known, names
@@ -13,6 +14,7 @@ __all__ = [
     "Batches",
     "Data",
     "Known",
+    "Packed",
     "Pairs",
     "Report",
     "Rows",

@@ -8,6 +8,7 @@ memory are only ever touched in pieces.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,9 @@ from chainrule.data.files.npy import chunks
 from chainrule.data.scan import Contents
 from chainrule.data.splits import Places, Selected, complete, divide, sizes
 from chainrule.data.texts import tokenize
+
+_SAME = 1e-3
+"""Share by which vectors may differ in length and still be taken for equally long."""
 
 
 def assemble(
@@ -38,6 +42,9 @@ def assemble(
     if contents.kind == "text" and contents.target == "text":
         scaling = Scaling()
         schema, splits = pairs.divide(contents, schema, _places(contents, shares, seed))
+    elif contents.kind == "text" and contents.target == "class":
+        scaling = Scaling()
+        schema, splits = pairs.labelled(contents, schema, _places(contents, shares, seed))
     elif contents.kind == "text":
         scaling = Scaling()
         tokenized = tokenize(contents, shares)
@@ -50,7 +57,13 @@ def assemble(
         if contents.target == "text":
             schema, told = captions.tokenise(contents, schema, places[0])
         if contents.target == "value" and contents.y is not None:
-            target_scaling = _standardising(*moments(contents.y, places[0]))
+            length = _common_length(contents.y)
+            schema = replace(schema, target_length=length)
+            target_scaling = (
+                Scaling(0.0, math.sqrt(contents.y.shape[1]) / length)
+                if length
+                else _standardising(*moments(contents.y, places[0]))
+            )
         splits = [_rows(told, part, scaling, target_scaling) for part in places]
     train, val, test = splits
     digest = fingerprint(schema, contents)
@@ -69,6 +82,8 @@ def schema_of(contents: Contents) -> Schema:
         target_symbols=contents.target_symbols,
         columns=contents.columns,
         levels=contents.levels,
+        packed=contents.documents is not None,
+        streams=contents.streams,
     )
 
 
@@ -95,7 +110,7 @@ def moments(
 def fingerprint(schema: Schema, contents: Contents) -> str:
     """SHA-256 of the schema and every number, in the order of the source; the same wherever the source lies."""
     digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode())
-    for name in ("x", "y", "parts"):
+    for name in ("x", "y", "parts", "documents"):
         array = getattr(contents, name)
         if array is None:
             continue
@@ -147,6 +162,19 @@ def _scaling(contents: Contents, train: Places) -> Scaling:
     return Scaling(
         np.broadcast_to(scaling.shift, shape).copy(), np.broadcast_to(scaling.factor, shape).copy()
     )
+
+
+def _common_length(y: np.ndarray) -> float:
+    """The length of vectors that all have the same, as embeddings do; 0 for anything else.
+
+    >>> _common_length(np.array([[0.6, 0.8], [1.0, 0.0]])), _common_length(np.array([[1.0, 1.0], [2.0, 2.0]]))
+    (1.0, 0.0)
+    """
+    if y.ndim != 2 or y.shape[1] < 2:
+        return 0.0
+    lengths = np.linalg.norm(y.astype(np.float64), axis=1)
+    mean = float(lengths.mean())
+    return round(mean, 6) if np.abs(lengths - mean).max() <= _SAME * mean else 0.0
 
 
 def _standardising(mean: np.ndarray, deviation: np.ndarray) -> Scaling:

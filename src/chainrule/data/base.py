@@ -30,6 +30,27 @@ class Batch(NamedTuple):
 
     x: Any
     y: Any = None
+    documents: Any = None
+    """Text: the number within its row of the document each symbol belongs to, -1 for padding; `None` where a row is
+    one text."""
+    begins: Any = None
+    """Text read in streams: where in the text each passage begins."""
+
+    @property
+    def weight(self) -> int:
+        """What the mean over this batch is a mean of: examples, or symbols that are predicted."""
+        if self.documents is None:
+            return len(self.x)
+        return int(predicted(self.documents).sum())
+
+
+def predicted(documents: Any) -> Any:
+    """Whether each symbol after the first of a row follows another of its own document, and so is predicted.
+
+    >>> predicted(np.array([[0, 0, 1, 1, -1, -1]])).astype(int).tolist()
+    [[1, 0, 1, 0, 0]]
+    """
+    return (documents[:, 1:] == documents[:, :-1]) & (documents[:, 1:] >= 0)
 
 
 @final
@@ -53,10 +74,16 @@ class Schema:
     """Target text: its vocabulary; `y` holds positions in it."""
     target_tokenizer: str = field(default="", repr=False)
     """Target text: the JSON of its tokenizer, as for `tokenizer`."""
+    target_length: float = 0.0
+    """Target values: the length that all of them have as vectors, as embeddings do; 0 where it differs."""
     columns: tuple[str, ...] = ()
     """Tables: the names of the features."""
     levels: int = 0
     """How many equally spaced values the raw numbers can take (256 for 8-bit images); 0 for continuous data."""
+    packed: bool = False
+    """Text: an example holds several documents, each to be read by itself."""
+    streams: int = 0
+    """Text: passages come side by side in so many streams, each going on where the one before it ended; 0 for none."""
 
     @property
     def dimensions(self) -> int:
@@ -74,8 +101,9 @@ class Schema:
             text = values.pop(name)
             if text:
                 values[name] = json.loads(text)
-        if not self.target_symbols:  # so that data without them keep the hash they have always had
-            del values["target_symbols"]
+        for name in ("target_symbols", "target_length", "packed", "streams"):
+            if not values[name]:  # so that data without them keep the hash they have always had
+                del values[name]
         return values
 
     @classmethod
@@ -148,6 +176,8 @@ class Split(abc.ABC):
     """One part of the data (training, validation or test): raw arrays and the rule that cuts examples out of them."""
 
     arrays: Mapping[str, np.ndarray]
+    streams: int = 0
+    """How many examples of a batch go on, each at its place, from those of the batch before; 0: any order will do."""
 
     @abc.abstractmethod
     def __len__(self) -> int:
@@ -208,9 +238,14 @@ class Windows(Split):
     share only their ends, so that every symbol but the very first is predicted once. A rest that is shorter than the
     stride is left out.
 
+    With `streams` the text is cut into so many long pieces that are read side by side: of a batch of that size, each
+    passage goes on where the one at its place in the batch before has ended.
+
     >>> passages = Windows({"symbols": np.arange(8)}, length=3, stride=3)
     >>> passages.x.tolist()
     [[0, 1, 2, 3], [3, 4, 5, 6]]
+    >>> Windows({"symbols": np.arange(13)}, length=3, stride=3, streams=2).x[:, 0].tolist()
+    [0, 6, 3, 9]
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -218,9 +253,11 @@ class Windows(Split):
     stride: int = 1
     bytes: int = 0
     """Bytes of the text in UTF-8, for likelihoods per byte, which compare across vocabularies."""
+    streams: int = 0
 
     def __len__(self) -> int:
-        return max(0, (len(self.arrays["symbols"]) - self.length - 1) // self.stride + 1)
+        every = max(0, (len(self.arrays["symbols"]) - self.length - 1) // self.stride + 1)
+        return every // self.streams * self.streams if self.streams else every
 
     @property
     def bytes_per_token(self) -> float:
@@ -233,8 +270,12 @@ class Windows(Split):
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Passages by number, as int32."""
-        positions = index[:, None] * self.stride + np.arange(self.length + 1)[None, :]
-        return Batch(arrays["symbols"][positions].astype(np.int32))
+        if self.streams:
+            index = index % self.streams * (len(self) // self.streams) + index // self.streams
+        begins = index * self.stride
+        positions = begins[:, None] + np.arange(self.length + 1)[None, :]
+        symbols = arrays["symbols"][positions].astype(np.int32)
+        return Batch(symbols, begins=begins if self.streams else None)
 
 
 @final
@@ -297,7 +338,7 @@ class Data:
     def describe(self) -> str:
         """One line for people: kind, size, classes, split."""
         splits = (self.train, self.val, self.test)
-        text = self.schema.kind == "text" and self.schema.target != "text"
+        text = self.schema.kind == "text" and self.schema.target == "none"
         sizes = [len(split.arrays["symbols"]) if text else len(split) for split in splits]
         total = max(sum(sizes), 1)
         shares = " / ".join(
@@ -309,15 +350,20 @@ class Data:
         shape = "×".join(str(n) for n in self.schema.shape)
         what = {
             "image": f"{total:,} images of {shape}",
-            "text": f"{total:,} {'tokens' if self.schema.tokenizer else 'characters'}, "
-            f"{len(self.schema.symbols):,} symbols",
+            "text": f"{total:,} {self._unit if text else 'texts'}, {len(self.schema.symbols):,} symbols",
             "table": f"{total:,} rows of {shape} columns",
             "points": f"{total:,} points in {shape} dimensions",
             "sequence": f"{total:,} sequences of {shape}",
         }[self.schema.kind]
         word = "labels" if self.schema.target == "labels" else "classes"
         classes = f", {len(self.schema.classes)} {word}" if self.schema.classes else ""
+        if self.schema.target == "text":
+            classes = f" with captions, {len(self.schema.target_symbols):,} symbols"
         return f"{what}{classes}, {shares}"
+
+    @property
+    def _unit(self) -> str:
+        return "tokens" if self.schema.tokenizer else "characters"
 
     def renamed(self, name: str) -> "Data":
         """The same data under another name."""
@@ -342,7 +388,6 @@ __all__ = [
     "Target",
     "Windows",
     "compact",
+    "predicted",
     "to_original",
 ]
-        if self.schema.target == "text":
-            classes = f" with captions, {len(self.schema.target_symbols):,} symbols"

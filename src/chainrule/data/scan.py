@@ -71,6 +71,10 @@ class Contents:
     """Text: what makes tokens out of the characters in `x`: a name or the path of a file."""
     vocab: int | None = None
     """Text: tokens in the vocabulary; the tokenizer's own number if not given."""
+    documents: Int[np.ndarray, " documents"] | None = None
+    """Text: the characters of each document, where windows are to hold whole documents."""
+    streams: int = 0
+    """Text: streams that training reads side by side; 0 for windows anywhere."""
     parts: Int[np.ndarray, " examples"] | None = None
     """Where the source comes divided: 0 (train), 1 (val) or 2 (test) for each example."""
     rows: Int[np.ndarray, " examples"] | None = None

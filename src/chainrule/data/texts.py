@@ -16,6 +16,7 @@ from jaxtyping import Integer
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import tokenizers
 from chainrule.data.base import Schema, Split, Windows
+from chainrule.data.packing import pack
 from chainrule.data.scan import Contents
 from chainrule.data.splits import NAMES, sizes
 
@@ -33,17 +34,52 @@ class Tokenized:
 
 def tokenize(contents: Contents, shares: Sequence[float]) -> Tokenized:
     """The three splits of a text."""
+    if contents.documents is not None:
+        return _documents(contents, contents.documents, shares)
     lengths = sizes(len(contents), shares)
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
-    width = np.array([len(symbol.encode()) for symbol in contents.symbols])
-    held = [int(np.bincount(piece, minlength=len(width)) @ width) for piece in pieces]
+    held = [_bytes(contents, piece) for piece in pieces]
     if contents.tokenizer == "character" and contents.vocab is None:
-        return Tokenized(_windows(pieces, held, contents.window, "characters"), contents.symbols)
+        return Tokenized(_windows(contents, pieces, held, "characters"), contents.symbols)
     texts = [_text(contents, piece) for piece in pieces]
     tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.symbols)
     kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
     tokens = [tokenizer.encode(text).astype(kind) for text in texts]
-    return Tokenized(_windows(tokens, held, contents.window, "tokens"), tokenizer.tokens, tokenizer.canonical)
+    return Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
+
+
+def _documents(
+    contents: Contents, lengths: Integer[np.ndarray, " documents"], shares: Sequence[float]
+) -> Tokenized:
+    """The three splits of some documents, each of which belongs to one of them; begin marks stand before each."""
+    if contents.streams:
+        raise ArgumentError(
+            f"streams={contents.streams} and packing=true: documents have no order to be read on in",
+            remedy="leave one of the two out",
+        )
+    pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
+    ends = np.cumsum(sizes(len(pieces), shares))[:-1]
+    parts = [pieces[: ends[0]], pieces[ends[0] : ends[1]], pieces[ends[1] :]]
+    held = [sum(_bytes(contents, piece) for piece in part) for part in parts]
+    symbols, canonical = contents.symbols, ""
+    if contents.tokenizer != "character" or contents.vocab is not None:
+        texts = [[_text(contents, piece) for piece in part] for part in parts]
+        tokenizer = choose(contents.tokenizer, contents.vocab, "".join(texts[0]), contents.symbols)
+        first = [] if tokenizer.start is None else [tokenizer.start]
+        kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
+        parts = [
+            [np.concatenate([first, tokenizer.encode(text)]).astype(kind) for text in part] for part in texts
+        ]
+        symbols, canonical = tokenizer.tokens, tokenizer.canonical
+    splits: list[Split] = [
+        pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)
+    ]
+    return Tokenized(splits, symbols, canonical)
+
+
+def _bytes(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> int:
+    width = np.array([len(symbol.encode()) for symbol in contents.symbols])
+    return int(np.bincount(piece, minlength=len(width)) @ width)
 
 
 def choose(name: str, vocab: int | None, training: str, alphabet: Sequence[str]) -> tokenizers.Tokenizer:
@@ -63,7 +99,8 @@ def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
     return codes[piece].tobytes().decode("utf-32-le")
 
 
-def _windows(tokens: Sequence[np.ndarray], held: Sequence[int], window: int, unit: str) -> list[Split]:
+def _windows(contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[int], unit: str) -> list[Split]:
+    window, streams = contents.window, contents.streams
     short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if len(t) <= window]
     if short:
         fitting = min(map(len, tokens)) - 1
@@ -72,10 +109,16 @@ def _windows(tokens: Sequence[np.ndarray], held: Sequence[int], window: int, uni
             f"more than there are in {', '.join(short)}",
             remedy=f"use data.window={fitting} or less" if fitting >= 2 else "give a longer text",
         )
-    strides = (1, window, window)  # training crops anywhere, judging counts every symbol once
+    if streams * window >= len(tokens[0]):
+        raise DataError(
+            f"streams={streams}: {len(tokens[0]):,} {unit} of training text have no {streams} windows of {window}",
+            remedy=f"use data.streams={(len(tokens[0]) - 1) // window} or less, or a smaller data.window",
+        )
+    # Training crops anywhere, unless it reads on; judging counts every symbol once.
+    strides = (window if streams else 1, window, window)
     return [
-        Windows({"symbols": t}, window, stride, size)
-        for t, stride, size in zip(tokens, strides, held, strict=True)
+        Windows({"symbols": t}, window, stride, size, own)
+        for t, stride, size, own in zip(tokens, strides, held, (streams, 0, 0), strict=True)
     ]
 
 

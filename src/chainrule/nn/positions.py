@@ -53,6 +53,10 @@ class Learned(eqx.Module):
             )
         return jax.lax.dynamic_slice_in_dim(self.weight, offset, length)
 
+    def at(self, positions: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
+        """The vectors of any positions, such as those of several documents that each begin at 0."""
+        return self.weight[positions]
+
 
 class Positions(eqx.Module):
     """Relative positions: what attention does to queries and keys, or adds to their scores."""

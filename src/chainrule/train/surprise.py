@@ -3,7 +3,8 @@
 A text is longer than what a model reads at a time, so it is judged window by window. Windows that follow each other
 end `stride` symbols apart, and of each only the symbols that no window before it has judged are counted: with a small
 stride every symbol is predicted from nearly a whole window, with a stride of one window it costs least and the first
-symbols of each window are predicted from little. The first symbol of the text is given, not predicted.
+symbols of each window are predicted from little. The first symbol of the text is given, not predicted. Documents that
+share windows are judged one by one.
 """
 
 from typing import NamedTuple
@@ -17,8 +18,9 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Passage
 from chainrule.core.types import Array
 from chainrule.data import tokenizers
-from chainrule.data.base import Schema, Windows
-from chainrule.models.base import HasSurprise
+from chainrule.data.base import Schema, Windows, predicted
+from chainrule.data.packing import Packed
+from chainrule.models.base import CanPack, HasSurprise
 
 _LOGITS = 2**26
 """How many logits may be in memory at once."""
@@ -66,6 +68,24 @@ def blocks(model: HasSurprise, split: Windows, vocabulary: int, stride: int | No
     return Blocks(np.where(judged, every, 0.0).sum(axis=1), counts, stride)
 
 
+def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
+    """Judge every document by itself; nats and symbols are those of each, whether or not it had to be cut."""
+    size = max(1, min(512, len(split), _LOGITS // (split.length * vocabulary)))
+    nats, symbols = np.zeros(len(split.starts)), np.zeros(len(split.starts), np.int64)
+    for first in range(0, len(split), size):
+        rows = np.arange(first, min(first + size, len(split)))
+        batch = split.batch(rows)
+        found = np.asarray(
+            _surprise_apart(model, jnp.asarray(batch.x), jnp.asarray(batch.documents)), np.float64
+        )
+        counted = predicted(batch.documents)
+        owner = split.document_of(split.arrays["places"][rows][:, 1:][counted])
+        nats += np.bincount(owner, found[counted], len(nats))
+        symbols += np.bincount(owner, minlength=len(nats))
+    judged = symbols > 0
+    return Blocks(nats[judged], symbols[judged], split.length)
+
+
 def places(
     symbols: int, length: int, stride: int
 ) -> tuple[Int[np.ndarray, " windows"], Int[np.ndarray, " windows"]]:
@@ -99,4 +119,9 @@ def _surprise(model: HasSurprise, x: Array) -> Array:
     return model.surprise(x)
 
 
-__all__ = ["Blocks", "blocks", "passage", "places"]
+@eqx.filter_jit
+def _surprise_apart(model: CanPack, x: Array, documents: Array) -> Array:
+    return model.surprise_apart(x, documents)
+
+
+__all__ = ["Blocks", "blocks", "documents", "passage", "places"]

@@ -11,9 +11,12 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.base import Batch, Schema
+from chainrule.data.packing import pack
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.gpt import GPT
+from chainrule.models.autoregressive.likelihoods import log_probs
 from chainrule.nn.attention import Window
+from chainrule.train import surprise
 
 LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
 STYLES: dict[str, dict[str, Any]] = {
@@ -57,6 +60,50 @@ def test_reading_piece_by_piece_gives_the_logits_of_the_whole_text(style: str) -
         return
     again, _ = model.advance(memory.rewind(7).fork(jnp.array([1])), x[1:, 7:9])
     np.testing.assert_allclose(again, whole[1:, 7:9], atol=1e-10)
+
+
+DOCUMENTS = ["abc", "jihgfedcb", "aaa", "cab"]
+
+
+@pytest.mark.parametrize("style", ["gpt2", "modern"])
+def test_packed_padded_and_single_documents_have_the_same_likelihoods(style: str) -> None:
+    model = built(**STYLES[style])
+    single = [model.tokenizer.encode(text) for text in DOCUMENTS]
+    log_prob = eqx.filter_jit(model.log_prob)
+    alone = np.array([float(log_prob(jnp.asarray(one)[None])[0]) for one in single])
+    np.testing.assert_allclose(log_probs(model, DOCUMENTS), alone, atol=1e-10)
+    rows = pack(single, length=12)
+    assert len(rows) == 2
+    judged = surprise.documents(model, rows, 11)
+    np.testing.assert_allclose(judged.nats, -alone, atol=1e-10)
+    batch = jax.tree.map(jnp.asarray, rows.batch(np.arange(2)))
+    judge = eqx.filter_jit(model.loss)
+    loss, _ = judge(batch, KEY)
+    np.testing.assert_allclose(loss, -alone.sum() / sum(len(one) - 1 for one in single), atol=1e-10)
+    other = batch._replace(x=jnp.where(batch.documents < 0, 7, batch.x))
+    assert float(judge(other, KEY)[0]) == float(loss), "padding has no weight"
+
+
+def test_prompts_of_different_length_are_continued_together_as_each_alone() -> None:
+    model = built(**STYLES["gpt2"])
+    prompts = ["abcdef", "ba"]
+    options: dict[str, Any] = {"length": 6, "temperature": 0, "repetition": 1.3}
+    together = np.asarray(model.sample(KEY, 2, prompt=prompts, **options))
+    for prompt, row in zip(prompts, together, strict=True):
+        alone = np.asarray(model.sample(KEY, 1, prompt=prompt, **options))[0]
+        assert row[: len(alone)].tolist() == alone.tolist()
+        assert (row[len(alone) :] == -1).all()
+    with pytest.raises(ArgumentError, match="2 prompts for n=3 texts"):
+        model.sample(KEY, 3, prompt=prompts)
+    with pytest.raises(ArgumentError, match="do not fit into a context of 12"):
+        model.sample(KEY, 2, prompt=prompts, length=9)
+
+
+def test_texts_that_cannot_be_judged_are_named() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"texts\[1\] has 14 symbols; it must have at least one and 13 at"
+    ):
+        log_probs(built(), ["ab", "a" * 14])
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -1,6 +1,7 @@
 """Many texts as one: folders of text files, and files with one JSON object a line.
 
-The texts follow each other in the order of their paths or lines, each on lines of its own.
+The texts follow each other in the order of their paths or lines, each on lines of its own; with `packing` they are
+documents, each to be read by itself.
 """
 
 import json
@@ -26,8 +27,8 @@ def has_texts(folder: Path) -> bool:
     )
 
 
-def _joined(texts: list[str]) -> str:
-    return "".join(one if one.endswith("\n") else f"{one}\n" for one in texts)
+def _on_lines(texts: list[str]) -> list[str]:
+    return [one if one.endswith("\n") else f"{one}\n" for one in texts]
 
 
 def _scan_folder(request: Request) -> Scan:
@@ -55,7 +56,8 @@ def _scan_folder(request: Request) -> Scan:
     if not texts:
         problems.append(Problem("empty", request.path.name, "no text is left", "stop"))
         return Scan(len(files), 0, tuple(problems))
-    return Scan(len(files), len(texts), tuple(problems), text.contents_of(_joined(texts), request.options))
+    contents = text.contents_of(_on_lines(texts), request.options)
+    return Scan(len(files), len(texts), tuple(problems), contents)
 
 
 def has_suffix(path: Path) -> bool:
@@ -82,7 +84,7 @@ def _scan_lines(request: Request) -> Scan:
     if not any(texts):
         problems.append(Problem("empty", where, "no text is left", "stop"))
         return Scan(total, 0, tuple(problems))
-    return Scan(total, len(texts), tuple(problems), text.contents_of(_joined(texts), request.options))
+    return Scan(total, len(texts), tuple(problems), text.contents_of(_on_lines(texts), request.options))
 
 
 def _text_of(line: str, field: str, where: str) -> str | Problem:

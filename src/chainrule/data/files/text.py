@@ -5,7 +5,9 @@ The alphabet is the set of characters of the whole text, so that every part of i
 
 import codecs
 import io
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from chainrule.core.errors import spell
 from chainrule.data import bounded
-from chainrule.data.options import MAX_BYTES, MAX_RATIO, Option, optional, whole
+from chainrule.data.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
 from chainrule.data.scan import Contents, Problem, Reader, Refused, Request, Scan
 from chainrule.data.tokenizers import KINDS
 
@@ -23,6 +25,7 @@ _FOREIGN = {
     "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
 _CODE_POINTS = 0x110000
+_BLANK = re.compile(r"\n(?:[ \t]*\n)+")
 
 
 def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
@@ -81,9 +84,10 @@ def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
     return place.astype(np.min_scalar_type(max(len(used) - 1, 0)))[codes], tuple(chr(code) for code in used)
 
 
-def contents_of(text: str, options: Mapping[str, Any]) -> Contents:
-    """A text in characters, with what the options say about its tokens."""
-    numbers, symbols = encode(text)
+def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:
+    """Texts in characters, one after the other, with what the options say about their tokens."""
+    texts = [text.lower() for text in texts] if options["lower"] else texts
+    numbers, symbols = encode("".join(texts))
     return Contents(
         "text",
         numbers,
@@ -91,7 +95,19 @@ def contents_of(text: str, options: Mapping[str, Any]) -> Contents:
         window=options["window"],
         tokenizer=options["tokenizer"],
         vocab=options["vocab"],
+        documents=np.array([len(text) for text in texts]) if options["packing"] else None,
+        streams=options["streams"],
     )
+
+
+def paragraphs(text: str) -> list[str]:
+    """What blank lines divide a text into, each with those that follow it.
+
+    >>> paragraphs("one\\ntwo\\n\\nthree\\n")
+    ['one\\ntwo\\n\\n', 'three\\n']
+    """
+    ends = [0, *(found.end() for found in _BLANK.finditer(text)), len(text)]
+    return [text[first:last] for first, last in itertools.pairwise(ends) if first < last]
 
 
 def clean(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
@@ -114,7 +130,8 @@ def _scan(request: Request) -> Scan:
     total = count_lines(text) + len(bad)
     if not text:
         return Scan(total, 0, (*bad.values(), Problem("empty", where, "no text is left", "stop")))
-    contents = contents_of(text, request.options)
+    texts = paragraphs(text) if request.options["packing"] else [text]
+    contents = contents_of(texts, request.options)
     return Scan(total, total - len(bad), (*bad.values(), *notes), contents)
 
 
@@ -132,6 +149,18 @@ OPTIONS = {
     "window": Option(128, whole(2), "tokens that an example predicts, each from those before it"),
     "tokenizer": Option("character", _tokenizer, f"{', '.join(KINDS)}, or a tokenizer's .json file"),
     "vocab": Option(None, optional(whole(1)), "tokens in the vocabulary of a tokenizer that is learnt"),
+    "lower": Option(False, flag, "capitals become small letters"),
+    "packing": Option(
+        False,
+        flag,
+        "windows hold whole documents, each read by itself: files of a folder, lines of a .jsonl file, what blank "
+        "lines divide a text into",
+    ),
+    "streams": Option(
+        0,
+        whole(0),
+        "training reads so many pieces of the text side by side, from beginning to end; the size of a batch",
+    ),
     "max_bytes": MAX_BYTES,
     "max_ratio": MAX_RATIO,
 }
@@ -139,4 +168,14 @@ OPTIONS = {
 
 reader = Reader("text", "lines", OPTIONS, _scan)
 
-__all__ = ["OPTIONS", "clean", "contents_of", "count_lines", "decode", "encode", "lines", "reader"]
+__all__ = [
+    "OPTIONS",
+    "clean",
+    "contents_of",
+    "count_lines",
+    "decode",
+    "encode",
+    "lines",
+    "paragraphs",
+    "reader",
+]

@@ -15,15 +15,16 @@ import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core import random
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Schema
+from chainrule.data.base import Batch, Schema, predicted
+from chainrule.data.packing import padded_left
 from chainrule.data.texts import passages
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.decoding import Choices
-from chainrule.models.base import CanSearch, HasSurprise, Hypothesis, Metrics, Piece, State
+from chainrule.models.base import CanPack, CanPad, CanSearch, HasSurprise, Hypothesis, Metrics, Piece, State
 from chainrule.nn import losses
 
 
@@ -52,8 +53,12 @@ class Text(CanSearch, HasSurprise):
         return losses.cross_entropy(self.logits(x[:, :-1], key), x[:, 1:])
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """Mean nats per predicted symbol."""
-        return self.surprise(batch.x, key).mean(), {}
+        """Mean nats per predicted symbol; of several documents in a row, each is read by itself."""
+        if batch.documents is None:
+            return self.surprise(batch.x, key).mean(), {}
+        assert isinstance(self, CanPack), "models.build refuses packed data for others"
+        nats, counted = self.surprise_apart(batch.x, batch.documents, key), predicted(batch.documents)
+        return jnp.sum(nats, where=counted) / jnp.maximum(counted.sum(), 1), {}
 
     def log_prob(self, x: Int[Array, "batch symbols"]) -> Float[Array, " batch"]:
         """Log-probability of each passage given its first symbol, in nats."""
@@ -64,7 +69,7 @@ class Text(CanSearch, HasSurprise):
         key: Key,
         n: int,
         *,
-        prompt: str = "",
+        prompt: str | Sequence[str] = "",
         length: int | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
@@ -82,7 +87,8 @@ class Text(CanSearch, HasSurprise):
         """Texts that go on from `prompt`, each with `length` new symbols (as many as an example predicts).
 
         A row holds the prompt and what follows; without a prompt it begins with a new line, or with any symbol where
-        there is none. It is filled up with -1 where a string of `stop` has ended it; that string is not kept.
+        there is none. It is filled up with -1 where a string of `stop` has ended it; that string is not kept. A
+        sequence of `n` prompts gives each row one of its own, where the model can go on from several at once.
 
         `temperature` (0.8), `top_k`, `top_p` (0.95), `min_p`, `repetition` and `banned` are the rules of
         `decoding.rules`, with symbols by their text. `overflow` says what happens past the context: "crop" reads the
@@ -106,7 +112,10 @@ class Text(CanSearch, HasSurprise):
             branch=branch,
             length_penalty=length_penalty,
         )
-        begun, length = self._opening(key, n, prompt), self._length(length)
+        length = self._length(length)
+        if not isinstance(prompt, str):
+            return self._from_each(key, n, prompt, length, choices)
+        begun = self._opening(key, n, prompt)
         if beams is None:
             tokens = self._write(key, begun, n, length, choices).tokens
         else:
@@ -158,12 +167,42 @@ class Text(CanSearch, HasSurprise):
             tokenizer=self.tokenizer,
         )
 
+    def _from_each(
+        self, key: Key, n: int, prompts: Sequence[str], length: int, choices: Choices
+    ) -> Int[Array, "n symbols"]:
+        """One text from each prompt: they end together while they are written, and begin together in the result."""
+        if len(prompts) != n or choices.beams is not None:
+            raise ArgumentError(
+                f"prompt: {len(prompts)} prompts for n={n} texts"
+                + (f" and beams={choices.beams}" if choices.beams else ""),
+                remedy=f"use n={len(prompts)} without beams, or a single prompt",
+            )
+        own = [np.asarray(self._opening(key, 1, prompt))[0] for prompt in prompts]
+        begun, padding = padded_left(own)
+        written = self._write(key, jnp.asarray(begun), n, length, choices, jnp.asarray(padding))
+        tokens = np.asarray(written.tokens)
+        cut = [
+            decoding.cut(self.tokenizer, row[None], new[None], choices.stops)[0]
+            for row, new in zip(own, tokens, strict=True)
+        ]
+        rows = [
+            np.concatenate([row, new, np.full(filling, decoding.END, np.int32)])
+            for row, new, filling in zip(own, cut, padding, strict=True)
+        ]
+        return jnp.asarray(np.stack(rows))
+
     def _write(
-        self, key: Key, begun: Int[Array, "rows time"], n: int, length: int, choices: Choices
+        self,
+        key: Key,
+        begun: Int[Array, "rows time"],
+        n: int,
+        length: int,
+        choices: Choices,
+        padding: Int[Array, " n"] | None = None,
     ) -> decoding.Written:
         rules = choices.rules(self.tokenizer)
-        advance, state, logits = self._begin(begun, n, length, choices)
-        seen, ends = self._seen(begun, n, choices), choices.ends(self.tokenizer)
+        advance, state, logits = self._begin(begun, n, length, choices, padding)
+        seen, ends = self._seen(begun, n, choices, padding), choices.ends(self.tokenizer)
         written: decoding.Written = decoding.write(
             advance, state, logits, key, rules, length=length, stop=ends, seen=seen
         )
@@ -187,10 +226,18 @@ class Text(CanSearch, HasSurprise):
         return found
 
     def _seen(
-        self, begun: Int[Array, "rows time"], n: int, choices: Choices
+        self,
+        begun: Int[Array, "rows time"],
+        n: int,
+        choices: Choices,
+        padding: Int[Array, " rows"] | None = None,
     ) -> Bool[Array, "n vocabulary"] | None:
-        """The symbols of the beginning, where repetition matters."""
-        return None if choices.repetition == 1 else decoding.present(begun, n, len(self.schema.symbols))
+        """The symbols of the beginning, where repetition matters; padding is none."""
+        if choices.repetition == 1:
+            return None
+        if padding is not None:  # the last symbol, which every beginning has, in place of padding
+            begun = jnp.where(jnp.arange(begun.shape[1])[None, :] < padding[:, None], begun[:, -1:], begun)
+        return decoding.present(begun, n, len(self.schema.symbols))
 
     def _length(self, length: int | None) -> int:
         if length is None:
@@ -213,18 +260,30 @@ class Text(CanSearch, HasSurprise):
         return jax.vmap(lambda row: jax.random.randint(row, (1,), 0, len(vocab), jnp.int32))(rows)
 
     def _begin(
-        self, begun: Int[Array, "rows time"], n: int, length: int, choices: Choices
+        self,
+        begun: Int[Array, "rows time"],
+        n: int,
+        length: int,
+        choices: Choices,
+        padding: Int[Array, " rows"] | None = None,
     ) -> tuple[decoding.Advance, State, Float[Array, "n vocabulary"]]:
         """How to read on, the state after the beginning for each of `n` rows, and the logits of what follows."""
         read = begun.shape[1] + length - 1  # the last symbol is written but not read
         over = self.context is not None and read > self.context
-        if over and choices.overflow == "error":
+        if over and (choices.overflow == "error" or (padding is not None and choices.overflow == "crop")):
             raise ArgumentError(
                 f"length={length}: {begun.shape[1]} symbols and {length} more do not fit into a context of "
                 f"{self.context}",
-                remedy='shorten the prompt or length, or use overflow="crop"',
+                remedy='shorten the prompt or length, or use overflow="crop" with a single prompt',
             )
         room = read if self.context is None or choices.overflow == "window" else min(read, self.context)
+        if padding is not None:
+            if not isinstance(self, CanPad):
+                raise CapabilityError(
+                    f"{type(self).__name__} goes on from one prompt at a time", remedy="give a single prompt"
+                )
+            state, logits = _read_padded(self, begun, padding, room)
+            return self.advance, state, logits
         state, logits = _read(self, begun, n, room, crop=room < read)
         return self.advance if room == read else decoding.Receding(self, room), state, logits
 
@@ -239,6 +298,15 @@ def _read(
     rows = jnp.arange(n) if len(kept) == n else jnp.zeros(n, jnp.int32)
     state = state.fork(rows)
     return decoding.Receding(model, room).start(state, kept[rows]) if crop else state, logits[rows, -1]
+
+
+@eqx.filter_jit
+def _read_padded(
+    model: CanPad, begun: Int[Array, "rows time"], padding: Int[Array, " rows"], room: int
+) -> tuple[State, Float[Array, "rows vocabulary"]]:
+    """Read beginnings of different length, which end together."""
+    logits, state = model.advance(model.start_padded(padding, room), begun)
+    return state, logits[:, -1]
 
 
 __all__ = ["Text"]

@@ -6,7 +6,7 @@ from chainrule.nn.attention.features import EluPlusOne, FeatureMap, RandomFeatur
 from chainrule.nn.attention.functions import Bias, Path, attend, attention_weights, gather
 from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention
 from chainrule.nn.attention.linear import FeatureMixing, Sums, linear_attention
-from chainrule.nn.attention.masks import Allowed, Causal, Mask, Packed, Padding, Window, joined
+from chainrule.nn.attention.masks import Allowed, Causal, Mask, Packed, Padding, Since, Window, joined
 from chainrule.nn.attention.mixing import Mixing, Softmax
 from chainrule.nn.attention.softmax import lookup, softmax
 
@@ -28,6 +28,7 @@ __all__ = [
     "Path",
     "RandomFeatures",
     "SelfAttention",
+    "Since",
     "Softmax",
     "Sums",
     "TransformerBlock",

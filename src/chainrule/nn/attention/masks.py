@@ -107,6 +107,17 @@ class Padding(Mask):
 
 
 @final
+class Since(Mask):
+    """Nobody sees the keys before the `first` of each row: padding on the left."""
+
+    first: Int[Array, " batch"]
+
+    def seen(self, queries: Int[Array, " queries"], keys: Int[Array, " keys"]) -> Bool[Array, "..."]:
+        del queries
+        return (keys[None, :] >= self.first[:, None])[:, None, None, :]
+
+
+@final
 class Packed(Mask):
     """Several documents in one row: a position sees its own document only. `documents` numbers them."""
 
@@ -147,4 +158,4 @@ def _joined(first: Array, second: Array) -> Array:
     return jnp.broadcast_to(first, shape) & jnp.broadcast_to(second, shape)
 
 
-__all__ = ["Allowed", "Both", "Causal", "Mask", "Packed", "Padding", "Window", "joined"]
+__all__ = ["Allowed", "Both", "Causal", "Mask", "Packed", "Padding", "Since", "Window", "joined"]

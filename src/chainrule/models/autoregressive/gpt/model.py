@@ -19,9 +19,27 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Data, Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
-from chainrule.models.base import Config, HasAttention, HasEmbedding, HasLens, HasPictures, State
+from chainrule.models.autoregressive.gpt.memory import Memory, restarted
+from chainrule.models.base import (
+    CanPack,
+    CanPad,
+    Config,
+    HasAttention,
+    HasEmbedding,
+    HasLens,
+    HasPictures,
+)
 from chainrule.nn import Dropout, Embedding, LayerNorm, Linear, Norm, RMSNorm, TransformerBlock, losses
-from chainrule.nn.attention import Cache, EluPlusOne, FeatureMixing, Mixing, RandomFeatures, Softmax
+from chainrule.nn.attention import (
+    EluPlusOne,
+    FeatureMixing,
+    Mask,
+    Mixing,
+    Packed,
+    RandomFeatures,
+    Since,
+    Softmax,
+)
 from chainrule.nn.positions import Distance, Learned, Positions, Rotary
 
 
@@ -105,24 +123,7 @@ class GPTConfig(Config):
 
 
 @final
-class Memory(State):
-    """What every block remembers of the symbols read so far."""
-
-    position: Int[Array, ""]
-    caches: tuple[Cache, ...]
-
-    def fork(self, rows: Int[Array, " rows"]) -> Self:
-        """The memory of these rows."""
-        return type(self)(self.position, tuple(cache.fork(rows) for cache in self.caches))
-
-    def rewind(self, position: int | Int[Array, ""]) -> Self:
-        """The memory as it was after the first `position` symbols."""
-        moved = tuple(cache.rewind(position) for cache in self.caches)
-        return type(self)(jnp.asarray(position, jnp.int32), moved)
-
-
-@final
-class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
+class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPictures):
     """Embeddings, blocks of causal attention and feed-forward layers, and logits from the same embeddings."""
 
     embedding: Embedding
@@ -144,6 +145,11 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
             raise ArgumentError(
                 f"gpt(context={self.context}): passages of the data have {schema.shape[0] - 1} symbols",
                 remedy=f"use data.window={self.context}, or leave context out",
+            )
+        if schema.packed and config.attention != "softmax":
+            raise ArgumentError(
+                f"gpt(attention={config.attention}): sums over all that was read cannot tell documents apart",
+                remedy="use attention=softmax, or leave data.packing out",
             )
         self.embedding = Embedding(symbols, config.width, key=for_symbols)
         learned = style.positions == "learned"
@@ -196,19 +202,30 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
         return self.read_out(self.features(x, key))
 
     def features(
-        self, x: Int[Array, "batch time"], key: Key | None = None
+        self,
+        x: Int[Array, "batch time"],
+        key: Key | None = None,
+        documents: Int[Array, "batch time"] | None = None,
     ) -> Float[Array, "batch time width"]:
-        """What the last block makes of each place, normalised."""
+        """What the last block makes of each place, normalised; nothing passes from one document to another."""
         self._check(x)
-        return self.norm(self._through(self.embedded(x, 0, key), key))
+        if documents is None:
+            return self.norm(self._through(self.embedded(x, 0, key), key))
+        embedded = self.embedded(x, 0, key, places=restarted(documents))
+        return self.norm(self._through(embedded, key, Packed(documents)))
 
     def embedded(
-        self, x: Int[Array, "batch time"], offset: int | Int[Array, ""] = 0, key: Key | None = None
+        self,
+        x: Int[Array, "batch time"],
+        offset: int | Int[Array, ""] = 0,
+        key: Key | None = None,
+        places: Int[Array, "batch time"] | None = None,
     ) -> Float[Array, "batch time width"]:
-        """What goes into the first block: symbols, and places where these are learned."""
+        """What goes into the first block: symbols, and places where these are learned, from `offset` on or as given."""
         out = self.embedding(x)
         if self.positions is not None:
-            out = out + self.positions(x.shape[1], offset)[None].astype(out.dtype)
+            own = self.positions(x.shape[1], offset)[None] if places is None else self.positions.at(places)
+            out = out + own.astype(out.dtype)
         if key is None or not self._drops:
             return out
         return self.dropout(out, jax.random.fold_in(key, len(self.blocks)))
@@ -221,11 +238,21 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         """Minus the log-probability of each symbol after the first; with `chunk`, never all logits at once."""
-        inputs, targets = x[:, :-1], x[:, 1:]
+        return self._judged(self.features(x[:, :-1], key), x[:, 1:])
+
+    def surprise_apart(
+        self, x: Int[Array, "batch symbols"], documents: Int[Array, "batch symbols"], key: Key | None = None
+    ) -> Float[Array, "batch predicted"]:
+        """The same where several documents share a row: each begins at place 0 and sees nothing of the others."""
+        return self._judged(self.features(x[:, :-1], key, documents[:, :-1]), x[:, 1:])
+
+    def _judged(
+        self, features: Float[Array, "batch time width"], targets: Int[Array, "batch time"]
+    ) -> Float[Array, "batch time"]:
         size = self.config.chunk
         if size is None or targets.size <= size:
-            return losses.cross_entropy(self.logits(inputs, key), targets)
-        features = self.features(inputs, key).reshape(targets.size, -1)
+            return losses.cross_entropy(self.read_out(features), targets)
+        features = features.reshape(targets.size, -1)
         rest = -targets.size % size
         pieces = jnp.pad(features, ((0, rest), (0, 0))).reshape(-1, 1, size, features.shape[-1])
         wanted = jnp.pad(targets.reshape(-1), (0, rest)).reshape(-1, 1, size)
@@ -237,10 +264,10 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
         found = jax.lax.map(lambda both: of_piece(*both), (pieces, wanted))
         return found.reshape(-1)[: targets.size].reshape(targets.shape)
 
-    def _through(self, x: Array, key: Key | None) -> Array:
+    def _through(self, x: Array, key: Key | None, mask: Mask | None = None) -> Array:
         def one(block: TransformerBlock, x: Array, i: Any) -> Array:
             own = None if key is None or not self._drops else jax.random.fold_in(key, i)
-            return block(x, dropout_key=own)
+            return block(x, mask=mask, dropout_key=own)
 
         step = jax.checkpoint(one) if self.config.recompute else one
         if not self.config.scan:
@@ -278,16 +305,26 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
         caches = tuple(block.cache(batch, room, rolling=rolling) for block in self.blocks)
         return Memory(jnp.zeros((), jnp.int32), caches)
 
+    def start_padded(self, padding: Int[Array, " batch"], room: int) -> Memory:
+        """The memory before the first symbol of rows that begin with so much padding."""
+        blank = self.start(len(padding), room)
+        return Memory(blank.position, blank.caches, padding)
+
     def advance(  # type: ignore[override]  # its own kind of state
         self, state: Memory, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], Memory]:
         """Read symbols: the logits after each of them, and the memory after the last."""
-        x = self.embedded(tokens, state.position)
+        time, padding = tokens.shape[1], state.padding
+        places, mask = None, None
+        if padding is not None:
+            places = jnp.maximum(state.position + jnp.arange(time)[None, :] - padding[:, None], 0)
+            mask = Since(padding)
+        x = self.embedded(tokens, state.position, places=places)
         caches = []
         for block, cache in zip(self.blocks, state.caches, strict=True):
-            x, after = block.advance(x, cache)
+            x, after = block.advance(x, cache, mask=mask)
             caches.append(after)
-        return self.read_out(self.norm(x)), Memory(state.position + tokens.shape[1], tuple(caches))
+        return self.read_out(self.norm(x)), Memory(state.position + time, tuple(caches), padding)
 
     # ------------------------------------------------------------------ looking inside
 
@@ -345,4 +382,4 @@ class GPT(Text, HasAttention, HasLens, HasEmbedding, HasPictures):
                 raise ArgumentError(f"symbol number {largest}: the vocabulary has 0 to {symbols - 1}")
 
 
-__all__ = ["GPT", "GPTConfig", "Memory"]
+__all__ = ["GPT", "GPTConfig"]
