@@ -58,8 +58,8 @@ class Body:
         return value.name if isinstance(value, Vector) else self.number(value)
 
     def binary(self, operation: str, a: "Operand", b: "Operand") -> "Vector":
-        """`a` and `b` put together; a product and a sum may become one instruction."""
-        return self.write(f"{operation} contract {self.type} {self.operand(a)}, {self.operand(b)}")
+        """`a` and `b` put together."""
+        return self.write(f"{operation} {self.type} {self.operand(a)}, {self.operand(b)}")
 
     def multiply_add(self, a: "Operand", b: "Operand", c: "Operand") -> "Vector":
         """`a b + c`, rounded once."""
