@@ -147,7 +147,7 @@ def stock_layers() -> Iterator[None]:
     with (
         mock.patch("chainrule.nn.convolve.convolution", lambda x, w, g: stock.convolution(x, w, geometry=g)),
         mock.patch.object(pooling._Window, "side_by_side", False),
-        mock.patch("chainrule.nn.recurrent.primitives.available", lambda *operands: False),
+        mock.patch("chainrule.nn.recurrent.primitives.available", return_value=False),
     ):
         yield
 
