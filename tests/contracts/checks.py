@@ -62,7 +62,20 @@ HEADINGS = (
     "References",
 )
 VERBS = (
-    *("train", "resume", "sample", "score", "probe", "compare", "models", "data", "runs", "derive", "export"),
+    *(
+        "train",
+        "resume",
+        "sample",
+        "score",
+        "probe",
+        "compare",
+        "models",
+        "data",
+        "runs",
+        "derive",
+        "import",
+        "export",
+    ),
     *("doctor", "studio"),
 )
 KEY = jax.random.key(7)

@@ -142,7 +142,7 @@ def _print_examples(data: "Data") -> None:
     from chainrule.core.pictures import Table
     from chainrule.data import excerpt, preview
 
-    if data.schema.kind == "text" and data.schema.target != "text":
+    if data.schema.kind == "text" and data.schema.target == "none":
         print(f"\n{excerpt(data)}")
     elif data.schema.kind in ("table", "text"):
         for picture in preview(data):

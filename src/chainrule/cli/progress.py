@@ -38,7 +38,7 @@ class Unit(NamedTuple):
     @classmethod
     def of(cls, schema: Schema, model: object = None) -> "Unit":
         """Symbols of a text, examples of anything else."""
-        if schema.kind != "text" or schema.target == "text":
+        if schema.kind != "text" or schema.target != "none":
             return cls("ex/s", 1)
         symbol = "token" if schema.tokenizer else "character"
         return cls("tok/s", schema.shape[0] - 1, symbol if isinstance(model, HasSurprise) else "")

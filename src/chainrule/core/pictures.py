@@ -110,6 +110,8 @@ class Scatter:
     """Start points and steps."""
     diagonal: bool = False
     """Draw the line y = x, for predictions against true values."""
+    words: Mapping[str, Sequence[str]] | None = None
+    """What is written in place of each point of a group; groups that are not named have dots."""
     caption: str = ""
 
 

@@ -45,6 +45,17 @@ def divide(contents: Contents, schema: Schema, places: Sequence[Places]) -> tupl
     return schema, [Pairs({"x": sides[0][part], "y": sides[1][part]}) for part in places]
 
 
+def labelled(contents: Contents, schema: Schema, places: Sequence[Places]) -> tuple[Schema, list[Split]]:
+    """The splits of texts that each belong to a class, and their schema; the texts are those of pairs."""
+    assert contents.y is not None, "every text has a class"
+    x = contents.x
+    if contents.tokenizer != "character" or contents.vocab is not None:
+        x, tokenizer = tokens(x, contents.symbols, contents, places[0])
+        schema = replace(schema, symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    schema = replace(schema, shape=x.shape[1:])
+    return schema, [Pairs({"x": x[part], "y": contents.y[part]}) for part in places]
+
+
 def padded(rows: Sequence[Integer[np.ndarray, " _"]], end: int) -> Integer[np.ndarray, "rows length"]:
     """Rows of token numbers, each closed by the end mark and filled up with it, in the smallest type.
 
@@ -113,4 +124,4 @@ def tokens(
     return padded([tokenizer.encode(text) for text in texts], len(tokenizer)), tokenizer
 
 
-__all__ = ["divide", "encode", "padded", "pieces", "source_text", "target_text", "tokens"]
+__all__ = ["divide", "encode", "labelled", "padded", "pieces", "source_text", "target_text", "tokens"]

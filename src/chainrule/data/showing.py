@@ -23,8 +23,9 @@ def preview(data: Data) -> list[Picture]:
     >>> preview(chainrule.data.load("moons"))[0].title
     'moons: 2,000 of 3,200 training points'
     """
-    both = data.schema.kind == data.schema.target == "text"
-    return [_pairs(data) if both else _PICTURES[data.schema.kind](data)]
+    if data.schema.kind == "text" and data.schema.target != "none":
+        return [_pairs(data)]
+    return [_PICTURES[data.schema.kind](data)]
 
 
 def excerpt(data: Data, characters: int = 400) -> str:
@@ -35,7 +36,7 @@ def excerpt(data: Data, characters: int = 400) -> str:
     FIRST WITCH.
     When shall we three meet again?
     """
-    if data.schema.kind != "text" or data.schema.target == "text":
+    if data.schema.kind != "text" or data.schema.target != "none":
         raise ArgumentError(
             f"{data.name} is {data.schema.kind} data with target {data.schema.target}; "
             "only a text by itself has an excerpt"
@@ -49,7 +50,7 @@ def _some(data: Data, count: int) -> Batch:
     order = np.arange(total)
     if data.schema.target == "class":
         order = np.argsort(data.train.arrays["y"], kind="stable")
-    x, y = data.train.batch(order[np.linspace(0, total - 1, min(count, total)).astype(int)])
+    x, y = data.train.batch(order[np.linspace(0, total - 1, min(count, total)).astype(int)])[:2]
     if data.target_scaling is not None:
         y = data.target_scaling.inverse(y)
     return Batch(data.inverse(x), y)
@@ -60,7 +61,7 @@ def _title(data: Data, shown: int, what: str) -> str:
 
 
 def _images(data: Data) -> Picture:
-    x, y = _some(data, _IMAGES)
+    x, y = _some(data, _IMAGES)[:2]
     labels: list[str] = []
     if data.schema.target == "class":
         labels = [data.schema.classes[i] for i in y]
@@ -74,7 +75,7 @@ def _images(data: Data) -> Picture:
 
 
 def _points(data: Data) -> Picture:
-    x, y = _some(data, _POINTS)
+    x, y = _some(data, _POINTS)[:2]
     if data.schema.target == "class":
         groups = {name: x[y == i, :2] for i, name in enumerate(data.schema.classes)}
     else:
@@ -84,7 +85,7 @@ def _points(data: Data) -> Picture:
 
 
 def _table(data: Data) -> Picture:
-    x, y = _some(data, _ROWS)
+    x, y = _some(data, _ROWS)[:2]
     rows: list[list[str | float | int]] = [[float(f"{value:.6g}") for value in row] for row in x]
     names = list(data.schema.columns)
     if data.schema.target == "class":
@@ -109,16 +110,16 @@ def _symbols(data: Data) -> Picture:
 
 def _pairs(data: Data) -> Picture:
     rows = np.linspace(0, len(data.train) - 1, min(_ROWS, len(data.train))).astype(int)
-    x, y = data.train.batch(rows)
-    shown = [
-        [pairs.source_text(data.schema, one), pairs.target_text(data.schema, other)]
-        for one, other in zip(x, y, strict=True)
-    ]
-    return Table("data-pairs", _title(data, len(rows), "pairs"), ["text", "becomes"], shown)
+    x, y = data.train.batch(rows)[:2]
+    told = data.schema.target == "text"
+    target = (lambda row: pairs.target_text(data.schema, row)) if told else data.schema.classes.__getitem__
+    shown = [[pairs.source_text(data.schema, one), target(other)] for one, other in zip(x, y, strict=True)]
+    what, columns = ("pairs", ["text", "becomes"]) if told else ("texts", ["text", "class"])
+    return Table("data-pairs", _title(data, len(rows), what), columns, shown)
 
 
 def _sequences(data: Data) -> Picture:
-    x, _ = _some(data, _SEQUENCES)
+    x, _ = _some(data, _SEQUENCES)[:2]
     steps = np.arange(x.shape[1])
     series = {
         f"{i}, feature {j}": (steps, x[i, :, j]) for i in range(len(x)) for j in range(min(3, x.shape[2]))

@@ -14,6 +14,7 @@ from chainrule.core.errors import ArgumentError, DataError, suggest
 from chainrule.data.captioned_digits import CAPTIONED, CaptionedDigits
 from chainrule.data.files import arrays, cifar, recognise, text
 from chainrule.data.options import Option, resolve
+from chainrule.data.plays import PLAYS, Plays
 from chainrule.data.scan import Reader, Refused, Request, Scan
 from chainrule.data.series import OSCILLATIONS, Oscillation
 from chainrule.data.tasks import TASKS, Task
@@ -21,11 +22,12 @@ from chainrule.data.toys import TOYS, Toy
 
 _EMBEDDED = Path(__file__).parent / "embedded"
 _SYSTEM = Path("/usr/share/datasets")
-_MADE: Mapping[str, Toy | Oscillation | Task | CaptionedDigits] = {
+_MADE: Mapping[str, Toy | Oscillation | Task | CaptionedDigits | Plays] = {
     **TOYS,
     **OSCILLATIONS,
     **TASKS,
     **CAPTIONED,
+    **PLAYS,
 }
 _FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
 _CLOTHES = "T-shirt/top,trouser,pullover,dress,coat,sandal,shirt,sneaker,bag,ankle boot"

@@ -1,6 +1,7 @@
 """Pairs of texts made by rule: small tasks on which a model of pairs either works or visibly does not.
 
-Copying asks for memory, reversing for reading in another order, dates for seeing one thing in many spellings.
+Copying asks for memory, reversing for reading in another order, dates for seeing one thing in many spellings, and
+tasks for doing with the same digits what a word says.
 """
 
 import datetime
@@ -109,9 +110,22 @@ def _ending(day: int) -> str:
     return "th" if 10 < day < 20 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
+def _told(rng: Random, length: int) -> tuple[str, str]:
+    """A task by name before its digits: what comes out depends on both."""
+    name = tuple(_TOLD)[rng.integers(len(_TOLD))]
+    digits = _digits(rng, length)
+    return f"{name} {digits}", _TOLD[name](digits)
+
+
+_TOLD: dict[str, Callable[[str], str]] = {
+    "copy": lambda digits: digits,
+    "reverse": lambda digits: digits[::-1],
+    "sort": lambda digits: "".join(sorted(digits)),
+}
 TASKS = {
     "copy": Task("digits and the same digits: texts to copy", _copy, length=12),
     "reverse": Task("digits and the same digits backwards", _reverse, length=12),
+    "tasks": Task("digits to copy, reverse or sort, as the word before them says", _told, length=6),
     "dates": Task("dates from 1900 to 2099 in nine spellings, and as 1998-05-03", _date),
 }
 

@@ -189,8 +189,8 @@ def import_weights(
 def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:
     """The model of text that a file of weights holds, sized by what is in it.
 
-    `tokenizer` is the one the weights were trained with, or its file; `settings` say what a file of weights does not,
-    such as `heads`.
+    `tokenizer` is the one the weights were trained with, or its file, whose rules for cutting and padding texts are left
+    to the model; `settings` say what a file of weights does not, such as `heads`.
     """
     found, place = entry(name), Path(path).expanduser()
     if found.sized is None:
@@ -199,7 +199,8 @@ def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path,
         )
     if not isinstance(tokenizer, Tokenizer):
         own = found.formats.get(Path(tokenizer).suffix)
-        tokenizer = tokenizers.read(tokenizer) if own is None else own.tokenizer(Path(tokenizer).expanduser())
+        place_of = Path(tokenizer).expanduser()
+        tokenizer = tokenizers.read(place_of, any_length=True) if own is None else own.tokenizer(place_of)
     if place.suffix in found.formats:
         for setting in settings:
             raise ArgumentError(f"{setting}: {place.name} says itself what its model is like")

@@ -10,18 +10,22 @@ source, which knows the way back.
 # three lines of code each.
 
 import abc
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import pydantic
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Data, Kind, Schema, Target
 from chainrule.data.tokenizers import Tokenizer
+from chainrule.nn import losses
 from chainrule.nn.recurrent import Recurrent
 
 Metrics = Mapping[str, Array]
@@ -227,6 +231,35 @@ class CanPredict(Model):
     @abc.abstractmethod
     def predict(self, x: Array) -> Array:
         """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape)."""
+
+
+def output_count(schema: Schema) -> int:
+    """How many numbers a network that predicts has to give for one example.
+
+    >>> output_count(Schema("table", (6,), target="value", target_shape=(2, 2)))
+    4
+    """
+    return len(schema.classes) if schema.target == "class" else math.prod(schema.target_shape)
+
+
+def supervised_loss(schema: Schema, out: Float[Array, "batch outputs"], y: Array) -> tuple[Scalar, Metrics]:
+    """Mean cross-entropy of logits with accuracy (for labels: all of an example's right), or mean squared error."""
+    if schema.target == "class":
+        return losses.cross_entropy(out, y).mean(), {"accuracy": (out.argmax(axis=-1) == y).mean()}
+    if schema.target == "labels":
+        metrics = {"exact_match": ((out > 0) == (y > 0)).all(axis=-1).mean()}
+        return losses.binary_cross_entropy(out, y.astype(jnp.float32)).mean(), metrics
+    return losses.squared_error(out.reshape(y.shape), y).mean(), {}
+
+
+def as_prediction(schema: Schema, out: Float[Array, "batch outputs"]) -> Array:
+    """What `CanPredict.predict` promises, from logits or values."""
+    wide = out.astype(jnp.promote_types(out.dtype, jnp.float32))
+    if schema.target == "class":
+        return jax.nn.softmax(wide, axis=-1)
+    if schema.target == "labels":
+        return jax.nn.sigmoid(wide)
+    return out.reshape(out.shape[0], *schema.target_shape)
 
 
 class HasState(Model):
@@ -472,5 +505,8 @@ __all__ = [
     "Piece",
     "Scored",
     "State",
+    "as_prediction",
+    "output_count",
     "parts_of",
+    "supervised_loss",
 ]

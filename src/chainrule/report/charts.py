@@ -102,7 +102,7 @@ def scatter(picture: Scatter, title: bool) -> Figure:
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     if picture.field is not None:
         _field(axes, np.asarray(picture.field, dtype=float), picture.extent)
-    count = _points(axes, picture.groups)
+    count = _points(axes, picture.groups, picture.words)
     if picture.arrows is not None:
         _arrows(axes, *(np.asarray(a, dtype=float).reshape(-1, 2) for a in picture.arrows))
     if not count and picture.field is None and picture.arrows is None:
@@ -148,12 +148,18 @@ def polygons(picture: Polygons, title: bool) -> Figure:
     return figure
 
 
-def _points(axes: Axes, groups: Mapping[str, np.ndarray]) -> int:
-    """Points in the colour of their group; how many."""
+def _points(
+    axes: Axes, groups: Mapping[str, np.ndarray], words: Mapping[str, Sequence[str]] | None = None
+) -> int:
+    """Points, or words in their place, in the colour of their group; how many."""
     arrays = [np.asarray(points, dtype=float).reshape(-1, 2) for points in groups.values()]
     count = sum(len(points) for points in arrays)
     size = float(np.clip(6000 / max(count, 1), 6, 26))
-    for index, points in enumerate(arrays):
+    for index, (name, points) in enumerate(zip(groups, arrays, strict=True)):
+        written = (words or {}).get(name)
+        if written is not None:
+            _written(axes, points, written, color(index))
+            continue
         axes.scatter(
             points[:, 0],
             points[:, 1],
@@ -166,6 +172,15 @@ def _points(axes: Axes, groups: Mapping[str, np.ndarray]) -> int:
             rasterized=count > _MANY_POINTS,  # thousands of vector shapes make a file no browser likes
         )
     return count
+
+
+def _written(axes: Axes, points: np.ndarray, words: Sequence[str], tone: str) -> None:
+    axes.update_datalim(points)
+    axes.autoscale_view()
+    for (x, y), word in zip(points, words, strict=True):
+        axes.text(
+            x, y, plain(word, 12), ha="center", va="center", fontsize=SMALL_SIZE, color=tone, clip_on=True
+        )
 
 
 def _group_names(axes: Axes, groups: Mapping[str, np.ndarray]) -> None:

@@ -16,6 +16,7 @@ from chainrule.core import random
 from chainrule.core.errors import ChainruleError
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array
+from chainrule.data import captions
 from chainrule.data.pairs import source_text, target_text
 from chainrule.models.base import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprise
 from chainrule.report import predictions, texts
@@ -132,7 +133,7 @@ def prediction_pictures(run: Run) -> list[Picture]:
     assert isinstance(model, CanPredict)
     part = data.split(judged_split(run))
     chosen = np.unique(np.linspace(0, len(part) - 1, min(len(part), _MOST_EXAMPLES)).astype(int))
-    x, y = part.batch(chosen)
+    x, y = part.batch(chosen)[:2]
     answer = _predict(model, x)
     inputs = data.inverse(x)
     found: list[Picture | None] = []
@@ -182,20 +183,31 @@ def sample_pictures(run: Run) -> list[Picture]:
         return [_translations(run, model)]
     n = COUNTS[schema.kind]
     labels = classes_to_show(model, schema, n)
-    drawn = run.sample(n if labels is None else len(labels), condition=labels)
+    said = _captions(run, n)
+    count = n if labels is None else len(labels)
+    drawn = run.sample(count, condition=said or labels)
     real = None
     if schema.kind == "points":
         part = run.data.split(judged_split(run))
         real = run.data.inverse(part.batch(np.arange(min(len(part), len(drawn)))).x)
     caption = f"Drawn from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
-    return [sample_picture(schema, np.asarray(drawn), labels, real=real, caption=caption)]
+    return [sample_picture(schema, np.asarray(drawn), labels, captions=said, real=real, caption=caption)]
+
+
+def _captions(run: Run, n: int) -> list[str]:
+    """Held-out captions to draw for, where the data have them."""
+    if run.schema.kind != "image" or run.schema.target != "text":
+        return []
+    part = run.data.split(judged_split(run))
+    rows = part.batch(np.linspace(0, len(part) - 1, n).astype(int)).y
+    return [captions.text(run.schema, row) for row in rows]
 
 
 def _translations(run: Run, model: CanTranslate) -> Picture:
     """What held-out texts become, beside what they should."""
     schema = run.schema
     part = run.data.split(judged_split(run))
-    x, y = part.batch(np.linspace(0, len(part) - 1, min(len(part), _TRANSLATIONS)).astype(int))
+    x, y = part.batch(np.linspace(0, len(part) - 1, min(len(part), _TRANSLATIONS)).astype(int))[:2]
     said = np.asarray(model.translate(jnp.asarray(x), beams=4))
     rows = [
         [source_text(schema, source), target_text(schema, own), target_text(schema, true)]

@@ -1,4 +1,4 @@
-"""Files of pairs of texts: on every line a text, a tab, and the text it becomes.
+"""Files of pairs of texts: on every line a text, a tab, and the text it becomes, or the class it belongs to.
 
 Quotation marks are part of a text. A file of two columns is one of pairs if the cells of a column are words that
 hardly ever come again; where words repeat they are classes, and the file is a table.
@@ -12,7 +12,7 @@ from jaxtyping import Integer
 
 from chainrule.data import bounded
 from chainrule.data.files import text
-from chainrule.data.options import Option, flag, whole
+from chainrule.data.options import Option, choice, flag, whole
 from chainrule.data.pairs import padded
 from chainrule.data.scan import Contents, Problem, Reader, Request, Scan
 
@@ -62,6 +62,24 @@ def contents_of(
     )
 
 
+def labelled_contents(
+    texts: Sequence[str], labels: Sequence[str], tokenizer: str = "character", vocab: int | None = None
+) -> Contents:
+    """Texts in characters, and the class of each."""
+    x, symbols = numbered(texts)
+    classes, y = np.unique(np.array(labels), return_inverse=True)
+    return Contents(
+        "text",
+        x,
+        y.astype(np.int32),
+        "class",
+        classes=tuple(map(str, classes)),
+        symbols=symbols,
+        tokenizer=tokenizer,
+        vocab=vocab,
+    )
+
+
 def numbered(texts: Sequence[str]) -> tuple[Integer[np.ndarray, "rows length"], tuple[str, ...]]:
     """Texts as rows of character numbers with an end mark, and the characters."""
     flat, symbols = text.encode("".join(texts))
@@ -93,7 +111,8 @@ def _scan(request: Request) -> Scan:
         return Scan(total, 0, (*problems, Problem("empty", where, "no pair is left", "stop")))
     columns = list(zip(*kept, strict=True))
     sources, targets = reversed(columns) if options["swap"] else columns
-    contents = contents_of(sources, targets, options["tokenizer"], options["vocab"])
+    made = contents_of if options["target"] == "text" else labelled_contents
+    contents = made(sources, targets, options["tokenizer"], options["vocab"])
     return Scan(total, len(kept), tuple(problems), contents)
 
 
@@ -115,6 +134,9 @@ reader = Reader(
     {
         "tokenizer": text.OPTIONS["tokenizer"],
         "vocab": text.OPTIONS["vocab"],
+        "target": Option(
+            "text", choice("text", "class"), "what the second column is: a text, or the name of a class"
+        ),
         "swap": Option(False, flag, "whether the second column is to become the first"),
         "header": Option(False, flag, "whether the first line names the columns"),
         "longest": Option(256, whole(1), "most characters of a text"),
@@ -124,4 +146,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["contents_of", "has_pairs", "numbered", "reader"]
+__all__ = ["contents_of", "has_pairs", "labelled_contents", "numbered", "reader"]

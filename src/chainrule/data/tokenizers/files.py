@@ -52,8 +52,8 @@ def from_json(values: Mapping[str, Any]) -> Tokenizer:
         raise
 
 
-def read(path: str | Path) -> Tokenizer:
-    """The tokenizer in a JSON file."""
+def read(path: str | Path, *, any_length: bool = False) -> Tokenizer:
+    """The tokenizer in a JSON file; `any_length` leaves out what the file says about cutting and padding texts."""
     path = Path(path).expanduser()
     try:
         size = path.stat().st_size
@@ -66,6 +66,8 @@ def read(path: str | Path) -> Tokenizer:
         raise DataError(f"{path.name}: a tokenizer file of more than {_MAX_BYTES:,} bytes is not read")
     if not isinstance(values, dict):
         raise DataError(f"{path.name} is not the file of a tokenizer: it holds no JSON object")
+    if any_length:
+        values = {**values, "truncation": None, "padding": None}
     try:
         return from_json(values)
     except ChainruleError as error:

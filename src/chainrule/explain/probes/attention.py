@@ -20,9 +20,9 @@ from chainrule.models.base import HasAttention, Model
 from chainrule.train import Run
 
 _MEASURES = {
-    "entropy": "How widely heads look (entropy of a row, nats)",
+    "entropy": "How widely heads look (nats)",
     "previous": "Attention to the symbol before",
-    "induction": "Attention to what followed the same symbol last time",
+    "induction": "Attention by induction",
     "loss": "Loss gained without the head (nats)",
 }
 _CAPTIONS = {

@@ -21,7 +21,7 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
     model = run.model
     assert isinstance(model, CanPredict)
     part = data.test if len(data.test) else data.train
-    x, y = part.batch(np.arange(min(_EXAMPLES, len(part))))
+    x, y = part.batch(np.arange(min(_EXAMPLES, len(part))))[:2]
     labels = np.asarray(y)
     flows = taps.observe(model, lambda model: model.predict(jnp.asarray(x)))
     states = {name: np.asarray(flow.input).reshape(len(labels), -1) for name, flow in flows.items()}

@@ -65,6 +65,15 @@ def _pictures(
             },
             caption=f"Median and bands over {examples} training examples, before any nonlinearity.",
         ),
+        *_silent(rows),
+    ]
+
+
+def _silent(rows: list[list[Any]]) -> list[Bars]:
+    """Which layers have inputs that say nothing; no picture where none has."""
+    if not any(float(row[4]) for row in rows):
+        return []
+    return [
         Bars(
             "layers-silent",
             "Inputs that are always zero",

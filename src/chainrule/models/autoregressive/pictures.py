@@ -49,16 +49,16 @@ def symbols(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenizer, 
     often = frequent(data, len(table))[:200]
     plane = principal(table[often])
     kinds = [kind(tokenizer.decode([int(i)])) for i in often]
-    groups = {
-        name: plane[[k == name for k in kinds]] for name in dict.fromkeys(sorted(kinds)) if name in kinds
-    }
+    rows = {name: [i for i, k in enumerate(kinds) if k == name] for name in sorted(set(kinds))}
+    written = names(tokenizer, often)
     share = spread(table[often])
     return Scatter(
         "embedding",
         "Where symbols lie",
         "first direction",
         "second direction",
-        groups,
+        {name: plane[place] for name, place in rows.items()},
+        words={name: [written[i] for i in place] for name, place in rows.items()},
         caption=f"Embeddings of the {len(often)} most frequent symbols in the plane of their two principal "
         f"directions, which hold {share:.0%} of their variance.",
     )

@@ -180,7 +180,7 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
         if not self.alignment_names():
             return []
         part = next(split for split in (data.test, data.val, data.train) if len(split))
-        x, y = (jnp.asarray(side) for side in part.batch(np.arange(1)))
+        x, y = (jnp.asarray(side) for side in part.batch(np.arange(1))[:2])
         weights = np.asarray(_alignment(self, x, y))[0].mean(axis=0)
         count = len(self.alignment_names())
         what = "attention of the decoder" if count == 1 else f"mean over {count} heads of all layers"

@@ -4,18 +4,23 @@ A network says how its outputs (logits or values) come about; everything else fo
 """
 
 import abc
-import math
 from collections.abc import Sequence
 from typing import Any, Self, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import CanPredict, HasState, Metrics
-from chainrule.nn import Norm, losses
+from chainrule.models.base import (
+    CanPredict,
+    HasState,
+    Metrics,
+    as_prediction,
+    output_count,
+    supervised_loss,
+)
+from chainrule.nn import Norm
 
 L = TypeVar("L")
 
@@ -32,13 +37,7 @@ class Supervised(HasState, CanPredict):
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """Mean cross-entropy with accuracy (for labels: all of an example's right), or mean squared error."""
         out, moved = self.outputs(batch.x, key)
-        if self.schema.target == "class":
-            metrics = {"accuracy": (out.argmax(axis=-1) == batch.y).mean()}
-            return losses.cross_entropy(out, batch.y).mean(), metrics, moved
-        if self.schema.target == "labels":
-            metrics = {"exact_match": ((out > 0) == (batch.y > 0)).all(axis=-1).mean()}
-            return losses.binary_cross_entropy(out, batch.y.astype(jnp.float32)).mean(), metrics, moved
-        return losses.squared_error(out.reshape(batch.y.shape), batch.y).mean(), {}, moved
+        return *supervised_loss(self.schema, out, batch.y), moved
 
     def state(self) -> Sequence[Array]:
         """The running statistics of all normalisers."""
@@ -53,22 +52,7 @@ class Supervised(HasState, CanPredict):
 
     def predict(self, x: Array) -> Array:
         """Class probabilities, the probability of each label, or values in model units."""
-        out = self.logits(x)
-        wide = out.astype(jnp.promote_types(out.dtype, jnp.float32))
-        if self.schema.target == "class":
-            return jax.nn.softmax(wide, axis=-1)
-        if self.schema.target == "labels":
-            return jax.nn.sigmoid(wide)
-        return out.reshape(x.shape[0], *self.schema.target_shape)
-
-
-def output_count(schema: Schema) -> int:
-    """How many numbers a network has to give for one example.
-
-    >>> output_count(Schema("table", (6,), target="value", target_shape=(2, 2)))
-    4
-    """
-    return len(schema.classes) if schema.target == "class" else math.prod(schema.target_shape)
+        return as_prediction(self.schema, self.logits(x))
 
 
 def chain(layers: Sequence[L], x: Array, key: Key) -> tuple[Array, tuple[L, ...]]:
