@@ -82,6 +82,7 @@ def test_gradients_are_clipped_and_their_norm_is_reported_as_it_was(data: Data) 
     assert norms.min() < 1.2 < norms.max()
     np.testing.assert_allclose(model.w, path[-1], rtol=1e-5)
     np.testing.assert_allclose(seen["grad_norm"], norms, rtol=1e-4)
+    np.testing.assert_array_equal(seen["clip_rate"], norms > 1.2)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 import pydantic
 from optax.contrib import muon as optax_muon
@@ -17,7 +18,7 @@ from optax.contrib import muon as optax_muon
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
-from chainrule.core.types import Tree
+from chainrule.core.types import Array, Tree
 from chainrule.models import explain
 from chainrule.train.config import Optimizer, TrainConfig
 from chainrule.train.directions import (
@@ -95,6 +96,20 @@ def optimizer(
     return optax.chain(
         *clip, optax.multi_transform({"": optax.chain(*_move(settings)), **each}, _labels(groups))
     )
+
+
+def clip_rate(settings: Optimizer, grads: Tree) -> dict[str, Array]:
+    """Whether the norm of this gradient is cut, as a number whose mean over steps is how often; empty without `clip`.
+
+    >>> import jax.numpy as jnp
+    >>> clip_rate(Optimizer(clip=1.0), {"w": jnp.array([3.0, 4.0])})["clip_rate"].item()
+    1.0
+    """
+    if settings.clip is None or settings.name in SEARCHING:
+        return {}
+    if settings.clip_value is not None:  # values are cut before the norm is taken
+        grads = jax.tree.map(lambda g: jnp.clip(g, -settings.clip_value, settings.clip_value), grads)
+    return {"clip_rate": (tree.norm(grads) > settings.clip).astype(jnp.float32)}
 
 
 def _move(settings: Optimizer) -> list[optax.GradientTransformation]:
@@ -202,6 +217,7 @@ __all__ = [
     "check_groups",
     "check_method",
     "check_parts",
+    "clip_rate",
     "directions",
     "for_groups",
     "for_part",

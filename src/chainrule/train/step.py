@@ -30,6 +30,7 @@ from chainrule.train.optimizers import (
     check_groups,
     check_method,
     check_parts,
+    clip_rate,
     for_groups,
     for_part,
     optimizer,
@@ -106,6 +107,7 @@ class Stepper:
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
         settings = [for_part(config.optimizer, config.parts, part.name) for part in self.parts]
         check_method(config, settings, len(split))
+        self.settings = settings
         self.peaks = [s.lr for s in settings]
         self.searches = [s.name in SEARCHING for s in settings]
         self.optimizers = []
@@ -116,7 +118,8 @@ class Stepper:
             self.optimizers.append(optimizer(own, groups))
         if config.batch % config.accumulate:
             raise ArgumentError(f"accumulate={config.accumulate} does not divide batch={config.batch}")
-        self.batches = Batches(len(split), config.batch, config.seed, config.shuffle)
+        _check_streams(split, config)
+        self.batches = Batches(len(split), config.batch, config.seed, config.shuffle and not split.streams)
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(freezing.stilled(model, config.freeze), eqx.is_array, inverse=True)
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
@@ -280,6 +283,7 @@ class Stepper:
             objective = self._objective(model, part, batch, key)
             extra = {"value": loss, "grad": grads, "value_fn": lambda owned: objective(owned)[0]}
         seen = {"loss": loss, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
+        seen |= clip_rate(self.settings[number], grads)
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
             owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
@@ -364,6 +368,14 @@ class Stepper:
             )
 
         return jax.tree.map(move, ema, arrays)
+
+
+def _check_streams(split: Split, config: TrainConfig) -> None:
+    if split.streams and (config.batch != split.streams or config.accumulate != 1):
+        raise ArgumentError(
+            f"batch={config.batch}, accumulate={config.accumulate}: the text is read in {split.streams} streams",
+            remedy=f"use batch={split.streams} accumulate=1, or another data.streams",
+        )
 
 
 __all__ = ["LearningRate", "State", "Stepper", "initial_state"]

@@ -11,12 +11,20 @@ from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Data, Schema
+from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
-from chainrule.models.base import Config, HasEmbedding, HasPictures, HasRecurrence, State
-from chainrule.nn import Embedding, Linear, Recurrent, Stack
+from chainrule.models.base import (
+    Config,
+    HasEmbedding,
+    HasPictures,
+    HasRecurrence,
+    HasState,
+    Metrics,
+    State,
+)
+from chainrule.nn import Embedding, Linear, Recurrent, Stack, losses
 
 
 @final
@@ -67,12 +75,16 @@ class Remembered(State):
 
 
 @final
-class CharRNN(Text, HasRecurrence, HasEmbedding, HasPictures):
+class CharRNN(Text, HasState, HasRecurrence, HasEmbedding, HasPictures):
     """Embedding, recurrent layers, one affine map to the logits."""
 
     embedding: Embedding
     body: Stack
     head: Linear
+    carried: tuple[tuple[Float[Array, "streams width"], ...], ...] | None
+    """Where training reads in streams: the states of every layer after the last passage of each."""
+    ended: Int[Array, " streams"] | None
+    """And where in the text that passage ended."""
     config: CharRNNConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
     context: int | None = eqx.field(static=True)
@@ -92,6 +104,9 @@ class CharRNN(Text, HasRecurrence, HasEmbedding, HasPictures):
             key=key_body,
         )
         self.head = Linear(config.width, symbols, initializer="xavier", key=key_head)
+        streams = schema.streams
+        self.carried = self.body.initial((streams,)) if streams else None
+        self.ended = jnp.full((streams,), -1, jnp.int32) if streams else None
         self.config = config
         self.schema = schema
         self.context = None
@@ -100,7 +115,24 @@ class CharRNN(Text, HasRecurrence, HasEmbedding, HasPictures):
         self, x: Int[Array, "batch time"], key: Key | None = None
     ) -> Float[Array, "batch time vocabulary"]:
         """Logits of the symbol after each place."""
-        return self.head(self._outputs(self.embedding(x), key))
+        return self.head(self._outputs(self.embedding(x), key)[0])
+
+    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+        """Mean nats per predicted symbol; a passage that goes on where the last one ended takes up its state."""
+        if self.carried is None or self.ended is None or batch.begins is None:
+            return *self.loss(batch, key), self
+        goes_on = (batch.begins == self.ended)[:, None]
+        before = jax.tree.map(lambda state: jnp.where(goes_on, state, 0), self.carried)
+        out, after = self._outputs(self.embedding(batch.x[:, :-1]), key, before)
+        nats = losses.cross_entropy(self.head(out), batch.x[:, 1:])
+        carried = jax.tree.map(lambda new, old: new.astype(old.dtype), after, self.carried)
+        ended = (batch.begins + batch.x.shape[1] - 1).astype(self.ended.dtype)
+        moved = eqx.tree_at(lambda model: (model.carried, model.ended), self, (carried, ended))
+        return nats.mean(), {}, moved
+
+    def state(self) -> Sequence[Array]:
+        """What is carried from one passage to the next."""
+        return jax.tree.leaves((self.carried, self.ended))
 
     def start(self, batch: int, room: int) -> Remembered:
         """Nothing read yet; there is room for any number of symbols."""
@@ -130,8 +162,14 @@ class CharRNN(Text, HasRecurrence, HasEmbedding, HasPictures):
         del key
         return [pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data)]
 
-    def _outputs(self, h: Float[Array, "batch time features"], key: Key | None) -> Array:
-        segment, states, outputs = self.config.segment, None, []
+    def _outputs(
+        self,
+        h: Float[Array, "batch time features"],
+        key: Key | None,
+        states: tuple[tuple[Float[Array, "batch width"], ...], ...] | None = None,
+    ) -> tuple[Float[Array, "batch time width"], tuple[tuple[Float[Array, "batch width"], ...], ...]]:
+        """Outputs of the last layer at every step, and the states after the last, to which no gradient goes back."""
+        segment, outputs = self.config.segment, []
         piece = self.config.truncate or max(h.shape[1], 1)
         for first in range(0, h.shape[1], piece):
             # One key for all pieces would drop the same places in each of them.
@@ -139,7 +177,7 @@ class CharRNN(Text, HasRecurrence, HasEmbedding, HasPictures):
             out, states = self.body(h[:, first : first + piece], states, segment=segment, key=key_piece)
             states = jax.lax.stop_gradient(states)
             outputs.append(out if key_piece is None else self.body.dropout(out, key_piece))
-        return jnp.concatenate(outputs, axis=1) if outputs else self.body(h)[0]
+        return (jnp.concatenate(outputs, axis=1), states) if outputs else self.body(h, states)
 
 
 __all__ = ["CharRNN", "CharRNNConfig", "Remembered"]

@@ -10,7 +10,7 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import CapabilityError
-from chainrule.data.base import Schema
+from chainrule.data.base import Batch, Schema
 from chainrule.models.autoregressive.char_rnn import CharRNN
 
 LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
@@ -63,11 +63,29 @@ def test_gradients_end_where_they_are_truncated_but_values_do_not_change() -> No
 
     def reach(model: CharRNN) -> np.ndarray:
         vectors = model.embedding(x)
-        slope = jax.grad(lambda h: model._outputs(h, None)[0, -1].sum())(vectors)
+        slope = jax.grad(lambda h: model._outputs(h, None)[0][0, -1].sum())(vectors)
         return np.abs(np.asarray(slope[0])).max(axis=1)
 
     assert (reach(whole) > 0).all()
     np.testing.assert_array_equal(reach(cut) > 0, np.arange(12) >= 8)
+
+
+def test_states_are_carried_to_the_passages_that_go_on_and_to_no_others() -> None:
+    schema = Schema("text", (7,), symbols=LETTERS.symbols, streams=2)
+    model = models.build("char-rnn", schema, embedding=6, width=8, cell="lstm")
+    assert isinstance(model, CharRNN)
+    read = eqx.filter_jit(lambda model, batch: model.loss_and_state(batch, key))
+    text, key = jnp.asarray(np.concatenate([X, X[:, :1]], axis=1)), jax.random.key(0)
+    first, second = (Batch(text[:, i : i + 7], begins=jnp.array([i, 50 + i])) for i in (0, 6))
+    losses = []
+    for batch in (first, second, first):
+        loss, _, model = read(model, batch)
+        losses.append(float(loss))
+    whole = model.surprise(text)
+    np.testing.assert_allclose(losses[:2], [whole[:, :6].mean(), whole[:, 6:].mean()], rtol=1e-5)
+    assert losses[2] == losses[0], "a passage from elsewhere begins with nothing"
+    assert float(model.loss(second, key)[0]) != losses[1], "judging carries nothing"
+    assert len(model.state()) == 3, "two states, and where they ended"
 
 
 def test_segments_change_memory_only() -> None:

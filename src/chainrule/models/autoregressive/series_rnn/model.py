@@ -143,10 +143,10 @@ def _forecast(model: SeriesRNN, key: Key, x: Float[Array, "1 time features"]) ->
         "first number of the series, model units",
         {
             "series": (np.arange(x.shape[1]), np.asarray(x[0, :, 0])),
-            "forecast, median and 90 % of futures": (ahead, middle, low, high),
+            "forecast, 90 %": (ahead, middle, low, high),
         },
         marks=[(known - 0.5, "known before")],
-        caption=f"{_FUTURES} continuations drawn from the model.",
+        caption=f"{_FUTURES} continuations drawn from the model: their median, and where 90 % of them lie.",
     )
 
 
