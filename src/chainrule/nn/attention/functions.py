@@ -1,25 +1,26 @@
-"""Attention as a function of queries, keys and values, by three routes that agree.
+"""Attention as a function of queries, keys and values, by four routes that agree.
 
 `plain` builds the scores and is the one that can return the weights. `chunked` goes through queries and keys block by
 block and never holds more scores than one block (Rabe and Staats, 2021). `fused` hands the work to
-`jax.nn.dot_product_attention`: on a GPU and in 16 bits that is cuDNN's kernel. Leading axes are (batch, heads); keys
+`jax.nn.dot_product_attention`: on a GPU and in 16 bits that is cuDNN's kernel. `native` is our own program for CPUs, in
+single precision, of sizes that fill registers, with no mask or a causal one. Leading axes are (batch, heads); keys
 and values may have fewer heads than queries, which then share them in groups (Ainslie et al., 2023).
 """
 
 import math
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.nn.attention import chunked, fused
+from chainrule.nn.attention import chunked, fused, native
 from chainrule.nn.attention.masks import Mask
 from chainrule.nn.attention.softmax import softmax
 from chainrule.nn.dropout import Dropout
 
-Path: TypeAlias = Literal["auto", "plain", "chunked", "fused"]
+Path: TypeAlias = Literal["auto", "plain", "chunked", "fused", "native"]
 Bias: TypeAlias = Callable[[Int[Array, " queries"], Int[Array, " keys"]], Array]
 """From positions of queries and keys to what is added to their scores, (heads, queries, keys)."""
 
@@ -49,7 +50,7 @@ def attend(
     >>> attend(x, x, x, scale=100.0).round(3)[0]
     Array([1., 0., 0., 0.], dtype=float32)
     """
-    check_choice("attend", "path", path, ("auto", "plain", "chunked", "fused"))
+    check_choice("attend", "path", path, get_args(Path))
     _check(query, key, value)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     dropping = dropout > 0 and dropout_key is not None
@@ -61,6 +62,14 @@ def attend(
         return fused.attend(query, key, value, mask, bias, scale)
     if path == "chunked":
         return chunked.attend(query, key, value, mask, bias, scale)
+    if path == "native":
+        if not native.fast(query, key, value, mask, bias):
+            raise ArgumentError(
+                f'attend(path="native"): no program for queries of shape {query.shape} ({query.dtype}), keys of shape '
+                f"{key.shape}, this mask and this machine",
+                remedy="use path=auto",
+            )
+        return native.attend(query, key, value, mask, scale)
     weights = _weights(query, key, mask, bias, scale, None).astype(value.dtype)
     if dropping:
         assert dropout_key is not None
@@ -133,6 +142,8 @@ def _grouped(query: Array, key: Array) -> Array:
 def _chosen(query: Array, key: Array, value: Array, mask: Mask | None, bias: Bias | None) -> Path:
     if fused.fast(query, value, mask, bias):
         return "fused"
+    if native.fast(query, key, value, mask, bias):
+        return "native"
     return "chunked" if math.prod(query.shape[:-1]) * key.shape[-2] > _MOST_SCORES else "plain"
 
 
