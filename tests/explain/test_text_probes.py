@@ -1,6 +1,7 @@
 """Probes into models of text, on one whose probabilities are known."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -105,3 +106,12 @@ def test_without_the_data_the_report_says_that_there_are_no_baselines(run: Run) 
     found = texts.compared(curve, Run(run.path, data=other))
     assert list(found.series) == ["training"]
     assert "No baselines: the data of text have changed" in found.caption
+
+
+def test_the_tree_of_a_search_ends_with_what_the_search_of_the_model_finds(run: Run) -> None:
+    found = probes.look("beams", run, text="Th", beams=3, length=4)
+    expected = run.model.search(jax.random.key(0), "Th", beams=3, length=4)
+    assert found.numbers["texts"] == [one.text for one in expected]
+    assert found.numbers["log_probs"] == pytest.approx([one.log_prob for one in expected], abs=1e-4)
+    assert found.numbers["greedy"] <= found.numbers["log_probs"][0] + 1e-4
+    assert report.draw(found.pictures[0]).startswith("<svg")

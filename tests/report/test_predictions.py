@@ -112,6 +112,16 @@ def test_without_mistakes_there_is_nothing_to_show() -> None:
     assert "0 of 4" in predictions.confusion_matrix(np.eye(4), np.arange(4), CLASSES).caption
 
 
+def test_a_text_that_was_taken_for_another_class_is_shown() -> None:
+    schema = Schema("text", (4,), "class", classes=("one", "other"), symbols=("a", "b"))
+    picture = predictions.confidently_wrong(
+        np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]), np.array([[0, 0, 2, 2], [1, 0, 1, 2]]), schema
+    )
+    assert isinstance(picture, Table)
+    assert picture.columns[-1] == "text"
+    assert [row[-1] for row in picture.rows] == ["bab"]
+
+
 def test_a_surface_asks_the_model_everywhere_around_the_points() -> None:
     schema = Schema("points", (2,), target="class", classes=("left", "right"))
     points = np.array([[-1.0, 10.0], [1.0, 30.0], [0.5, 20.0]])

@@ -102,7 +102,10 @@ class Rotary(Positions):
     ) -> Float[Array, "*leading time size"]:
         size = x.shape[-1]
         if size % 2:
-            raise ArgumentError(f"Rotary: entries are rotated in pairs, but a head has {size}")
+            raise ArgumentError(
+                f"Rotary: entries are rotated in pairs, but a head has {size}",
+                remedy="choose width and heads so that width / heads is even",
+            )
         angles = _angles(positions, size, self.base)
         cos, sin = (
             part.astype(x.dtype).reshape((1,) * (x.ndim - 2) + part.shape)

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, Shaped
 
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
 from chainrule.data.base import Schema
+from chainrule.data.pairs import source_text
 from chainrule.report.text import number, plain
 from chainrule.train.metrics import calibration, confusion, multilabel
 
@@ -22,6 +23,8 @@ Values = Float[np.ndarray, "examples ..."]
 _MOST_NUMBERS = 20
 _WORST_IMAGES = 20
 _WORST_ROWS = 12
+_LETTERS = 80
+"""Of a text that is shown."""
 _MOST_FEATURES = 6
 _MOST_LABELS = 20
 _MOST_GROUPS = 7
@@ -100,6 +103,9 @@ def confidently_wrong(
         for i in worst
     ]
     columns = ["example", "true", "predicted", "confidence", *heads[: features.shape[1]]]
+    if schema.kind == "text":
+        columns.append("text")
+        rows = [[*row, source_text(schema, inputs[i].astype(int))[:_LETTERS]] for row, i in zip(rows, worst, strict=True)]
     return Table(name, title, columns, rows, caption=caption)
 
 

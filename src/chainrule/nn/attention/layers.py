@@ -58,6 +58,8 @@ class SelfAttention(eqx.Module):
         self.groups = heads if groups is None else groups
         if self.groups < 1 or heads % self.groups:
             raise ArgumentError(f"SelfAttention(groups={groups}): {heads} heads cannot share evenly")
+        if positions is not None:  # a head they cannot turn is refused when it is made, not when it is used
+            jax.eval_shape(positions.turned, jnp.zeros((1, size)), jnp.zeros(1, jnp.int32))
         first, second = jax.random.split(key)
         self.inward = linear(width, (heads + 2 * self.groups) * size, deviation, bias, first)
         self.outward = linear(width, width, outward_deviation or deviation, bias, second)

@@ -376,10 +376,15 @@ class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPicture
                 f"{x.shape[1]} symbols do not fit into a context of {self.context}",
                 remedy="cut the text into windows, or build the model with a longer context",
             )
-        if not isinstance(x, jax.core.Tracer) and x.size:
-            largest, symbols = int(x.max()), len(self.schema.symbols)
-            if largest >= symbols or int(x.min()) < 0:
-                raise ArgumentError(f"symbol number {largest}: the vocabulary has 0 to {symbols - 1}")
+        if not x.shape[1]:
+            raise ArgumentError("there is no symbol to read", remedy="give at least one")
+        if isinstance(x, jax.core.Tracer):
+            return
+        symbols = len(self.schema.symbols)
+        for row, place in np.argwhere((x < 0) | (x >= symbols))[:1]:
+            raise ArgumentError(
+                f"symbol number {x[row, place]} at place {place}: the vocabulary has 0 to {symbols - 1}"
+            )
 
 
 __all__ = ["GPT", "GPTConfig"]

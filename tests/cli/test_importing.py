@@ -1,0 +1,71 @@
+"""Weights of a file become a run that is sampled, scored and trained on; the tokenizer comes along."""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.data import tokenizers
+from chainrule.data.base import Schema
+from chainrule.data.tokenizers import Character
+from chainrule.train import Run
+
+from .conftest import Command
+
+LETTERS = Character(tuple("\n abcde"))
+TEXT = "abc abd\nace ade bad\n" * 40
+SIZE = {"layers": 1, "heads": 2, "width": 8, "context": 8}
+
+
+@pytest.fixture
+def weights(cli: Command) -> Any:
+    """A model of another program: a file of weights in GPT-2's style with its tokenizer beside it."""
+    schema = Schema("text", (9,), symbols=LETTERS.tokens, tokenizer=LETTERS.canonical)
+    model = models.build("gpt", schema, seed=5, preset="gpt2", **SIZE)
+    Path("other").mkdir()
+    models.export_weights(model, "other/model.safetensors")
+    tokenizers.write(LETTERS, "other/tokenizer.json")
+    Path("text.txt").write_text(TEXT)
+    return model
+
+
+IMPORT = ["import", "gpt", "other/model.safetensors", "heads=2", "data=text.txt", "run=taken"]
+
+
+def test_an_imported_model_says_what_it_said_and_learns_on(
+    cli: Command, weights: Any, unreported: None
+) -> None:
+    found = cli(*IMPORT, "--json").last
+    assert (found["model"], found["step"]) == ("gpt", 0)
+    run = Run.open("runs/taken")
+    x = jnp.asarray(LETTERS.encode("abc ade"))[None]
+    np.testing.assert_array_equal(run.model.logits(x), weights.logits(x))  # type: ignore[attr-defined]
+    assert run.status["status"] == "done"
+    assert run.config["model"]["settings"]["context"] == 8
+    assert cli("sample", "taken", "prompt=ab", "length=4", "--json").code == 0
+    assert "bits_per_byte" in cli("score", "taken", "--json").last["metrics"]
+    assert cli("resume", "taken", "steps=2", "schedule.warmup=0", "batch=4", "--json").last["step"] == 2
+    again = cli("train", f"config={Path('runs/taken/config.yaml')}")
+    assert "weights that came from a file" in again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["gpt", "other/none.safetensors"], "other/none.safetensors is not a file"),
+        (["gpt", "text.txt"], "there is no tokenizer.json beside text.txt"),
+        (["gpt", "other/model.safetensors", "haeds=2"], "unknown setting 'haeds' (did you mean 'heads'?)"),
+        (["gpt", "other/model.safetensors", "heads=3"], "3"),
+        (["bert", "other/model.safetensors"], "the file holds no model of BERT's style"),
+    ],
+)
+def test_what_cannot_be_taken_is_told_and_leaves_no_folder(
+    cli: Command, weights: Any, words: list[str], message: str
+) -> None:
+    result = cli("import", *words, "data=text.txt")
+    assert result.code
+    assert message in result.err
+    assert not list(Path("runs").glob("*")) if Path("runs").exists() else True
