@@ -1,5 +1,5 @@
-"""Probability: distances between distributions."""
+"""Probability: distances between distributions, transport between sets of points."""
 
-from chainrule.probability import divergences
+from chainrule.probability import divergences, transport
 
-__all__ = ["divergences"]
+__all__ = ["divergences", "transport"]

@@ -15,6 +15,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Schema
 from chainrule.models.base import CanPredict, Metrics
+from chainrule.models.diffusion import units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import ClassifierGuided, Unconditional
 from chainrule.models.diffusion.networks.mlp import MLPDenoiser
@@ -89,11 +90,10 @@ def by_classifier(denoiser: Denoiser, classifier: Any, weight: float, schema: Sc
         "train a NoisyClassifier",
         stacklevel=3,
     )
-    unit = schema.kind == "image" or schema.levels > 0
 
     def log_prob(x: Array, level: Level, condition: Any) -> Array:
         clean = x / per_example(level.a, x)
-        logs = jnp.log(classifier.predict((clean + 1) / 2 if unit else clean))
+        logs = jnp.log(classifier.predict(units.outside(schema, clean)))
         return jnp.take_along_axis(logs, jnp.broadcast_to(condition, (len(x),))[:, None], axis=1)[:, 0]
 
     return ClassifierGuided(Unconditional(denoiser), log_prob, weight)
@@ -101,7 +101,7 @@ def by_classifier(denoiser: Denoiser, classifier: Any, weight: float, schema: Sc
 
 def _inside(schema: Schema, x: Array) -> Array:
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    return 2 * wide - 1 if schema.kind == "image" or schema.levels else wide
+    return units.inside(schema, wide)
 
 
 __all__ = ["NoisyClassifier", "by_classifier"]

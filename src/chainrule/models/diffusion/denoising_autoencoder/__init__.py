@@ -1,0 +1,32 @@
+"""Denoising auto-encoder: noise on the data, on the code or nowhere, and what it is good for."""
+
+from chainrule.models.base import Entry
+from chainrule.models.diffusion.denoising_autoencoder.model import (
+    AutoEncoder,
+    CodeNoise,
+    DAEConfig,
+    DataNoise,
+    NoNoise,
+    build,
+)
+
+entry = Entry(
+    name="denoising-autoencoder",
+    summary="Denoising auto-encoder: one noise level, whose reconstruction tells the score of the noised data.",
+    config=DAEConfig,
+    build=build,
+    kinds=("image", "points", "table"),
+    targets=("class", "value", "none"),
+    data="moons",
+    toy={"width": 32, "depth": 1},
+    toy_data="moons",
+    citation="Vincent, A connection between score matching and denoising autoencoders, Neural Computation 2011",
+    training={
+        "batch": 128,
+        "ema": 0.999,
+        "optimizer": {"name": "adamw", "lr": 2e-3, "clip": 1.0},
+        "schedule": {"name": "cosine", "warmup": 100},
+    },
+)
+
+__all__ = ["AutoEncoder", "CodeNoise", "DAEConfig", "DataNoise", "NoNoise", "build", "entry"]

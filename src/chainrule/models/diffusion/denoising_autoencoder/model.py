@@ -1,0 +1,261 @@
+"""A ladder of auto-encoders, one switch: no noise, noise on the code, noise on the data.
+
+The lowest rung D(E(x)) only copies. With noise of a known size the same network says more: on the code it makes a code
+one can draw from; on the data its reconstruction is the mean of clean data given noisy ones, and with it the score of
+the noised density, (D(E(y)) - y)/sigma². Both noisy rungs bound the likelihood, with the noisy quantity as the latent
+variable, a standard normal prior and a Gaussian decoder of deviation tau:
+
+    -log p(x) <= ½(|m|² + k sigma² - k - k log sigma²) + E|x - D|²/(2 tau²) + d/2 log(2 pi tau²)
+
+where m is what the noise is added to, in k dimensions.
+"""
+
+import abc
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Images, Picture, Scatter
+from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data.base import Batch, Data, Schema
+from chainrule.models.base import (
+    CanDecode,
+    CanEncode,
+    CanSample,
+    Config,
+    HasBound,
+    HasPictures,
+    HasScores,
+    Metrics,
+    Scored,
+)
+from chainrule.models.diffusion import bounds, samplers, units
+from chainrule.nn import constructions
+
+_X = Float[Array, "batch ..."]
+_Rows = Float[Array, "batch features"]
+_SHOWN = 10
+
+
+@final
+class DAEConfig(Config):
+    """Settings of the denoising auto-encoder."""
+
+    noise: Literal["data", "code", "none"] = Field(
+        "data", description="where noise is added: to the data, to their code, or nowhere"
+    )
+    sigma: float = Field(
+        0.3, gt=0, description="standard deviation of the noise, beside data of about unit size"
+    )
+    tau: float = Field(0.2, gt=0, description="standard deviation of the decoder, in the bound")
+    code: int = Field(16, ge=1, description="entries of the code")
+    width: int = Field(256, ge=1, description="units of each hidden layer")
+    depth: int = Field(
+        2, ge=0, le=20, description="hidden layers of the encoder and of the decoder; 0 is a linear model"
+    )
+
+
+class AutoEncoder(CanEncode, CanDecode, HasPictures):
+    """An encoder and a decoder; a rung of the ladder says where the noise is."""
+
+    encoder: constructions.Network
+    decoder: constructions.Network
+    config: DAEConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: DAEConfig, schema: Schema, key: Key) -> None:
+        one, two = jax.random.split(key)
+        hidden, entries = [config.width] * config.depth, schema.dimensions
+        self.encoder = constructions.mlp([entries, *hidden, config.code], "silu", key=one)
+        self.decoder = constructions.mlp([config.code, *hidden, entries], "silu", key=two)
+        self.config, self.schema = config, schema
+
+    @abc.abstractmethod
+    def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
+        """Rows rebuilt under this rung's noise, and what else the loss counts, for each, in squares of an entry."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Mean squared error of an entry and, with noise on the code, what keeps codes near the prior."""
+        x = self.rows(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
+        back, more = self.rebuilt(x, key)
+        error = jnp.square(back - x).mean()
+        return error + more.mean(), {"error": error}
+
+    def rows(self, x: _X) -> _Rows:
+        """Examples as the encoder reads them."""
+        return units.inside(self.schema, x).reshape(len(x), -1)
+
+    def examples(self, rows: _Rows) -> _X:
+        """The way back."""
+        return units.outside(self.schema, rows).reshape(len(rows), *self.schema.shape)
+
+    def encode(self, x: Array) -> Float[Array, "batch code"]:
+        """The code of each example, without noise."""
+        return self.encoder(self.rows(x))
+
+    def decode(self, z: Array) -> Array:
+        """The example of each code."""
+        return self.examples(self.decoder(z))
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Held-out images and what becomes of them; of points, where each is moved to."""
+        part = data.val if len(data.val) else data.train
+        plane = self.schema.kind == "points" and self.schema.dimensions == 2
+        x = jnp.asarray(part.batch(np.arange(min(300 if plane else _SHOWN, len(part)))).x)
+        seen, back = self.seen(x, key), self.examples(self.rebuilt(self.rows(x), key)[0])
+        if plane:
+            return [_arrows(np.asarray(x), np.asarray(seen), np.asarray(back))]
+        if self.schema.kind != "image" or self.schema.shape[-1] not in (1, 3):
+            return []
+        pixels = np.clip(np.concatenate([np.asarray(part) for part in (x, seen, back)]), 0, 1)
+        labels = [row for row in ("held out", "seen", "rebuilt") for _ in range(len(x))]
+        return [Images("rebuilt", "What the auto-encoder rebuilds", pixels, labels, len(x))]
+
+    def seen(self, x: _X, key: Key) -> _X:
+        """Default: the encoder sees examples as they are."""
+        del key
+        return x
+
+
+@final
+class NoNoise(AutoEncoder):
+    """D(E(x)): only the size of the code keeps it from copying, and nothing tells how likely an example is."""
+
+    def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
+        """Rows copied through the code."""
+        del key
+        return self.decoder(self.encoder(x)), jnp.zeros(len(x), x.dtype)
+
+
+class Noisy(AutoEncoder, HasBound, HasScores, CanSample):
+    """A rung with noise: the noisy quantity is a latent variable, which gives a bound and something to draw from."""
+
+    @abc.abstractmethod
+    def centre(self, x: _Rows) -> _Rows:
+        """What the noise is added to."""
+
+    def terms(self, x: _X, key: Key) -> bounds.Terms:
+        """The parts of the bound for each example, in nats, from one draw of the noise; nothing diffuses in between."""
+        rows, tau = self.rows(x), self.config.tau
+        prior = divergence(self.centre(rows), self.config.sigma)
+        mean, _ = self.rebuilt(rows, key)
+        if not self.schema.levels:
+            cost = jnp.square(rows - mean).sum(axis=1) / (2 * tau**2)
+            cost = cost + rows.shape[1] / 2 * math.log(2 * math.pi * tau**2)
+        else:
+            index = jnp.rint((rows + 1) / 2 * (self.schema.levels - 1)).astype(jnp.int32)
+            values = jnp.linspace(-1, 1, self.schema.levels, dtype=rows.dtype)
+            cost = bounds.binned_reconstruction(mean, tau, index, values)
+        return bounds.Terms(prior, jnp.zeros_like(prior), cost)
+
+    def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
+        """The lower bound of log p(x) in the units of the model."""
+        return units.log_density(self.schema, self.terms(x, key).total)
+
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """The two parts of the bound of each example."""
+        scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
+        unit = "bits/dim" if self.schema.levels else "nats"
+        terms = self.terms(batch.x, key)
+        parts = {"bound_prior": terms.prior, "bound_reconstruction": terms.reconstruction}
+        return {name: Scored(part / scale, unit) for name, part in parts.items()}
+
+
+@final
+class CodeNoise(Noisy):
+    """D(E(x) + noise): codes have to stay near zero and apart from each other, so that the prior can be decoded."""
+
+    def centre(self, x: _Rows) -> _Rows:
+        """The code."""
+        return self.encoder(x)
+
+    def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
+        """Rows from noisy codes, and the part of the bound that keeps codes small, in squares of an entry."""
+        code = self.encoder(x)
+        noise = self.config.sigma * jax.random.normal(key, code.shape, code.dtype)
+        more = self.config.tau**2 * jnp.square(code).sum(axis=1) / x.shape[1]
+        return self.decoder(code + noise), more
+
+    def sample(self, key: Key, n: int) -> Array:  # type: ignore[override]  # nothing to choose
+        """`n` examples from codes drawn from the prior."""
+        return self.decode(jax.random.normal(key, (n, self.config.code)))
+
+
+@final
+class DataNoise(Noisy):
+    """D(E(x + noise)): the mean of clean data given noisy ones, and thereby the score of the noised density."""
+
+    def centre(self, x: _Rows) -> _Rows:
+        """The data themselves."""
+        return x
+
+    def rebuilt(self, x: _Rows, key: Key) -> tuple[_Rows, Float[Array, " batch"]]:
+        """Noisy rows denoised; the rest of the bound has nothing to learn."""
+        return self.denoised(self._noisy(x, key)), jnp.zeros(len(x), x.dtype)
+
+    def seen(self, x: _X, key: Key) -> _X:
+        """With noise."""
+        return self.examples(self._noisy(self.rows(x), key))
+
+    def denoised(self, y: _Rows) -> _Rows:
+        """D(E(y)): the mean of the clean rows given noisy ones."""
+        return self.decoder(self.encoder(y))
+
+    def score(self, y: _Rows) -> _Rows:
+        """The gradient of the log-density of noised rows, (D(E(y)) - y)/sigma²."""
+        return (self.denoised(y) - y) / self.config.sigma**2
+
+    def sample(  # type: ignore[override]  # the options of this model, by name
+        self, key: Key, n: int, *, moves: int = 1000, size: float = 0.1
+    ) -> Array:
+        """`n` examples by `moves` Langevin moves of `size` sigma² at the one noise level, and a last denoising."""
+        if not (isinstance(moves, int) and isinstance(size, int | float)) or moves < 1 or not size > 0:
+            raise ArgumentError(f"moves={moves}, size={size}: both are positive, moves a whole number")
+        begin, walk = jax.random.split(key)
+        sigma = self.config.sigma
+        start = math.sqrt(1 + sigma**2) * jax.random.normal(begin, (n, self.schema.dimensions))
+        rows = samplers.langevin(self.score, start, size * sigma**2, moves, walk)
+        return self.examples(self.denoised(rows))
+
+    def _noisy(self, x: _Rows, key: Key) -> _Rows:
+        return x + self.config.sigma * jax.random.normal(key, x.shape, x.dtype)
+
+
+def divergence(centre: _Rows, sigma: float) -> Float[Array, " batch"]:
+    """KL(N(centre, sigma² I) || N(0, I)) for each row: ½(|centre|² + k sigma² - k - k log sigma²).
+
+    >>> float(divergence(jnp.zeros((1, 3)), 1.0)[0])
+    0.0
+    """
+    entries = centre.shape[1]
+    rest = entries * (sigma**2 - 1 - 2 * math.log(sigma))
+    return 0.5 * (jnp.square(centre).sum(axis=1) + rest)
+
+
+def build(config: DAEConfig, schema: Schema, key: Key) -> AutoEncoder:
+    """The rung of the ladder that the settings name."""
+    rungs: dict[str, Callable[..., AutoEncoder]] = {"none": NoNoise, "code": CodeNoise, "data": DataNoise}
+    return rungs[config.noise](config, schema, key)
+
+
+def _arrows(x: np.ndarray, seen: np.ndarray, back: np.ndarray) -> Picture:
+    return Scatter(
+        "moved",
+        "Where points are moved to",
+        "first coordinate",
+        "second coordinate",
+        {"held out": x, "rebuilt": back},
+        arrows=(seen, back - seen),
+        caption="From what the encoder sees to what is rebuilt from it; with noise on the data, this is the score "
+        "times the variance of the noise.",
+    )
+
+
+__all__ = ["AutoEncoder", "CodeNoise", "DAEConfig", "DataNoise", "NoNoise", "Noisy", "build", "divergence"]

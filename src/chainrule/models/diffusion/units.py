@@ -1,0 +1,44 @@
+"""The units of the network: data in [0, 1] are moved to [-1, 1], standardised data stay as they are.
+
+Costs in nats of a network's units become log-densities in those of the model here too, so that all bounds of the family
+are compared in one unit.
+"""
+
+import math
+
+from chainrule.core.types import Array, Float
+from chainrule.data.base import Schema
+
+
+def unit(schema: Schema) -> bool:
+    """Whether the data lie in [0, 1].
+
+    >>> unit(Schema("image", (8, 8, 1), levels=17)), unit(Schema("points", (2,)))
+    (True, False)
+    """
+    return schema.kind == "image" or schema.levels > 0
+
+
+def inside(schema: Schema, x: Array) -> Array:
+    """Examples as the network sees them."""
+    return 2 * x - 1 if unit(schema) else x
+
+
+def outside(schema: Schema, x: Array) -> Array:
+    """The way back."""
+    return (x + 1) / 2 if unit(schema) else x
+
+
+def log_density(schema: Schema, nats: Float[Array, " batch"]) -> Float[Array, " batch"]:
+    """The cost of each example as the network sees it, as a log-density in the units of the model.
+
+    >>> import jax.numpy as jnp
+    >>> float(log_density(Schema("points", (2,)), jnp.ones(1))[0])
+    -1.0
+    """
+    if schema.levels:  # a probability of levels; a density is it divided by the distance between them
+        return -nats + schema.dimensions * math.log(schema.levels - 1)
+    return -nats + (schema.dimensions * math.log(2.0) if unit(schema) else 0.0)
+
+
+__all__ = ["inside", "log_density", "outside", "unit"]

@@ -1,0 +1,40 @@
+"""How much samples of points resemble held-out points: the transport between the two sets.
+
+A distance between finite sets of one law is not zero, so it stands beside the same distance for real points: as many
+training examples against the same held-out ones. Only the ratio of the two says something.
+"""
+
+import math
+
+import numpy as np
+
+from chainrule.core.types import Key
+from chainrule.data.base import Data, Split
+from chainrule.models.base import CanSample
+from chainrule.probability.transport import sinkhorn_divergence
+
+_MOST = 1000
+_SETS = 4
+"""Sets of training examples at most."""
+
+
+def resemblance(model: CanSample, data: Data, part: Split, key: Key) -> tuple[float, float, float]:
+    """Sinkhorn divergence of samples from held-out points, of training points from them, and the error of the latter.
+
+    All are in squares of the units of the model, with one epsilon.
+    """
+    n = min(len(part), len(data.train), _MOST)
+    held_out = _rows(part, 0, n)
+    others = [_rows(data.train, first, n) for first in range(0, len(data.train) - n + 1, n)][:_SETS]
+    first = sinkhorn_divergence(others[0], held_out)
+    floor = [first.value, *(sinkhorn_divergence(x, held_out, first.epsilon).value for x in others[1:])]
+    drawn = np.asarray(model.sample(key, n)).reshape(n, -1)
+    found = sinkhorn_divergence(drawn, held_out, first.epsilon).value
+    return found, float(np.mean(floor)), float(np.std(floor) / math.sqrt(len(floor)))
+
+
+def _rows(split: Split, first: int, count: int) -> np.ndarray:
+    return np.asarray(split.batch(np.arange(first, first + count)).x).reshape(count, -1)
+
+
+__all__ = ["resemblance"]
