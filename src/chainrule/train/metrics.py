@@ -20,6 +20,7 @@ from chainrule.core.types import Array, Key
 from chainrule.data.base import Batch, Data, Schema, Split, Windows
 from chainrule.models.base import (
     CanPredict,
+    CanSample,
     CanTranslate,
     HasBound,
     HasLogProb,
@@ -29,6 +30,7 @@ from chainrule.models.base import (
     Scored,
 )
 from chainrule.train import surprise
+from chainrule.train.resemblance import resemblance
 
 BATCH = 512
 
@@ -88,6 +90,10 @@ def score(
         found |= translation(model, part, key, end=len(data.schema.target_symbols))
     if isinstance(model, HasScores):
         found |= own(model, part, key)
+    if isinstance(model, CanSample) and data.schema.kind == "points" and min(len(part), len(data.train)) > 1:
+        value, floor, error = resemblance(model, data, part, key)
+        found["sinkhorn_divergence"] = Metric(value, "squared distance")
+        found["sinkhorn_divergence_of_real"] = Metric(floor, "squared distance", error)
     return found
 
 
