@@ -4,8 +4,11 @@ A single text is shown while it is being written.
 """
 
 import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from textwrap import fill
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from chainrule.cli.defaults import SAMPLES
 from chainrule.cli.options import Json, RunName, Settings
@@ -20,14 +23,15 @@ if TYPE_CHECKING:
     from chainrule.train import Run
 
 _ROWS = 10
-_OWN = ("n", "class", "seed", "out", "runs")
+_OWN = ("n", "class", "text", "y", "seed", "out", "runs")
 
 
 def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Draw new examples from a trained model.
 
-    Settings: n=64 (a text or a translation: n=1), class=3 (or class=cat,dog in turn), seed=0, out=DIR, and the
-    model's own, such as prompt=, temperature= or steps=.
+    Settings: n=64 (a text or a translation: n=1), seed=0, out=DIR; what to draw: class=3 (or class=cat,dog in turn),
+    text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an array y); and the model's
+    own, such as prompt=, temperature= or steps=.
     """
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
@@ -46,8 +50,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     )
     seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
-    labels = _labels(given.pop("class", None), run.schema, n)
-    options = _options(run, given, conditional=labels is not None)
+    wish = _wish(given, run.schema, n)
+    options = _options(run, given, conditional=wish.condition is not None)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
     key, more = random.key(seed, "sample"), {}
     if isinstance(run.model, CanContinue) and writes and n == 1 and "beams" not in options:
@@ -60,13 +64,13 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         if not json:
             print("\n\n".join(texts) + "\n")
     elif run.schema.kind == "text":
-        texts = _texts(run.sample(n, key=key, condition=labels, **options), run.schema)
+        texts = _texts(run.sample(n, key=key, condition=wish.condition, **options), run.schema)
         files = _write_texts(out, texts)
         if not json:
             print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
-        drawn = run.sample(n, key=key, condition=labels, **options)
-        files = _write(out, drawn, labels, run.schema, facts)
+        drawn = run.sample(n, key=key, condition=wish.condition, **options)
+        files = _write(out, drawn, wish, run.schema, facts)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
@@ -103,14 +107,64 @@ def _whole(name: str, text: str, *, low: int) -> int:
     return int(text)
 
 
-def _labels(text: str | None, schema: "Schema", n: int) -> "np.ndarray | None":
+class Wish(NamedTuple):
+    """What the examples are to be: the condition for the model, an array that keeps it, and a name for each."""
+
+    condition: Any = None
+    arrays: "Mapping[str, np.ndarray]" = MappingProxyType({})
+    names: Sequence[str] = ()
+
+
+def _wish(given: dict[str, str], schema: "Schema", n: int) -> Wish:
+    """What class=, text= or y= asks for; they are taken out of the settings."""
+    import numpy as np
+
+    from chainrule.core.errors import ArgumentError
+
+    named = {name: given.pop(name) for name in ("class", "text", "y") if name in given}
+    if len(named) > 1:
+        raise ArgumentError(
+            f"{' and '.join(named)}: examples are asked for in one way", remedy="give one of them"
+        )
+    if "class" in named:
+        labels = _labels(named["class"], schema, n)
+        return Wish(labels, {"labels": labels}, [schema.classes[i] for i in labels])
+    if "text" in named:
+        if schema.target != "text":
+            raise ArgumentError(f"text={named['text']}: these data have no captions")
+        texts = [caption.strip() for caption in named["text"].split("|")]
+        captions = [texts[i % len(texts)] for i in range(n)]
+        return Wish(captions, {"captions": np.array(captions)}, captions)
+    if "y" in named:
+        values = _numbers(named["y"])
+        return Wish(values, {"y": values})
+    return Wish()
+
+
+def _numbers(text: str) -> "np.ndarray":
+    """Numbers as they are typed, or the array `y` of a file."""
+    import numpy as np
+
+    from chainrule.core.errors import ArgumentError
+    from chainrule.data.files.npy import named
+
+    if text.endswith(".npz"):
+        return named(Path(text), ["y"])["y"]
+    try:
+        values = [float(number) for number in text.split(",")]
+    except ValueError:
+        raise ArgumentError(
+            f"y={text}: numbers with commas between them, or the name of an .npz file"
+        ) from None
+    return np.array(values if len(values) > 1 else values[0])
+
+
+def _labels(text: str, schema: "Schema", n: int) -> "np.ndarray":
     """Class numbers, one for each example: one class for all, or several in turn (`class=3`, `class=cat,dog`)."""
     import numpy as np
 
     from chainrule.core.errors import ArgumentError, suggest
 
-    if text is None:
-        return None
     numbers = {name: i for i, name in enumerate(schema.classes)}
     numbers = {**{str(i): i for i in numbers.values()}, **numbers}
     chosen = [word.strip() for word in text.split(",")]
@@ -148,7 +202,7 @@ def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[st
 
 
 def _write(
-    out: Path, drawn: "np.ndarray", labels: "np.ndarray | None", schema: "Schema", facts: dict[str, Any]
+    out: Path, drawn: "np.ndarray", wish: Wish, schema: "Schema", facts: dict[str, Any]
 ) -> dict[str, Path]:
     """The files of the samples by what they are: `samples`, and `picture` where there is something to see."""
     import numpy as np
@@ -159,11 +213,10 @@ def _write(
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         file = out / "samples.npz"
-        arrays = {"samples": drawn} if labels is None else {"samples": drawn, "labels": labels}
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(file, allow_pickle=False, samples=drawn, **wish.arrays)
     return {
         "samples": file,
-        "picture": save(_picture(drawn, labels, schema, facts["run"]), out, "samples", facts),
+        "picture": save(_picture(drawn, wish.names, schema, facts["run"]), out, "samples", facts),
     }
 
 
@@ -186,17 +239,18 @@ def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
     return passages(schema, drawn.astype(int))
 
 
-def _picture(drawn: "np.ndarray", labels: "np.ndarray | None", schema: "Schema", run: str) -> "Picture":
+def _picture(drawn: "np.ndarray", names: Sequence[str], schema: "Schema", run: str) -> "Picture":
     """Images as a sheet, points in the plane, rows of a table, curves of sequences."""
     import numpy as np
 
     from chainrule.core.pictures import Images, Lines, Scatter, Table
 
     title = f"Samples of {run}"
-    names = [schema.classes[i] for i in labels] if labels is not None else []
     if schema.kind == "image":
         scaled = drawn / (schema.levels - 1) if schema.levels else drawn
-        return Images("samples", title, np.clip(scaled, 0, 1), labels=names)
+        captions = schema.target == "text" and len(names) > 0
+        labels = [fill(name, 14) for name in names] if captions else names
+        return Images("samples", title, np.clip(scaled, 0, 1), labels, columns=8 if captions else 10)
     if schema.kind == "table":
         rows = [[float(f"{value:.6g}") for value in row] for row in drawn[:_ROWS]]
         return Table("samples", title, schema.columns, rows)

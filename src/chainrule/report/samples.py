@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import TypeAlias
 
 import numpy as np
@@ -16,6 +17,9 @@ from chainrule.report.text import plain
 COUNTS: dict[Kind, int] = {"image": 50, "text": 3, "table": 10, "points": 1000, "sequence": 5}
 """How many examples make a good picture."""
 
+_LINE = 14
+"""Characters of a caption in one line below its image."""
+
 _Names: TypeAlias = Sequence[str]
 
 
@@ -24,11 +28,12 @@ def sample_picture(
     drawn: np.ndarray,
     labels: np.ndarray | None = None,
     *,
+    captions: Sequence[str] = (),
     real: np.ndarray | None = None,
     title: str = "Samples",
     caption: str = "",
 ) -> Picture:
-    """Examples in original units as a picture; `labels` are the classes they were asked for.
+    """Examples in original units as a picture; `labels` or `captions` say what they were asked to be.
 
     `real` examples, where given, stand beside samples that are points.
 
@@ -36,7 +41,7 @@ def sample_picture(
     >>> sample_picture(schema, np.zeros((5, 2)), real=np.ones((7, 2))).groups.keys()
     dict_keys(['data', 'samples'])
     """
-    names = [plain(schema.classes[int(i)]) for i in labels] if labels is not None else []
+    names = [plain(schema.classes[int(i)]) for i in labels] if labels is not None else list(captions)
     return _SHOW[schema.kind](schema, np.asarray(drawn), names, real, title, caption)
 
 
@@ -54,6 +59,8 @@ def _sheet(
     if schema.shape[-1] not in (1, 3):
         return _rows(schema, drawn, names, real, title, caption)
     columns = len(schema.classes) if names and 5 <= len(schema.classes) <= 12 else 10
+    if names and schema.target == "text":
+        names, columns = [fill(name, _LINE) for name in names], 8
     return Images("samples", title, unit_images(drawn, schema), names, columns, caption)
 
 

@@ -215,7 +215,10 @@ class Run:
         return metrics.score(self.model, self.data, split, seed=self.settings.seed, stride=stride)
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
-        """`n` new examples in the original units of the data; `condition` is one class for all, or one for each."""
+        """`n` new examples in the original units of the data.
+
+        `condition` is one class, caption or, in the units of the data, vector or picture for all, or one for each.
+        """
         model = self.model
         if not isinstance(model, CanSample):
             raise CapabilityError(
@@ -227,6 +230,9 @@ class Run:
         key = random.key(self.settings.seed, "sample") if key is None else key
         if condition is not None:
             options["condition"] = condition
+        if self.target_scaling is not None:
+            for name in {"condition", "negative"} & options.keys():
+                options[name] = self.target_scaling.apply(np.asarray(options[name], np.float64))
         return to_original(self.schema, self.scaling, model.sample(key, n, **options))
 
 

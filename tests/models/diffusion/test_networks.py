@@ -13,7 +13,7 @@ import pytest
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import network
+from chainrule.models.diffusion.networks.choice import network, reading
 from chainrule.models.diffusion.networks.dit import DiTDenoiser
 from chainrule.models.diffusion.networks.mlp import MLPDenoiser
 from chainrule.models.diffusion.networks.unet import AttentionBlock, ResidualBlock, UNetDenoiser
@@ -38,7 +38,7 @@ def shaken(tree: Any, size: float = 0.2) -> Any:
 
 @pytest.fixture(scope="module", params=["mlp", "unet", "dit"])
 def small(request: pytest.FixtureRequest) -> Network:
-    return network(request.param, IMAGE, KEY, classes=2, width=8, depth=1)
+    return network(request.param, IMAGE, KEY, read=reading(IMAGE), width=8, depth=1)
 
 
 def test_a_fresh_network_predicts_nothing_and_a_trained_one_heeds_level_and_class(small: Network) -> None:

@@ -6,14 +6,16 @@ arrays of plain numbers and words are accepted: reading an array of Python objec
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from chainrule.core.errors import ArgumentError
 from chainrule.data import bounded
+from chainrule.data.options import MAX_BYTES, MAX_RATIO
 from chainrule.data.scan import Refused
 
 MAP_BYTES = 2**28
@@ -22,6 +24,8 @@ CHUNK_BYTES = 2**24
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 2**16
+_MOST = 16
+"""Arrays in a file that is an argument."""
 
 
 class _Header(NamedTuple):
@@ -50,6 +54,20 @@ def parse(data: bytes, where: str) -> Shaped[np.ndarray, "..."]:
     flat = np.frombuffer(data, header.dtype, offset=header.offset)
     array = flat.reshape(header.shape, order="F" if header.fortran else "C")
     return array.astype(header.dtype.newbyteorder("="), order="C", copy=False)
+
+
+def named(path: Path, names: Sequence[str]) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Arrays of an NPZ file by their names, for a user who gives them as an argument."""
+    limits = (MAX_BYTES.default, MAX_RATIO.default, _MOST)
+    try:
+        members = dict(bounded.members(path.expanduser(), str(path), *limits))
+        missing = [name for name in names if f"{name}.npy" not in members]
+        if missing:
+            raise ArgumentError(f"{path} has no array {missing[0]!r}", remedy=f"it needs: {', '.join(names)}")
+        return {name: parse(members[f"{name}.npy"], f"{path}[{name}]") for name in names}
+    except Refused as refused:
+        problem = refused.problem
+        raise ArgumentError(f"{problem.where}: {problem.detail}", remedy=problem.remedy) from None
 
 
 def chunks(
@@ -105,4 +123,4 @@ def _check_length(header: _Header, size: int, where: str) -> None:
         raise Refused(kind, where, detail, "write the file again")
 
 
-__all__ = ["CHUNK_BYTES", "MAP_BYTES", "chunks", "parse", "read"]
+__all__ = ["CHUNK_BYTES", "MAP_BYTES", "chunks", "named", "parse", "read"]

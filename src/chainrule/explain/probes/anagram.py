@@ -49,7 +49,7 @@ def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
     turned = model.outside(view(settings.view, run.schema.shape).apply(model.inside(drawn)))
     judge = real(data).judge
     names = (settings.first, settings.second)
-    numbers = [int(model.class_numbers(name, 1)[0]) for name in names]
+    numbers = [int(model.asked(name, 1)[0]) for name in names]
     said = [judge.probabilities(np.asarray(x, np.float64).reshape(settings.n, -1)) for x in (drawn, turned)]
     right = [p.argmax(axis=1) == number for p, number in zip(said, numbers, strict=True)]
     both = float((right[0] & right[1]).mean())

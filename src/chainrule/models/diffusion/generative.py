@@ -14,17 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
+from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Int, Key
+from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.base import CanSample, HasBound, HasPictures, HasScores, Scored
 from chainrule.models.diffusion import bounds, pictures, samplers, schedules
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided
 from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import ClassReader, TextReader
 from chainrule.models.diffusion.process import noised
-from chainrule.models.diffusion.steering import anagrams, inpainting, variations
+from chainrule.models.diffusion.steering import anagrams, asking, inpainting, variations
 from chainrule.models.diffusion.steering.classifier import by_classifier
 
 _GUIDANCE = 2.0
@@ -51,7 +52,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
     @property
     @abc.abstractmethod
     def dropping(self) -> float:
-        """Share of examples trained without their class."""
+        """Share of examples trained without their condition."""
 
     @property
     def usual(self) -> tuple[str, int]:
@@ -87,11 +88,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         return (x + 1) / 2 if self.unit else x
 
     def dropped(self, y: Any, key: Key) -> Any:
-        """The classes of a batch to train with, some replaced by none; nothing for a model without classes."""
-        if not self.denoiser.classes:
-            return None
-        gone = jax.random.bernoulli(key, self.dropping, y.shape)
-        return jnp.where(gone, self.denoiser.classes, y)
+        """The conditions of a batch to train with, some replaced by nothing; none for a model without them."""
+        reader = self.denoiser.reader
+        return None if reader is None else reader.dropped(y, self.dropping, key)
 
     # ------------------------------------------------------------------ samples
 
@@ -123,15 +122,15 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         strength: float = 0.5,
         precision: str = "float32",
     ) -> Array:
-        """`n` new examples, of one class or one class each; `guidance` makes classes more distinct.
+        """`n` new examples, of one class, caption or other condition or one each; `guidance` heeds it more.
 
         The weight of guidance is 2 for images and 1 for everything else unless told; `negative` is a class to lead away
         from, `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives
         back the contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
         ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; each model has its usual one. `eta`,
         `mu`, `g`, `churn` and `variance` (small, large, learned) are options of ddim, sigma, gradient-estimation, heun
-        and ddpm; `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps estimates
-        within the range of the data, static for images. `precision=bfloat16` is fast on GPUs.
+        and ddpm; `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps
+        estimates within the range of the data, static for images. `precision=bfloat16` is fast on GPUs.
 
         `view` (rotate(180), transpose, ...) and `other`, a class, make images that are `condition` as they stand and
         `other` in that view. `inpaint` fills in what is missing: a file with arrays `known` and `mask` (true where
@@ -151,12 +150,12 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         spacing = _SPACING.get(name, "uniform-t") if spacing is None else spacing
         levels = schedules.grid(self.schedule, count if steps is None else steps, spacing)
         if classifier is None:
-            classes = None if condition is None else self.class_numbers(condition, n)
+            classes = None if condition is None else self.asked(condition, n)
             denoiser = own.steered(guidance, classes is not None, negative, interval, rescale)
         else:
             denoiser, classes = own._led(classifier, guidance, condition, n)
         if view is not None or other is not None:
-            second = None if other is None else self.class_numbers(other, n)
+            second = None if other is None else self.asked(other, n)
             denoiser, classes = anagrams.anagram(denoiser, self.schema, view, classes, second)
         plan = variations.plan(self, start, strength, levels, n)
         chosen, denoiser = inpainting.apply(self, chosen, denoiser, inpaint, method)
@@ -167,7 +166,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         for part in range(parts):
             begin, walk = jax.random.split(jax.random.fold_in(key, part))
             x = plan.begin(begin, part * size, size)
-            mine = None if classes is None else _cycled(classes, part * size, size)
+            mine = (
+                None if classes is None else _cycled(classes, part * size, size, axis=int(view is not None))
+            )
             drawn = samplers.walk(denoiser, x, plan.levels, chosen, walk, condition=mine, clip=clip)
             found.append(self.outside(drawn.samples))
         return jnp.concatenate(found)[:n]
@@ -179,16 +180,18 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         if not conditional:
             for name, value in (("guidance", guidance), ("negative", negative), ("interval", interval)):
                 if value is not None:
-                    raise CapabilityError(f"{name}={value} leads towards a class", remedy="name one: class=")
+                    raise CapabilityError(
+                        f"{name}={value} leads towards a condition", remedy="name one: class=, text= or y="
+                    )
             return self.denoiser
         if guidance not in (None, 1) and not self.dropping:
             raise CapabilityError(
-                f"guidance={guidance}: the model was trained without dropping classes",
+                f"guidance={guidance}: the model was trained without dropping conditions",
                 remedy="use guidance=1, or train with dropping=0.1",
             )
         if guidance is None:
             guidance = _GUIDANCE if self.dropping and self.schema.kind == "image" else 1.0
-        away = None if negative is None else int(self.class_numbers(negative, 1)[0])
+        away = None if negative is None else self.asked(negative, 1)[0]
         return guided(self.denoiser, guidance, interval=_pair(interval), negative=away, rescale=rescale)
 
     def _led(self, classifier: Any, guidance: float | None, condition: Any, n: int) -> tuple[Denoiser, Array]:
@@ -196,31 +199,23 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         if condition is None:
             raise CapabilityError("a classifier leads towards a class", remedy="name one: class=")
         weight = 1.0 if guidance is None else guidance
-        return by_classifier(self.denoiser, classifier, weight, self.schema), self._numbers(condition, n)
+        return by_classifier(self.denoiser, classifier, weight, self.schema), asking.class_numbers(
+            self.schema, condition, n
+        )
 
-    def class_numbers(self, condition: Any, n: int) -> Int[Array, " batch"]:
-        """The class of each of `n` examples from one number or name, or one for each."""
-        if not self.denoiser.classes:
+    def asked(self, condition: Any, n: int) -> Array:
+        """The conditions of `n` examples: one class, caption, vector or picture for all, or one for each."""
+        reader = self.denoiser.reader
+        if reader is None:
             raise CapabilityError(
-                "the model draws from all of the data together: it was trained without classes",
-                remedy="leave class= out",
+                "the model draws from all of the data together: it was trained without classes or other conditions",
+                remedy="leave class= (text=, y=) out",
             )
-        return self._numbers(condition, n)
-
-    def _numbers(self, condition: Any, n: int) -> Int[Array, " batch"]:
-        names = self.schema.classes
-        given = np.asarray(condition)
-        if given.dtype.kind == "U":
-            for name in given.ravel():
-                if name not in names:
-                    raise ArgumentError(f"unknown class {str(name)!r}{suggest(str(name), names)}")
-            given = np.vectorize(names.index)(given)
-        if given.dtype.kind not in "iu" or given.shape not in ((), (n,)):
-            raise ArgumentError(f"condition: one class for all, or one for each of {n} examples")
-        bad = given[(given < 0) | (given >= len(names))]
-        if bad.size:
-            raise ArgumentError(f"class {int(bad.ravel()[0])}: classes are numbered 0 to {len(names) - 1}")
-        return jnp.broadcast_to(jnp.asarray(given, jnp.int32), (n,))
+        if isinstance(reader, ClassReader):
+            return asking.class_numbers(self.schema, condition, n)
+        if isinstance(reader, TextReader):
+            return asking.texts(self.schema, condition, n)
+        return asking.values(reader, self.schema, condition, n)
 
     # ------------------------------------------------------------------ likelihood
 
@@ -258,14 +253,15 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         return bounds.level_reconstruction(z, index, values, clean)
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """The parts of the bound of each example and, with classes, the bound given the class."""
+        """The parts of the bound of each example and, with conditions, the bound given its own."""
         scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
         unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
         found = {f"bound_{name}": Scored(term / scale, unit) for name, term in terms._asdict().items()}
-        if self.denoiser.classes:
+        if self.denoiser.reader is not None:
             given = self.terms(batch.x, key, batch.y).total
-            found["bound_given_class"] = Scored(given / scale, unit)
+            name = "bound_given_class" if self.denoiser.classes else "bound_given_condition"
+            found[name] = Scored(given / scale, unit)
         return found
 
     def own_pictures(self) -> Sequence[Picture]:
@@ -277,9 +273,9 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         return [*pictures.all_of(self, data, key), *self.own_pictures()]
 
 
-def _cycled(values: Array, first: int, count: int) -> Array:
-    """`count` conditions from the `first` on, along the last axis; past the end, from the start again."""
-    return jnp.take(values, jnp.arange(first, first + count), axis=-1, mode="wrap")
+def _cycled(values: Array, first: int, count: int, axis: int) -> Array:
+    """`count` conditions from the `first` on, along the axis of the examples; past the end, from the start again."""
+    return jnp.take(values, jnp.arange(first, first + count), axis=axis, mode="wrap")
 
 
 def _pair(interval: Any) -> tuple[float, float] | None:

@@ -54,7 +54,7 @@ class ClassifierFree(Denoiser):
     unconditional: Denoiser | None
     weight: Array
     interval: tuple[float, float] | None = eqx.field(static=True)
-    negative: int | None = eqx.field(static=True)
+    negative: Array | None
     rescale: float = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
@@ -64,7 +64,7 @@ class ClassifierFree(Denoiser):
         unconditional: Denoiser | None,
         weight: float,
         interval: tuple[float, float] | None = None,
-        negative: int | None = None,
+        negative: Array | None = None,
         rescale: float = 0.0,
     ) -> None:
         self.conditional, self.unconditional = conditional, unconditional
@@ -99,11 +99,13 @@ class ClassifierFree(Denoiser):
             )
         # One batch is faster than two passes on every device.
         twice = Level(*(jnp.tile(v, 2) if jnp.ndim(v) else v for v in level))
-        classes = jnp.broadcast_to(jnp.asarray(condition), (len(x),))
-        none = (
-            self.conditional.null(classes) if self.negative is None else jnp.full_like(classes, self.negative)
-        )
-        both = jnp.concatenate([classes, none])
+        given = jnp.asarray(condition)
+        given = jnp.broadcast_to(given, (len(x),)) if given.ndim == 0 else given
+        if self.negative is None:
+            none = self.conditional.null(given)
+        else:
+            none = jnp.broadcast_to(self.negative[None], given.shape)
+        both = jnp.concatenate([given, none])
         out = self.conditional.predict(jnp.concatenate([x, x]), twice, both)
         return out[: len(x)], out[len(x) :]
 
@@ -114,7 +116,7 @@ def guided(
     unconditional: Denoiser | None = None,
     *,
     interval: tuple[float, float] | None = None,
-    negative: int | None = None,
+    negative: Array | None = None,
     rescale: float = 0.0,
 ) -> Denoiser:
     """Classifier-free guidance; a weight of 1 or 0 is the conditional or unconditional denoiser itself, bit for bit.

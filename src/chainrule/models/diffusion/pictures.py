@@ -62,7 +62,7 @@ def way(
     """`count` samples by DDIM, all of one class or, where there are classes and none is named, each of the next."""
     if condition is None and model.denoiser.classes:
         condition = np.arange(count, dtype=np.int32) % model.denoiser.classes
-    classes = None if condition is None else model.class_numbers(condition, count)
+    classes = None if condition is None else model.asked(condition, count)
     denoiser = model.steered(guidance, classes is not None, None, None, 0.0)
     levels = schedules.grid(model.schedule, steps)
     std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)

@@ -50,7 +50,6 @@ class Adapted(Branch):
     adapter: Adapter
     features: tuple[Array, ...] | None
     """What is added at each resolution, computed once for all steps of a sampler."""
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(self, base: UNetDenoiser, channels: int, key: Key) -> None:
@@ -58,7 +57,7 @@ class Adapted(Branch):
         widths = [stage.blocks[-1].convs[1].outputs for stage in base.encoder.stages]
         self.base, self.adapter = base, Adapter(channels, widths, key)
         self.features = None
-        self.classes, self.target = base.classes, base.target
+        self.target = base.target
 
     def shown(self, picture: Any, strength: float = 1.0) -> Self:
         return self.with_features(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import Reader
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 
 
@@ -16,6 +17,11 @@ class Branch(Network):
     """A denoiser around a frozen one, shown a picture of the same size."""
 
     base: eqx.AbstractVar[UNetDenoiser]
+
+    @property
+    def reader(self) -> Reader | None:
+        """That of the frozen denoiser."""
+        return self.base.reader
 
     @abc.abstractmethod
     def shown(self, picture: Any, strength: float = 1.0) -> Self:

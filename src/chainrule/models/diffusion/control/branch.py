@@ -32,7 +32,6 @@ class Controlled(Branch):
     """One for each of the features that the way up is given, the middle last."""
     picture: Float[Array, "some height width channels"] | None
     strength: Array
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(self, base: UNetDenoiser, channels: int, key: Key) -> None:
@@ -50,7 +49,7 @@ class Controlled(Branch):
         sizes.append(base.encoder.middle.blocks[-1].convs[1].outputs)
         self.leave = tuple(_zero(size, keys[2]) for size in sizes)
         self.picture, self.strength = None, jnp.ones(())
-        self.classes, self.target = base.classes, base.target
+        self.target = base.target
 
     def shown(self, picture: Any, strength: float = 1.0) -> Self:
         values = (jnp.asarray(picture), jnp.asarray(float(strength)))

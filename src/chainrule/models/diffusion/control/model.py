@@ -19,7 +19,7 @@ from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 
 BLANK = 0.5
-"""Share of classes withheld in training, so that the picture alone has to say what is wanted."""
+"""Share of conditions withheld in training, so that the picture alone has to say what is wanted."""
 
 Extractor = Callable[[Array], Array]
 """From pictures in [0, 1] to pictures of the condition, (batch, height, width, channels)."""
@@ -44,11 +44,10 @@ class ControlModel(HasState, CanSample):
         return jax.tree.leaves(eqx.filter(self.branch.base, eqx.is_inexact_array))
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
-        """The loss of the diffusion model, its denoiser looking at the condition; half of the classes withheld."""
-        y, classes = batch.y, self.branch.classes
-        if classes:
-            blank = jax.random.bernoulli(jax.random.fold_in(key, 1), BLANK, y.shape)
-            y = jnp.where(blank, classes, y)
+        """The loss of the diffusion model, its denoiser looking at the condition; half of its conditions withheld."""
+        y, reader = batch.y, self.branch.reader
+        if reader is not None:
+            y = reader.dropped(y, BLANK, jax.random.fold_in(key, 1))
         loss, metrics = _seeing(self.model, self.extract(batch.x), 1.0).loss(Batch(batch.x, y), key)
         return loss, metrics, self
 

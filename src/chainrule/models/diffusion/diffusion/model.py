@@ -13,7 +13,8 @@ from chainrule.models.base import Config, Metrics
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import Name, network
+from chainrule.models.diffusion.networks.choice import Name, network, reading
+from chainrule.models.diffusion.networks.embedding import Inject
 from chainrule.models.diffusion.networks.variance import WithVariance, divergence
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.targets import convert, error_ratio, truth
@@ -50,9 +51,16 @@ class DiffusionConfig(Config):
         "fixed",
         description="learned: a second network learns the noise of a step, for sampler=ddpm variance=learned",
     )
-    conditional: bool = Field(True, description="learn the classes, where the data have them")
+    conditional: bool = Field(
+        True, description="learn the targets (classes, values, captions), where the data have them"
+    )
+    inject: Inject = Field(
+        "auto",
+        description="how targets enter; auto: captions by attention (unet, dit), pictures beside the noisy one, all "
+        "else by scale and shift",
+    )
     dropping: float = Field(
-        0.1, ge=0, lt=1, description="share of examples trained without their class, as guidance needs it"
+        0.1, ge=0, lt=1, description="share of examples trained without their target, as guidance needs it"
     )
 
 
@@ -70,7 +78,8 @@ class Diffusion(Generative):
                 config.denoiser,
                 schema,
                 key,
-                classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
+                read=reading(schema, config.conditional),
+                inject=config.inject,
                 target=config.target,
                 width=config.width,
                 depth=config.depth,

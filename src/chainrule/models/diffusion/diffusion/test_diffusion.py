@@ -142,9 +142,9 @@ def test_many_samples_are_drawn_in_parts_with_noise_of_their_own(monkeypatch: py
 
 def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
     model = build(DIGITS)
-    np.testing.assert_array_equal(model.class_numbers("b", 2), [1, 1])
-    np.testing.assert_array_equal(model.class_numbers(["c", "a"], 2), [2, 0])
-    np.testing.assert_array_equal(model.class_numbers(2, 2), [2, 2])
+    np.testing.assert_array_equal(model.asked("b", 2), [1, 1])
+    np.testing.assert_array_equal(model.asked(["c", "a"], 2), [2, 0])
+    np.testing.assert_array_equal(model.asked(2, 2), [2, 2])
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
         ({}, {"condition": 3}, ArgumentError, "numbered 0 to 2"),
         ({}, {"condition": "bb"}, ArgumentError, "did you mean 'b'"),
         ({}, {"condition": [0, 1]}, ArgumentError, "one for each of 4"),
-        ({}, {"guidance": 2.0}, CapabilityError, "leads towards a class"),
+        ({}, {"guidance": 2.0}, CapabilityError, "leads towards a condition"),
         ({}, {"condition": 0, "guidance": -1.0}, ArgumentError, "guidance=-1.0"),
         ({}, {"sampler": "dim"}, ArgumentError, "did you mean 'ddim'"),
         ({}, {"steps": 0}, ArgumentError, "steps=0"),

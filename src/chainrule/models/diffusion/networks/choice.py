@@ -1,6 +1,7 @@
 """Which network suits the data, and in which size."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
@@ -9,7 +10,16 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Key
 from chainrule.data.base import Schema
 from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import (
+    ClassReader,
+    MakeReader,
+    PictureReader,
+    TextReader,
+    TokenReader,
+    VectorReader,
+)
 from chainrule.models.diffusion.networks.dit import DiTDenoiser
+from chainrule.models.diffusion.networks.embedding import Inject
 from chainrule.models.diffusion.networks.mlp import MLPDenoiser
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 
@@ -24,7 +34,8 @@ def network(
     schema: Schema,
     key: Key,
     *,
-    classes: int = 0,
+    read: MakeReader | None = None,
+    inject: Inject = "auto",
     target: str = "v",
     width: int | None = None,
     depth: int | None = None,
@@ -33,8 +44,10 @@ def network(
 ) -> Network:
     """The network of this name for data of this schema; "auto" takes dense layers for all but larger images.
 
+    `read` makes the reader of conditions, see `reading`; `inject` is how they enter.
+
     A size of `None` is the usual one: width 256 and depth 3 for dense layers; for a U-Net width 32 and two resolutions
-    below 16 pixels, 64 and three below 64 pixels and four above; for a transformer width 192 and depth 6.
+    up to 16 pixels, 64 and three below 64 pixels and four above; for a transformer width 192 and depth 6.
 
     >>> import jax
     >>> type(network("auto", Schema("points", (2,)), jax.random.key(0))).__name__
@@ -46,11 +59,35 @@ def network(
     if name != "mlp" and schema.kind != "image":
         raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
-    own |= {"classes": classes, "target": target}
+    own |= {"read": read, "inject": inject, "target": target}
     make = _MAKE[name]
     # One program draws all arrays; one by one, each shape would be compiled for itself.
     made: Network = eqx.filter_jit(lambda key: make(schema, width, depth, key=key, **own))(key)
     return made
+
+
+def reading(schema: Schema, conditional: bool = True) -> MakeReader | None:
+    """The reader that suits the targets of some data: classes, labels and values, vectors, texts, pictures.
+
+    >>> import jax
+    >>> type(reading(Schema("table", (3,), "value"))(8, jax.random.key(0))).__name__
+    'VectorReader'
+    """
+    if not conditional or schema.target == "none":
+        return None
+    if schema.target == "class":
+        return partial(ClassReader, len(schema.classes))
+    if schema.target == "text":
+        return partial(TextReader, len(schema.target_symbols), schema.target_shape[0])
+    shape = schema.target_shape
+    if len(shape) < 2:
+        return partial(VectorReader, shape)
+    if len(shape) > 3:
+        raise ArgumentError(
+            f"targets of shape {shape}: a condition is one number, a vector, a row of vectors or a picture",
+            remedy="use conditional=false to leave them out",
+        )
+    return partial(TokenReader if len(shape) == 2 else PictureReader, shape)
 
 
 def widths(side: int, width: int | None) -> tuple[int, ...]:
@@ -59,7 +96,7 @@ def widths(side: int, width: int | None) -> tuple[int, ...]:
     >>> widths(8, None), widths(28, None), widths(64, None)
     ((32, 64), (64, 128, 256), (64, 128, 256, 256))
     """
-    count = 2 if side < 16 else 3 if side < 64 else 4
+    count = 2 if side <= 16 else 3 if side < 64 else 4
     first = width or (32 if count == 2 else 64)
     return tuple(first * factor for factor in (1, 2, 4, 4)[:count])
 
@@ -80,4 +117,4 @@ def _dit(schema: Schema, width: int | None, depth: int | None, **own: Any) -> Ne
 
 _MAKE: dict[str, Callable[..., Network]] = {"mlp": _mlp, "unet": _unet, "dit": _dit}
 
-__all__ = ["DENSE", "Name", "network", "widths"]
+__all__ = ["DENSE", "Name", "network", "reading", "widths"]

@@ -14,7 +14,9 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.embedding import Context
+from chainrule.models.diffusion.networks.conditions import MakeReader, Reader, check_picture
+from chainrule.models.diffusion.networks.embedding import Attending, Context, Inject, Told
+from chainrule.models.diffusion.networks.patches import cut, joined
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import LayerNorm, Linear, SelfAttention
 
@@ -23,26 +25,38 @@ _Tokens = Float[Array, "batch time width"]
 
 @final
 class Block(eqx.Module):
-    """`h + gate attention(film(norm(h)))`, then the same with a feed-forward network in place of attention."""
+    """`h + gate attention(film(norm(h)))`, then the same with a feed-forward network in place of attention.
+
+    Where there are tokens of a condition, every patch gathers from them in between.
+    """
 
     norms: tuple[LayerNorm, LayerNorm]
     modulation: Linear
     attention: SelfAttention
     widen: Linear
     narrow: Linear
+    cross_norm: LayerNorm | None
+    cross: Attending | None
 
-    def __init__(self, width: int, heads: int, key: Key) -> None:
+    def __init__(self, width: int, heads: int, source: int | None, key: Key) -> None:
         keys = jax.random.split(key, 4)
         self.norms = (LayerNorm(width), LayerNorm(width))
         self.modulation = Linear(width, 6 * width, key=keys[0], initializer="zero")
         self.attention = SelfAttention(width, heads=heads, key=keys[1])
         self.widen = Linear(width, 4 * width, key=keys[2])
         self.narrow = Linear(4 * width, width, key=keys[3])
+        self.cross_norm = None if source is None else LayerNorm(width)
+        self.cross = None if source is None else Attending(width, source, jax.random.fold_in(key, 1))
 
-    def __call__(self, h: _Tokens, c: Float[Array, "batch width"]) -> _Tokens:
-        """The tokens, moved on under the condition `c`."""
-        scale, shift, gate, scale_2, shift_2, gate_2 = jnp.split(self.modulation(c)[:, None], 6, axis=-1)
+    def __call__(self, h: _Tokens, c: Told, grid: tuple[int, int]) -> _Tokens:
+        """The tokens of a grid of patches, moved on under what the network is told."""
+        scale, shift, gate, scale_2, shift_2, gate_2 = jnp.split(
+            self.modulation(c.vector)[:, None], 6, axis=-1
+        )
         h = h + gate * self.attention((1 + scale) * self.norms[0](h) + shift)
+        if self.cross is not None and self.cross_norm is not None:
+            places = self.cross_norm(h).reshape(len(h), *grid, h.shape[-1])
+            h = h + self.cross(places, c).reshape(h.shape)
         inner = self.widen((1 + scale_2) * self.norms[1](h) + shift_2)
         return h + gate_2 * self.narrow(jax.nn.gelu(inner))
 
@@ -64,7 +78,6 @@ class DiTDenoiser(Network):
     modulation: Linear
     exit: Linear
     patch: int = eqx.field(static=True)
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(
@@ -75,7 +88,8 @@ class DiTDenoiser(Network):
         width: int = 192,
         depth: int = 6,
         heads: int = 3,
-        classes: int = 0,
+        read: MakeReader | None = None,
+        inject: Inject = "auto",
         target: str = "v",
         key: Key,
     ) -> None:
@@ -87,24 +101,35 @@ class DiTDenoiser(Network):
         if width % 4:
             raise ArgumentError(f"width={width}: positions in two dimensions need a multiple of 4")
         keys = jax.random.split(key, depth + 4)
-        entries = patch * patch * shape[2]
-        self.entry = Linear(entries, width, key=keys[0])
-        self.context = Context(width, classes, keys[1])
-        self.blocks = tuple(Block(width, heads, k) for k in keys[4:])
+        self.context = Context(width, width, read, inject, keys[1])
+        if self.context.added:
+            check_picture(self.context.reader, shape)
+        self.entry = Linear(patch * patch * (shape[2] + self.context.added), width, key=keys[0])
+        self.blocks = tuple(Block(width, heads, self.context.source, k) for k in keys[4:])
         self.norm = LayerNorm(width)
         self.modulation = Linear(width, 2 * width, key=keys[2], initializer="zero")
-        self.exit = Linear(width, entries, key=keys[3], initializer="zero")
-        self.patch, self.classes, self.target = patch, classes, target
+        self.exit = Linear(width, patch * patch * shape[2], key=keys[3], initializer="zero")
+        self.patch, self.target = patch, target
+
+    @property
+    def reader(self) -> Reader | None:
+        return self.context.reader
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        c = self.context(level.lam, condition, len(x))
-        tokens = cut(x, self.patch)
+        return self._run(x, self.context(level.lam, condition, len(x)))
+
+    def looks(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> list[Array]:
+        found: list[Array] = []
+        self._run(x, self.context(level.lam, condition, len(x), found))
+        return found
+
+    def _run(self, x: Float[Array, "batch ..."], c: Told) -> Array:
         rows, columns = (n // self.patch for n in x.shape[1:3])
-        h = self.entry(tokens)
+        h = c.scaled(self.entry(cut(c.widened(x), self.patch)))
         h = h + jnp.asarray(positions(rows, columns, h.shape[-1]), h.dtype)[None]
         for block in self.blocks:
-            h = block(h, c)
-        scale, shift = jnp.split(self.modulation(c)[:, None], 2, axis=-1)
+            h = block(h, c, (rows, columns))
+        scale, shift = jnp.split(self.modulation(c.vector)[:, None], 2, axis=-1)
         out = self.exit((1 + scale) * self.norm(h) + shift).astype(x.dtype)
         return joined(out, x.shape, self.patch)
 
@@ -121,24 +146,4 @@ def positions(rows: int, columns: int, width: int) -> Float[np.ndarray, "time wi
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=2).reshape(len(grid), width)
 
 
-def cut(x: Float[Array, "batch height width channels"], patch: int) -> Float[Array, "batch time entries"]:
-    """Pictures as rows of patches.
-
-    >>> x = jnp.arange(2 * 4 * 6 * 3.0).reshape(2, 4, 6, 3)
-    >>> bool((joined(cut(x, 2), x.shape, 2) == x).all())
-    True
-    """
-    batch, height, width, channels = x.shape
-    parts = x.reshape(batch, height // patch, patch, width // patch, patch, channels).swapaxes(2, 3)
-    return parts.reshape(batch, -1, patch * patch * channels)
-
-
-def joined(tokens: Float[Array, "batch time entries"], shape: tuple[int, ...], patch: int) -> Array:
-    """The way back to pictures of this shape."""
-    _, height, width, channels = shape
-    rows, columns = height // patch, width // patch
-    parts = tokens.reshape(len(tokens), rows, columns, patch, patch, channels).swapaxes(2, 3)
-    return parts.reshape(len(tokens), height, width, channels)
-
-
-__all__ = ["Block", "DiTDenoiser", "cut", "joined", "positions"]
+__all__ = ["Block", "DiTDenoiser", "positions"]

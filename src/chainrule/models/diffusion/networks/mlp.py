@@ -1,4 +1,4 @@
-"""A denoiser without any idea of space: residual dense blocks that the noise level and the class scale and shift."""
+"""A denoiser without any idea of space: residual dense blocks that noise level and condition scale and shift."""
 
 import math
 from typing import Any, final
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.embedding import Context
+from chainrule.models.diffusion.networks.conditions import MakeReader, PictureReader, Reader
+from chainrule.models.diffusion.networks.embedding import Context, Inject
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import LayerNorm, Linear
 
@@ -39,34 +40,37 @@ class Block(eqx.Module):
 
 @final
 class MLPDenoiser(Network):
-    """Entries in, residual blocks under the noise level and the class, entries out."""
+    """Entries in, residual blocks under the noise level and the condition, entries out."""
 
     entry: Linear
     context: Context
     blocks: tuple[Block, ...]
     norm: LayerNorm
     exit: Linear
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(
         self,
         dimensions: int,
         *,
-        classes: int = 0,
+        read: MakeReader | None = None,
+        inject: Inject = "auto",
         width: int = 256,
         depth: int = 3,
         target: str = "v",
         key: Key,
     ) -> None:
         keys = jax.random.split(key, depth + 3)
-        self.entry = Linear(dimensions, width, key=keys[0])
-        self.context = Context(width, classes, keys[1])
+        self.context = Context(width, width, read, inject, keys[1], places=False)
+        self.entry = Linear(dimensions + _entries(self.context), width, key=keys[0])
         self.blocks = tuple(Block(width, k) for k in keys[3:])
         self.norm = LayerNorm(width)
         self.exit = Linear(width, dimensions, key=keys[2], initializer="zero")
-        self.classes = classes
         self.target = target
+
+    @property
+    def reader(self) -> Reader | None:
+        return self.context.reader
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
         return self.exit(self.features(x, level, condition)).reshape(x.shape).astype(x.dtype)
@@ -75,11 +79,21 @@ class MLPDenoiser(Network):
         self, x: Float[Array, "batch ..."], level: Level, condition: Any = None
     ) -> Float[Array, "batch width"]:
         """What the last layer reads."""
-        c = self.context(level.lam, condition, len(x))
-        h = self.entry(x.reshape(len(x), -1))
+        told = self.context(level.lam, condition, len(x))
+        if told.beside is not None:
+            told = told._replace(beside=told.beside.reshape(len(x), -1))
+        h = told.scaled(self.entry(told.widened(x.reshape(len(x), -1))))
         for block in self.blocks:
-            h = block(h, c)
+            h = block(h, told.vector)
         return self.norm(h)
+
+
+def _entries(context: Context) -> int:
+    """Entries that a condition adds to the input."""
+    if isinstance(context.reader, PictureReader):
+        height, width, _ = context.reader.shape
+        return height * width * context.added
+    return context.added
 
 
 __all__ = ["Block", "MLPDenoiser"]

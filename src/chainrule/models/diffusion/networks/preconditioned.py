@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import Reader
 from chainrule.models.diffusion.process import Level, per_example
 
 
@@ -24,16 +25,25 @@ class Preconditioned(Network):
 
     inner: Network
     std: float = eqx.field(static=True)
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(self, inner: Network, std: float) -> None:
         self.inner, self.std = inner, std
-        self.classes, self.target = inner.classes, "x0"
+        self.target = "x0"
+
+    @property
+    def reader(self) -> Reader | None:
+        return self.inner.reader
+
+    def looks(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> list[Array]:
+        return self.inner.looks(self._scale(x, level) * x / per_example(level.a, x), level, condition)
+
+    def _scale(self, x: Array, level: Level) -> Array:
+        return 1 / jnp.sqrt(jnp.square(per_example(level.sigma, x)) + self.std**2)
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
         y, sigma = x / per_example(level.a, x), per_example(level.sigma, x)
-        scale = 1 / jnp.sqrt(jnp.square(sigma) + self.std**2)
+        scale = self._scale(x, level)
         said = self.inner.predict(scale * y, level, condition)
         return self.std**2 * jnp.square(scale) * y + sigma * self.std * scale * said
 

@@ -1,8 +1,9 @@
 """The convolutional denoiser: halve and widen, then double again beside what was seen on the way down.
 
-Residual blocks of two 3x3 convolutions, whose channels the noise level and the class scale and shift (Ho et al., 2020;
-Dhariwal and Nichol, 2021); self-attention where the grid is small. Sines and cosines of the input give a network the
-fine structure of data with few levels, which a good likelihood needs (Kingma et al., 2021).
+Residual blocks of two 3x3 convolutions, whose channels noise level and condition scale and shift (Ho et al., 2020;
+Dhariwal and Nichol, 2021); self-attention, and attention to the tokens of a condition, where the grid is small. Sines
+and cosines of the input give a network the fine structure of data with few levels, which a good likelihood needs
+(Kingma et al., 2021).
 """
 
 import math
@@ -16,7 +17,8 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.embedding import Context
+from chainrule.models.diffusion.networks.conditions import MakeReader, Reader, check_picture
+from chainrule.models.diffusion.networks.embedding import Attending, Context, Inject, Told
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import Conv, GroupNorm, Linear, SelfAttention, upsample
 
@@ -74,28 +76,58 @@ class AttentionBlock(eqx.Module):
 
 
 @final
+class CrossBlock(eqx.Module):
+    """`x + attention(norm(x), tokens)`: every place of the grid gathers from the tokens of a condition."""
+
+    norm: GroupNorm
+    cross: Attending
+
+    def __init__(self, channels: int, source: int, key: Key) -> None:
+        self.norm, self.cross = group_norm(channels), Attending(channels, source, key)
+
+    def __call__(self, x: _Map, told: Told) -> _Map:
+        """The features with what the condition says of each place."""
+        return x + self.cross(self.norm(x), told)
+
+
+class Sizes(NamedTuple):
+    """What the stages of a network are told: the width of the vector, and that of tokens if there are any."""
+
+    condition: int
+    source: int | None
+
+
+@final
 class Stage(eqx.Module):
     """The blocks of one side of one resolution, and how it is left for the next."""
 
     blocks: tuple[ResidualBlock, ...]
     attention: tuple[AttentionBlock, ...]
     """One after each block, or none."""
+    cross: tuple[CrossBlock, ...]
+    """The same, to the tokens of a condition."""
     leave: Conv | None
 
     def __init__(
-        self, widths: Sequence[tuple[int, int]], condition: int, attend: bool, leave: Conv | None, key: Key
+        self, widths: Sequence[tuple[int, int]], told: Sizes, attend: bool, leave: Conv | None, key: Key
     ) -> None:
         """`widths` are the channels before and after each block."""
         keys = jax.random.split(key, 2 * len(widths))
-        self.blocks = tuple(ResidualBlock(*pair, condition, k) for pair, k in zip(widths, keys, strict=False))
+        self.blocks = tuple(
+            ResidualBlock(*pair, told.condition, k) for pair, k in zip(widths, keys, strict=False)
+        )
         looks = [AttentionBlock(after, k) for (_, after), k in zip(widths, keys[len(widths) :], strict=True)]
         self.attention = tuple(looks) if attend else ()
+        source, extra = told.source, jax.random.split(jax.random.fold_in(key, 1), len(widths))
+        reads = () if source is None or not attend else zip(widths, extra, strict=True)
+        self.cross = tuple(CrossBlock(after, source or 0, k) for (_, after), k in reads)
         self.leave = leave
 
-    def step(self, index: int, x: _Map, c: _Vector) -> _Map:
+    def step(self, index: int, x: _Map, c: Told) -> _Map:
         """One block and its attention."""
-        x = self.blocks[index](x, c)
-        return self.attention[index](x) if self.attention else x
+        x = self.blocks[index](x, c.vector)
+        x = self.attention[index](x) if self.attention else x
+        return self.cross[index](x, c) if self.cross else x
 
 
 class Seen(NamedTuple):
@@ -119,7 +151,7 @@ class Encoder(eqx.Module):
         widths: Sequence[int],
         depth: int,
         attends: Sequence[bool],
-        condition: int,
+        told: Sizes,
         key: Key,
     ) -> None:
         keys = jax.random.split(key, 2 * len(widths) + 2)
@@ -130,17 +162,18 @@ class Encoder(eqx.Module):
             pairs = [(before if j == 0 else width, width) for j in range(depth)]
             last = i == len(widths) - 1
             down = None if last else Conv(2, width, width, 3, stride=2, padding=1, key=keys[2 * i + 1])
-            stages.append(Stage(pairs, condition, attends[i], down, keys[2 * i + 2]))
+            stages.append(Stage(pairs, told, attends[i], down, keys[2 * i + 2]))
         self.stages = tuple(stages)
         inner = [(widths[-1], widths[-1])] * 2
-        self.middle = Stage(inner, condition, attends[-1], None, keys[-1])
+        self.middle = Stage(inner, told, attends[-1], None, keys[-1])
 
-    def __call__(self, x: _Map, c: _Vector, more: Array | None = None, scales: Sequence[Array] = ()) -> Seen:
+    def __call__(self, x: _Map, c: Told, more: Array | None = None, scales: Sequence[Array] = ()) -> Seen:
         """Features of the picture.
 
         `more` is added to those of the first convolution, `scales` to those each resolution ends with.
         """
-        h = self.entry(x) if more is None else self.entry(x) + more
+        h = c.scaled(self.entry(c.widened(x)))
+        h = h if more is None else h + more
         skips = []
         for number, stage in enumerate(self.stages):
             last = len(stage.blocks) - 1
@@ -168,7 +201,7 @@ class Decoder(eqx.Module):
         widths: Sequence[int],
         depth: int,
         attends: Sequence[bool],
-        condition: int,
+        told: Sizes,
         key: Key,
     ) -> None:
         keys = jax.random.split(key, 2 * len(widths) + 1)
@@ -178,12 +211,12 @@ class Decoder(eqx.Module):
             above = widths[min(i + 1, len(widths) - 1)]
             pairs = [((above if j == 0 else width) + width, width) for j in range(depth)]
             grow = None if i == 0 else Conv(2, width, width, 3, padding=1, key=keys[2 * i])
-            stages.append(Stage(pairs, condition, attends[i], grow, keys[2 * i + 1]))
+            stages.append(Stage(pairs, told, attends[i], grow, keys[2 * i + 1]))
         self.stages = tuple(stages)
         self.norm = group_norm(widths[0])
         self.exit = Conv(2, widths[0], outputs, 3, padding=1, initializer="zero", key=keys[-1])
 
-    def __call__(self, seen: Seen, c: _Vector) -> _Map:
+    def __call__(self, seen: Seen, c: Told) -> _Map:
         """The picture from what was seen."""
         skips, h = list(seen.skips), seen.middle
         for stage in self.stages:
@@ -212,7 +245,6 @@ class UNetDenoiser(Network):
     fourier: tuple[int, ...] = eqx.field(static=True)
     coordinates: bool = eqx.field(static=True)
     padding: tuple[int, int] = eqx.field(static=True)
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(
@@ -221,7 +253,8 @@ class UNetDenoiser(Network):
         *,
         widths: Sequence[int] = (64, 128, 256),
         depth: int = 1,
-        classes: int = 0,
+        read: MakeReader | None = None,
+        inject: Inject = "auto",
         target: str = "v",
         fourier: Sequence[int] = (),
         coordinates: bool = False,
@@ -237,14 +270,33 @@ class UNetDenoiser(Network):
         ]
         attends = [size <= ATTENTION for size in sizes]
         one, two, three = jax.random.split(key, 3)
-        self.context = Context(condition, classes, one)
-        self.encoder = Encoder(inputs, widths, depth, attends, condition, two)
-        self.decoder = Decoder(channels, widths, depth, attends, condition, three)
-        self.fourier, self.coordinates = tuple(fourier), coordinates
-        self.classes, self.target = classes, target
+        self.context = Context(condition, widths[0], read, inject, one)
+        if self.context.added:
+            check_picture(self.context.reader, shape)
+        if self.context.source is not None and not any(attends):
+            raise ArgumentError(
+                f"inject=attention: attention is used on grids of up to {ATTENTION} x {ATTENTION}; the coarsest of "
+                f"this network is {sizes[-1]} wide",
+                remedy="use more resolutions",
+            )
+        told = Sizes(condition, self.context.source)
+        self.encoder = Encoder(inputs + self.context.added, widths, depth, attends, told, two)
+        self.decoder = Decoder(channels, widths, depth, attends, told, three)
+        self.fourier, self.coordinates, self.target = tuple(fourier), coordinates, target
+
+    @property
+    def reader(self) -> Reader | None:
+        return self.context.reader
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        c = self.context(level.lam, condition, len(x))
+        return self._run(x, self.context(level.lam, condition, len(x)))
+
+    def looks(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> list[Array]:
+        found: list[Array] = []
+        self._run(x, self.context(level.lam, condition, len(x), found))
+        return found
+
+    def _run(self, x: _Map, c: Told) -> _Map:
         return self.finish(self.encoder(self.inputs(x), c), c, x)
 
     def inputs(self, x: _Map) -> _Map:
@@ -264,7 +316,7 @@ class UNetDenoiser(Network):
         down, right = self.padding
         return jnp.pad(x, ((0, 0), (0, down), (0, right), (0, 0))) if down or right else x
 
-    def finish(self, seen: Seen, c: _Vector, like: _Map) -> _Map:
+    def finish(self, seen: Seen, c: Told, like: _Map) -> _Map:
         """The prediction from what was seen, in the shape of the picture."""
         return self.decoder(seen, c)[:, : like.shape[1], : like.shape[2]].astype(like.dtype)
 
@@ -294,10 +346,12 @@ def group_norm(channels: int) -> GroupNorm:
 __all__ = [
     "ATTENTION",
     "AttentionBlock",
+    "CrossBlock",
     "Decoder",
     "Encoder",
     "ResidualBlock",
     "Seen",
+    "Sizes",
     "Stage",
     "UNetDenoiser",
 ]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import Reader
 from chainrule.models.diffusion.process import Level, per_example
 
 _X = Float[Array, "batch ..."]
@@ -24,12 +25,18 @@ class WithVariance(Network):
 
     inner: Network
     beside: Network
-    classes: int = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
     def __init__(self, inner: Network, beside: Network) -> None:
         self.inner, self.beside = inner, beside
-        self.classes, self.target = inner.classes, inner.target
+        self.target = inner.target
+
+    @property
+    def reader(self) -> Reader | None:
+        return self.inner.reader
+
+    def looks(self, x: _X, level: Level, condition: Any) -> list[Array]:
+        return self.inner.looks(x, level, condition)
 
     def predict(self, x: _X, level: Level, condition: Any = None) -> Array:
         return self.inner.predict(x, level, condition)

@@ -14,7 +14,7 @@ from chainrule.models.base import Config, Metrics
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import Name, network
+from chainrule.models.diffusion.networks.choice import Name, network, reading
 from chainrule.models.diffusion.networks.preconditioned import Preconditioned
 from chainrule.models.diffusion.process import noised, per_example
 from chainrule.models.diffusion.targets import error_ratio
@@ -43,7 +43,9 @@ class ScoreConfig(Config):
         "simple",
         description="how much an error counts at each noise level; simple is s² on the error of the score",
     )
-    conditional: bool = Field(True, description="learn the classes, where the data have them")
+    conditional: bool = Field(
+        True, description="learn the targets (classes, values, captions), where the data have them"
+    )
     dropping: float = Field(0.1, ge=0, lt=1, description="share of examples trained without their class")
 
 
@@ -62,7 +64,7 @@ class ScoreModel(Generative):
             config.denoiser,
             schema,
             key,
-            classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
+            read=reading(schema, config.conditional),
             width=config.width,
             depth=config.depth,
             pad=config.pad,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
-from chainrule.core.types import Array, Float, Int
+from chainrule.core.types import Array, Float
 from chainrule.data.base import Schema
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.process import Level
@@ -63,9 +63,9 @@ def anagram(
     denoiser: Denoiser,
     schema: Schema,
     name: str | None,
-    classes: Int[Array, " batch"] | None,
-    others: Int[Array, " batch"] | None,
-) -> tuple[Denoiser, Int[Array, "views batch"] | None]:
+    classes: Array | None,
+    others: Array | None,
+) -> tuple[Denoiser, Array | None]:
     """A denoiser of pictures that are `classes` as they stand and `others` in another view, and its conditions."""
     if name is None:
         raise ArgumentError(

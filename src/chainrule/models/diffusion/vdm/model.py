@@ -17,7 +17,7 @@ from chainrule.models.base import Config, Metrics
 from chainrule.models.diffusion import bounds
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import Name, network
+from chainrule.models.diffusion.networks.choice import Name, network, reading
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
@@ -43,7 +43,9 @@ class VDMConfig(Config):
     target: Literal["v", "eps", "x0"] = Field(
         "v", description="what the network predicts: velocity, noise or clean data"
     )
-    conditional: bool = Field(True, description="learn the classes, where the data have them")
+    conditional: bool = Field(
+        True, description="learn the targets (classes, values, captions), where the data have them"
+    )
     dropping: float = Field(0.1, ge=0, lt=1, description="share of examples trained without their class")
 
 
@@ -63,7 +65,7 @@ class VDM(Generative):
             name,
             schema,
             for_network,
-            classes=len(schema.classes) if config.conditional and schema.target == "class" else 0,
+            read=reading(schema, config.conditional),
             target=config.target,
             width=config.width,
             depth=config.depth,

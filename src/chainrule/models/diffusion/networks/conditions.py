@@ -1,0 +1,235 @@
+"""What a network can be told beside the noisy data: a class, numbers, tokens, a text or a picture.
+
+A condition is one array with a leading batch axis, whatever its kind, and every kind has a number that says nothing:
+the one after the last class, the end mark of a text, and for numbers one that is not a number. Guidance, dropping and
+batching therefore treat all kinds alike. A reader turns the array into tokens that a network may attend to, and one
+vector that sums them up.
+"""
+
+import abc
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.models.diffusion.networks.patches import cut
+from chainrule.nn import Embedding, LayerNorm, Linear, TransformerBlock
+from chainrule.nn.attention import Padding
+
+_Tokens = Float[Array, "batch tokens width"]
+
+
+class Reading(NamedTuple):
+    """A condition as a network sees it; examples that are told nothing have learned vectors of their own."""
+
+    summary: Float[Array, "batch width"]
+    tokens: _Tokens
+    seen: Bool[Array, "batch tokens"]
+    """False for padding; of every example at least one token is seen."""
+    picture: Float[Array, "batch height width channels"] | None = None
+    """Of a picture, its values and a channel that says whether it is there."""
+
+
+class Reader(eqx.Module):
+    """Reads one kind of condition, with arrays of its own."""
+
+    shape: eqx.AbstractVar[tuple[int, ...]]
+    """Shape of the condition of one example."""
+    none: eqx.AbstractVar[int | float]
+    """The number that a condition is filled with to say nothing."""
+
+    @abc.abstractmethod
+    def __call__(self, given: Array) -> Reading:
+        """What the condition of each example says."""
+
+    def nothing(self, count: int) -> Array:
+        """The conditions of examples that are told nothing."""
+        return jnp.full((count, *self.shape), self.none)
+
+    def dropped(self, given: Array, share: float, key: Key) -> Array:
+        """The conditions of a batch with a share of them, chosen at random, replaced by nothing."""
+        gone = jax.random.bernoulli(key, share, (len(given),))
+        return jnp.where(_beside(gone, given), self.nothing(len(given)), given)
+
+
+MakeReader: TypeAlias = Callable[[int, Key], Reader]
+"""From the width of its vectors and a key to a reader."""
+
+
+@final
+class ClassReader(Reader):
+    """One of some classes, by its number: a learned vector for each, and one for none in particular."""
+
+    names: Float[Array, "classes_and_none width"]
+    shape: tuple[int, ...] = eqx.field(static=True)
+    none: int = eqx.field(static=True)
+
+    def __init__(self, classes: int, width: int, key: Key) -> None:
+        self.names = jax.random.normal(key, (classes + 1, width))
+        self.shape, self.none = (), classes
+
+    def __call__(self, given: Int[Array, " batch"]) -> Reading:
+        found = self.names[given]
+        return Reading(found, found[:, None], jnp.ones((len(given), 1), bool))
+
+
+@final
+class VectorReader(Reader):
+    """Some numbers, by two dense layers."""
+
+    layers: tuple[Linear, Linear]
+    nobody: Float[Array, " width"]
+    shape: tuple[int, ...] = eqx.field(static=True)
+    none: float = eqx.field(static=True)
+
+    def __init__(self, shape: tuple[int, ...], width: int, key: Key) -> None:
+        one, two, three = jax.random.split(key, 3)
+        self.layers = (
+            Linear(math.prod(shape), width, key=one, gain=math.sqrt(2)),
+            Linear(width, width, key=two),
+        )
+        self.nobody = jax.random.normal(three, (width,))
+        self.shape, self.none = shape, math.nan
+
+    def __call__(self, given: Float[Array, "batch ..."]) -> Reading:
+        rows = given.reshape(len(given), -1)
+        there = jnp.isfinite(rows).all(axis=1)
+        first, second = self.layers
+        said = second(jax.nn.silu(first(jnp.where(there[:, None], rows, 0))))
+        found = jnp.where(there[:, None], said, self.nobody.astype(said.dtype)[None])
+        return Reading(found, found[:, None], jnp.ones((len(given), 1), bool))
+
+
+@final
+class TokenReader(Reader):
+    """Vectors that an encoder has made of something; those that are not numbers are padding.
+
+    >>> reader = TokenReader((5, 3), 8, jax.random.key(0))
+    >>> given = masked(jnp.ones((2, 5, 3)), jnp.arange(5)[None] < jnp.array([[2], [0]]))
+    >>> reader(given).seen.astype(int).tolist()  # a token of its own comes first
+    [[1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
+    """
+
+    inward: Linear
+    body: "Body"
+    shape: tuple[int, int] = eqx.field(static=True)
+    none: float = eqx.field(static=True)
+
+    def __init__(self, shape: tuple[int, int], width: int, key: Key) -> None:
+        one, two = jax.random.split(key)
+        self.inward = Linear(shape[1], width, key=one)
+        self.body = Body(shape[0], width, two)
+        self.shape, self.none = shape, math.nan
+
+    def __call__(self, given: Float[Array, "batch tokens features"]) -> Reading:
+        there = jnp.isfinite(given).all(axis=2)
+        return self.body(self.inward(jnp.where(there[:, :, None], given, 0)), there)
+
+
+@final
+class TextReader(Reader):
+    """Symbols of a vocabulary: a small encoder that is trained with the network. End marks are padding."""
+
+    table: Embedding
+    body: "Body"
+    shape: tuple[int, ...] = eqx.field(static=True)
+    none: int = eqx.field(static=True)
+
+    def __init__(self, symbols: int, length: int, width: int, key: Key) -> None:
+        one, two = jax.random.split(key)
+        self.table = Embedding(symbols + 1, width, deviation=1.0, key=one)
+        self.body = Body(length, width, two)
+        self.shape, self.none = (length,), symbols
+
+    def __call__(self, given: Int[Array, "batch length"]) -> Reading:
+        return self.body(self.table(given), given != self.none)
+
+
+@final
+class PictureReader(Reader):
+    """A picture, by its patches."""
+
+    patches: TokenReader
+    patch: int = eqx.field(static=True)
+    shape: tuple[int, int, int] = eqx.field(static=True)
+    none: float = eqx.field(static=True)
+
+    def __init__(self, shape: tuple[int, int, int], width: int, key: Key) -> None:
+        height, broad, channels = shape
+        self.patch = next(side for side in (4, 2, 1) if not (height % side or broad % side))
+        count = height * broad // self.patch**2
+        self.patches = TokenReader((count, self.patch**2 * channels), width, key)
+        self.shape, self.none = shape, math.nan
+
+    def __call__(self, given: Float[Array, "batch height width channels"]) -> Reading:
+        there = jnp.isfinite(given).all(axis=(1, 2, 3), keepdims=True)
+        flag = jnp.broadcast_to(there, (*given.shape[:3], 1)).astype(given.dtype)
+        picture = jnp.concatenate([jnp.where(there, given, 0), flag], axis=-1)
+        return self.patches(cut(given, self.patch))._replace(picture=picture)
+
+
+@final
+class Body(eqx.Module):
+    """A learned token in front, learned places, one transformer block; the first token sums up the others."""
+
+    first: Float[Array, " width"]
+    places: Float[Array, "tokens width"]
+    block: TransformerBlock
+    norm: LayerNorm
+
+    def __init__(self, tokens: int, width: int, key: Key) -> None:
+        one, two, three = jax.random.split(key, 3)
+        self.first = jax.random.normal(one, (width,))
+        self.places = 0.1 * jax.random.normal(two, (tokens, width))
+        heads = max(count for count in (1, 2, 4) if width % count == 0)
+        self.block = TransformerBlock(width, heads=heads, key=three)
+        self.norm = LayerNorm(width)
+
+    def __call__(self, tokens: _Tokens, there: Bool[Array, "batch tokens"]) -> Reading:
+        """What the tokens that are there say together and one by one."""
+        h = tokens + self.places.astype(tokens.dtype)[None]
+        first = jnp.broadcast_to(self.first.astype(h.dtype), (len(h), 1, h.shape[2]))
+        seen = jnp.concatenate([jnp.ones((len(h), 1), bool), there], axis=1)
+        h = self.norm(self.block(jnp.concatenate([first, h], axis=1), mask=Padding(seen)))
+        return Reading(h[:, 0], h, seen)
+
+
+def masked(
+    tokens: Float[Array, "batch tokens features"], mask: Bool[Array, "batch tokens"]
+) -> Float[Array, "batch tokens features"]:
+    """What an encoder returns, tokens and a mask, as one condition."""
+    return jnp.where(mask[:, :, None], tokens, jnp.nan)
+
+
+def _beside(flags: Bool[Array, " batch"], like: Any) -> Array:
+    return flags.reshape(-1, *(1,) * (np.ndim(like) - 1))
+
+
+def check_picture(reader: Reader | None, shape: tuple[int, ...]) -> None:
+    """Raise unless a picture that is to stand beside the noisy one has its size."""
+    if isinstance(reader, PictureReader) and reader.shape[:2] != shape[:2]:
+        raise ArgumentError(
+            f"inject=concatenate: pictures of shape {reader.shape} beside pictures of shape {shape}",
+            remedy="bring both to one height and width, or use inject=attention",
+        )
+
+
+__all__ = [
+    "ClassReader",
+    "MakeReader",
+    "PictureReader",
+    "Reader",
+    "Reading",
+    "TextReader",
+    "TokenReader",
+    "VectorReader",
+    "check_picture",
+    "masked",
+]
