@@ -9,7 +9,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batches, Data
 from chainrule.train.config import TrainConfig
-from tests.train.toys import Averager, Mean, blobs, leaves, numbers, rows, train
+from tests.train.toys import Averager, Mean, Picture, blobs, leaves, numbers, rows, train
 
 STEPS, BATCH, LR = 12, 16, 0.1
 
@@ -205,3 +205,18 @@ def test_every_draw_depends_on_the_seed() -> None:
 def test_without_shuffling_and_noise_the_seed_changes_nothing(data: Data) -> None:
     losses = [train(Mean(jnp.ones(3)), data, 3, shuffle=False, seed=seed)[1]["loss"] for seed in (0, 5)]
     np.testing.assert_array_equal(*losses)
+
+
+def test_images_of_a_step_are_changed_by_its_number_alone_and_only_while_training() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 4, 5, 1)).astype(np.float32)
+    data = rows(x, kind="image")
+    model = Picture(jnp.zeros((4, 5, 1)))
+    settings = {"augment": {"flip": True, "crop": 2, "colour": 0.1}}
+    changed, _, _ = train(model, data, 6, **settings)
+    in_parts, _, _ = train(model, data, 6, stretches=(2, 1, 3), **settings)
+    plain, _, _ = train(model, data, 6)
+    np.testing.assert_array_equal(changed.w, in_parts.w)
+    assert not np.allclose(changed.w, plain.w)
+    for refused, other in (("not images", numbers(50)), ("cannot be moved so far", data)):
+        with pytest.raises(ArgumentError, match=refused):
+            train(model, other, 1, augment={"crop": 9})

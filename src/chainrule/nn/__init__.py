@@ -4,7 +4,7 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 `inference` that `equinox.nn.inference_mode` switches, and state that training moves by rule comes back as a new layer.
 """
 
-from chainrule.nn import attention, constructions, cost, initializers, losses, positions, tensors
+from chainrule.nn import attention, augment, constructions, cost, initializers, losses, positions, tensors
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution import Conv, ConvTranspose
@@ -26,6 +26,7 @@ from chainrule.nn.recurrent import GRU, LSTM, RNN, Bidirectional, Recurrent, Sta
 from chainrule.nn.reparametrize import SpectralNorm, WeightNorm
 from chainrule.nn.residual import ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
+from chainrule.nn.scattering import Scattering
 from chainrule.nn.signals import convolve_signal
 from chainrule.nn.unet import DoubleConv, UNet
 
@@ -50,6 +51,7 @@ __all__ = [
     "RMSNorm",
     "Recurrent",
     "ResidualBlock",
+    "Scattering",
     "SelfAttention",
     "SpectralNorm",
     "Stack",
@@ -64,6 +66,7 @@ __all__ = [
     "adaptive_max_pool",
     "as_matrix",
     "attention",
+    "augment",
     "average_pool",
     "blur_pool",
     "constructions",

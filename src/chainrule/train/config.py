@@ -118,6 +118,17 @@ class Stopping(_Settings):
 
 
 @final
+class Augment(_Settings):
+    """Random changes of the images of every batch; validation and test see them as they are."""
+
+    flip: bool = Field(False, description="mirror every second image left to right; not for digits or text")
+    crop: int = Field(0, ge=0, description="move images by up to so many pixels each way")
+    colour: float = Field(
+        0.0, ge=0, lt=1, description="largest change of contrast, brightness and saturation, as a share"
+    )
+
+
+@final
 class TrainConfig(_Settings):
     """Everything about a run that is neither model nor data."""
 
@@ -141,6 +152,7 @@ class TrainConfig(_Settings):
         description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias",
     )
     schedule: Schedule = Field(default_factory=Schedule)
+    augment: Augment = Field(default_factory=Augment)
     accumulate: int = Field(
         1,
         ge=1,
@@ -213,4 +225,4 @@ class TrainConfig(_Settings):
         return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
 
 
-__all__ = ["TORCH", "Optimizer", "Schedule", "Stopping", "TrainConfig"]
+__all__ = ["TORCH", "Augment", "Optimizer", "Schedule", "Stopping", "TrainConfig"]

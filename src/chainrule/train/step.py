@@ -22,7 +22,7 @@ from chainrule.core.types import Array, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Split
 from chainrule.data.batches import Batches
 from chainrule.models.base import Model, Part, parts_of
-from chainrule.train import freezing
+from chainrule.train import augmenting, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.directions import slow_weights
 from chainrule.train.optimizers import (
@@ -102,6 +102,7 @@ class Stepper:
         self.most = most
         self.parts = parts_of(model)
         freezing.check(model, config.freeze)
+        augmenting.check(config.augment, split)
         check_parts(config.parts, [part.name for part in self.parts])
         self.single = sum(part.repeat for part in self.parts) == 1
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
@@ -343,6 +344,7 @@ class Stepper:
     ) -> Callable[[Tree], tuple[Scalar, tuple[dict[str, Array], Tree]]]:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
         rest = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze), inverse=True)
+        batch = augmenting.augmented(batch, key, self.config.augment)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
