@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from chainrule import data, models, report
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import probes
 from chainrule.explain.probes.attention import habits
@@ -71,9 +71,16 @@ def test_neighbours_are_nearest_by_angle(run: Run) -> None:
     table = np.asarray(run.model.embeddings())
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     symbols = run.schema.symbols
-    nearest = probes.look("embedding", run).numbers["nearest"]["e"].split()
+    numbers = probes.look("embedding", run, word="e", analogy="a e o").numbers
+    nearest = numbers["nearest"]["e"].split()
     cosine = unit @ unit[symbols.index("e")]
     assert float(nearest[1]) == pytest.approx(np.sort(cosine)[-2], abs=0.01)
+    word, first = next(iter(numbers["asked"]["Nearest to 'e'"].items()))
+    assert first == pytest.approx(np.sort(cosine)[-2], rel=1e-5)
+    assert symbols.index(word) == np.argsort(cosine)[-2]
+    assert not {"a", "e", "o"} & set(numbers["asked"]["a : e = o : ?"])
+    with pytest.raises(ArgumentError, match="it takes three symbols"):
+        probes.look("embedding", run, analogy="a e")
 
 
 def test_models_without_attention_are_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data.base import Data
 from chainrule.data.sources import find
 from chainrule.models.base import Entry, Model
+from chainrule.models.vectors import with_vectors
 from chainrule.train import Run, TrainConfig
 from chainrule.train.folder import read_config
 from chainrule.train.loop import merge
@@ -29,6 +30,7 @@ OWN = {
     "config": "config.yaml of an earlier run to repeat; other words override it",
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
+    "vectors": "text file of GloVe or word2vec whose vectors the symbols begin with; freeze=LAYER keeps them",
     "run": "name of the run",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
@@ -64,13 +66,23 @@ class Request:
     """Name of the run, if it was given one."""
     start: Start | None = None
     """What it begins with, if not with weights drawn at random."""
+    vectors: Path | None = None
+    """The file its symbols take their vectors from."""
 
-    def build(self, data: Data) -> Model:
-        """The model before training."""
+    def build(self, data: Data) -> tuple[Model, dict[str, Any] | None]:
+        """The model before training, and what a recipe says about weights that were not drawn at random."""
         name, seed = self.entry.name, self.resolved.seed
-        if self.start is None:
-            return models.build(name, data, seed=seed, **self.model)
-        return models.begin(name, self.start.run.model, data, seed=seed, fresh=self.start.fresh, **self.model)
+        if self.start is not None:
+            begun = models.begin(
+                name, self.start.run.model, data, seed=seed, fresh=self.start.fresh, **self.model
+            )
+            return begun, self.start.to_json()
+        model = models.build(name, data, seed=seed, **self.model)
+        if self.vectors is None:
+            return model, None
+        found = with_vectors(model, data, self.vectors)
+        known = {"of_symbols": found.symbols, "of_text": found.text}
+        return found.model, {"vectors": str(self.vectors), "coverage": known}
 
     @property
     def resolved(self) -> TrainConfig:
@@ -114,6 +126,7 @@ def request(words: Words) -> Request:
         place=folder,
         run=_run_name(own.get("run")),
         start=start,
+        vectors=_vectors(own, recipe, start),
     )
 
 
@@ -123,7 +136,7 @@ def _start(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> S
     if "from" in own:
         return Start(Run.open(find_run(own["from"], folder)), fresh or ())
     stored = recipe["model"].get("from")
-    if stored is None:
+    if stored is None or "vectors" in stored:
         if fresh is not None:
             raise ArgumentError(f"fresh={own['fresh']}: without from=RUN every layer begins afresh")
         return None
@@ -133,6 +146,19 @@ def _start(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> S
             remedy="begin with that run instead: chainrule train from=RUN",
         )
     return Start(Run.open(stored["run"]), tuple(stored.get("fresh", ())) if fresh is None else fresh)
+
+
+def _vectors(own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | None) -> Path | None:
+    """The file of vectors that is named, or the one of the recipe."""
+    stored = recipe["model"].get("from")
+    given = own.get("vectors") or (stored.get("vectors") if isinstance(stored, dict) else None)
+    if given is None:
+        return None
+    if start is not None:
+        raise ArgumentError(
+            f"vectors={given}: a run that begins with another has its vectors", remedy="leave one out"
+        )
+    return Path(given).expanduser().resolve()
 
 
 def _text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`chainrule train`: a model, data and settings become a run folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,17 +46,25 @@ def train(
 
     asked = request(parse([model, *(settings or [])]))
     data = sources.load(**asked.data)
-    built = asked.build(data)
+    built, origin = asked.build(data)
     steps = asked.resolved.total_steps(len(data.train) / asked.resolved.batch)
     if find_lr:
         _find_lr(asked, built, data, json=json)
     elif dry_run:
         _show(asked, built, data, steps, json=json)
     else:
-        _train(asked, built, data, json=json, quiet=quiet)
+        _train(asked, built, data, origin, json=json, quiet=quiet)
 
 
-def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet: bool) -> None:
+def _train(
+    asked: "Request",
+    model: "Model",
+    data: "Data",
+    origin: dict[str, Any] | None,
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
     import shutil
 
     from chainrule.cli.progress import Unit, voice
@@ -68,8 +76,8 @@ def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet:
     new = path is None or not path.exists()
     path = path or new_folder(asked.place, stem)
     tell = voice(Unit.of(data.schema, model), machine=json, quiet=quiet)
+    _tell_vectors(origin, json=json, quiet=quiet)
     try:
-        origin = None if asked.start is None else asked.start.to_json()
         run = fit(model, data, run=path, listener=tell, origin=origin, **asked.train)
     except KeyboardInterrupt:
         tell.close()
@@ -80,6 +88,20 @@ def _train(asked: "Request", model: "Model", data: "Data", *, json: bool, quiet:
         if new and not (path / "config.yaml").exists():  # it never became a run and would only be in the way
             shutil.rmtree(path, ignore_errors=True)
     conclude(run, model, json=json, quiet=quiet)
+
+
+def _tell_vectors(origin: dict[str, Any] | None, *, json: bool, quiet: bool) -> None:
+    """How much of the vocabulary and of the text the vectors of a file cover."""
+    from chainrule.cli.output import emit, say
+
+    if origin is None or "vectors" not in origin:
+        return
+    known = origin["coverage"]
+    if json:
+        emit({"event": "vectors", "path": origin["vectors"], **known})
+    elif not quiet:
+        shares = f"{known['of_symbols']:.0%} of the symbols, {known['of_text']:.0%} of the training text"
+        say("vectors", f"{Path(origin['vectors']).name}   known are {shares}")
 
 
 def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:

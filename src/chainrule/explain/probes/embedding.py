@@ -1,33 +1,71 @@
 """Where the symbols of a vocabulary lie, and which lie near each other."""
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
+from pydantic import Field
 
+from chainrule.core.errors import ArgumentError
 from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
-from chainrule.explain.base import NoSettings, Outcome, Probe
+from chainrule.data.vectors import Vectors
+from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
 from chainrule.models.base import HasEmbedding, Model
+from chainrule.models.vectors import of_model
 from chainrule.train import Run
 
 
-def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
+@final
+class EmbeddingSettings(Settings):
+    """What is asked of the vectors beyond the most frequent symbols."""
+
+    word: str = Field("", description="a symbol whose nearest neighbours are wanted")
+    analogy: str = Field(
+        "", description="three symbols, 'man king woman': what is to the third as the second to the first"
+    )
+
+
+def look(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
     """The plane in which frequent symbols vary most, and the nearest neighbours of the most frequent."""
-    del settings
     model: Any = run.model  # has embeddings, see `_applies`
     table, tokenizer = np.asarray(model.embeddings()), tokenizers.of(data.schema)
     near = pictures.neighbours(table, tokenizer, data)
     share = pictures.spread(table[pictures.frequent(data, len(table))])
+    asked = _asked(of_model(model, tokenizer), settings)
     return Outcome(
         [
             f"Two directions hold {share:.0%} of the variance of {table.shape[1]}-dimensional vectors.",
             f"Nearest to {near.rows[0][0]!r}, the most frequent symbol: {near.rows[0][1]}.",
+            *(
+                f"{question}: {', '.join(f'{word} {c:.2f}' for word, c in found)}."
+                for question, found in asked
+            ),
         ],
         [pictures.symbols(table, tokenizer, data)],
         near,
-        {"variance_in_plane": share, "nearest": {str(row[0]): str(row[1]) for row in near.rows}},
+        {
+            "variance_in_plane": share,
+            "nearest": {str(row[0]): str(row[1]) for row in near.rows},
+            "asked": {question: dict(found) for question, found in asked},
+        },
     )
+
+
+def _asked(vectors: Vectors, settings: EmbeddingSettings) -> list[tuple[str, list[tuple[str, float]]]]:
+    """Questions with their answers."""
+    found = []
+    if settings.word:
+        found.append((f"Nearest to {settings.word!r}", vectors.nearest(settings.word)))
+    if settings.analogy:
+        words = settings.analogy.split()
+        if len(words) != 3:
+            raise ArgumentError(
+                f"analogy={settings.analogy!r}: it takes three symbols", remedy="analogy='man king woman'"
+            )
+        first, second, third = words
+        found.append((f"{first} : {second} = {third} : ?", vectors.analogy(first, second, third)))
+    return found
 
 
 def _applies(model: Model, schema: Schema) -> bool:
@@ -39,6 +77,7 @@ probe = Probe(
     "a model of text with a vector for each symbol",
     _applies,
     look,
+    EmbeddingSettings,
 )
 
-__all__ = ["look", "probe"]
+__all__ = ["EmbeddingSettings", "look", "probe"]
