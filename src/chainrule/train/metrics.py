@@ -18,7 +18,9 @@ from chainrule.core.compiling import compiled
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
 from chainrule.data.base import Batch, Data, Schema, Split, Windows
+from chainrule.data.packing import Packed
 from chainrule.models.base import (
+    CanPack,
     CanPredict,
     CanSample,
     CanTranslate,
@@ -76,11 +78,14 @@ def score(
         elif data.schema.target == "value":
             found |= regression(predicted, np.asarray(part.y), data)
     if isinstance(model, HasSurprise) and isinstance(part, Windows):
-        found |= text(model, part, data.schema, stride)
+        judged = surprise.blocks(model, part, len(data.schema.symbols), stride)
+        found |= text(judged, part, data.schema)
     elif stride is not None:
         raise ArgumentError(
             f"stride={stride}: only models that predict text symbol by symbol are read in strides"
         )
+    elif isinstance(model, CanPack) and isinstance(part, Packed):
+        found |= text(surprise.documents(model, part, len(data.schema.symbols)), part, data.schema)
     elif isinstance(model, HasLogProb):
         found |= likelihood(over(lambda model, batch, key: model.log_prob(batch.x), model, part, key), data)
     elif isinstance(model, HasBound):
@@ -117,13 +122,13 @@ def mean_loss(
 ) -> tuple[dict[str, float], int]:
     """Mean loss and metrics over (the first `most` examples of) a split, and how many examples that was."""
     totals: dict[str, float] = {}
-    count = 0
+    count, weight = 0, 0
     for number, batch in enumerate(_batches(split, most)):
-        size = len(batch.x)
         for name, value in _loss_of(model, batch, random.at(key, number)).items():
-            totals[name] = totals.get(name, 0.0) + float(value) * size
-        count += size
-    return {name: total / count for name, total in totals.items()}, count
+            totals[name] = totals.get(name, 0.0) + float(value) * batch.weight
+        count += len(batch.x)
+        weight += batch.weight
+    return {name: total / weight for name, total in totals.items()}, count
 
 
 def over(function: Callable[[Any, Batch, Key], Array], model: Model, split: Split, key: Key) -> np.ndarray:
@@ -312,14 +317,16 @@ def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
     }
 
 
-def text(model: HasSurprise, split: Windows, schema: Schema, stride: int | None = None) -> dict[str, Metric]:
+def text(judged: surprise.Blocks, split: Windows | Packed, schema: Schema) -> dict[str, Metric]:
     """Nats per symbol and what follows from them, how far windows are apart, and how many symbols were judged."""
-    judged = surprise.blocks(model, split, len(schema.symbols), stride)
     found = units(
         judged.mean, judged.error, bytes_per_token=split.bytes_per_token, characters=not schema.tokenizer
     )
     found["stride"] = Metric(judged.stride, f"of {split.length} tokens")
-    found["tokens"] = Metric(float(judged.symbols.sum()), "all but the first")
+    packed = isinstance(split, Packed)
+    found["tokens"] = Metric(float(judged.symbols.sum()), f"all but the first{' of each' * packed}")
+    if packed:
+        found["documents"] = Metric(float(len(judged.nats)))
     return found
 
 
