@@ -63,7 +63,7 @@ class Workload:
 
 
 CPU = (Workload(8, 1, 32, 1, 128, 64, 200), Workload(28, 1, 32, 1, 32, 16, 60))
-GPU = (Workload(32, 3, 128, 2, 256, 256, 200, half=True),)
+GPU = (Workload(32, 3, 64, 1, 512, 512, 400, half=True),)
 
 
 def run(options: Options) -> Report:

@@ -6,6 +6,7 @@ over examples, which for squared errors of d entries is d times the mean.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,12 +36,10 @@ def cross_entropy(
     """
     if not 0 <= smoothing < 1:
         raise ArgumentError(f"cross_entropy(smoothing={smoothing}): smoothing must lie in [0, 1)")
-    wide = _wide(logits)
     numbers = jnp.issubdtype(targets.dtype, jnp.integer)
     if numbers and not smoothing and class_weights is None:
-        chosen = jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
-        return _reduced("cross_entropy", jax.nn.logsumexp(wide, axis=-1) - chosen, reduction)
-    classes = logits.shape[-1]
+        return _reduced("cross_entropy", _surprise(logits, targets), reduction)
+    wide, classes = _wide(logits), logits.shape[-1]
     wanted = jax.nn.one_hot(targets, classes, dtype=wide.dtype) if numbers else targets.astype(wide.dtype)
     weights = jnp.ones(classes, wide.dtype) if class_weights is None else class_weights.astype(wide.dtype)
     last = weights.reshape((1,) * (wanted.ndim - 1) + weights.shape)
@@ -51,6 +50,29 @@ def cross_entropy(
     if reduction == "mean" and numbers and class_weights is not None:
         return values.sum() / (wanted * last).sum()
     return _reduced("cross_entropy", values, reduction)
+
+
+@jax.custom_jvp
+def _surprise(
+    logits: Float[Array, "*batch classes"], targets: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    wide = _wide(logits)
+    return jax.nn.logsumexp(wide, axis=-1) - jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
+
+
+@_surprise.defjvp
+def _surprise_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    # The slope is softmax - onehot, entry by entry. The derivative of picking the target would be a scatter into an
+    # array of the size of all logits, which for large vocabularies costs more than the softmax.
+    (logits, targets), (change, _) = primals, tangents
+    wide = _wide(logits)
+    top = jax.lax.stop_gradient(wide.max(axis=-1, keepdims=True))
+    weights = jnp.exp(wide - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    value = (jnp.log(total) + top)[..., 0] - jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
+    places = jax.lax.broadcasted_iota(targets.dtype, wide.shape, wide.ndim - 1)
+    slope = weights * (1 / total) - (places == targets[..., None])
+    return value, (slope * _wide(change)).sum(axis=-1)
 
 
 def binary_cross_entropy(

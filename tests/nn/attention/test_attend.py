@@ -189,6 +189,7 @@ def test_the_kernel_of_the_gpu_is_used_only_where_there_is_one(
     assert fused.fast(half, half, Causal(), None) is expected
     assert not fused.fast(half.astype(jnp.float32), half, None, None)
     assert not fused.fast(odd, odd, None, None)
+    assert not fused.fast(half[..., :3, :], half[..., :3, :], None, None)
     assert not fused.fast(half, half, Window(2), None)
 
 

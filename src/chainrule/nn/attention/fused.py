@@ -62,9 +62,12 @@ def fast(query: Array, value: Array, mask: Mask | None, bias: object | None) -> 
 
 def _kernel(query: Array, value: Array) -> bool:
     size = query.shape[-1]
+    # For odd lengths the kernel has no derivative.
+    even = query.shape[-2] % 2 == 0 and value.shape[-2] % 2 == 0
     return (
         _has_kernel(jax.devices()[0])
         and query.dtype in (jnp.bfloat16, jnp.float16)
+        and even
         and size % 8 == 0
         and size <= _LARGEST_HEAD
         and value.shape[-1] == size
