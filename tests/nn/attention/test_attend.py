@@ -185,7 +185,7 @@ def test_the_kernel_of_the_gpu_is_used_only_where_there_is_one(
 ) -> None:
     device = SimpleNamespace(platform=platform, compute_capability=capability)
     monkeypatch.setattr(jax, "devices", lambda: [device])
-    half, odd = jnp.zeros((1, 1, 3, 8), jnp.bfloat16), jnp.zeros((1, 1, 3, 6), jnp.bfloat16)
+    half, odd = jnp.zeros((1, 1, 4, 8), jnp.bfloat16), jnp.zeros((1, 1, 4, 6), jnp.bfloat16)
     assert fused.fast(half, half, Causal(), None) is expected
     assert not fused.fast(half.astype(jnp.float32), half, None, None)
     assert not fused.fast(odd, odd, None, None)
