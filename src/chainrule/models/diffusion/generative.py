@@ -6,7 +6,7 @@ A model of this family says how it is trained; drawing from it, steering it and 
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.base import CanSample, HasBound, HasPictures, HasScores, Scored
-from chainrule.models.diffusion import bounds, pictures, samplers, schedules
+from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided
 from chainrule.models.diffusion.networks.base import Network
@@ -77,15 +77,15 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
     @property
     def unit(self) -> bool:
         """Whether the data lie in [0, 1], and are moved to [-1, 1] for the network."""
-        return self.schema.kind == "image" or self.schema.levels > 0
+        return units.unit(self.schema)
 
     def inside(self, x: Array) -> Array:
         """Examples as the network sees them."""
-        return 2 * x - 1 if self.unit else x
+        return units.inside(self.schema, x)
 
     def outside(self, x: Array) -> Array:
         """The way back."""
-        return (x + 1) / 2 if self.unit else x
+        return units.outside(self.schema, x)
 
     def dropped(self, y: Any, key: Key) -> Any:
         """The conditions of a batch to train with, some replaced by nothing; none for a model without them."""
@@ -124,9 +124,10 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
     ) -> Array:
         """`n` new examples, of one class, caption or other condition or one each; `guidance` heeds it more.
 
-        The weight of guidance is 2 for images and 1 for everything else unless told; `negative` is a class to lead away
-        from, `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives
-        back the contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
+        `condition` is a class by name or number, a caption, or numbers in the units of the model. Guidance has a weight
+        of 2 for images and 1 for everything else unless told; `negative` is a condition to lead away from,
+        `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives back the
+        contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
         ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; each model has its usual one. `eta`,
         `mu`, `g`, `churn` and `variance` (small, large, learned) are options of ddim, sigma, gradient-estimation, heun
         and ddpm; `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps
@@ -140,10 +141,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         """
         options = {"eta": eta, "mu": mu, "g": g, "churn": churn, "variance": variance}
         options["process"] = None if churn is None else self.schedule.process
-        check_choice("sample", "precision", precision, ("float32", "bfloat16"))
-        own = self
-        if precision == "bfloat16":
-            own = eqx.tree_at(lambda model: model.denoiser, self, tree.lowered(self.denoiser))
+        own = self.computing_in(precision)
         name, count = self.usual
         name = sampler or name
         chosen = samplers.sampler(name, **{k: v for k, v in options.items() if v is not None})
@@ -172,6 +170,13 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
             drawn = samplers.walk(denoiser, x, plan.levels, chosen, walk, condition=mine, clip=clip)
             found.append(self.outside(drawn.samples))
         return jnp.concatenate(found)[:n]
+
+    def computing_in(self, precision: str) -> Self:
+        """The same model with a network that computes in float32 or bfloat16."""
+        check_choice("sample", "precision", precision, ("float32", "bfloat16"))
+        if precision == "float32":
+            return self
+        return eqx.tree_at(lambda model: model.denoiser, self, tree.lowered(self.denoiser))
 
     def steered(
         self, guidance: float | None, conditional: bool, negative: Any, interval: Any, rescale: float
@@ -221,12 +226,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
 
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
         """A lower bound of log p(x), whatever the class, from 16 noise levels for each example."""
-        nats = self.terms(x, key).total
-        if (
-            self.schema.levels
-        ):  # a probability of levels; a density is it divided by the distance between them
-            return -nats + self.schema.dimensions * math.log(self.schema.levels - 1)
-        return -nats + (self.schema.dimensions * math.log(2.0) if self.unit else 0.0)
+        return units.log_density(self.schema, self.terms(x, key).total)
 
     def terms(self, x: Array, key: Key, condition: Any = None) -> bounds.Terms:
         """The three parts of the bound for each example, in nats."""
