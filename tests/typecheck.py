@@ -4,10 +4,14 @@ The import hook decorates one function at a time, and beartype refuses `Self` ou
 whole. Here `Self` counts as "anything"; the static type checker looks at it more closely. As for that checker, an
 `int` will do where a `float` is asked for, and a NumPy scalar where a NumPy array is: operations on arrays without axes
 return scalars.
+
+Test modules that lie beside the code are left alone: a decorated fixture is no longer a generator function, and pytest
+would pass the generator on without ever running it.
 """
 
 import functools
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, get_args, get_origin
@@ -51,3 +55,17 @@ def loosened(hint: Any) -> Any:
     if isinstance(hint, types.UnionType):
         return functools.reduce(operator.or_, new)
     return get_origin(hint)[new]
+
+
+def spare_tests() -> None:
+    """Tell the import hook to leave test modules as they are."""
+    for finder in sys.meta_path:
+        if type(finder).__module__ == "jaxtyping._import_hook":
+            finder.should_instrument = functools.partial(_is_code, finder.should_instrument)  # type: ignore[attr-defined]
+
+
+def _is_code(instrumented: Callable[[str], bool], name: str) -> bool:
+    return instrumented(name) and not name.rpartition(".")[2].startswith("test_")
+
+
+spare_tests()
