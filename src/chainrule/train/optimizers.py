@@ -107,8 +107,9 @@ def clip_rate(settings: Optimizer, grads: Tree) -> dict[str, Array]:
     """
     if settings.clip is None or settings.name in SEARCHING:
         return {}
-    if settings.clip_value is not None:  # values are cut before the norm is taken
-        grads = jax.tree.map(lambda g: jnp.clip(g, -settings.clip_value, settings.clip_value), grads)
+    most = settings.clip_value
+    if most is not None:  # values are cut before the norm is taken
+        grads = jax.tree.map(lambda g: jnp.clip(g, -most, most), grads)
     return {"clip_rate": (tree.norm(grads) > settings.clip).astype(jnp.float32)}
 
 

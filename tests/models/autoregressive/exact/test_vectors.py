@@ -21,6 +21,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "nade": ("nade", {"width": 7}),
     "nade, three orders": ("nade", {"width": 7, "ensemble": 3}),
     "made, random order": ("made", {"width": 20, "depth": 1, "order": "random"}),
+    "pixel-cnn": ("pixel-cnn", {"width": 4, "blocks": 3, "first_kernel": 5}),
 }
 
 

@@ -170,14 +170,17 @@ class CharRNN(Text, HasState, HasRecurrence, HasEmbedding, HasPictures):
     ) -> tuple[Float[Array, "batch time width"], tuple[tuple[Float[Array, "batch width"], ...], ...]]:
         """Outputs of the last layer at every step, and the states after the last, to which no gradient goes back."""
         segment, outputs = self.config.segment, []
+        carried = self.body.initial((len(h),)) if states is None else states
         piece = self.config.truncate or max(h.shape[1], 1)
         for first in range(0, h.shape[1], piece):
             # One key for all pieces would drop the same places in each of them.
             key_piece = None if key is None else jax.random.fold_in(key, first)
-            out, states = self.body(h[:, first : first + piece], states, segment=segment, key=key_piece)
-            states = jax.lax.stop_gradient(states)
+            out, carried = self.body(h[:, first : first + piece], carried, segment=segment, key=key_piece)
+            carried = jax.lax.stop_gradient(carried)
             outputs.append(out if key_piece is None else self.body.dropout(out, key_piece))
-        return (jnp.concatenate(outputs, axis=1), states) if outputs else self.body(h, states)
+        if not outputs:
+            return self.body(h, carried)
+        return jnp.concatenate(outputs, axis=1), carried
 
 
 __all__ = ["CharRNN", "CharRNNConfig", "Remembered"]
