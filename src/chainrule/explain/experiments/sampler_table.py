@@ -186,14 +186,15 @@ def _noise_of_mu() -> Picture:
         "mu",
         "eta of DDIM with as much noise",
         {
-            f"sigma falls to {ratio:g} of itself in a step": (
+            f"to {ratio:g} sigma": (
                 mus,
                 np.asarray([samplers.implied_eta(mu, jnp.asarray(ratio)) for mu in mus.tolist()]),
             )
             for ratio in (0.5, 0.8, 0.95)
         },
         marks=((0.5, "ancestral sampling"),),
-        caption="mu=0 is DDIM without noise; at mu=0.5 eta is 1 however long the step.",
+        caption="For steps in which sigma falls to a share of itself. mu=0 is DDIM without noise; at mu=0.5 eta is 1 "
+        "however long the step.",
     )
 
 

@@ -1,13 +1,16 @@
 """The score model: data stay as they are and noise is added to them, at levels from a whisper to a roar."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.pictures import Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Schema
 from chainrule.models.base import Config, Metrics
@@ -15,10 +18,14 @@ from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.choice import Name, network, reading
+from chainrule.models.diffusion.networks.conservative import Conservative
 from chainrule.models.diffusion.networks.preconditioned import Preconditioned
-from chainrule.models.diffusion.process import noised, per_example
+from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.targets import error_ratio
 from chainrule.models.diffusion.weights import weights
+
+_LITTLE = 0.1
+"""Noise at which an energy is shown."""
 
 
 @final
@@ -35,6 +42,10 @@ class ScoreConfig(Config):
         None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
     )
     pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
+    form: Literal["direct", "energy"] = Field(
+        "direct",
+        description="the network gives the score, or an energy of which the score is minus the gradient",
+    )
     low: float = Field(0.02, gt=0, description="least noise, beside data of about unit size")
     high: float = Field(
         10.0, gt=0, description="most noise; at least the distance between the farthest examples"
@@ -69,6 +80,8 @@ class ScoreModel(Generative):
             depth=config.depth,
             pad=config.pad,
         )
+        if config.form == "energy":
+            inner = Conservative(inner)
         # Images lie in [-1, 1] for the network; points and tables come standardised.
         self.denoiser = Preconditioned(inner, 0.5 if schema.kind == "image" else 1.0)
         self.config = config
@@ -111,8 +124,51 @@ class ScoreModel(Generative):
         self, x: Float[Array, "batch ..."], sigma: Any, condition: Any = None
     ) -> Float[Array, "batch ..."]:
         """The gradient of the log-density of the data with noise `sigma`, at `x`, both as the network sees them."""
-        level = self.schedule.process.level(-2 * jnp.log(jnp.asarray(sigma, x.dtype)))
+        level = self._level(x, sigma)
         return (self.denoiser.predict(x, level, condition) - x) / jnp.square(per_example(level.s, x))
+
+    def energy(
+        self, x: Float[Array, "batch ..."], sigma: Any, condition: Any = None
+    ) -> Float[Array, " batch"]:
+        """Minus the log-density of the data with noise `sigma`, at `x`, up to a number that depends on sigma alone."""
+        denoiser = self.denoiser
+        assert isinstance(denoiser, Preconditioned)
+        if not isinstance(denoiser.inner, Conservative):
+            raise CapabilityError(
+                "form=direct: the score of this model is a field of vectors, not the gradient of an energy",
+                remedy="train with form=energy",
+            )
+        level, std = self._level(x, sigma), denoiser.std
+        scale = 1 / jnp.sqrt(jnp.square(level.s) + std**2)
+        unit = per_example(scale, x) * x
+        squares = jnp.square(unit).reshape(len(x), -1).sum(axis=1)
+        return squares / 2 - std / level.s * denoiser.inner.potential(unit, level, condition)
+
+    def _level(self, x: Array, sigma: Any) -> Level:
+        return self.schedule.process.level(-2 * jnp.log(jnp.asarray(sigma, x.dtype)))
+
+    def own_pictures(self) -> Sequence[Picture]:
+        """Of points, the density that an energy gives."""
+        plane = self.schema.kind == "points" and self.schema.dimensions == 2
+        return [self._density()] if plane and self.config.form == "energy" else []
+
+    def _density(self) -> Picture:
+        side = np.linspace(-3, 3, 81)
+        grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+        energy = np.asarray(self.energy(jnp.asarray(grid, jnp.float32), _LITTLE), np.float64)
+        logs = -energy.reshape(81, 81)
+        density = np.exp(logs - logs.max())
+        density /= density.sum() * (side[1] - side[0]) ** 2
+        return Scatter(
+            "density",
+            "The density its energy gives",
+            "first coordinate",
+            "second coordinate",
+            {},
+            field=density,
+            extent=(-3.0, 3.0, -3.0, 3.0),
+            caption=f"exp(-energy) with noise {_LITTLE:g}, brought to one over the square shown.",
+        )
 
 
 __all__ = ["ScoreConfig", "ScoreModel"]

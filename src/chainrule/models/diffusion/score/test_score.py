@@ -11,10 +11,11 @@ import optax
 import pytest
 
 from chainrule import models
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch, Schema
 from chainrule.models.diffusion.networks.preconditioned import Preconditioned
 from chainrule.models.diffusion.score import ScoreModel
+from chainrule.probability.transport import sinkhorn_divergence
 
 POINTS = Schema("points", (2,))
 KEY = jax.random.key(0)
@@ -52,6 +53,31 @@ def test_preconditioning_keeps_the_network_at_unit_size() -> None:
     assert float(jnp.square(scaled).mean()) == pytest.approx(1, abs=0.1)
 
 
+def test_the_score_of_an_energy_is_its_gradient_and_has_no_curl() -> None:
+    fresh = build(form="energy")
+    arrays, rest = eqx.partition(fresh, eqx.is_inexact_array)
+    draw = np.random.default_rng(0)
+    moved = jax.tree.map(lambda a: a + jnp.asarray(0.3 * draw.normal(size=a.shape), a.dtype), arrays)
+    x = jnp.array([[1.0, -2.0], [0.5, 3.0]])
+
+    @eqx.filter_jit
+    def look(model: ScoreModel) -> tuple[jax.Array, ...]:
+        slope = jax.grad(lambda x: model.energy(x, 0.7).sum())(x)
+        turn = jax.vmap(jax.jacfwd(lambda x: model.score(x[None], 0.7)[0]))(x)
+        return model.score(x, 0.7), slope, turn, model.energy(x, 0.7)
+
+    for model in (fresh, eqx.combine(moved, rest)):
+        score, slope, turn, energy = look(model)
+        np.testing.assert_allclose(score, -slope, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(turn[:, 0, 1], turn[:, 1, 0], rtol=1e-3, atol=1e-4)
+        if model is fresh:  # that of standard normal data
+            np.testing.assert_allclose(energy, (x**2).sum(axis=1) / 2 / (1 + 0.7**2), rtol=1e-5)
+        else:
+            assert not np.allclose(score, -x / (1 + 0.7**2), rtol=0.05)
+    with pytest.raises(CapabilityError, match="train with form=energy"):
+        build().energy(x, 0.7)
+
+
 def test_it_learns_the_score_of_two_far_modes_and_langevin_dynamics_finds_both() -> None:
     model = build(width=64, depth=2)
     draw = np.random.default_rng(0)
@@ -77,6 +103,11 @@ def test_it_learns_the_score_of_two_far_modes_and_langevin_dynamics_finds_both()
     out = np.asarray(trained.sample(KEY, 1000))
     assert 0.6 < (out[:, 0] > 0).mean() < 0.95
     assert out[out[:, 0] > 0].std(axis=0) == pytest.approx(np.array([0.3, 0.3]), abs=0.08)
+    # As near to held-out points as real ones are, up to a factor; one point in the middle would be far.
+    held_out, others = np.asarray(data[:500]), [np.asarray(data[i : i + 500]) for i in (500, 1000, 1500)]
+    real = [sinkhorn_divergence(x, held_out, 0.2).value for x in others]
+    assert sinkhorn_divergence(out[:500], held_out, 0.2).value < 4 * np.mean(real)
+    assert sinkhorn_divergence(0.8 * out[:500], held_out, 0.2).value > 4 * np.mean(real)
 
 
 def test_noise_runs_from_little_to_much() -> None:

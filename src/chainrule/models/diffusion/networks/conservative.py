@@ -1,0 +1,42 @@
+"""A network whose output is a gradient: of the inner product of its input with another network's output.
+
+A field that is a gradient has no curl, and the number it is the gradient of can be had: with it a score becomes an
+energy, whose differences are differences of an unnormalised log-density.
+"""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import Reader
+from chainrule.models.diffusion.process import Level
+
+
+@final
+class Conservative(Network):
+    """The gradient in x of <x, F(x)>, where F is the network inside; as many entries out as in."""
+
+    inner: Network
+    target: str = eqx.field(static=True)
+
+    def __init__(self, inner: Network) -> None:
+        self.inner, self.target = inner, inner.target
+
+    @property
+    def reader(self) -> Reader | None:
+        return self.inner.reader
+
+    def potential(
+        self, x: Float[Array, "batch ..."], level: Level, condition: Any = None
+    ) -> Float[Array, " batch"]:
+        """<x, F(x)> for each example: what the output is the gradient of."""
+        return (x * self.inner.predict(x, level, condition)).reshape(len(x), -1).sum(axis=1)
+
+    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+        return jax.grad(lambda x: self.potential(x, level, condition).sum())(x)
+
+
+__all__ = ["Conservative"]
