@@ -26,6 +26,12 @@ def test_an_argument_of_the_wrong_type_is_an_error() -> None:
         random.key("zero")  # type: ignore[arg-type]
 
 
+def test_modules_of_tests_keep_their_fixtures() -> None:
+    (finder,) = (f for f in sys.meta_path if type(f).__module__ == "jaxtyping._import_hook")
+    assert finder.should_instrument("chainrule.nn.losses")  # type: ignore[attr-defined]
+    assert not finder.should_instrument("chainrule.models.diffusion.vdm.test_vdm")  # type: ignore[attr-defined]
+
+
 def test_arrays_of_different_rank_do_not_mix_silently() -> None:
     with pytest.raises(ValueError, match="rank_promotion"):
         jnp.ones((2, 3)) + jnp.ones(3)
