@@ -77,7 +77,7 @@ class UNet(nn.Module):
         angles = lam[:, None] * frequencies[None]
         waves = torch.cat([angles.sin(), angles.cos()], dim=1).to(x.dtype)
         c = self.linear("context.level.1", F.silu(self.linear("context.level.0", waves)))
-        c = F.silu(c + self.at("context.names")[y])
+        c = F.silu(c + self.at("context.reader.names")[y])
         h = self.conv("encoder.entry", x)
         skips = []
         for i in range(self.stages):
