@@ -44,7 +44,11 @@ def import_(
     if not path.is_file():
         raise DataError(f"{weights} is not a file", remedy="name a file of weights, .safetensors")
     runs = place(words.settings.get("runs"))
-    folder = _named(runs, words.settings["run"]) if "run" in words.settings else new_folder(runs, path.stem)
+    folder = (
+        _named(runs, words.settings["run"])
+        if "run" in words.settings
+        else new_folder(runs, f"{path.stem}-{name}")
+    )
     try:
         built, data = _opened(entry, path, words.settings, given, folder)
         run = keep(built, data, run=folder, origin={"file": str(path.resolve())})
@@ -93,6 +97,7 @@ def _opened(
     """The model in the file and its data, with the tokenizer as a file of the run's own folder."""
     from chainrule import data as sources
     from chainrule import models
+    from chainrule.core.errors import ArgumentError
     from chainrule.data import tokenizers
 
     settings, options = given
@@ -109,7 +114,13 @@ def _opened(
         **options,
         "tokenizer": str(folder.resolve() / "tokenizer.json"),
     }
-    return built, sources.load(source, **options)
+    data = sources.load(source, **options)
+    if data.schema.shape[0] > schema.shape[0]:
+        raise ArgumentError(
+            f"data.window={options['window']}: this model reads {schema.shape[0] - 1} symbols at most",
+            remedy=f"use data.window={schema.shape[0] - 1} or less, or leave it out",
+        )
+    return built, data
 
 
 def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:

@@ -163,7 +163,7 @@ def _vectors(own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | N
 
 def _text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:
     """What text has to be loaded with so that the model of a run can read it."""
-    if run.schema.kind != "text" or "tokenizer" not in known:
+    if run.schema.kind != "text" or run.schema.target == "text" or "tokenizer" not in known:
         return {}
     window = {"window": run.schema.shape[0] - 1} if "window" in known and run.schema.target == "none" else {}
     return {"tokenizer": str(run.tokenizer_file()), **window}

@@ -57,7 +57,7 @@ def run(settings: EmbeddingsSettings, listener: Listener) -> Outcome:
     cosines = {name: _cosines(table[often]) for name, table in tables.items()}
     alike = {name: _same_kind(cosine, kinds) for name, cosine in cosines.items()}
     upper = np.triu_indices(len(often), 1)
-    agreement = float(np.corrcoef(*(cosine[upper] for cosine in cosines.values()))[0, 1])
+    agreement = float(np.corrcoef(np.stack([cosine[upper] for cosine in cosines.values()]))[0, 1])
     losses = {name: float(one.val["loss"][-1]) for name, one in trained.items()}
     first, second = trained
     findings = [
@@ -77,12 +77,8 @@ def _trained(settings: EmbeddingsSettings, data: Data, *, attends: bool) -> Trai
     )
     if not attends:
         # What attention adds to each place is nothing, and stays so.
-        for layer in range(settings.layers):
-            model = eqx.tree_at(
-                lambda m, layer=layer: m.blocks[layer].attention.outward,
-                model,
-                replace_fn=lambda outward: jax.tree.map(lambda array: 0 * array, outward),
-            )
+        silent = [jax.tree.map(lambda array: 0 * array, block.attention.outward) for block in model.blocks]
+        model = eqx.tree_at(lambda m: [block.attention.outward for block in m.blocks], model, silent)
     return train(
         model,
         data,

@@ -86,7 +86,12 @@ def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
             )
         ],
         Table("beams-table", "What the search ends with", ["text", "log-probability"], rows),
-        {"texts": texts, "log_probs": [nodes[i].score for i in last], "greedy": alone},
+        {
+            "texts": texts,
+            "log_probs": [nodes[i].score for i in last],
+            "greedy": alone,
+            "tree": [node._asdict() for node in nodes],
+        },
     )
 
 
