@@ -1,4 +1,4 @@
-"""Transformers on two cores: training a small GPT against PyTorch, writing with a cache, attention by length.
+"""Sequences on two cores: training a small GPT against PyTorch, writing with a cache, attention by length, tokens.
 
 Training is what a user gets from `fit`, on the text that `CHAINRULE_BENCH_TEXT` names or else on the embedded plays.
 Both sides start from the same weights and read the same passages; the losses of the first steps must agree. Then each
@@ -35,10 +35,12 @@ from chainrule import models
 from chainrule.data import load
 from chainrule.data.base import Data, Schema
 from chainrule.data.batches import Batches
+from chainrule.data.tokenizers.byte_bpe import ByteBPE
+from chainrule.explain.experiments.attention_cost import AttentionCostSettings
+from chainrule.explain.experiments.attention_cost import run as attention_cost
+from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.gpt import GPT
 from chainrule.models.base import Model
-from chainrule.nn import SelfAttention
-from chainrule.nn.attention import EluPlusOne, FeatureMixing, Mixing, Softmax
 from chainrule.train import fit
 from chainrule.train.metrics import mean_loss
 
@@ -81,9 +83,9 @@ def run(options: Options) -> Report:
         tolerance=1e-3,
         watch=options.watch,
     )[0]
+    notes += step_times(128, 1000) if options.smoke else step_times(2048, 100_000)
     growth = attention_growth(options.smoke)
-    notes += step_times(128 if options.smoke else 2048)
-    notes += [f"{one.quantity}: exponent {one.measured_exponent:.2f}" for one in growth]
+    notes += learning_merges(100_000, 80) if options.smoke else learning_merges(10_000_000, 8000)
     return Report((case, writing), growth, tuple(notes), versions)
 
 
@@ -154,14 +156,17 @@ def writers(context: int) -> list[Contestant]:
     model = models.build("gpt", schema)
     assert isinstance(model, GPT)
     text = jnp.zeros((1, context), jnp.int32)
-    advance = eqx.filter_jit(model.advance, donate="all-except-first")
     last = eqx.filter_jit(lambda x: model.logits(x)[0, -1])
 
+    @eqx.filter_jit
+    def written(model: GPT, count: int) -> Any:
+        """In one compiled loop, as `sample` does."""
+        logits, state = model.advance(model.start(1, context), text[:, :8])
+        start = (logits[:, -1:], state)
+        return jax.lax.fori_loop(0, count, lambda _, now: model.advance(now[1], text[:, :1]), start)[0]
+
     def cached(count: int) -> Any:
-        state = model.advance(model.start(1, context), text[:, :8])[1]
-        for _ in range(count):
-            logits, state = advance(state, text[:, :1])
-        return logits.block_until_ready()
+        return written(model, count).block_until_ready()
 
     def again(count: int) -> Any:
         for _ in range(count):
@@ -184,60 +189,76 @@ def writers(context: int) -> list[Contestant]:
     ]
 
 
-def step_times(room: int) -> list[str]:
-    """Whether a step late in a text costs what an early one does, and what the memory of linear attention weighs."""
+def step_times(room: int, far: int) -> list[str]:
+    """What a step late in a text takes against an early one, and the bytes that are remembered at both."""
     schema = Schema("text", (room + 1,), symbols=tuple(map(chr, range(65))))
+    late = room - room // 14
+    cases: dict[str, tuple[Model, int, int]] = {
+        f"softmax, buffer {room}": (models.build("gpt", schema), room // 20, late),
+        "linear attention": (models.build("gpt", schema, attention="linear"), far // 1000, far),
+        "LSTM": (models.build("char-rnn", schema, cell="lstm"), far // 1000, far),
+    }
     notes = []
-    for attention in ("softmax", "linear"):
-        model = models.build("gpt", schema, attention=attention)
-        assert isinstance(model, GPT)
+    for name, (model, *places) in cases.items():
+        assert isinstance(model, Text)
         advance = eqx.filter_jit(model.advance)
-        token = jnp.zeros((1, 1), jnp.int32)
-        late_at = room - room // 14
         medians, sizes = [], []
-        for start in (room // 20, late_at):
-            state = model.advance(model.start(1, room), jnp.zeros((1, start), jnp.int32))[1]
+        for place in places:
+            state = _after(advance, model.start(1, room), place)
             seconds = []
-            for _ in range(min(60, room - late_at)):
+            for _ in range(min(60, room - late)):
                 began = time.perf_counter()
-                logits, state = advance(state, token)
+                logits, state = advance(state, jnp.zeros((1, 1), jnp.int32))
                 logits.block_until_ready()
                 seconds.append(time.perf_counter() - began)
             medians.append(float(np.median(seconds[5:])))
             sizes.append(sum(a.nbytes for a in jax.tree.leaves(state)))
         notes.append(
-            f"{attention}, buffer {room}: a step near {late_at} takes {medians[1] / medians[0]:.2f} times one near "
-            f"{room // 20}; {sizes[0]:,} and {sizes[1]:,} bytes of memory"
+            f"{name}: a step near {places[1]:,} takes {medians[1] / medians[0]:.2f} times one near {places[0]:,}; "
+            f"{sizes[0]:,} and {sizes[1]:,} bytes of memory"
         )
     return notes
+
+
+def _after(advance: Callable[..., Any], state: Any, count: int, piece: int = 1000) -> Any:
+    """The state after so many symbols, read in pieces."""
+    for length in [piece] * (count // piece) + [count % piece] * (count % piece > 0):
+        state = advance(state, jnp.zeros((1, length), jnp.int32))[1]
+    return state
 
 
 # ---------------------------------------------------------------------- attention by length
 
 
 def attention_growth(smoke: bool) -> tuple[Growth, ...]:
-    """Seconds of one attention layer of width 64 against the length of the text, beside the operations XLA counts."""
-    kinds: dict[str, tuple[Mixing, tuple[int, ...]]] = {
-        "softmax": (Softmax(), (1024, 2048, 4096, 8192)),
-        "linear": (FeatureMixing(EluPlusOne()), (16384, 32768, 65536, 131072, 262144)),
-    }
-    found = []
-    for name, (mixing, sizes) in kinds.items():
-        sizes = tuple(n // 16 for n in sizes) if smoke else sizes
-        layer = SelfAttention(64, heads=1, causal=True, mixing=mixing, key=jax.random.key(0))
-        seconds, operations = [], []
-        for n in sizes:
-            x = jax.random.normal(jax.random.key(1), (1, n, 64))
-            compiled = jax.jit(lambda x, layer=layer: layer(x)).lower(x).compile()
-            operations.append(float(compiled.cost_analysis()["flops"]))
-            compiled(x).block_until_ready()
-            turns = []
-            for _ in range(5):
-                began = time.perf_counter()
-                compiled(x).block_until_ready()
-                turns.append(time.perf_counter() - began)
-            seconds.append(float(np.median(turns)))
-        found.append(
-            Growth(f"seconds of {name} attention", "length", sizes, tuple(seconds), tuple(operations))
+    """Seconds of one head of size 64 against the length of the text, beside the operations XLA counts."""
+    settings = AttentionCostSettings(repeats=5)
+    if smoke:
+        shorter = {name: tuple(n // 16 for n in getattr(settings, name)) for name in ("softmax", "linear")}
+        settings = AttentionCostSettings(repeats=1, **shorter)
+    return tuple(
+        Growth(
+            f"seconds of {name} attention", "length", tuple(of["n"]), tuple(of["seconds"]), tuple(of["flops"])
         )
-    return tuple(found)
+        for name, of in attention_cost(settings, lambda line: None).numbers.items()
+    )
+
+
+# ---------------------------------------------------------------------- tokens
+
+
+def learning_merges(size: int, merges: int) -> list[str]:
+    """Seconds that byte pair encoding takes to learn from made-up words, few of them frequent and most of them rare."""
+    draw = np.random.default_rng(0)
+    sounds = [a + b for a in "bdfgklmnprstvz" for b in "aeiou"]
+    picks, lengths = draw.integers(0, len(sounds), (size // 50, 4)), draw.integers(1, 5, size // 50)
+    words = sorted({"".join(sounds[j] for j in row[:n]) for row, n in zip(picks, lengths, strict=True)})
+    ranks = draw.zipf(1.3, size // 5) % len(words)
+    text = " ".join(words[rank] for rank in draw.permutation(len(words))[ranks])[:size]
+    began = time.perf_counter()
+    learnt = ByteBPE.train(text, 256 + merges, min_frequency=1).merges
+    seconds = time.perf_counter() - began
+    return [
+        f"byte pair encoding: {len(learnt):,} merges from {len(text):,} characters, "
+        f"{len(set(text.split())):,} different words, in {seconds:.1f} s"
+    ]
