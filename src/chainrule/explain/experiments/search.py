@@ -60,7 +60,7 @@ def run(settings: SearchSettings, listener: Listener) -> Outcome:
         [*(_written(chosen[name]) for name in fields), _val(done), max(_last(done)) - min(_last(done))]
         for chosen, done in order
     ]
-    seeds = f" (means over {settings.seeds} seeds)" if settings.seeds > 1 else ""
+    seeds = f", means over {settings.seeds} seeds" if settings.seeds > 1 else ""
     judged = ", ".join(f"{name.replace('_', ' ')} {np.mean(values):.4g}" for name, values in tested.items())
     length = {} if {"steps", "epochs"} & best.keys() else {"steps": settings.steps}
     options = {f"data.{name}": value for name, value in settings.load.items()}
