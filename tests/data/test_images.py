@@ -137,6 +137,34 @@ def test_check_counts_every_kind_of_broken_image_and_names_the_first(broken: Pat
     assert (report.total, report.usable, report.ok) == (32, 22, False)
 
 
+def test_images_that_come_twice_show_nothing_or_stand_alone_in_their_class_are_noted(tmp_path: Path) -> None:
+    folder = corpus.pets(tmp_path / "pets")
+    corpus.write(folder / "dogs" / "again.png", corpus.packed(corpus.picture(3)))
+    corpus.write(folder / "birds" / "blank.png", corpus.packed(Image.new("RGB", (5, 6), (9, 8, 7))))
+    assert kinds(folder) == {
+        ("same image twice", "note"): (1, "pets/dogs/again.png"),
+        ("one colour", "note"): (1, "pets/birds/blank.png"),
+        ("fewer than two examples", "note"): (1, "pets"),
+    }
+    lines = "\n".join(check(folder).lines())
+    assert "the same pixels as pets/cats/03.png of class 'cats'" in lines
+    assert "class 'birds'" in lines
+    notes = (("one colour", 1), ("same image twice", 1), ("fewer than two examples", 1))
+    assert sorted(load(folder).notes) == sorted(notes)
+
+
+def test_an_image_of_the_test_split_that_training_has_seen_is_noted(tmp_path: Path) -> None:
+    for number in range(4):
+        corpus.write(
+            tmp_path / "all" / "train" / "ab"[number % 2] / f"{number}.png",
+            corpus.packed(corpus.picture(number)),
+        )
+    corpus.write(tmp_path / "all" / "test" / "a" / "x.png", corpus.packed(corpus.picture(0)))
+    (found,) = [g for g in check(tmp_path / "all").problems if g.kind == "same image twice"]
+    assert {p.where.split("/")[1] for p in found.items} <= {"train", "test"}
+    assert "which is in another split" in found.items[0].detail
+
+
 def test_load_refuses_what_check_finds_and_skip_leaves_it_out(broken: Path) -> None:
     with pytest.raises(DataError) as caught:
         load(broken)
@@ -177,7 +205,10 @@ def test_an_image_is_turned_the_way_its_metadata_say(tmp_path: Path) -> None:
     for i in range(4):
         (tmp_path / "turned").mkdir(exist_ok=True)
         image.save(tmp_path / "turned" / f"{i}.png", exif=exif)
-    assert kinds(tmp_path / "turned") == {("rotated", "note"): (4, "turned/0.png")}
+    assert kinds(tmp_path / "turned") == {
+        ("rotated", "note"): (4, "turned/0.png"),
+        ("same image twice", "note"): (3, "turned/1.png"),
+    }
     data = load(tmp_path / "turned")
     assert np.array_equal(data.train.arrays["x"][0], np.rot90(np.asarray(image), -1))
 

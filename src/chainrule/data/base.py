@@ -314,6 +314,8 @@ class Data:
     """What `load` was called with, fully resolved, so that a run can be repeated."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Files or rows left out, each with its reason."""
+    notes: tuple[tuple[str, int], ...] = ()
+    """What is odd about the data and used all the same: each kind of remark and how often it was made."""
 
     def split(self, name: str) -> Split:
         """A split by its name."""

@@ -62,7 +62,8 @@ def load(
         if not option.guard or resolved[name] != option.default:
             call[name] = resolved[name]
     skipped = tuple((problem.where, problem.reason) for problem in scan.problems if problem.effect == "skip")
-    return assemble(source.name, contents, shares, seed, call, skipped)
+    notes = tuple((g.kind, g.count) for g in group(scan.problems) if g.effect == "note")
+    return replace(assemble(source.name, contents, shares, seed, call, skipped), notes=notes)
 
 
 def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> Report:
@@ -94,7 +95,11 @@ def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> S
         return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     if source.classes and len(source.classes) == len(contents.classes):
         contents = replace(contents, classes=source.classes)
-    found = [*_one_class(contents, source), *_constant(contents, source.name)]
+    found = [
+        *_one_class(contents, source),
+        *_rare_classes(contents, source.name),
+        *_constant(contents, source.name),
+    ]
     stopped = any(problem.effect == "stop" for problem in found)
     return Scan(scan.total, scan.usable, (*scan.problems, *found), None if stopped else contents)
 
@@ -117,6 +122,15 @@ def _one_class(contents: Contents, source: sources.Source) -> list[Problem]:
     detail = f"every training example is of class {contents.classes[int(train[0])]!r}"
     remedy = "to do without classes: data.target=none" if "target" in source.options else ""
     return [Problem("one class only", source.name, detail, "stop", remedy)]
+
+
+def _rare_classes(contents: Contents, where: str) -> list[Problem]:
+    """Classes with a single example: whichever split it falls into, the others cannot tell of it."""
+    if contents.target != "class" or contents.y is None:
+        return []
+    counts = np.bincount(contents.y, minlength=len(contents.classes))
+    rare = [contents.classes[k] for k in np.flatnonzero(counts < 2)]
+    return [Problem("fewer than two examples", where, f"class {name!r}", "note") for name in rare]
 
 
 def _constant(contents: Contents, where: str) -> list[Problem]:

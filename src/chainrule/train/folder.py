@@ -135,6 +135,7 @@ def write_data(folder: Path, data: Data) -> None:
             "target_scaling": data.target_scaling.to_json() if data.target_scaling else None,
             "counts": {name: len(data.split(name)) for name in ("train", "val", "test")},
             "skipped": [list(pair) for pair in data.skipped],
+            "notes": [list(pair) for pair in data.notes],
         },
     )
 

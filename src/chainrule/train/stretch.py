@@ -186,13 +186,18 @@ class Stretch:
         return events.Started(
             run=self.run.id,
             path=str(self.path),
-            data=f"{self.data.name}   {self.data.describe()}",
+            data=f"{self.data.name}   {self.data.describe()}{self._noted()}",
             model=f"{name}   {count(parameters)} parameters{frozen}",
             device=f"{device.platform}{cores}",
             seed=self.config.seed,
             step=step,
             total=self.total,
         )
+
+    def _noted(self) -> str:
+        """What the scan of the data found odd, where it found anything."""
+        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in self.data.notes)
+        return f"   noted: {kinds}" if kinds else ""
 
     # ------------------------------------------------------------------ the loop
 

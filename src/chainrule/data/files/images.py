@@ -4,6 +4,7 @@ Top folders called `train`, `val` and `test` divide the images instead. Pictures
 colour, all become RGB. Every file is decoded to its last byte before anything is trained.
 """
 
+import hashlib
 import os
 import warnings
 from collections import Counter
@@ -43,6 +44,22 @@ class Gathered:
     places: list[Place] = field(default_factory=list)
     sizes: Counter[tuple[int, ...]] = field(default_factory=Counter)
     nbytes: int = 0
+    seen: dict[bytes, tuple[str, Place]] = field(default_factory=dict)
+    """The first file of every picture, by a fingerprint of its pixels."""
+
+    def remarks(self, array: np.ndarray, place: Place, where: str) -> list[Problem]:
+        """What is odd about a sound image: pixels that came before, or nothing to see."""
+        found = []
+        digest = hashlib.sha256(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()).digest()
+        first, its = self.seen.setdefault(digest, (where, place))
+        if first != where:
+            other = "" if place.name == its.name else f" of class {its.name!r}"
+            apart = ", which is in another split" if place.part != its.part else ""
+            detail = f"the same pixels as {first}{other}{apart}"
+            found.append(Problem("same image twice", where, detail, "note"))
+        if array.size and (array == array[:1, :1]).all():
+            found.append(Problem("one colour", where, "every pixel is the same", "note"))
+        return found
 
     def add(self, array: np.ndarray, place: Place) -> None:
         """One more image."""
@@ -140,6 +157,7 @@ def gather(
                 problems.append(Problem(bad.kind, request.shown(file), bad.detail))
                 continue
             problems += [Problem(kind, request.shown(file), detail, "note") for kind, detail in notes]
+            problems += gathered.remarks(array, place, request.shown(file))
             gathered.add(array, place)
     usable = len(gathered.places)
     if not usable:
