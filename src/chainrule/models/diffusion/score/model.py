@@ -24,6 +24,8 @@ from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.targets import error_ratio
 from chainrule.models.diffusion.weights import weights
 
+_ENOUGH = 2.0
+"""Noise at which data of unit size are 1/8 nat per dimension from a normal law."""
 _LITTLE = 0.1
 """Noise at which an energy is shown."""
 
@@ -71,6 +73,12 @@ class ScoreModel(Generative):
     def __init__(self, config: ScoreConfig, schema: Schema, key: Key) -> None:
         if config.low >= config.high:
             raise ArgumentError(f"low={config.low}, high={config.high}: noise runs from little to much")
+        if config.high < _ENOUGH:
+            raise ArgumentError(
+                f"high={config.high}: data of about unit size show through so little noise, and samples, which start "
+                "from noise alone, would know nothing of them",
+                remedy="use high=10",
+            )
         inner = network(
             config.denoiser,
             schema,

@@ -113,3 +113,5 @@ def test_it_learns_the_score_of_two_far_modes_and_langevin_dynamics_finds_both()
 def test_noise_runs_from_little_to_much() -> None:
     with pytest.raises(ArgumentError, match="from little to much"):
         build(low=2.0, high=1.0)
+    with pytest.raises(ArgumentError, match=r"high=0.5: data of about unit size show through"):
+        build(high=0.5)
