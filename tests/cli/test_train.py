@@ -177,6 +177,14 @@ def test_the_rate_finder_suggests_rates_and_draws_them(cli: Command) -> None:
     assert cli("runs", "ls", "--json").last == []
 
 
+def test_a_single_batch_is_learnt_by_heart_and_leaves_no_run(cli: Command) -> None:
+    found = cli("train", *TOY, "steps=30", "--one-batch", "--json").last
+    assert found["steps"] == 30
+    assert found["last"] < found["first"]
+    assert Path(found["picture"]).read_text().startswith("<svg")
+    assert cli("runs", "ls", "--json").last == []
+
+
 @pytest.mark.usefixtures("unreported")
 def test_a_run_can_be_continued_by_a_prefix_or_a_path_and_made_longer(cli: Command, trained: Path) -> None:
     longer = cli("resume", "to", "steps=30", "--json")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from chainrule import models
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.data import Batches, Data
+from chainrule.train import overfit_one_batch
 from chainrule.train.config import TrainConfig
 from tests.train.toys import Averager, Mean, Picture, blobs, leaves, numbers, rows, train
 
@@ -220,3 +221,17 @@ def test_images_of_a_step_are_changed_by_its_number_alone_and_only_while_trainin
     for refused, other in (("not images", numbers(50)), ("cannot be moved so far", data)):
         with pytest.raises(ArgumentError, match=refused):
             train(model, other, 1, augment={"crop": 9})
+
+
+def test_one_batch_is_the_first_one_seen_over_and_over(data: Data) -> None:
+    first = data.train.arrays["x"][:BATCH].astype(np.float64)
+    w, losses = np.ones(3), []
+    for _ in range(5):
+        losses.append(np.square(first - w).sum(axis=1).mean() / 2)
+        w = w - LR * (w - first.mean(axis=0))
+    settings = {"batch": BATCH, "optimizer": {"name": "sgd", "lr": LR}}
+    found = overfit_one_batch(Mean(jnp.ones(3)), data, steps=5, **settings)
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
+    assert found.summary == f"{losses[0]:.4g} to {losses[-1]:.4g} in 5 steps on the same 16 examples"
+    with pytest.raises(DivergedError, match="not finite after 0 steps"):
+        overfit_one_batch(Mean(jnp.full(3, jnp.nan)), data, steps=5, **settings)

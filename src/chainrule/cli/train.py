@@ -29,6 +29,9 @@ def train(
     find_lr: Annotated[
         bool, typer.Option("--find-lr", help="Try learning rates on a few batches instead.")
     ] = False,
+    one_batch: Annotated[
+        bool, typer.Option("--one-batch", help="See whether a single batch can be learnt by heart instead.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and show it, train nothing.")
     ] = False,
@@ -50,6 +53,8 @@ def train(
     steps = asked.resolved.total_steps(len(data.train) / asked.resolved.batch)
     if find_lr:
         _find_lr(asked, built, data, json=json)
+    elif one_batch:
+        _one_batch(asked, built, data, json=json)
     elif dry_run:
         _show(asked, built, data, steps, json=json)
     else:
@@ -168,6 +173,28 @@ def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> N
         return
     say("steepest", f"optimizer.lr={scientific(found.steepest)}   the loss falls fastest here")
     say("safe", f"optimizer.lr={scientific(found.safe)}   a tenth of the rate of the lowest loss")
+    say("picture", str(picture))
+
+
+def _one_batch(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+    from chainrule.cli.output import emit, say
+    from chainrule.report import save
+    from chainrule.train import overfit_one_batch
+
+    found = overfit_one_batch(model, data, **asked.train)
+    facts = {"model": asked.entry.name, "data": data.name, "settings": dict(asked.train)}
+    picture = save(found.picture(), asked.place, f"{data.name}-{asked.entry.name}-one-batch", facts)
+    if json:
+        emit(
+            {
+                "first": found.losses[0],
+                "last": found.losses[-1],
+                "steps": len(found.losses),
+                "picture": picture,
+            }
+        )
+        return
+    say("loss", found.summary)
     say("picture", str(picture))
 
 

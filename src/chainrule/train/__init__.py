@@ -5,17 +5,20 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.finder import FoundRate, find_lr
 from chainrule.train.loop import fit, keep, resume
 from chainrule.train.metrics import Metric, score
+from chainrule.train.one_batch import OneBatch, overfit_one_batch
 from chainrule.train.run import Run, runs
 
 __all__ = [
     "FoundRate",
     "Metric",
+    "OneBatch",
     "Run",
     "TrainConfig",
     "events",
     "find_lr",
     "fit",
     "keep",
+    "overfit_one_batch",
     "resume",
     "runs",
     "score",
