@@ -21,6 +21,7 @@ NUMPY = Functions(lambda x: 1 / (1 + np.exp(-x)), np.tanh)
 CELLS: dict[str, UnitCell] = {"RNN": PlainCell(), "LSTM": LSTMCell(), "GRU": GRUCell()}
 SIZES = {"some rows left over": (4, 29, 32), "one sequence": (3, 1, 48), "one step": (1, 5, 16)}
 """Steps, sequences, units."""
+LENGTHS = np.array([4, 0, 2, 3, 1])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -166,7 +167,9 @@ def everything(args: Any, v: Any, w: Any, orders: int) -> dict[str, Any]:
     return first | {
         "forward over reverse": jax.jvp(slope, (args,), (v,))[1],
         "reverse over reverse": jax.grad(lambda args: inner(slope(args), w))(args),
-        "segments": jax.grad(lambda args: call(*args, segment=3))(args),
+        "segments, lengths": jax.grad(lambda args: call(*args, segment=3, lengths=jnp.asarray(LENGTHS)))(
+            args
+        ),
         "single sequences": jax.vmap(lambda one: jax.grad(call)(layer, one[None]))(x),
         "several layers": jax.vmap(lambda one: jax.grad(call)(one, x))(
             jax.tree.map(lambda a: jnp.stack([a, 2 * a]), layer)

@@ -54,6 +54,8 @@ class Cell(abc.ABC):
     """The one of them that lies between -1 and 1; the others lie between 0 and 1."""
     states: ClassVar[tuple[str, ...]]
     """Names of the states."""
+    still: ClassVar[tuple[float, ...]]
+    """The input's part of every gate with which a step leaves all states but the first as they are."""
 
     @abc.abstractmethod
     def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
@@ -81,6 +83,8 @@ class Cell(abc.ABC):
 
 
 _JAX = Functions(jax.nn.sigmoid, jnp.tanh)
+_SHUT = 1e4
+"""A gate is exactly 1 there, and 0 at its negative, in every precision."""
 
 
 class UnitCell(Cell, UnitByUnit):
@@ -110,6 +114,7 @@ class PlainCell(UnitCell):
     gates: ClassVar[tuple[str, ...]] = ("state",)
     squashed: ClassVar[str] = "state"
     states: ClassVar[tuple[str, ...]] = ("h",)
+    still: ClassVar[tuple[float, ...]] = (0.0,)
     slopes: ClassVar[tuple[str, ...]] = ("by_state",)
 
     def values(self, functions: Functions, inward: Values, feedback: Values) -> Values:
@@ -142,6 +147,7 @@ class LSTMCell(UnitCell):
     gates: ClassVar[tuple[str, ...]] = ("input", "forget", "candidate", "output")
     squashed: ClassVar[str] = "candidate"
     states: ClassVar[tuple[str, ...]] = ("h", "c")
+    still: ClassVar[tuple[float, ...]] = (-_SHUT, _SHUT, 0.0, 0.0)
     slopes: ClassVar[tuple[str, ...]] = ("by_input", "by_forget", "by_candidate", "by_output", "keep", "show")
 
     def values(self, functions: Functions, inward: Values, feedback: Values) -> Values:
@@ -189,6 +195,7 @@ class GRUCell(UnitCell):
     gates: ClassVar[tuple[str, ...]] = ("reset", "update", "candidate")
     squashed: ClassVar[str] = "candidate"
     states: ClassVar[tuple[str, ...]] = ("h",)
+    still: ClassVar[tuple[float, ...]] = (0.0, 0.0, 0.0)
     slopes: ClassVar[tuple[str, ...]] = ("by_reset", "by_update", "by_candidate", "reset", "keep")
 
     def values(self, functions: Functions, inward: Values, feedback: Values) -> Values:
@@ -233,6 +240,7 @@ class EarlyResetCell(Cell):
     gates: ClassVar[tuple[str, ...]] = ("reset", "update", "candidate")
     squashed: ClassVar[str] = "candidate"
     states: ClassVar[tuple[str, ...]] = ("h",)
+    still: ClassVar[tuple[float, ...]] = (0.0, 0.0, 0.0)
 
     def activations(self, recurrent: Feedback, h: Array, inward: Array) -> tuple[Array, ...]:
         hidden = h.shape[-1]

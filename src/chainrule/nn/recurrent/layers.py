@@ -69,12 +69,17 @@ class Recurrent(OverTime):
         if states is None:
             states = self.initial(leading, dtype)
         flat = tuple(s.reshape(count, s.shape[-1]).astype(dtype) for s in states)
-        alive = None if lengths is None else jnp.arange(time)[:, None, None] < lengths.reshape(1, count, 1)
+        ends = None if lengths is None else jnp.minimum(lengths.reshape(count), time)
+        alive = None if ends is None else (jnp.arange(time)[:, None] < ends[None])[..., None]
+        inward = _Inward(self.inward, self.cell)
         if segment is None:
-            last, outputs = run(self.cell, self.recurrent, flat, self.inward(x), alive)
+            last, outputs = run(self.cell, self.recurrent, flat, inward((x, alive)))
         else:
             steps = _checked_segment(type(self).__name__, segment) or best_segment(time)
-            last, outputs = run_in_segments(self.cell, self.inward, self.recurrent, flat, x, alive, steps)
+            last, outputs = run_in_segments(self.cell, inward, self.recurrent, flat, (x, alive), steps)
+        if ends is not None and alive is not None:
+            last = (_at_the_end(flat[0], outputs, ends), *last[1:])
+            outputs = jnp.where(alive, outputs, jnp.zeros_like(outputs))
         out = jnp.swapaxes(outputs, 0, 1).reshape(*leading, time, outputs.shape[-1])
         return out, tuple(s.reshape(*leading, s.shape[-1]) for s in last)
 
@@ -219,6 +224,30 @@ class RNN(Recurrent):
     def cell(self) -> PlainCell:
         """The arithmetic of one step."""
         return PlainCell()
+
+
+@final
+class _Inward(eqx.Module):
+    """The input's part of all gates; where no step is to be taken, that with which none is."""
+
+    linear: Linear
+    cell: Cell = eqx.field(static=True)
+
+    def __call__(self, now: tuple[Array, Array | None]) -> Array:
+        x, alive = now
+        gates = self.linear(x)
+        if alive is None:
+            return gates
+        still = jnp.repeat(jnp.asarray(self.cell.still, gates.dtype), gates.shape[-1] // len(self.cell.gates))
+        return jnp.where(alive, gates, still[None, None])
+
+
+def _at_the_end(first: Array, outputs: Array, ends: Array) -> Array:
+    """What each sequence put out at its last step, or its first state if it had none."""
+    if outputs.shape[0] == 0:
+        return first
+    found = jnp.take_along_axis(outputs, jnp.maximum(ends - 1, 0)[None, :, None], axis=0)[0]
+    return jnp.where(ends[:, None] > 0, found, first)
 
 
 def _weights(
