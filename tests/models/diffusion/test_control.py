@@ -12,7 +12,7 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch, Schema
-from chainrule.models.diffusion.control import ControlModel, adapter_model, control_model, edges
+from chainrule.models.diffusion.control import ControlModel, adapter_model, control_model, depth, edges, mask
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.process import Level
@@ -121,6 +121,8 @@ def test_training_leaves_the_frozen_network_as_it_is(
         assert np.array_equal(one, other)
     assert losses[-30:].mean() < losses[:30].mean()
     assert size(after.branch) != size(model.branch)
+    for name, before in model.branch.gates().items():
+        assert float(before) == 0 < float(after.branch.gates()[name]), name
 
 
 def test_samples_are_drawn_under_a_picture_of_the_right_size(base: Diffusion, control: ControlModel) -> None:
@@ -147,6 +149,18 @@ def test_edges_lie_where_brightness_changes() -> None:
     assert found.shape == (6, 6)
     np.testing.assert_allclose(found[[2, 3]], 1, atol=1e-5)
     np.testing.assert_allclose(found[[0, 1, 4, 5]], 0, atol=1e-5)
+
+
+def test_the_mask_is_the_bright_figure_and_depth_rises_towards_its_middle() -> None:
+    x = np.random.default_rng(0).uniform(0, 0.3, (2, 7, 7, 3))
+    x[:, 1:6, 1:6] += 0.6
+    square = np.zeros((7, 7))
+    square[1:6, 1:6] = 1
+    for found in np.asarray(mask(jnp.asarray(x)))[..., 0]:
+        np.testing.assert_array_equal(found, square)
+    steps = np.minimum.outer([0, 1, 2, 3, 2, 1, 0], [0, 1, 2, 3, 2, 1, 0]) / 3
+    np.testing.assert_allclose(np.asarray(depth(jnp.asarray(x)))[0, :, :, 0], steps, rtol=1e-6)
+    np.testing.assert_array_equal(depth(jnp.ones((1, 4, 4, 1))), 0)  # nothing stands out
 
 
 def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, control: ControlModel) -> None:

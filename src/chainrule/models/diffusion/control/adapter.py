@@ -1,7 +1,7 @@
 """Adapters (Mou et al., 2024): features of a condition, computed once, added at each scale of a frozen encoder."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, final
 
 import equinox as eqx
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.control.base import Branch, check_size, repeated
+from chainrule.models.diffusion.control.base import Branch, check_size, length, repeated
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import Conv, average_pool
@@ -58,6 +58,9 @@ class Adapted(Branch):
         self.base, self.adapter = base, Adapter(channels, widths, key)
         self.features = None
         self.target = base.target
+
+    def gates(self) -> Mapping[str, Float[Array, ""]]:
+        return {f"gate_{i}": length(second) for i, (_, second) in enumerate(self.adapter.layers, start=1)}
 
     def shown(self, picture: Any, strength: float = 1.0) -> Self:
         return self.with_features(

@@ -1,13 +1,15 @@
 """What branches beside a frozen U-Net have in common: the picture they are shown, and how strongly they act."""
 
 import abc
+from collections.abc import Mapping
 from typing import Any, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Float
+from chainrule.core.types import Array, Float, Tree
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.conditions import Reader
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
@@ -24,8 +26,19 @@ class Branch(Network):
         return self.base.reader
 
     @abc.abstractmethod
+    def gates(self) -> Mapping[str, Float[Array, ""]]:
+        """How far each group of convolutions that started at zero has come: the length of all its numbers."""
+
+    @abc.abstractmethod
     def shown(self, picture: Any, strength: float = 1.0) -> Self:
         """The same branch looking at this picture, one for all examples or one for each."""
+
+
+def length(layers: Tree) -> Float[Array, ""]:
+    """The length of all numbers in some layers, as one vector."""
+    return jnp.sqrt(
+        sum(jnp.square(a).sum() for a in jax.tree.leaves(eqx.filter(layers, eqx.is_inexact_array)))
+    )
 
 
 def check_size(picture: Array, like: tuple[int, ...]) -> None:
@@ -46,4 +59,4 @@ def repeated(values: Float[Array, "some ..."], count: int) -> Float[Array, "coun
     return jnp.tile(values, (count // len(values), *(1,) * (values.ndim - 1)))
 
 
-__all__ = ["Branch", "check_size", "repeated"]
+__all__ = ["Branch", "check_size", "length", "repeated"]

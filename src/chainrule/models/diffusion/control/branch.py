@@ -5,6 +5,7 @@ at first nothing changes; then Z2 learns, and through it the copy and Z1.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, Self, final
 
 import equinox as eqx
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.control.base import Branch, check_size, repeated
+from chainrule.models.diffusion.control.base import Branch, check_size, length, repeated
 from chainrule.models.diffusion.networks.unet import Encoder, Seen, UNetDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import Conv
@@ -50,6 +51,9 @@ class Controlled(Branch):
         self.leave = tuple(_zero(size, keys[2]) for size in sizes)
         self.picture, self.strength = None, jnp.ones(())
         self.target = base.target
+
+    def gates(self) -> Mapping[str, Float[Array, ""]]:
+        return {"gate_in": length(self.enter), "gate_out": length(self.leave)}
 
     def shown(self, picture: Any, strength: float = 1.0) -> Self:
         values = (jnp.asarray(picture), jnp.asarray(float(strength)))

@@ -49,7 +49,7 @@ class ControlModel(HasState, CanSample):
         if reader is not None:
             y = reader.dropped(y, BLANK, jax.random.fold_in(key, 1))
         loss, metrics = _seeing(self.model, self.extract(batch.x), 1.0).loss(Batch(batch.x, y), key)
-        return loss, metrics, self
+        return loss, {**metrics, **self.branch.gates()}, self
 
     def sample(  # type: ignore[override]  # the options of the model inside, by name
         self, key: Key, n: int, *, control: Any, strength: float = 1.0, **options: Any
