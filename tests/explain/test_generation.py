@@ -84,6 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         ("generation", {"n": 20, "steps": 3}),
         ("guidance", {"n": 20, "steps": 3, "weights": (1.0, 2.0)}),
         ("samplers", {"n": 20, "evaluations": (3,)}),
+        ("flow-likelihood", {"n": 3, "probes": 1, "tolerance": 0.01}),
         ("denoising", {"n": 3, "steps": 4, "condition": "3"}),
         ("codes", {"n": 9, "steps": (3,)}),
         ("anagram", {"n": 4, "steps": 3}),
