@@ -82,12 +82,14 @@ def reading(schema: Schema, conditional: bool = True) -> MakeReader | None:
     shape = schema.target_shape
     if len(shape) < 2:
         return partial(VectorReader, shape)
+    if len(shape) == 2:
+        return partial(TokenReader, (shape[0], shape[1]))
     if len(shape) > 3:
         raise ArgumentError(
             f"targets of shape {shape}: a condition is one number, a vector, a row of vectors or a picture",
             remedy="use conditional=false to leave them out",
         )
-    return partial(TokenReader if len(shape) == 2 else PictureReader, shape)
+    return partial(PictureReader, (shape[0], shape[1], shape[2]))
 
 
 def widths(side: int, width: int | None) -> tuple[int, ...]:

@@ -20,17 +20,15 @@ from jaxtyping import Bool
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.diffusion.networks.patches import cut
-from chainrule.nn import Embedding, LayerNorm, Linear, TransformerBlock
-from chainrule.nn.attention import Padding
-
-_Tokens = Float[Array, "batch tokens width"]
+from chainrule.nn import Embedding, Linear
+from chainrule.nn.token_encoder import Encoded, TokenEncoder
 
 
 class Reading(NamedTuple):
     """A condition as a network sees it; examples that are told nothing have learned vectors of their own."""
 
     summary: Float[Array, "batch width"]
-    tokens: _Tokens
+    tokens: Float[Array, "batch tokens width"]
     seen: Bool[Array, "batch tokens"]
     """False for padding; of every example at least one token is seen."""
     picture: Float[Array, "batch height width channels"] | None = None
@@ -87,7 +85,6 @@ class VectorReader(Reader):
     layers: tuple[Linear, Linear]
     nobody: Float[Array, " width"]
     shape: tuple[int, ...] = eqx.field(static=True)
-    none: float = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, ...], width: int, key: Key) -> None:
         one, two, three = jax.random.split(key, 3)
@@ -96,7 +93,12 @@ class VectorReader(Reader):
             Linear(width, width, key=two),
         )
         self.nobody = jax.random.normal(three, (width,))
-        self.shape, self.none = shape, math.nan
+        self.shape = shape
+
+    @property
+    def none(self) -> float:
+        """Not a number."""
+        return math.nan
 
     def __call__(self, given: Float[Array, "batch ..."]) -> Reading:
         rows = given.reshape(len(given), -1)
@@ -118,19 +120,23 @@ class TokenReader(Reader):
     """
 
     inward: Linear
-    body: "Body"
+    body: TokenEncoder
     shape: tuple[int, int] = eqx.field(static=True)
-    none: float = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, int], width: int, key: Key) -> None:
         one, two = jax.random.split(key)
         self.inward = Linear(shape[1], width, key=one)
-        self.body = Body(shape[0], width, two)
-        self.shape, self.none = shape, math.nan
+        self.body = TokenEncoder(shape[0], width, two)
+        self.shape = shape
+
+    @property
+    def none(self) -> float:
+        """Not a number."""
+        return math.nan
 
     def __call__(self, given: Float[Array, "batch tokens features"]) -> Reading:
         there = jnp.isfinite(given).all(axis=2)
-        return self.body(self.inward(jnp.where(there[:, :, None], given, 0)), there)
+        return _read(self.body(self.inward(jnp.where(there[:, :, None], given, 0)), there))
 
 
 @final
@@ -138,18 +144,18 @@ class TextReader(Reader):
     """Symbols of a vocabulary: a small encoder that is trained with the network. End marks are padding."""
 
     table: Embedding
-    body: "Body"
+    body: TokenEncoder
     shape: tuple[int, ...] = eqx.field(static=True)
     none: int = eqx.field(static=True)
 
     def __init__(self, symbols: int, length: int, width: int, key: Key) -> None:
         one, two = jax.random.split(key)
         self.table = Embedding(symbols + 1, width, deviation=1.0, key=one)
-        self.body = Body(length, width, two)
+        self.body = TokenEncoder(length, width, two)
         self.shape, self.none = (length,), symbols
 
     def __call__(self, given: Int[Array, "batch length"]) -> Reading:
-        return self.body(self.table(given), given != self.none)
+        return _read(self.body(self.table(given), given != self.none))
 
 
 @final
@@ -159,14 +165,18 @@ class PictureReader(Reader):
     patches: TokenReader
     patch: int = eqx.field(static=True)
     shape: tuple[int, int, int] = eqx.field(static=True)
-    none: float = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, int, int], width: int, key: Key) -> None:
         height, broad, channels = shape
         self.patch = next(side for side in (4, 2, 1) if not (height % side or broad % side))
         count = height * broad // self.patch**2
         self.patches = TokenReader((count, self.patch**2 * channels), width, key)
-        self.shape, self.none = shape, math.nan
+        self.shape = shape
+
+    @property
+    def none(self) -> float:
+        """Not a number."""
+        return math.nan
 
     def __call__(self, given: Float[Array, "batch height width channels"]) -> Reading:
         there = jnp.isfinite(given).all(axis=(1, 2, 3), keepdims=True)
@@ -175,30 +185,8 @@ class PictureReader(Reader):
         return self.patches(cut(given, self.patch))._replace(picture=picture)
 
 
-@final
-class Body(eqx.Module):
-    """A learned token in front, learned places, one transformer block; the first token sums up the others."""
-
-    first: Float[Array, " width"]
-    places: Float[Array, "tokens width"]
-    block: TransformerBlock
-    norm: LayerNorm
-
-    def __init__(self, tokens: int, width: int, key: Key) -> None:
-        one, two, three = jax.random.split(key, 3)
-        self.first = jax.random.normal(one, (width,))
-        self.places = 0.1 * jax.random.normal(two, (tokens, width))
-        heads = max(count for count in (1, 2, 4) if width % count == 0)
-        self.block = TransformerBlock(width, heads=heads, key=three)
-        self.norm = LayerNorm(width)
-
-    def __call__(self, tokens: _Tokens, there: Bool[Array, "batch tokens"]) -> Reading:
-        """What the tokens that are there say together and one by one."""
-        h = tokens + self.places.astype(tokens.dtype)[None]
-        first = jnp.broadcast_to(self.first.astype(h.dtype), (len(h), 1, h.shape[2]))
-        seen = jnp.concatenate([jnp.ones((len(h), 1), bool), there], axis=1)
-        h = self.norm(self.block(jnp.concatenate([first, h], axis=1), mask=Padding(seen)))
-        return Reading(h[:, 0], h, seen)
+def _read(found: Encoded) -> Reading:
+    return Reading(found.summary, found.tokens, found.seen)
 
 
 def masked(
