@@ -74,6 +74,7 @@ VERBS = (
         "runs",
         "derive",
         "import",
+        "embed",
         "export",
     ),
     *("doctor", "studio"),

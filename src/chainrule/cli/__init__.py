@@ -16,6 +16,7 @@ from chainrule.cli import (
     data,
     derive,
     doctor,
+    embed,
     export,
     importing,
     models,
@@ -46,6 +47,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")
 app.command("derive")(derive.derive)
 app.command("import")(importing.import_)
+app.command("embed")(embed.embed)
 app.command("export")(export.export)
 app.command("doctor")(doctor.doctor)
 

@@ -217,6 +217,14 @@ class CanEncode(Model):
         """A code for each example."""
 
 
+class HasJointSpace(CanEncode):
+    """Maps examples and their targets to vectors of length one in the same space."""
+
+    @abc.abstractmethod
+    def encode_target(self, y: Array) -> Float[Array, "batch features"]:
+        """The vector of each target; that of an example it belongs to is near."""
+
+
 class CanDecode(Model):
     """Maps codes to examples."""
 
@@ -486,6 +494,7 @@ __all__ = [
     "HasAttention",
     "HasBound",
     "HasEmbedding",
+    "HasJointSpace",
     "HasLens",
     "HasLogProb",
     "HasParts",
