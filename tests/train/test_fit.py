@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -37,7 +38,7 @@ def affine() -> Affine:
 
 @pytest.fixture(scope="module")
 def data() -> Data:
-    return line(128, sizes=(30, 30))
+    return replace(line(128, sizes=(30, 30)), notes=(("constant feature", 2),))
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,7 @@ def test_a_curve_is_the_part_of_the_history_with_that_number(run: Run) -> None:
 def test_events_tell_the_story_in_order(run: Run, heard: list[events.Event]) -> None:
     kinds = [type(event).__name__ for event in heard]
     assert kinds[:2] == ["Started", "Compiled"]
+    assert heard[0].data.endswith("   noted: constant feature (2)")
     assert kinds[-1] == "Finished"
     logged = [(event.step, event.split) for event in heard if isinstance(event, events.Logged)]
     assert sorted(logged) == sorted(
