@@ -58,7 +58,7 @@ def test_an_imported_model_says_what_it_said_and_learns_on(
         (["gpt", "other/none.safetensors"], "other/none.safetensors is not a file"),
         (["gpt", "text.txt"], "there is no tokenizer.json beside text.txt"),
         (["gpt", "other/model.safetensors", "haeds=2"], "unknown setting 'haeds' (did you mean 'heads'?)"),
-        (["gpt", "other/model.safetensors", "heads=3"], "3"),
+        (["gpt", "other/model.safetensors", "heads=3"], "a width of 8 cannot be split evenly"),
         (
             ["gpt", "other/model.safetensors", "heads=2", "data.window=9"],
             "this model reads 8 symbols at most",

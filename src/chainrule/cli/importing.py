@@ -60,6 +60,7 @@ def import_(
 
 def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings of the model and of the data; words of the command itself are left out."""
+    from chainrule import models
     from chainrule.cli import settings
     from chainrule.cli.words import nest
 
@@ -76,7 +77,7 @@ def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]
             raise settings.unknown(
                 word, [*_OWN, *known], f"settings of {entry.name}: chainrule models show {entry.name}"
             )
-    return nest(model), data
+    return models.configure(entry.name, **nest(model)).model_dump(exclude_unset=True), data
 
 
 def _named(runs: Path, name: str) -> Path:
