@@ -2,6 +2,9 @@
 
 - Shapes: annotations are enforced at run time (jaxtyping with `tests/typecheck.py`, switched on in `pyproject.toml`)
   and NumPy-style rank promotion is an error.
+- Compiling takes most of the time here, so programs are compiled quickly instead of well (a small U-Net in a
+  quarter of the time; results differ in the last digits). `XLA_FLAGS= make test` compiles as users do, and so does the
+  test that promises bits (`tests/trust/test_exact_resume.py`).
 - No network: see `tests/offline`.
 - No traces: run folders and caches of the user are never touched. What is expensive to rebuild and safe to share
   lives in `.pytest_cache`, which survives from one test run of a checkout to the next.
@@ -20,6 +23,13 @@ import tests.typecheck  # noqa: F401  # the import hook knows it by name (pyproj
 
 _HERE = Path(__file__).parent
 _OFFLINE = _HERE / "tests" / "offline"
+_COMPILED_QUICKLY = " ".join(
+    (
+        "--xla_backend_optimization_level=0",
+        "--xla_llvm_disable_expensive_passes=true",
+        "--xla_cpu_use_fusion_emitters=false",  # another way from operations to instructions, with fewer stages
+    )
+)
 _MOST_MEMORY = 3 * 2**30
 """Bytes a process of the suite may keep from one module to the next."""
 
@@ -28,6 +38,7 @@ os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_HERE / ".pytest_cache" / "jax")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ.setdefault("XLA_FLAGS", _COMPILED_QUICKLY)
 os.environ["MPLBACKEND"] = "agg"
 os.environ["MPLCONFIGDIR"] = str(_HERE / ".pytest_cache" / "matplotlib")  # the list of fonts
 os.environ["PYTHONPATH"] = os.pathsep.join(

@@ -1,8 +1,8 @@
 """Training runs that are killed again and again: what to train, and the program that does the killing.
 
-`python -m tests.trust.resuming FOLDER` trains every case under FOLDER and kills it (SIGKILL) at each of its instants in
-turn, going on from the last checkpoint in between. Each attempt is a fork of a process in which everything is imported
-but JAX has not yet been used.
+`python -m tests.trust.resuming FOLDER` trains every case under FOLDER/killed and kills it (SIGKILL) at each of its
+instants in turn, going on from the last checkpoint, at last to the end; and once more, in peace, under
+FOLDER/uninterrupted. Each attempt is a fork of a process in which everything is imported but JAX has not yet been used.
 """
 
 import os
@@ -77,18 +77,30 @@ def killed_at(instant: tuple[str, int]) -> events.Listener:
     return listen
 
 
+def attempt(case: Case, path: Path, instant: tuple[str, int] | None = None) -> None:
+    """Train a case, or go on with it, in a process of its own: to the end, or to the instant at which it is killed."""
+    if (child := os.fork()) == 0:
+        if not case.resident:
+            stretch._RESIDENT_BYTES = -1
+        if instant is None:
+            start(case, path)
+        else:
+            Clock.steps_per_call = lambda self, most: 1  # type: ignore[method-assign]  # every step is an instant
+            start(case, path, listener=killed_at(instant))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if instant is None:
+        assert status == 0, f"{path} was not trained to the end: {status}"
+    else:
+        assert os.WIFSIGNALED(status), f"{path} was not killed at {instant}: {status}"
+
+
 def main(place: Path) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks; here it has no threads yet
     for name, case in CASES.items():
-        for instant in case.kills:
-            if (child := os.fork()) == 0:
-                Clock.steps_per_call = lambda self, most: 1  # type: ignore[method-assign]  # every step is an instant
-                if not case.resident:
-                    stretch._RESIDENT_BYTES = -1
-                start(case, place / name, listener=killed_at(instant))
-                os._exit(0)
-            _, status = os.waitpid(child, 0)
-            assert os.WIFSIGNALED(status), f"{name} was not killed at {instant}: {status}"
+        for instant in (*case.kills, None):
+            attempt(case, place / "killed" / name, instant)
+        attempt(case, place / "uninterrupted" / name)
 
 
 if __name__ == "__main__":
