@@ -13,7 +13,7 @@ from chainrule.nn.normalize import LayerNorm
 
 
 class Encoded(NamedTuple):
-    """Tokens after they have seen each other; the first stands for all of them."""
+    """Tokens after they have seen each other; the first is the encoder's own."""
 
     tokens: Float[Array, "batch one_more width"]
     seen: Bool[Array, "batch one_more"]
@@ -21,8 +21,9 @@ class Encoded(NamedTuple):
 
     @property
     def summary(self) -> Float[Array, "batch width"]:
-        """The first token."""
-        return self.tokens[:, 0]
+        """The mean of the tokens that are seen: what each of them says is there from the first step of training."""
+        there = self.seen[:, :, None].astype(self.tokens.dtype)
+        return (self.tokens * there).sum(axis=1) / there.sum(axis=1)
 
 
 @final

@@ -1,0 +1,217 @@
+"""Conditions of every kind: what networks make of them, how guidance treats them, and what cannot be asked for."""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data import Schema
+from chainrule.models.diffusion.diffusion import Diffusion
+from chainrule.models.diffusion.guidance import guided
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.choice import network, reading
+from chainrule.models.diffusion.networks.conditions import PictureReader, TextReader, masked
+from chainrule.models.diffusion.networks.embedding import Told
+from chainrule.models.diffusion.networks.unet import CrossBlock, UNetDenoiser
+from chainrule.models.diffusion.process import Level
+from chainrule.models.diffusion.steering.anagrams import Anagram
+from chainrule.models.diffusion.steering.views import view
+
+KEY = jax.random.key(0)
+LEVEL = Level(jnp.asarray(0.6), jnp.asarray(0.8))
+DRAW = np.random.default_rng(0)
+WORDS = ("<unk>", " a", " three", " five")
+VALUE = Schema("image", (4, 4, 1), "value", (3,))
+TEXT = Schema("image", (4, 4, 1), "text", (4,), target_symbols=WORDS)
+CASES: dict[str, tuple[str, str, Schema, Any]] = {
+    "numbers by multiplication": ("mlp", "multiply", VALUE, DRAW.normal(size=(2, 3))),
+    "a picture beside a dense input": (
+        "mlp",
+        "auto",
+        Schema("image", (4, 4, 1), "value", (2, 2, 1)),
+        DRAW.normal(size=(2, 2, 2, 1)),
+    ),
+    "a picture beside a picture": (
+        "unet",
+        "auto",
+        Schema("image", (4, 4, 1), "value", (4, 4, 2)),
+        DRAW.normal(size=(2, 4, 4, 2)),
+    ),
+    "tokens by attention": (
+        "dit",
+        "auto",
+        Schema("image", (4, 4, 1), "value", (2, 3)),
+        np.asarray(masked(jnp.asarray(DRAW.normal(size=(2, 2, 3))), jnp.array([[1, 1], [1, 0]], bool))),
+    ),
+    "labels by concatenation": (
+        "dit",
+        "concatenate",
+        Schema("image", (4, 4, 1), "labels", (2,), classes=("a", "b")),
+        np.array([[0, 1], [1, 1]], np.float64),
+    ),
+}
+
+
+def shaken(tree: Any) -> Any:
+    """The same with arrays off their initial values: a fresh network predicts zero whatever it is asked."""
+    noise = np.random.default_rng(0)
+    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
+    moved = jax.tree.map(lambda a: a + jnp.asarray(0.2 * noise.normal(size=a.shape), a.dtype), arrays)
+    return eqx.combine(moved, rest)
+
+
+def made(name: str, inject: str, schema: Schema) -> Network:
+    return network(name, schema, KEY, read=reading(schema), inject=inject, width=4, depth=1)
+
+
+@eqx.filter_jit
+def predict(net: Network, x: jax.Array, condition: Any) -> jax.Array:
+    return net.predict(x, LEVEL, condition)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_network_is_told_matters_and_so_does_being_told_nothing(case: str) -> None:
+    name, inject, schema, condition = CASES[case]
+    net = shaken(made(name, inject, schema))
+    x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)
+    assert net.reader is not None
+    given = jnp.concatenate([jnp.asarray(condition), net.reader.nothing(1).astype(condition.dtype)])
+    out = np.asarray(predict(net, x, given))
+    assert np.isfinite(out).all()
+    assert min(np.abs(out[i] - out[j]).max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-4
+
+
+def test_places_attend_to_words_and_never_to_padding() -> None:
+    net = shaken(made("unet", "auto", TEXT))
+    x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)
+    told = jnp.array([[1, 3, 4, 4], [1, 2, 4, 4], [4, 4, 4, 4]])
+    found = eqx.filter_jit(lambda x, told: net.looks(x, LEVEL, told))(x, told)
+    # What is found of a word moves what deeper layers ask.
+    assert float(jnp.abs(found[-1][0] - found[-1][1])[..., 0].max()) > 1e-4
+    assert {layer.shape[1:3] for layer in found} == {(4, 4), (2, 2)}
+    for layer in found:
+        weights = np.asarray(layer)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
+        assert (weights[0, ..., :3] > 0).all()
+        assert (weights[0, ..., 3:] == 0).all()
+        assert (weights[2, ..., 1:] == 0).all()
+
+
+def test_guidance_and_anagrams_take_captions_as_they_take_classes() -> None:
+    net = shaken(made("mlp", "auto", TEXT))
+    x = jax.random.normal(KEY, (2, 4, 4, 1))
+    told, other = jnp.array([[1, 2, 4, 4]] * 2), jnp.array([[1, 3, 4, 4]] * 2)
+    with_, without, away = (predict(net, x, c) for c in (told, net.null(told), other))
+    np.testing.assert_allclose(predict(net, x, None), without, atol=1e-9)
+    for negative, second in ((None, without), (other[0], away)):
+        strong = guided(net, 3.0, negative=negative)
+        np.testing.assert_allclose(predict(strong, x, told), 3 * with_ - 2 * second, atol=1e-5)
+    flip = view("transpose", (4, 4, 1))
+    both = Anagram(net, [view("identity", (4, 4, 1)), flip])
+    seen = predict(both, x, jnp.stack([told, other]))
+    eps = eqx.filter_jit(lambda x, c: net.value("eps", x, LEVEL, c))
+    halves = eps(x, told), flip.undo(eps(flip.apply(x), other))
+    np.testing.assert_allclose(seen, (halves[0] + halves[1]) / 2, atol=1e-5)
+
+
+def test_a_share_of_the_conditions_is_replaced_by_nothing() -> None:
+    reader = TextReader(4, 3, 8, KEY)
+    rows = jnp.zeros((4000, 3), jnp.int32)
+    gone = (np.asarray(reader.dropped(rows, 0.25, KEY)) == 4).all(axis=1)
+    assert gone.mean() == pytest.approx(0.25, abs=0.03)
+    assert gone.sum() == (np.asarray(reader.dropped(rows, 0.25, KEY)) == 4).any(axis=1).sum()
+
+
+def test_ways_of_entering_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="no places that could attend"):
+        made("mlp", "attention", TEXT)
+    with pytest.raises(ArgumentError, match=r"shape \(2, 2, 1\) beside pictures of shape \(4, 4, 1\)"):
+        UNetDenoiser((4, 4, 1), read=lambda w, k: PictureReader((2, 2, 1), w, k), widths=(4, 4), key=KEY)
+    with pytest.raises(ArgumentError, match="one number, a vector"):
+        reading(Schema("image", (4, 4, 1), "value", (1, 2, 3, 4)))
+
+
+def model_of(schema: Schema, **settings: Any) -> Diffusion:
+    found = models.build("diffusion", schema, width=4, depth=1, **settings)
+    assert isinstance(found, Diffusion)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        (np.ones(4), r"shape \(4,\): the model was trained on conditions of shape \(3,\)"),
+        (np.full(3, np.nan), "not finite"),
+        (np.ones((3, 3)), "give one for all, or 2"),
+        (np.array([3.0, 0, 0]), "condition of length 1.732: the model was trained on vectors of length 1"),
+    ],
+    ids=["dimension", "not finite", "count", "length"],
+)
+def test_vectors_of_another_space_are_refused(condition: np.ndarray, message: str) -> None:
+    model = model_of(Schema("points", (2,), "value", (3,), target_length=1.0))
+    assert model.asked(np.ones(3), 2).shape == (2, 3)
+    with pytest.raises(ArgumentError, match=message):
+        model.asked(condition, 2)
+
+
+def test_captions_may_be_asked_for_as_rows_of_tokens() -> None:
+    model = model_of(TEXT)
+    rows = np.array([[1, 2, 4, 4], [1, 3, 4, 4]])
+    np.testing.assert_array_equal(model.asked(rows, 2), rows)
+    for bad in (np.array([[1, 2, 4, 9]]), rows[:, :3], 3):
+        with pytest.raises(ArgumentError, match="condition: "):
+            model.asked(bad, 2)
+    with pytest.raises(CapabilityError, match="without classes or other conditions"):
+        model_of(TEXT, conditional=False).asked("a three", 2)
+
+
+@pytest.fixture(scope="module")
+def torch(oracle: Callable[[str], ModuleType]) -> ModuleType:
+    return oracle("torch")
+
+
+def test_attention_to_a_condition_gives_the_numbers_of_pytorch(torch: ModuleType) -> None:
+    functional, draw = torch.nn.functional, np.random.default_rng(1)
+    block = shaken(CrossBlock(128, 6, KEY))
+    x, tokens = draw.normal(size=(2, 2, 3, 128)), draw.normal(size=(2, 5, 6))
+    seen = np.arange(5)[None] < np.array([[5], [2]])
+    told = Told(jnp.zeros((2, 1)), tokens=jnp.asarray(tokens), seen=jnp.asarray(seen))
+    ours = np.asarray(eqx.filter_jit(block)(jnp.asarray(x), told))
+    layer, norm = block.cross.attention, block.norm
+    theirs = {
+        name: torch.tensor(np.asarray(a))
+        for name, a in (
+            ("asking", layer.asking.weight),
+            ("asking_bias", layer.asking.bias),
+            ("inward", layer.inward.weight),
+            ("inward_bias", layer.inward.bias),
+            ("outward", layer.outward.weight),
+            ("outward_bias", layer.outward.bias),
+            ("scale", norm.scale),
+            ("shift", norm.shift),
+            ("gate", block.cross.gate),
+        )
+    }
+    inside = torch.tensor(np.moveaxis(x, -1, 1).copy())
+    flat = functional.group_norm(inside, norm.groups, theirs["scale"], theirs["shift"], norm.eps)
+    flat = flat.flatten(2).transpose(1, 2)
+
+    def heads(h: Any) -> Any:
+        return h.unflatten(2, (layer.heads, -1)).transpose(1, 2)
+
+    keys, values = (torch.tensor(tokens) @ theirs["inward"] + theirs["inward_bias"]).chunk(2, dim=2)
+    query = flat @ theirs["asking"] + theirs["asking_bias"]
+    mask = torch.tensor(seen)[:, None, None, :]
+    gathered = functional.scaled_dot_product_attention(
+        heads(query), heads(keys), heads(values), attn_mask=mask
+    )
+    out = gathered.transpose(1, 2).flatten(2) @ theirs["outward"] + theirs["outward_bias"]
+    expected = x + (theirs["gate"] * out).numpy().reshape(x.shape)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
