@@ -131,7 +131,7 @@ def test_guidance_leads_away_from_a_negative_condition_within_its_interval_and_k
     three = Mixture([1, 1, 1], [[-1.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [0.1] * 3, labels=[0, 1, 2])
     x, level = jnp.array([[0.2, 0.3], [0.5, 0.1]]), Level(0.8, 0.6)
     wanted = jnp.array([0, 0])
-    away = guided(three, 3.0, negative=1).predict(x, level, wanted)
+    away = guided(three, 3.0, negative=jnp.array(1)).predict(x, level, wanted)
     one, other = (three.predict(x, level, jnp.full(2, c)) for c in (0, 1))
     np.testing.assert_allclose(away, 3 * one - 2 * other, rtol=1e-10)
     outside = guided(three, 3.0, interval=(5.0, 9.0)).predict(x, level, wanted)
@@ -139,7 +139,7 @@ def test_guidance_leads_away_from_a_negative_condition_within_its_interval_and_k
     calm = guided(three, 3.0, rescale=1.0).predict(x, level, wanted)
     np.testing.assert_allclose(calm.std(axis=1), one.std(axis=1), rtol=1e-10)
     with pytest.raises(ArgumentError, match="does not lead away"):
-        guided(three, 1.0, negative=1)
+        guided(three, 1.0, negative=jnp.array(1))
     with pytest.raises(ArgumentError, match="rescale=2"):
         guided(three, 3.0, rescale=2)
 
