@@ -6,6 +6,10 @@ all steps, without waiting for anybody. In a step the product with the recurrent
 registers while the states stream by, one fused multiply-add per vector of sums and state; what a cell then does with
 each unit comes as a formula (`chainrule.nn.kernels.units`). The weights come in the order in which they are read. What
 is left outside are products over all steps at once: the input's part of the gates, and the gradient of the weights.
+
+With T steps, B sequences, H units and G entries of all gates a direction takes 2 T B H G operations: 0.27 GFLOP for an
+LSTM of 128 units over 64 steps of 32 sequences. At the 210 GFLOP/s that two cores do that is 1.3 ms; forward, with the
+slopes, it takes 1.7 ms and backward 1.5 ms. The weights, 256 KiB, stay in a core's cache.
 """
 
 import functools
