@@ -71,8 +71,9 @@ def _scan(request: Request) -> Scan:
 def _described(digits: UInt8[np.ndarray, "n 8 8 1"], word: str) -> Iterator[tuple[Picture, str]]:
     """Each of some digits of one kind in four ways; the pair is of a digit and the next."""
     several = f"two {word}es" if word == "six" else f"two {word}s"
+    one = f"an {word}" if word == "eight" else f"a {word}"
     for place, digit in enumerate(digits):
-        for left, caption in ((4, f"a {word}"), (0, f"a {word} on the left"), (8, f"a {word} on the right")):
+        for left, caption in ((4, one), (0, f"{one} on the left"), (8, f"{one} on the right")):
             canvas = np.zeros((_WIDTH, 2 * _WIDTH, 1), np.uint8)
             canvas[:, left : left + _WIDTH] = digit
             yield canvas, caption
