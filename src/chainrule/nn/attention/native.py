@@ -51,7 +51,7 @@ def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object
         and query.dtype == key.dtype == value.dtype == jnp.float32
         and bias is None
         and (mask is None or isinstance(mask, Causal))
-        and heads.fits(_heads(*(x.swapaxes(1, 2) for x in (query, key)), mask is not None, 1.0), machine)
+        and heads.fits(_heads(query.swapaxes(1, 2), key.swapaxes(1, 2), mask is not None, 1.0), machine)
     )
 
 
@@ -65,7 +65,8 @@ def _heads(query: Any, key: Any, causal: bool, scale: float) -> Heads:
 
 def _weights(query: Array, key: Array, causal: bool, scale: float) -> Array:
     scores = jnp.einsum("bqhd,bkhd->bhqk", query * jnp.asarray(scale, query.dtype), key)
-    return softmax(scores, where=jnp.tri(*scores.shape[-2:], dtype=bool) if causal else None)
+    queries, keys = scores.shape[-2:]
+    return softmax(scores, where=jnp.tri(queries, keys, dtype=bool) if causal else None)
 
 
 def _gathered(query: Array, key: Array, value: Array, *, causal: bool, scale: float) -> Array:
