@@ -46,6 +46,7 @@ def test_an_imported_model_says_what_it_said_and_learns_on(
     assert run.status["status"] == "done"
     assert run.config["model"]["settings"]["context"] == 8
     assert cli("sample", "taken", "prompt=ab", "length=4", "--json").code == 0
+    assert "n=3: 2 beams give at most 2 texts" in cli("sample", "taken", "beams=2", "n=3").err
     assert "bits_per_byte" in cli("score", "taken", "--json").last["metrics"]
     assert cli("resume", "taken", "steps=2", "schedule.warmup=0", "batch=4", "--json").last["step"] == 2
     again = cli("train", f"config={Path('runs/taken/config.yaml')}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.core.pictures import Picture
     from chainrule.core.types import Key
     from chainrule.data.base import Schema
-    from chainrule.models.base import CanContinue
+    from chainrule.models.base import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
 
 _ROWS = 10
@@ -58,7 +58,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         texts = [_written(run.model, key, options, json)]
         files = _write_texts(out, texts)
     elif isinstance(run.model, CanSearch) and writes and "beams" in options:
-        found = run.model.search(key, **options)
+        found = _searched(run.model, key, n, options)
         texts = [options.get("prompt", "") + one.text for one in found[:n]]
         files, more = _write_texts(out, texts), {"hypotheses": [one._asdict() for one in found]}
         if not json:
@@ -97,6 +97,16 @@ def _written(model: "CanContinue", key: "Key", options: dict[str, Any], json: bo
     if not json:
         print("\n", flush=True)
     return text
+
+
+def _searched(model: "CanSearch", key: "Key", n: int, options: dict[str, Any]) -> "Sequence[Hypothesis]":
+    """All texts that a search ends with; at least the `n` that are asked for."""
+    from chainrule.core.errors import ArgumentError
+
+    beams = options["beams"]
+    if n > beams:
+        raise ArgumentError(f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}")
+    return model.search(key, **options)
 
 
 def _whole(name: str, text: str, *, low: int) -> int:
