@@ -103,11 +103,13 @@ def test_it_learns_the_score_of_two_far_modes_and_langevin_dynamics_finds_both()
     out = np.asarray(trained.sample(KEY, 1000))
     assert 0.6 < (out[:, 0] > 0).mean() < 0.95
     assert out[out[:, 0] > 0].std(axis=0) == pytest.approx(np.array([0.3, 0.3]), abs=0.08)
-    # As near to held-out points as real ones are, up to a factor; one point in the middle would be far.
-    held_out, others = np.asarray(data[:500]), [np.asarray(data[i : i + 500]) for i in (500, 1000, 1500)]
-    real = [sinkhorn_divergence(x, held_out, 0.2).value for x in others]
-    assert sinkhorn_divergence(out[:500], held_out, 0.2).value < 4 * np.mean(real)
-    assert sinkhorn_divergence(0.8 * out[:500], held_out, 0.2).value > 4 * np.mean(real)
+    # Within a mode, samples of the flow are as near to held-out points as real ones are, up to a factor of three.
+    flow = np.asarray(trained.sample(KEY, 1000, sampler="ddim", steps=30))
+    flow, known = (x[x[:, 0] > 0] for x in (flow, np.asarray(data)))
+    held_out, others = known[:300], [known[i : i + 300] for i in (300, 600, 900)]
+    real = np.mean([sinkhorn_divergence(x, held_out).value for x in others])
+    assert sinkhorn_divergence(flow[:300], held_out).value < 3 * real
+    assert sinkhorn_divergence(0.8 * flow[:300], held_out).value > 3 * real
 
 
 def test_noise_runs_from_little_to_much() -> None:
