@@ -1,9 +1,7 @@
 """What attention costs as sequences grow: operations and seconds, with the softmax and with features.
 
-Seconds hold what memory costs too. glibc asks the system for every array above 32 MiB and gives it back after use, so
-that each page is handed out anew in every call: attention by features then seems to grow as n^1.4. With
-`MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=1073741824` in the environment the
-process keeps its memory.
+Attention is timed as a training program runs it: again and again in memory that is already there. Memory that has to be
+asked for comes page by page, and for long sequences takes longer than the arithmetic.
 """
 
 import time
@@ -15,8 +13,11 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
+from chainrule.core.types import Array
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.nn.attention import EluPlusOne, RandomFeatures, attend, linear_attention
+
+_IN_A_ROW = 4
 
 
 @final
@@ -31,7 +32,9 @@ class AttentionCostSettings(Settings):
         (16384, 32768, 65536, 131072, 262144), min_length=2, description="lengths for attention by features"
     )
     draws: int = Field(64, ge=1, description="random features: how many draws")
-    repeats: int = Field(3, ge=1, description="runs of each length; the median counts")
+    repeats: int = Field(
+        3, ge=1, description="times that each length is run four times in a row; the median counts"
+    )
 
 
 def run(settings: AttentionCostSettings, listener: Listener) -> Outcome:
@@ -89,16 +92,21 @@ def run(settings: AttentionCostSettings, listener: Listener) -> Outcome:
 
 
 def _measured(function: Callable[..., Any], n: int, size: int, repeats: int) -> tuple[float, float]:
-    """Operations as the compiler counts them, and the median time."""
-    inputs = [jax.random.normal(jax.random.key(i), (1, 1, n, size)) for i in range(3)]
-    compiled = jax.jit(function).lower(*inputs).compile()
-    jax.block_until_ready(compiled(*inputs))
+    """Operations as the compiler counts them, and the median time of one of several runs in a row."""
+    q, k, v = (jax.random.normal(jax.random.key(i), (1, 1, n, size)) for i in range(3))
+    counted: Any = jax.jit(function).lower(q, k, v).compile().cost_analysis()
+
+    @jax.jit
+    def in_a_row(v: Array) -> Array:
+        out: Array = jax.lax.fori_loop(0, _IN_A_ROW, lambda _, v: function(q, k, v), v)
+        return out
+
+    jax.block_until_ready(in_a_row(v))
     took = []
     for _ in range(repeats):
         before = time.perf_counter()
-        jax.block_until_ready(compiled(*inputs))
-        took.append(time.perf_counter() - before)
-    counted: Any = compiled.cost_analysis()
+        jax.block_until_ready(in_a_row(v))
+        took.append((time.perf_counter() - before) / _IN_A_ROW)
     return float(counted["flops"]), float(np.median(took))
 
 
