@@ -6,11 +6,12 @@ arXiv:1311.2901), `guided` only what passes both (Springenberg et al., 2015, arX
 places where the largest entries were. Rectifiers are found in the network's program, so any model will do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core.errors import check_choice
 from chainrule.core.types import Array, Float
@@ -35,6 +36,29 @@ def project(
     return back(cotangent)[0]
 
 
+def sensitivity(network: Network, layer: int, x: Array, cotangent: Array) -> tuple[Array, Array]:
+    """One feature map, and a signal at the outputs of the network sent back to it."""
+
+    def run(shift: Array) -> tuple[Array, Array]:
+        program = jax.make_jaxpr(network)(x)
+        found: list[Array] = []
+        out = _evaluate(program, [x], _RECTIFIERS["gradient"], found, {layer: shift})
+        return out[0], found[layer]
+
+    shape = jax.eval_shape(lambda x: feature_maps(network, x), x)[layer]
+    _, back, maps = jax.vjp(run, jnp.zeros(shape.shape, shape.dtype), has_aux=True)
+    return maps, back(cotangent)[0]
+
+
+def as_tile(image: np.ndarray, *, signed: bool) -> np.ndarray:
+    """An image in [0, 1]: from its least to its greatest value, or around grey for values of both signs."""
+    if image.shape[-1] not in (1, 3):
+        image = image.mean(axis=-1, keepdims=True)
+    if signed:
+        return image / (2 * max(float(np.abs(image).max()), 1e-12)) + 0.5
+    return (image - image.min()) / max(float(np.ptp(image)), 1e-12)
+
+
 def strongest(maps: Float[Array, "batch height width channels"], channel: int) -> tuple[Array, Array]:
     """The largest activity of a channel in every example, and a signal that is this activity there, zero elsewhere."""
     one = maps[..., channel]
@@ -49,16 +73,20 @@ def _maps(network: Network, rule: str) -> Callable[[Array], list[Array]]:
     def run(x: Array) -> list[Array]:
         program = jax.make_jaxpr(network)(x)
         found: list[Array] = []
-        _evaluate(program, [x], _RECTIFIERS[rule], found)
+        _evaluate(program, [x], _RECTIFIERS[rule], found, {})
         return found
 
     return run
 
 
 def _evaluate(
-    program: Any, arguments: Sequence[Any], rectify: Callable[[Array], Array], found: list[Array]
+    program: Any,
+    arguments: Sequence[Any],
+    rectify: Callable[[Array], Array],
+    found: list[Array],
+    shifts: Mapping[int, Array],
 ) -> list[Any]:
-    """Run a program operation by operation with another rectifier, and keep what rectifiers give."""
+    """Run a program operation by operation with another rectifier; keep what rectifiers give, shifted where asked."""
     jaxpr = program.jaxpr
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*program.consts, *arguments], strict=True))
 
@@ -71,9 +99,11 @@ def _evaluate(
         if inner is not None and label(equation) == "relu":
             out = [rectify(inputs[0])]
             if out[0].ndim == 4:
+                if len(found) in shifts:
+                    out = [out[0] + shifts[len(found)]]
                 found.append(out[0])
         elif inner is not None:
-            out = _evaluate(closed(inner), inputs, rectify, found)
+            out = _evaluate(closed(inner), inputs, rectify, found, shifts)
         else:
             result = equation.primitive.bind(*inputs, **equation.params)
             out = list(result) if equation.primitive.multiple_results else [result]
@@ -99,4 +129,4 @@ def _rectifier(rule: str) -> Callable[[Array], Array]:
 
 _RECTIFIERS = {rule: _rectifier(rule) for rule in RULES}
 
-__all__ = ["RULES", "feature_maps", "project", "strongest"]
+__all__ = ["RULES", "Network", "as_tile", "feature_maps", "project", "sensitivity", "strongest"]

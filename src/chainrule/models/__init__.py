@@ -189,8 +189,8 @@ def import_weights(
 def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:
     """The model of text that a file of weights holds, sized by what is in it.
 
-    `tokenizer` is the one the weights were trained with, or its file, whose rules for cutting and padding texts are left
-    to the model; `settings` say what a file of weights does not, such as `heads`.
+    `tokenizer` is the one the weights were trained with, or its file, whose rules for cutting and padding texts are
+    left to the model; `settings` say what a file of weights does not, such as `heads`.
     """
     found, place = entry(name), Path(path).expanduser()
     if found.sized is None:

@@ -105,7 +105,8 @@ def confidently_wrong(
     columns = ["example", "true", "predicted", "confidence", *heads[: features.shape[1]]]
     if schema.kind == "text":
         columns.append("text")
-        rows = [[*row, source_text(schema, inputs[i].astype(int))[:_LETTERS]] for row, i in zip(rows, worst, strict=True)]
+        texts = [source_text(schema, inputs[i].astype(int))[:_LETTERS] for i in worst]
+        rows = [[*row, text] for row, text in zip(rows, texts, strict=True)]
     return Table(name, title, columns, rows, caption=caption)
 
 

@@ -12,7 +12,7 @@ from chainrule.core.pictures import Images
 from chainrule.core.types import Array
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.features import RULES, feature_maps, project, strongest
+from chainrule.explain.features import RULES, as_tile, feature_maps, project, strongest
 from chainrule.models.base import CanPredict, Model
 from chainrule.train import Run
 
@@ -69,7 +69,7 @@ def _sheet(network: Any, x: Array, maps: Array, layer: int, settings: FeaturesSe
         best = np.argsort(-peaks[:, channel], kind="stable")[: settings.best]
         columns = [np.asarray(x[best]), *(np.asarray(v) for v in views(x[best], jnp.asarray(channel)))]
         for i in range(len(best)):
-            tiles += [_unit(column[i], signed=bool(k)) for k, column in enumerate(columns)]
+            tiles += [as_tile(column[i], signed=bool(k)) for k, column in enumerate(columns)]
             labels += [f"{channel}" if not i else "", *("" for _ in RULES)]
     return Images(
         f"features-{layer}",
@@ -88,17 +88,8 @@ def _filters(model: Model) -> list[Images]:
     if not leaves or leaves[0].shape[2] not in (1, 3) or max(leaves[0].shape[:2]) < 2:
         return []
     kernels = np.moveaxis(np.asarray(leaves[0]), -1, 0)
-    tiles = np.stack([_unit(kernel, signed=True) for kernel in kernels])
+    tiles = np.stack([as_tile(kernel, signed=True) for kernel in kernels])
     return [Images("filters", "Kernels of the first convolution", tiles, columns=8, caption="Grey is zero.")]
-
-
-def _unit(image: np.ndarray, *, signed: bool) -> np.ndarray:
-    """An image in [0, 1]: from its least to its greatest value, or around grey for values of both signs."""
-    if image.shape[-1] not in (1, 3):
-        image = image.mean(axis=-1, keepdims=True)
-    if signed:
-        return image / (2 * max(float(np.abs(image).max()), 1e-12)) + 0.5
-    return (image - image.min()) / max(float(np.ptp(image)), 1e-12)
 
 
 def _applies(model: Model, schema: Schema) -> bool:

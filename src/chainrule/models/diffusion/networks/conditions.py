@@ -40,8 +40,11 @@ class Reader(eqx.Module):
 
     shape: eqx.AbstractVar[tuple[int, ...]]
     """Shape of the condition of one example."""
-    none: eqx.AbstractVar[int | float]
-    """The number that a condition is filled with to say nothing."""
+
+    @property
+    @abc.abstractmethod
+    def none(self) -> int | float:
+        """The number that a condition is filled with to say nothing."""
 
     @abc.abstractmethod
     def __call__(self, given: Array) -> Reading:
@@ -67,11 +70,15 @@ class ClassReader(Reader):
 
     names: Float[Array, "classes_and_none width"]
     shape: tuple[int, ...] = eqx.field(static=True)
-    none: int = eqx.field(static=True)
 
     def __init__(self, classes: int, width: int, key: Key) -> None:
         self.names = jax.random.normal(key, (classes + 1, width))
-        self.shape, self.none = (), classes
+        self.shape = ()
+
+    @property
+    def none(self) -> int:
+        """The number after the last class."""
+        return len(self.names) - 1
 
     def __call__(self, given: Int[Array, " batch"]) -> Reading:
         found = self.names[given]
@@ -146,13 +153,17 @@ class TextReader(Reader):
     table: Embedding
     body: TokenEncoder
     shape: tuple[int, ...] = eqx.field(static=True)
-    none: int = eqx.field(static=True)
 
     def __init__(self, symbols: int, length: int, width: int, key: Key) -> None:
         one, two = jax.random.split(key)
         self.table = Embedding(symbols + 1, width, deviation=1.0, key=one)
         self.body = TokenEncoder(length, width, two)
-        self.shape, self.none = (length,), symbols
+        self.shape = (length,)
+
+    @property
+    def none(self) -> int:
+        """The number after the last symbol."""
+        return self.table.weight.shape[0] - 1
 
     def __call__(self, given: Int[Array, "batch length"]) -> Reading:
         return _read(self.body(self.table(given), given != self.none))
