@@ -52,4 +52,14 @@ def compiled(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
-__all__ = ["compiled", "compiler_options"]
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as one program that is compiled quickly instead of well, for work that is done once.
+
+    Drawing the arrays of a network is such work: one by one, each shape would be compiled for itself.
+    """
+    quickly = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    jit: Callable[..., Callable[..., Any]] = eqx.filter_jit
+    return jit(function, compiler_options=quickly)
+
+
+__all__ = ["compiled", "compiler_options", "once"]

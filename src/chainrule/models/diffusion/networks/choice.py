@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-import equinox as eqx
-
+from chainrule.core.compiling import once
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Key
 from chainrule.data.base import Schema
@@ -61,8 +60,7 @@ def network(
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
     own |= {"read": read, "inject": inject, "target": target}
     make = _MAKE[name]
-    # One program draws all arrays; one by one, each shape would be compiled for itself.
-    made: Network = eqx.filter_jit(lambda key: make(schema, width, depth, key=key, **own))(key)
+    made: Network = once(lambda key: make(schema, width, depth, key=key, **own))(key)
     return made
 
 
