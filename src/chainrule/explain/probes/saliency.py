@@ -1,0 +1,235 @@
+"""Where a classifier of images looks, by three kinds of maps, and whether these come from what was learned."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Images, Table
+from chainrule.core.types import Array, Float
+from chainrule.data.base import Data, Schema
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.features import as_tile, feature_maps
+from chainrule.explain.saliency import grad_cam, gradient, occlusion, patches, rank_correlation, shuffled
+from chainrule.models.base import Model
+from chainrule.models.supervised.base import Supervised
+from chainrule.train import Run
+
+ALIKE = 0.5
+"""Rank correlation above which a map is said to have stayed as it was."""
+SIGNED = ("occlusion",)
+"""Maps of values of both signs."""
+
+
+@final
+class SaliencySettings(Settings):
+    """What is looked at, and how finely."""
+
+    examples: int = Field(6, ge=1, description="test images")
+    patch: int | None = Field(
+        None, ge=1, description="side of the patch that is covered; none: a quarter of the image"
+    )
+    stride: int | None = Field(None, ge=1, description="pixels between two patches; none: half a patch")
+    cam: int = Field(-1, description="rectified layer of Grad-CAM, counted from 0; negative: from the last")
+    activations: int = Field(0, description="rectified layer whose activity is shown, counted likewise")
+    channels: int = Field(8, ge=1, description="channels of it for each image, the most active ones")
+    draws: int = Field(3, ge=1, description="networks with shuffled weights the maps are held against")
+    seed: int = Field(0, description="of the shuffling")
+
+
+def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
+    """Maps of some test images, the same of networks with shuffled weights, and how alike they are."""
+    model: Any = run.model  # a classifier with logits, see `_applies`
+    batch = data.test.batch(np.arange(min(settings.examples, len(data.test))))
+    x = jnp.asarray(batch.x)
+    height, width = run.schema.shape[:2]
+    patch = settings.patch or max(1, min(height, width) // 4)
+    covers = jnp.asarray(patches(height, width, patch, settings.stride or max(1, patch // 2)))
+    fill = jnp.asarray(data.train.batch(np.arange(min(1000, len(data.train)))).x.mean(axis=(0, 1, 2)))
+    layers = len(jax.eval_shape(lambda x: feature_maps(model.logits, x), x))
+    cam = _layer("cam", settings.cam, layers) if layers else None
+    active = _layer("activations", settings.activations, layers) if layers else None
+    p = np.asarray(eqx.filter_jit(lambda model, x: model.predict(x))(model, x))
+    classes = p.argmax(axis=-1)
+    of = _explainer(x, jnp.asarray(classes), fill, covers, cam)
+    learned, worst = of(model)
+    keys = jax.random.split(random.key(settings.seed, "saliency"), settings.draws)
+    mixed = [of(shuffled(model, key))[0] for key in keys]
+    alike = {
+        name: np.array(
+            [[rank_correlation(*two) for two in zip(one, other[name], strict=True)] for other in mixed]
+        ).mean(axis=0)
+        for name, one in learned.items()
+    }
+    pictures = [_sheet(np.asarray(x), p, learned, mixed[0], run.schema, patch)]
+    if active is not None:
+        pictures.append(_activity(model, x, active, settings.channels))
+    sure = p.max(axis=-1)
+    return Outcome(
+        [
+            f"Covering the {patch} x {patch} pixels that matter most takes the probability of the predicted class from "
+            f"{sure.mean():.1%} to {(sure - worst).mean():.1%} (mean of {len(x)} test images).",
+            _verdict(alike, settings.draws),
+            *([] if layers else ["The network has no rectified feature maps, hence no Grad-CAM."]),
+        ],
+        pictures,
+        _table(run.schema, np.asarray(batch.y), classes, sure, worst, alike),
+        {
+            "probability": sure.tolist(),
+            "lost": worst.tolist(),
+            "alike": {name: values.tolist() for name, values in alike.items()},
+        },
+    )
+
+
+def _explainer(
+    x: Array, classes: Array, fill: Array, covers: Array, cam: int | None
+) -> Callable[[Supervised], tuple[dict[str, np.ndarray], np.ndarray]]:
+    """From a model to its maps of the images, and what the worst patch takes; one image at a time, compiled once."""
+
+    @eqx.filter_jit
+    def one(model: Supervised, x: Array, classes: Array) -> tuple[dict[str, Array], Array]:
+        lost, each = occlusion(model.predict, x, classes, fill, covers)
+        found = {"gradient": gradient(model.logits, x, classes), "occlusion": lost}
+        if cam is not None:
+            found["Grad-CAM"] = grad_cam(model.logits, cam, x, classes)
+        return found, each.max(axis=0)
+
+    def of(model: Supervised) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        parts = [one(model, x[i : i + 1], classes[i : i + 1]) for i in range(len(x))]
+        maps = {name: np.concatenate([np.asarray(found[name]) for found, _ in parts]) for name in parts[0][0]}
+        return maps, np.concatenate([np.asarray(worst) for _, worst in parts])
+
+    return of
+
+
+def _layer(name: str, layer: int, count: int) -> int:
+    if not -count <= layer < count:
+        raise ArgumentError(
+            f"{name}={layer}: the network has {count} rectified layers", remedy=f"choose 0 to {count - 1}"
+        )
+    return layer % count
+
+
+def _verdict(alike: Mapping[str, np.ndarray], draws: int) -> str:
+    """The sanity check in one sentence."""
+    means = {name: float(values.mean()) for name, values in alike.items()}
+    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    same = [name for name, mean in means.items() if mean > ALIKE]
+    end = (
+        f"{' and '.join(same)} hardly changed and cannot be read as what was learned."
+        if same
+        else "every map changes with the weights."
+    )
+    return f"Rank correlation with the maps of the network with shuffled weights (mean of {draws}): {listed}; {end}"
+
+
+def _sheet(
+    x: np.ndarray,
+    p: np.ndarray,
+    learned: Mapping[str, np.ndarray],
+    mixed: Mapping[str, np.ndarray],
+    schema: Schema,
+    patch: int,
+) -> Images:
+    """A row for each image: the image, its maps, and the same maps of a network with shuffled weights."""
+    tiles, labels = [], []
+    for i, image in enumerate(x):
+        tiles.append(as_tile(image, signed=False))
+        labels.append(f"{schema.classes[p[i].argmax()]} {p[i].max():.0%}")
+        for end, maps in (("", learned), ("\nshuffled", mixed)):
+            tiles += [as_tile(m[i][..., None], signed=name in SIGNED) for name, m in maps.items()]
+            labels += [name + end for name in maps]
+    return Images(
+        "saliency",
+        "Where the network looks",
+        _alike_channels(tiles),
+        labels,
+        columns=1 + 2 * len(learned),
+        caption="Each row: a test image with its predicted class, maps of what matters for that class, and the same "
+        "maps of the network with shuffled weights. Occlusion: the probability lost when a patch of "
+        f"{patch} x {patch} pixels is covered with the mean colour; grey is nothing, bright is lost, dark is gained. "
+        "The other maps: bright is much. Each map has a scale of its own.",
+    )
+
+
+def _activity(
+    model: Supervised, x: Float[Array, "batch height width channels"], layer: int, channels: int
+) -> Images:
+    """A row for each image: the image and what the channels of a layer make of it."""
+    maps = eqx.filter_jit(lambda model, x: feature_maps(model.logits, x)[layer])(model, x)
+    shown = min(channels, maps.shape[-1])
+    large = np.asarray(jax.image.resize(maps, (*x.shape[:3], maps.shape[-1]), "nearest"))
+    order = np.argsort(-large.mean(axis=(1, 2)), axis=-1, kind="stable")[:, :shown]
+    tiles, labels = [], []
+    for i, image in enumerate(np.asarray(x)):
+        tiles += [
+            as_tile(image, signed=False),
+            *(as_tile(large[i, ..., c, None], signed=False) for c in order[i]),
+        ]
+        labels += ["", *map(str, order[i])]
+    return Images(
+        "saliency-activity",
+        f"Activity of layer {layer}",
+        _alike_channels(tiles),
+        labels,
+        columns=1 + shown,
+        caption=f"Each row: a test image and the {shown} channels of the layer ({maps.shape[1]} x {maps.shape[2]} "
+        "places) that it excites most on average, with their numbers.",
+    )
+
+
+def _alike_channels(tiles: list[np.ndarray]) -> np.ndarray:
+    """All tiles grey, or all in colours where one is."""
+    most = max(tile.shape[-1] for tile in tiles)
+    return np.stack([np.broadcast_to(tile, (*tile.shape[:2], most)) for tile in tiles])
+
+
+def _table(
+    schema: Schema,
+    truth: np.ndarray,
+    classes: np.ndarray,
+    sure: np.ndarray,
+    worst: np.ndarray,
+    alike: Mapping[str, np.ndarray],
+) -> Table:
+    rows = [
+        [schema.classes[truth[i]], schema.classes[classes[i]], sure[i].item(), worst[i].item()]
+        + [values[i].item() for values in alike.values()]
+        for i in range(len(classes))
+    ]
+    return Table(
+        "saliency-table",
+        "Images and their maps",
+        [
+            "class",
+            "predicted",
+            "probability",
+            "lost at the worst patch",
+            *(f"{name}, alike" for name in alike),
+        ],
+        rows,
+        caption="Alike: rank correlation of the map with that of the network with shuffled weights; a map that is blank "
+        "counts as 0, and as 1 where both are.",
+    )
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    return isinstance(model, Supervised) and schema.kind == "image" and schema.target == "class"
+
+
+probe = Probe(
+    "Where a classifier looks: occlusion, Grad-CAM and gradient, each held against shuffled weights.",
+    "a classifier of images that ends in logits",
+    _applies,
+    look,
+    SaliencySettings,
+)
+
+__all__ = ["SaliencySettings", "look", "probe"]
