@@ -215,8 +215,8 @@ def _table(
             *(f"{name}, alike" for name in alike),
         ],
         rows,
-        caption="Alike: rank correlation of the map with that of the network with shuffled weights; a map that is blank "
-        "counts as 0, and as 1 where both are.",
+        caption="Alike: rank correlation of the map with that of the network with shuffled weights; a blank map counts "
+        "as 0, and as 1 where both are blank.",
     )
 
 
