@@ -124,10 +124,14 @@ def test_the_probe_shows_three_maps_and_says_how_alike_they_are_without_learning
         probes.look("saliency", run, cam=1)
 
 
-def test_maps_that_do_not_change_with_the_weights_are_called_out(run: Run) -> None:
-    even = jax.tree.map(lambda a: jnp.full_like(a, 0.1) if eqx.is_inexact_array(a) else a, run.model)
+@pytest.mark.parametrize("weight", [0.1, 0.0])
+def test_maps_that_do_not_change_with_the_weights_are_called_out(run: Run, weight: float) -> None:
+    even = jax.tree.map(lambda a: jnp.full_like(a, weight) if eqx.is_inexact_array(a) else a, run.model)
     changed = Run(run.path, data=run.data)
     changed.__dict__["model"] = even  # shuffling equal weights changes nothing
     found = probes.look("saliency", changed, examples=1, draws=1)
     assert all(values == [pytest.approx(1)] for values in found.numbers["alike"].values())
     assert "hardly changed" in found.findings[1]
+    if weight == 0:
+        assert set(found.numbers["blank"].values()) == {1}
+        assert "(1 of 1 blank)" in found.findings[1]

@@ -67,6 +67,7 @@ def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
         ).mean(axis=0)
         for name, one in learned.items()
     }
+    blank = {name: sum(bool(np.ptp(m) == 0) for one in mixed for m in one[name]) for name in learned}
     pictures = [_sheet(np.asarray(x), p, learned, mixed[0], run.schema, patch)]
     if active is not None:
         pictures.append(_activity(model, x, active, settings.channels))
@@ -75,7 +76,7 @@ def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
         [
             f"Covering the {patch} x {patch} pixels that matter most takes the probability of the predicted class from "
             f"{sure.mean():.1%} to {(sure - worst).mean():.1%} (mean of {len(x)} test images).",
-            _verdict(alike, settings.draws),
+            _verdict(alike, blank, settings.draws * len(x)),
             *([] if layers else ["The network has no rectified feature maps, hence no Grad-CAM."]),
         ],
         pictures,
@@ -84,6 +85,7 @@ def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
             "probability": sure.tolist(),
             "lost": worst.tolist(),
             "alike": {name: values.tolist() for name, values in alike.items()},
+            "blank": blank,
         },
     )
 
@@ -117,17 +119,18 @@ def _layer(name: str, layer: int, count: int) -> int:
     return layer % count
 
 
-def _verdict(alike: Mapping[str, np.ndarray], draws: int) -> str:
-    """The sanity check in one sentence."""
+def _verdict(alike: Mapping[str, np.ndarray], blank: Mapping[str, int], count: int) -> str:
+    """The sanity check in one sentence; a blank map is unlike any other, which says less than a different one."""
     means = {name: float(values.mean()) for name, values in alike.items()}
-    listed = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items())
+    note = {name: f" ({number} of {count} blank)" if number else "" for name, number in blank.items()}
+    listed = ", ".join(f"{name} {mean:.2f}{note[name]}" for name, mean in means.items())
     same = [name for name, mean in means.items() if mean > ALIKE]
     end = (
         f"{' and '.join(same)} hardly changed and cannot be read as what was learned."
         if same
         else "every map changes with the weights."
     )
-    return f"Rank correlation with the maps of the network with shuffled weights (mean of {draws}): {listed}; {end}"
+    return f"Rank correlation with the maps of the network with shuffled weights: {listed}; {end}"
 
 
 def _sheet(
