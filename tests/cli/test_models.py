@@ -38,7 +38,9 @@ def test_a_model_shows_its_card_and_every_setting(cli: Command) -> None:
 def test_what_is_said_of_a_model_is_what_it_is(name: str) -> None:
     found = models.entry(name)
     built = models.build(name, load(found.toy_data), **found.toy)
-    assert model_class(found) is type(built)
+    said = model_class(found)
+    # A build function that chooses among classes names what they have in common.
+    assert said is type(built) or (inspect.isabstract(said) and isinstance(built, said))
 
 
 @pytest.mark.parametrize("name", models.names())

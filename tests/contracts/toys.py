@@ -71,7 +71,7 @@ class Toy(HasState, CanSample, HasLogProb, HasBound, CanEncode, CanDecode, CanPr
             each = each + jax.random.normal(key, each.shape)
         if self.flaw in ("order", "order under noise"):
             each = each * jnp.arange(each.shape[0])
-        if self.flaw == "low precision" and batch.x.dtype == jnp.bfloat16:
+        if self.flaw == "low precision" and self.classifier.dtype == jnp.bfloat16:
             each = each + 1
         loss = each.mean()
         if self.flaw == "jit" and isinstance(loss, jax.core.Tracer):

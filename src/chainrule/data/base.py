@@ -25,16 +25,35 @@ def compact(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+class Documents(NamedTuple):
+    """Beside rows of text that several documents share: whose each symbol is."""
+
+    numbers: Any
+    """The number within its row of the document each symbol belongs to, -1 for padding."""
+
+
+class Beginnings(NamedTuple):
+    """Beside passages of a text that is read in streams."""
+
+    places: Any
+    """Where in the text each passage begins."""
+
+
 class Batch(NamedTuple):
-    """Examples `x` with a leading batch axis and, where the data have them, targets `y`."""
+    """Examples `x` with a leading batch axis and what belongs to them: targets `y`, or what is known of texts."""
 
     x: Any
     y: Any = None
-    documents: Any = None
-    """Text: the number within its row of the document each symbol belongs to, -1 for padding; `None` where a row is
-    one text."""
-    begins: Any = None
-    """Text read in streams: where in the text each passage begins."""
+
+    @property
+    def documents(self) -> Any:
+        """Text: the number of each symbol's document; `None` where a row is one text."""
+        return self.y.numbers if isinstance(self.y, Documents) else None
+
+    @property
+    def begins(self) -> Any:
+        """Text read in streams: where each passage begins; `None` otherwise."""
+        return self.y.places if isinstance(self.y, Beginnings) else None
 
     @property
     def weight(self) -> int:
@@ -275,7 +294,7 @@ class Windows(Split):
         begins = index * self.stride
         positions = begins[:, None] + np.arange(self.length + 1)[None, :]
         symbols = arrays["symbols"][positions].astype(np.int32)
-        return Batch(symbols, begins=begins if self.streams else None)
+        return Batch(symbols, Beginnings(begins) if self.streams else None)
 
 
 @final
@@ -380,7 +399,9 @@ def to_original(schema: Schema, scaling: Scaling, x: Any) -> np.ndarray:
 
 __all__ = [
     "Batch",
+    "Beginnings",
     "Data",
+    "Documents",
     "Kind",
     "Pairs",
     "Rows",

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int, Integer
 
 from chainrule.core.errors import DataError
-from chainrule.data.base import Batch, Split
+from chainrule.data.base import Batch, Documents, Split
 
 
 class Piece(NamedTuple):
@@ -53,7 +53,7 @@ class Packed(Split):
         """Rows by number: symbols, 0 where there is padding, and the documents they belong to, both as int32."""
         places, numbers = arrays["places"][index], arrays["numbers"][index].astype(np.int32)
         # Padding is place -1, the last symbol of the text, and becomes symbol 0.
-        return Batch(arrays["symbols"][places].astype(np.int32) * (numbers >= 0), documents=numbers)
+        return Batch(arrays["symbols"][places].astype(np.int32) * (numbers >= 0), Documents(numbers))
 
     def document_of(self, places: Integer[np.ndarray, "*any"]) -> Integer[np.ndarray, "*any"]:
         """The number of the document in which each place of the text lies."""

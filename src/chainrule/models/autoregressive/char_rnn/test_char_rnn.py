@@ -10,7 +10,7 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import CapabilityError
-from chainrule.data.base import Batch, Schema
+from chainrule.data.base import Batch, Beginnings, Schema
 from chainrule.models.autoregressive.char_rnn import CharRNN
 
 LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
@@ -76,7 +76,7 @@ def test_states_are_carried_to_the_passages_that_go_on_and_to_no_others() -> Non
     assert isinstance(model, CharRNN)
     read = eqx.filter_jit(lambda model, batch: model.loss_and_state(batch, key))
     text, key = jnp.asarray(np.concatenate([X, X[:, :1]], axis=1)), jax.random.key(0)
-    first, second = (Batch(text[:, i : i + 7], begins=jnp.array([i, 50 + i])) for i in (0, 6))
+    first, second = (Batch(text[:, i : i + 7], Beginnings(jnp.array([i, 50 + i]))) for i in (0, 6))
     losses = []
     for batch in (first, second, first):
         loss, _, model = read(model, batch)
