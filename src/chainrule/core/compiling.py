@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 _LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
 _SUMS_AND_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
@@ -55,8 +56,12 @@ def compiled(function: Function) -> Function:
 def once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as one program that is compiled quickly instead of well, for work that is done once.
 
-    Drawing the arrays of a network is such work: one by one, each shape would be compiled for itself.
+    Drawing the arrays of a network is such work: one by one, each shape would be compiled for itself. While a larger
+    program is recorded the function becomes part of that.
     """
+    recording = isinstance(jnp.zeros(()), jax.core.Tracer)  # then even a constant is one
+    if recording:
+        return function
     quickly = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
     jit: Callable[..., Callable[..., Any]] = eqx.filter_jit
     return jit(function, compiler_options=quickly)
