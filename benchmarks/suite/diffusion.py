@@ -44,6 +44,7 @@ NEVER = 10**9
 class Workload:
     """Pictures and a network for them."""
 
+    name: str
     pixels: int
     channels: int
     width: int
@@ -62,8 +63,17 @@ class Workload:
         return f"{self.pixels} px, width {self.width}{', bfloat16' if self.half else ''}"
 
 
-CPU = (Workload(8, 1, 32, 1, 128, 64, 200), Workload(28, 1, 32, 1, 32, 16, 60))
-GPU = (Workload(32, 3, 64, 1, 512, 512, 400, half=True),)
+CPU = (Workload("small", 8, 1, 32, 1, 128, 64, 200), Workload("middle", 28, 1, 32, 1, 32, 16, 60))
+GPU = (Workload("large", 32, 3, 64, 1, 512, 512, 400, half=True),)
+TASKS = {"training": "training step", "sampling": f"{STEPS} steps of DDIM"}
+
+
+def choices(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
+    """Names of the cases."""
+    return tuple(f"{workload.name}-{task}" for workload in workloads for task in TASKS)
+
+
+CHOICES = choices(CPU)
 
 
 def run(options: Options) -> Report:
@@ -87,16 +97,18 @@ def compare(
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "work.npz"
             write_work(file, model, workload, data)
-            for task, make in (("training step", training), ("50 steps of DDIM", sampling)):
+            for task, make in (("training", training), ("sampling", sampling)):
+                if options.case not in (None, f"{workload.name}-{task}"):
+                    continue
                 contestants: list[Contestant] = [make(model, workload, data)]
-                arguments = {"file": str(file), "task": task.split()[0], "lr": RATE, "threads": THREADS}
+                arguments = {"file": str(file), "task": task, "lr": RATE, "threads": THREADS}
                 arguments |= {"device": device, "half": workload.half}
                 contestants += [
                     Peer(peer, "torch_unet", {**arguments, "form": forms[peer]}, python) for peer in peers
                 ]
                 size = workload.batch if make is training else workload.drawn
                 case, found = measure(
-                    f"U-Net, {workload.label}: {task}, batch {size}",
+                    f"U-Net, {workload.label}: {TASKS[task]}, batch {size}",
                     contestants,
                     rounds=options.rounds,
                     tolerance=2e-2 if workload.half else 2e-3,
@@ -242,4 +254,4 @@ def own_python() -> Path:
     return Path(sys.executable)
 
 
-__all__ = ["CPU", "GPU", "Workload", "compare", "run"]
+__all__ = ["CPU", "GPU", "Workload", "choices", "compare", "run"]

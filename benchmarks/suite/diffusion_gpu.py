@@ -8,9 +8,10 @@ Needs a GPU, and PyTorch beside JAX in the same environment.
 import jax
 
 from benchmarks.harness import BenchmarkError, Options, Report
-from benchmarks.suite.diffusion import GPU, compare, own_python
+from benchmarks.suite.diffusion import GPU, choices, compare, own_python
 
 FORMS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}
+CHOICES = choices(GPU)
 
 
 def run(options: Options) -> Report:
