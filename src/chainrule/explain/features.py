@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import check_choice
+from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float
 from chainrule.derive.jaxprs.equations import body, closed, label
 
@@ -48,6 +48,24 @@ def sensitivity(network: Network, layer: int, x: Array, cotangent: Array) -> tup
     shape = jax.eval_shape(lambda x: feature_maps(network, x), x)[layer]
     _, back, maps = jax.vjp(run, jnp.zeros(shape.shape, shape.dtype), has_aux=True)
     return maps, back(cotangent)[0]
+
+
+def layer_number(name: str, layer: int, count: int) -> int:
+    """The number of a feature map, of `count`, from a setting of that name that may count from the last.
+
+    >>> layer_number("layer", -1, 3)
+    2
+    """
+    if not count:
+        raise ArgumentError(
+            f"{name}={layer}: the network has no rectified feature maps",
+            remedy=f"leave {name} out, or use a convolutional network",
+        )
+    if not -count <= layer < count:
+        raise ArgumentError(
+            f"{name}={layer}: the network has {count} rectified layers", remedy=f"choose 0 to {count - 1}"
+        )
+    return layer % count
 
 
 def as_tile(image: np.ndarray, *, signed: bool) -> np.ndarray:
@@ -129,4 +147,13 @@ def _rectifier(rule: str) -> Callable[[Array], Array]:
 
 _RECTIFIERS = {rule: _rectifier(rule) for rule in RULES}
 
-__all__ = ["RULES", "Network", "as_tile", "feature_maps", "project", "sensitivity", "strongest"]
+__all__ = [
+    "RULES",
+    "Network",
+    "as_tile",
+    "feature_maps",
+    "layer_number",
+    "project",
+    "sensitivity",
+    "strongest",
+]

@@ -8,7 +8,7 @@ weights are shuffled shows the image and not what was learned (Adebayo et al., 2
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
@@ -27,6 +27,8 @@ from chainrule.train.step import parameters
 M = TypeVar("M", bound=Model)
 Scores: TypeAlias = Callable[[Array], Array]
 """From images to one number for each class."""
+ALIKE = 0.5
+"""Rank correlation above which a picture is said to have stayed as it was."""
 
 
 def gradient(
@@ -125,8 +127,41 @@ def rank_correlation(one: Any, other: Any) -> float:
     return float(scipy.stats.spearmanr(first, second).statistic)
 
 
+def verdict(
+    what: str, alike: Mapping[str, np.ndarray], blank: Mapping[str, int] | None = None, count: int = 0
+) -> str:
+    """The check with shuffled weights in one sentence, from the rank correlations of every kind of picture.
+
+    `blank` says how many of `count` showed nothing: such a picture is unlike any other, which says less than a
+    different one.
+
+    >>> verdict("map", {"edges": np.array([0.9])}).partition("; ")[2]
+    'edges hardly changed and cannot be read as what was learned.'
+    """
+    means = {name: float(values.mean()) for name, values in alike.items()}
+    note = {name: f" ({number} of {count} blank)" if number else "" for name, number in (blank or {}).items()}
+    listed = ", ".join(f"{name} {mean:.2f}{note.get(name, '')}" for name, mean in means.items())
+    same = [name for name, mean in means.items() if mean > ALIKE]
+    end = (
+        f"{' and '.join(same)} hardly changed and cannot be read as what was learned."
+        if same
+        else f"every {what} changes with the weights."
+    )
+    return f"Rank correlation with the {what} of the network with shuffled weights: {listed}; {end}"
+
+
 def _of(scores: Float[Array, "batch classes"], classes: Int[Array, " batch"]) -> Float[Array, " batch"]:
     return jnp.take_along_axis(scores, classes[:, None], axis=-1)[:, 0]
 
 
-__all__ = ["Scores", "grad_cam", "gradient", "occlusion", "patches", "rank_correlation", "shuffled"]
+__all__ = [
+    "ALIKE",
+    "Scores",
+    "grad_cam",
+    "gradient",
+    "occlusion",
+    "patches",
+    "rank_correlation",
+    "shuffled",
+    "verdict",
+]

@@ -10,19 +10,24 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core import random
-from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.features import as_tile, feature_maps
-from chainrule.explain.saliency import grad_cam, gradient, occlusion, patches, rank_correlation, shuffled
+from chainrule.explain.features import as_tile, feature_maps, layer_number
+from chainrule.explain.saliency import (
+    grad_cam,
+    gradient,
+    occlusion,
+    patches,
+    rank_correlation,
+    shuffled,
+    verdict,
+)
 from chainrule.models.base import Model
 from chainrule.models.supervised.base import Supervised
 from chainrule.train import Run
 
-ALIKE = 0.5
-"""Rank correlation above which a map is said to have stayed as it was."""
 SIGNED = ("occlusion",)
 """Maps of values of both signs."""
 
@@ -53,8 +58,8 @@ def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
     covers = jnp.asarray(patches(height, width, patch, settings.stride or max(1, patch // 2)))
     fill = jnp.asarray(data.train.batch(np.arange(min(1000, len(data.train)))).x.mean(axis=(0, 1, 2)))
     layers = len(jax.eval_shape(lambda x: feature_maps(model.logits, x), x))
-    cam = _layer("cam", settings.cam, layers) if layers else None
-    active = _layer("activations", settings.activations, layers) if layers else None
+    cam = layer_number("cam", settings.cam, layers) if layers else None
+    active = layer_number("activations", settings.activations, layers) if layers else None
     p = np.asarray(eqx.filter_jit(lambda model, x: model.predict(x))(model, x))
     classes = p.argmax(axis=-1)
     of = _explainer(x, jnp.asarray(classes), fill, covers, cam)
@@ -76,7 +81,7 @@ def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
         [
             f"Covering the {patch} x {patch} pixels that matter most takes the probability of the predicted class from "
             f"{sure.mean():.1%} to {(sure - worst).mean():.1%} (mean of {len(x)} test images).",
-            _verdict(alike, blank, settings.draws * len(x)),
+            verdict("map", alike, blank, settings.draws * len(x)),
             *([] if layers else ["The network has no rectified feature maps, hence no Grad-CAM."]),
         ],
         pictures,
@@ -109,28 +114,6 @@ def _explainer(
         return maps, np.concatenate([np.asarray(worst) for _, worst in parts])
 
     return of
-
-
-def _layer(name: str, layer: int, count: int) -> int:
-    if not -count <= layer < count:
-        raise ArgumentError(
-            f"{name}={layer}: the network has {count} rectified layers", remedy=f"choose 0 to {count - 1}"
-        )
-    return layer % count
-
-
-def _verdict(alike: Mapping[str, np.ndarray], blank: Mapping[str, int], count: int) -> str:
-    """The sanity check in one sentence; a blank map is unlike any other, which says less than a different one."""
-    means = {name: float(values.mean()) for name, values in alike.items()}
-    note = {name: f" ({number} of {count} blank)" if number else "" for name, number in blank.items()}
-    listed = ", ".join(f"{name} {mean:.2f}{note[name]}" for name, mean in means.items())
-    same = [name for name, mean in means.items() if mean > ALIKE]
-    end = (
-        f"{' and '.join(same)} hardly changed and cannot be read as what was learned."
-        if same
-        else "every map changes with the weights."
-    )
-    return f"Rank correlation with the maps of the network with shuffled weights: {listed}; {end}"
 
 
 def _sheet(
