@@ -8,7 +8,7 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.train.config import Optimizer, TrainConfig
-from chainrule.train.loop import merge
+from chainrule.train.loop import merge, settled
 from chainrule.train.optimizers import check_parts, for_part
 
 
@@ -94,6 +94,16 @@ def test_given_steps_replace_default_epochs_and_the_other_way_round() -> None:
     assert merge({"optimizer": {"name": "sgd", "lr": 1}}, {"optimizer": {"lr": 2}}) == {
         "optimizer": {"name": "sgd", "lr": 2}
     }
+
+
+def test_what_nobody_asked_for_gives_way_to_few_examples() -> None:
+    own = {"batch": 128, "schedule": {"warmup": 100}}
+    config, steps = settled(own, {"epochs": 10}, examples=20)
+    assert (config.batch, config.schedule.warmup, steps) == (20, 1, 10)
+    config, _ = settled(own, {"epochs": 10, "batch": 5, "schedule": {"warmup": 7}}, examples=20)
+    assert (config.batch, config.schedule.warmup) == (5, 7)
+    with pytest.raises(ArgumentError, match="batch=21: a batch must hold between 1 and 20 examples"):
+        settled(own, {"batch": 21}, examples=20)
 
 
 def test_a_part_has_the_general_settings_with_its_own_on_top() -> None:

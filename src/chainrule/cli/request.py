@@ -22,7 +22,7 @@ from chainrule.models.base import Entry, Model
 from chainrule.models.vectors import with_vectors
 from chainrule.train import Run, TrainConfig
 from chainrule.train.folder import read_config
-from chainrule.train.loop import merge
+from chainrule.train.loop import merge, settled
 
 OWN = {
     "model": "name of the model, another way to write it first",
@@ -71,7 +71,7 @@ class Request:
 
     def build(self, data: Data) -> tuple[Model, dict[str, Any] | None]:
         """The model before training, and what a recipe says about weights that were not drawn at random."""
-        name, seed = self.entry.name, self.resolved.seed
+        name, seed = self.entry.name, self.settled(data)[0].seed
         if self.start is not None:
             begun = models.begin(
                 name, self.start.run.model, data, seed=seed, fresh=self.start.fresh, **self.model
@@ -84,10 +84,9 @@ class Request:
         known = {"of_symbols": found.symbols, "of_text": found.text}
         return found.model, {"vectors": str(self.vectors), "coverage": known}
 
-    @property
-    def resolved(self) -> TrainConfig:
-        """All training settings: given ones over those that suit the model over the general defaults."""
-        return TrainConfig.parse(**merge(self.entry.training, self.train))
+    def settled(self, data: Data) -> tuple[TrainConfig, int]:
+        """All training settings, those that suit the model and the data where none were given, and the steps."""
+        return settled(self.entry.training, self.train, len(data.train))
 
 
 def request(words: Words) -> Request:

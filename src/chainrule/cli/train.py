@@ -50,13 +50,12 @@ def train(
     asked = request(parse([model, *(settings or [])]))
     data = sources.load(**asked.data)
     built, origin = asked.build(data)
-    steps = asked.resolved.total_steps(len(data.train) / asked.resolved.batch)
     if find_lr:
         _find_lr(asked, built, data, json=json)
     elif one_batch:
         _one_batch(asked, built, data, json=json)
     elif dry_run:
-        _show(asked, built, data, steps, json=json)
+        _show(asked, built, data, json=json)
     else:
         _train(asked, built, data, origin, json=json, quiet=quiet)
 
@@ -198,7 +197,7 @@ def _one_batch(asked: "Request", model: "Model", data: "Data", *, json: bool) ->
     say("picture", str(picture))
 
 
-def _show(asked: "Request", model: "Model", data: "Data", steps: int, *, json: bool) -> None:
+def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
     """What would be trained, with every setting resolved."""
     import equinox as eqx
 
@@ -209,7 +208,7 @@ def _show(asked: "Request", model: "Model", data: "Data", steps: int, *, json: b
     from chainrule.train.loop import count
 
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
-    train = asked.resolved
+    train, steps = asked.settled(data)
     sections = {"model": asked.model, "data": dict(data.source), "train": train.model_dump()}
     if json:
         emit({"model": asked.entry.name, "parameters": parameters, "steps": steps, "settings": sections})

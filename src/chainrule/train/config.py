@@ -136,7 +136,9 @@ class TrainConfig(_Settings):
         None, ge=1, description="number of steps; default: the longer of 2,000 and five epochs"
     )
     epochs: float | None = Field(None, gt=0, description="passes over the training data; or give steps")
-    batch: int = Field(64, ge=1, description="examples per step")
+    batch: int = Field(
+        64, ge=1, description="examples per step; unless given, all there are if those are fewer"
+    )
     shuffle: bool = Field(True, description="a fresh order of the examples in every epoch")
     seed: int = Field(0, ge=0, description="decides initial weights, batches and noise")
     optimizer: Optimizer = Field(default_factory=Optimizer)

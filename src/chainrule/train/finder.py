@@ -18,8 +18,7 @@ from chainrule.core.pictures import Lines
 from chainrule.core.types import Scalar
 from chainrule.data.base import Batch, Data
 from chainrule.models.base import Model
-from chainrule.train.config import TrainConfig
-from chainrule.train.loop import merge
+from chainrule.train.loop import settled
 from chainrule.train.step import State, Stepper, initial_state
 
 _SMOOTHING = 0.98
@@ -119,7 +118,7 @@ def _ramp(
             f"find_lr(low={low}, high={high}, steps={steps}): needs 0 < low < high and at least 10 steps"
         )
     entry = models.entry_of(model)
-    config = TrainConfig.parse(**merge(entry.training if entry else {}, settings))
+    config, _ = settled(entry.training if entry else {}, settings, len(data.train))
     peak = config.optimizer.lr
     stepper = Stepper(
         model,

@@ -9,6 +9,7 @@ import jax
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.data.base import Data
+from chainrule.data.batches import Batches
 from chainrule.models.base import Model
 from chainrule.train import checkpoints, events, folder
 from chainrule.train.config import TrainConfig
@@ -78,9 +79,7 @@ def _recipe(
 ) -> tuple[dict[str, Any], TrainConfig, int]:
     """All that config.yaml holds, the training settings in it, and how many steps they mean."""
     entry = models.entry_of(model)
-    config = TrainConfig.parse(**merge(entry.training if entry else {}, settings))
-    total = config.total_steps(len(data.train) / config.batch)
-    config = warmed(config, settings, total)
+    config, total = settled(entry.training if entry else {}, settings, len(data.train))
     described: dict[str, Any] = {"name": entry.name if entry else None, "settings": {}}
     if entry:
         described["settings"] = model.config.model_dump()  # type: ignore[attr-defined]
@@ -90,13 +89,23 @@ def _recipe(
     return {"chainrule": __version__, **sections}, config, total
 
 
-def warmed(config: TrainConfig, settings: Mapping[str, Any], total: int) -> TrainConfig:
-    """The settings with a warm-up that fits: one that nobody asked for takes a tenth of a short run at most."""
-    asked = "warmup" in dict(settings.get("schedule", {}))
-    if asked or config.schedule.warmup <= total // 10:
-        return config
-    shorter = config.schedule.model_copy(update={"warmup": total // 10})
-    return config.model_copy(update={"schedule": shorter})
+def settled(
+    defaults: Mapping[str, Any], settings: Mapping[str, Any], examples: int
+) -> tuple[TrainConfig, int]:
+    """All training settings, given ones over a model's own, and how many steps they mean for so many examples.
+
+    What nobody asked for gives way to the data: a batch holds at most all examples, and a warm-up takes at most a tenth
+    of a short run.
+    """
+    config = TrainConfig.parse(**merge(defaults, settings))
+    if "batch" not in settings:
+        config = config.model_copy(update={"batch": min(config.batch, examples)})
+    batches = Batches(examples, config.batch)  # refuses what cannot be filled, before a model is built for it
+    total = config.total_steps(batches.examples / batches.size)
+    if "warmup" not in settings.get("schedule", {}) and config.schedule.warmup > total // 10:
+        shorter = config.schedule.model_copy(update={"warmup": total // 10})
+        config = config.model_copy(update={"schedule": shorter})
+    return config, total
 
 
 def resume(
@@ -187,4 +196,4 @@ def merge(below: Any, above: Any) -> dict[str, Any]:
     return merged
 
 
-__all__ = ["count", "fit", "keep", "merge", "resume"]
+__all__ = ["count", "fit", "keep", "merge", "resume", "settled"]

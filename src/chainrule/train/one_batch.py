@@ -14,8 +14,7 @@ from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
 from chainrule.data.base import Data
 from chainrule.models.base import Model
-from chainrule.train.config import TrainConfig
-from chainrule.train.loop import merge
+from chainrule.train.loop import merge, settled
 from chainrule.train.step import Stepper, initial_state
 
 STEPS = 200
@@ -50,8 +49,8 @@ def overfit_one_batch(model: Model, data: Data, **settings: Any) -> OneBatch:
     `settings` are those of `fit`. The model itself is left as it is.
     """
     entry = models.entry_of(model)
-    config = TrainConfig.parse(**merge(merge(entry.training if entry else {}, {"steps": STEPS}), settings))
-    steps = config.total_steps(len(data.train) / config.batch)
+    defaults = merge(entry.training if entry else {}, {"steps": STEPS})
+    config, steps = settled(defaults, settings, len(data.train))
     stepper = Stepper(model, config, data.train, lambda step: 1.0, resident=True, most=steps)
     stepper.batches = replace(stepper.batches, examples=config.batch, shuffle=False)
     state = initial_state(model, config)

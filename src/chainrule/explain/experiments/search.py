@@ -12,8 +12,7 @@ from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.training import Trained, band, train_seeds
-from chainrule.train import TrainConfig
-from chainrule.train.loop import merge, warmed
+from chainrule.train.loop import settled
 from chainrule.train.metrics import score
 
 
@@ -161,16 +160,13 @@ def _tried(settings: SearchSettings, chosen: dict[str, Any], data: sources.Data)
             place[group] = value
     training = sides[False]
     length = {} if {"steps", "epochs"} & training.keys() else {"steps": settings.steps}
-    config = TrainConfig.parse(**merge(entry.training, {**training, **length}))
-    batch = config.batch if "batch" in training else min(config.batch, len(data.train))
-    steps = config.total_steps(len(data.train) / batch)
-    config = warmed(config, training, steps)
+    config, steps = settled(entry.training, {**training, **length}, len(data.train))
     return train_seeds(
         lambda seed: models.build(settings.model, data, seed=seed, **sides[True]),
         data,
         range(settings.seed, settings.seed + settings.seeds),
         every=max(1, steps // 10),
-        **{**config.model_dump(), "steps": steps, "epochs": None, "batch": batch},
+        **{**config.model_dump(), "steps": steps, "epochs": None},
     )
 
 
