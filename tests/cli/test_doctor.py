@@ -1,3 +1,4 @@
+import importlib.metadata
 import os
 import subprocess
 from pathlib import Path
@@ -5,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import chainrule
 from chainrule.cli import doctor
 
 from .conftest import Command
@@ -59,6 +61,16 @@ def test_a_missing_package_is_a_problem(cli: Command, monkeypatch: pytest.Monkey
     assert result.code == 1
     assert "problem  missing: optax   remedy: pip install optax" in result.out
     assert "1 problems" in result.out
+
+
+def test_running_from_the_source_without_installation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> list[str]:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", unknown)
+    problems: list[str] = []
+    assert doctor._packages(problems) == {"chainrule": chainrule.__version__}
+    assert problems == ["Chainrule is not installed: it runs from its source   remedy: pip install . there"]
 
 
 def test_a_folder_that_cannot_be_written_is_a_problem(

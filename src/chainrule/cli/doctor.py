@@ -58,12 +58,19 @@ def _python() -> dict[str, str]:
 
 
 def _requirements() -> list[tuple[str, str]]:
-    """(package, extra) for everything Chainrule names in its metadata; the extra is empty for what it always needs."""
+    """(package, extra) for everything Chainrule names in its metadata; the extra is empty for what it always needs.
+
+    Nothing where Chainrule runs from a source tree, which has no metadata.
+    """
     import importlib.metadata
     import re
 
+    try:
+        lines = importlib.metadata.requires("chainrule") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
     found = []
-    for line in importlib.metadata.requires("chainrule") or []:
+    for line in lines:
         wanted, _, marker = line.partition(";")
         extra = re.search(r"""extra\s*==\s*['"]([\w-]+)""", marker)
         name, inner = re.findall(r"^([\w.-]+)(?:\[([\w-]+)\])?", wanted.strip())[0]
@@ -82,8 +89,12 @@ def _version(package: str) -> str | None:
 
 
 def _packages(problems: list[str]) -> dict[str, str | None]:
-    names = ["chainrule", *(name for name, extra in _requirements() if not extra)]
-    versions = {name: _version(name) for name in names}
+    from chainrule import __version__
+
+    wanted = [name for name, extra in _requirements() if not extra]
+    if not wanted:
+        problems.append("Chainrule is not installed: it runs from its source   remedy: pip install . there")
+    versions = {"chainrule": __version__, **{name: _version(name) for name in wanted}}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
         problems.append(f"missing: {', '.join(missing)}   remedy: pip install {' '.join(missing)}")

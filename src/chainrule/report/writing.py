@@ -8,13 +8,12 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 
-from chainrule import models
+from chainrule import __version__, models
 from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
 from chainrule.core.pictures import Film, Picture
@@ -103,7 +102,7 @@ def _page(run: Run, found: Sequence[Group]) -> str:
         "</main>",
     ]
     footer = (
-        f"<footer><p>Written by Chainrule {page.say(metadata.version('chainrule'))} from the files beside this page: "
+        f"<footer><p>Written by Chainrule {page.say(__version__)} from the files beside this page: "
         "<code>config.yaml</code>, <code>env.json</code>, <code>data.json</code>, <code>metrics.jsonl</code>, "
         "<code>checkpoints/</code>. The pictures are in <code>plots/</code>.</p></footer>"
     )
@@ -162,11 +161,13 @@ def _scores(run: Run) -> str:
     try:
         split = judged_split(run)
         scores, count = run.score(split), len(run.data.split(split))
+        judged = scores.pop("examples", None)
     except ChainruleError as error:
         return page.section("Scores", page.notice("There are no scores.", str(error)))
     names = {"test": "test", "val": "validation", "train": "training"}
+    some = f"{judged.value:,.0f} of " if judged is not None and judged.value < count else ""
     return page.section(
-        f"On {count:,} {names[split]} examples",
+        f"On {some}{count:,} {names[split]} examples",
         page.numbers(
             {_NAMES.get(name, name.replace("_", " ")): _score(metric) for name, metric in scores.items()}
         ),
