@@ -1,10 +1,13 @@
 import io
 import json
+from typing import final
 
 import pytest
 
 from chainrule.cli import progress
 from chainrule.cli.progress import Live, Machine, Plain, Silent, Unit
+from chainrule.cli.waiting import Waiting, waiting
+from chainrule.core.progress import tell
 from chainrule.data.base import Schema
 from chainrule.train import events
 
@@ -134,3 +137,33 @@ def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
 def test_text_is_counted_in_symbols() -> None:
     assert Unit.of(Schema("text", (129,))) == Unit("tok/s", 128)
     assert Unit.of(Schema("image", (8, 8, 1))) == Unit("ex/s", 1)
+
+
+@final
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_whoever_waits_sees_a_line_that_is_wiped_away_and_a_log_a_line_every_few_seconds() -> None:
+    now = 0.0
+    terminal, log = Terminal(), io.StringIO()
+    both = [Waiting(stream, clock=lambda: now) for stream in (terminal, log)]
+    for done in range(0, 2049, 512):
+        for shown in both:
+            shown("bound", done, 2048)
+        now += 3.0
+    for shown in both:
+        shown.close()
+    assert "█████      1,024/2,048   bound" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\033[K")
+    assert log.getvalue().splitlines() == ["bound  1,024/2,048", "bound  2,048/2,048"]
+
+
+def test_only_people_are_shown_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for silent in (True, False):
+        with waiting(silent=silent):
+            tell("bound", 1, 2)
+    assert capsys.readouterr() == ("", "")  # too quick for a log

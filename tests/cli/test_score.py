@@ -23,6 +23,12 @@ def test_another_split_can_be_scored(cli: Command, trained: Path) -> None:
     assert test["loss"] != train["loss"]
 
 
+def test_a_part_of_the_examples_can_be_scored(cli: Command, trained: Path) -> None:
+    found = cli("score", "toy", "n=7", "--json").last["metrics"]["examples"]
+    assert found["value"] == 7
+    assert "examples" in cli("score", "toy", "n=7").out.splitlines()[-1]
+
+
 def test_people_get_a_table(cli: Command, trained: Path) -> None:
     lines = cli("score", "toy").out.splitlines()
     assert lines[0].split() == ["metric", "value", "error", "unit"]
@@ -34,6 +40,7 @@ def test_people_get_a_table(cli: Command, trained: Path) -> None:
     [
         (["split=tset"], 'split must be "train", "val" or "test"'),
         (["spilt=test"], "error: unknown setting 'spilt' (did you mean 'split'?)"),
+        (["n=half"], "error: n=half: n must be a whole number of examples"),
         (["more"], "error: unexpected word 'more'"),
     ],
 )

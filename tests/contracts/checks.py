@@ -48,7 +48,7 @@ from chainrule.models.base import (
 )
 from chainrule.train import Run, TrainConfig
 from chainrule.train.loop import merge
-from chainrule.train.metrics import mean_loss
+from chainrule.train.passes import mean_loss
 from chainrule.train.step import Stepper, parameters
 
 HEADINGS = (

@@ -17,15 +17,23 @@ DRAW = np.random.default_rng(0)
 
 
 def test_the_kernel_distance_is_unbiased_and_grows_with_the_difference() -> None:
-    same = [kernel_distance(DRAW.normal(size=(40, 2)), DRAW.normal(size=(50, 2))) for _ in range(200)]
+    same = [kernel_distance(DRAW.normal(size=(40, 2)), DRAW.normal(size=(50, 2))).value for _ in range(200)]
     assert abs(np.mean(same)) < 3 * np.std(same) / np.sqrt(200)
-    assert kernel_distance(DRAW.normal(size=(400, 2)), DRAW.normal(size=(400, 2)) + 1) > 10 * np.std(same)
+    far = kernel_distance(DRAW.normal(size=(400, 2)), DRAW.normal(size=(400, 2)) + 1)
+    assert far.value > 10 * np.std(same)
     # By hand, for two and two points of one feature: (x y + 1)³.
-    assert kernel_distance(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]])) == pytest.approx(
-        1 + 1 - 2 * 30 / 4
-    )
+    by_hand = kernel_distance(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]])).value
+    assert by_hand == pytest.approx(1 + 1 - 2 * 30 / 4)
     with pytest.raises(ArgumentError, match="two examples"):
         kernel_distance(np.zeros((1, 2)), np.zeros((5, 2)))
+
+
+def test_the_error_of_the_kernel_distance_is_its_spread_over_draws() -> None:
+    other = DRAW.normal(size=(300, 2)) + 1
+    found = [kernel_distance(DRAW.normal(size=(80, 2)), other) for _ in range(300)]
+    assert np.std([one.value for one in found]) == pytest.approx(
+        np.mean([one.error for one in found]), rel=0.15
+    )
 
 
 def test_the_frechet_distance_of_gaussians_along_the_axes_has_a_closed_form() -> None:
@@ -65,9 +73,9 @@ def test_the_judge_of_digits_is_right_about_those_it_never_saw_and_has_features_
     np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-3)
     # Digits without some of the classes are another law; so are digits with a little noise.
     noisy = np.clip(known.held_out + 0.3 * DRAW.normal(size=known.held_out.shape), 0, 1)
-    usual = abs(known.kernel_distance(known.held_out))
-    assert known.kernel_distance(known.held_out[known.held_out_y < 5]) > 3 * usual
-    assert known.kernel_distance(noisy) > 3 * usual
+    usual = abs(known.kernel_distance(known.held_out).value)
+    assert known.kernel_distance(known.held_out[known.held_out_y < 5]).value > 3 * usual
+    assert known.kernel_distance(noisy).value > 3 * usual
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +91,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     [
         ("generation", {"n": 20, "steps": 3}),
         ("guidance", {"n": 20, "steps": 3, "weights": (1.0, 2.0)}),
-        ("samplers", {"n": 20, "evaluations": (3,)}),
+        ("samplers", {"n": 20, "evaluations": (3, 5), "samplers": ("heun", "ddpm")}),
         ("flow-likelihood", {"n": 3, "probes": 1, "tolerance": 0.01}),
         ("denoising", {"n": 3, "steps": 4, "condition": "3"}),
         ("codes", {"n": 9, "steps": (3,)}),

@@ -10,24 +10,23 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
-from chainrule.core import random
+from chainrule.core import progress, random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling
 from chainrule.models.base import CanPredict, HasBound, HasLogProb, Metrics, Model
 from chainrule.train.metrics import (
-    BATCH,
     Metric,
     calibration,
     classification,
     confusion,
     likelihood,
-    mean_loss,
     multilabel,
     regression,
     roc_auc,
     score,
 )
+from chainrule.train.passes import BATCH, ESTIMATED, mean_loss
 from tests.train.toys import rows
 
 N = BATCH + 188  # a full batch and a ragged one
@@ -217,6 +216,23 @@ def test_a_model_with_only_a_bound_is_scored_by_it_under_another_name() -> None:
     assert "nll_bound" not in score(Gaussian(), data)
     assert score(Bound(), data) == found  # noise comes from the seed
     assert score(Bound(), data, seed=1) != found
+
+
+def test_a_bound_is_estimated_on_some_examples_and_says_on_how_many() -> None:
+    count = ESTIMATED + 5
+    data = numbered(np.zeros(count, np.float32), target="value")
+    heard: list[tuple[str, int, int]] = []
+    with progress.heard_by(lambda *told: heard.append(told)):
+        found = score(Bound(), data)["examples"]
+    assert (found.value, found.unit) == (ESTIMATED, f"of {count:,}")
+    assert heard == [("bound", done, ESTIMATED) for done in range(0, ESTIMATED + 1, BATCH)]
+    assert score(Bound(), data, n=count)["examples"].value == count
+    every, some = (score(Table(jnp.zeros(count)), data, n=n) for n in (None, 100))
+    assert (every["examples"].value, some["examples"].value) == (count, 100)
+    same = score(Table(jnp.ones(count)), data, n=100)
+    assert same["loss"] == some["loss"] != every["loss"]  # every model is shown the same hundred
+    with pytest.raises(ArgumentError, match="n=0: at least one example"):
+        score(Bound(), data, n=0)
 
 
 def test_means_weight_examples_and_not_batches() -> None:

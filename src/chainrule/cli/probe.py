@@ -133,8 +133,10 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
 
 def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.folders import handle
+    from chainrule.cli.waiting import waiting
     from chainrule.cli.words import Words as Sorted
     from chainrule.cli.words import take
+    from chainrule.core.progress import tell
     from chainrule.explain import probes
     from chainrule.report import write_album
 
@@ -147,7 +149,11 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     if not chosen:
         _typed("probes", None, given, _RUN)
         settings = {name: probes.configure(name) for name in probes.applicable(run)}
-    chapters = [_look(name, run, one, alone=bool(chosen)) for name, one in settings.items()]
+    chapters = []
+    with waiting(silent=json):
+        for number, (name, one) in enumerate(settings.items()):
+            tell(name, number, len(settings))
+            chapters.append(_look(name, run, one, alone=bool(chosen)))
     place = run.path / "probes"
     folder = Path(given["out"]).expanduser() if "out" in given else place.joinpath(*chosen)
     album = write_album(

@@ -1,39 +1,57 @@
 """`chainrule score`: the numbers that judge a trained model."""
 
+from collections.abc import Mapping
+
 from chainrule.cli.options import Json, RunName, Settings
+
+_OWN = ("runs", "split", "stride", "n")
 
 
 def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Judge a trained model on held-out data.
 
-    Settings: split=test (or val, or train), stride=32 (texts: how far windows are apart), runs=DIR.
+    Settings: split=test (or val, or train), n=5000 (so many examples, drawn at random; unless told all of them, and
+    2048 where a bound is estimated), stride=32 (texts: how far windows are apart), runs=DIR.
     """
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, number, table
     from chainrule.cli.settings import unknown
+    from chainrule.cli.waiting import waiting
     from chainrule.cli.words import parse, take
-    from chainrule.core.errors import ArgumentError
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     for word in words.settings:
-        if word not in ("runs", "split", "stride"):
-            known = "settings of score: split=test, stride=32, runs=DIR"
-            raise unknown(word, ["runs", "split", "stride"], known)
-    stride = words.settings.get("stride")
-    if stride is not None and not stride.isdecimal():
-        raise ArgumentError(f"stride={stride}: stride must be a whole number of symbols")
+        if word not in _OWN:
+            raise unknown(word, _OWN, "settings of score: split=test, n=5000, stride=32, runs=DIR")
+    stride, n = (_whole(words.settings, *one) for one in (("stride", "symbols"), ("n", "examples")))
     run = Run.open(find(wanted, place(words.settings.get("runs"))))
-    found = run.score(words.settings.get("split", "test"), stride=None if stride is None else int(stride))
+    with waiting(silent=json):
+        found = run.score(words.settings.get("split", "test"), stride=stride, n=n)
     if json:
         emit({"metrics": {name: metric.to_json() for name, metric in found.items()}})
         return
     rows = [
-        [name, number(m.value), "" if m.stderr is None else f"± {number(m.stderr)}", m.unit]
+        [name, _shown(name, m.value), "" if m.stderr is None else f"± {number(m.stderr)}", m.unit]
         for name, m in found.items()
     ]
     table(["metric", "value", "error", "unit"], rows)
+
+
+def _shown(name: str, value: float) -> str:
+    from chainrule.cli.output import number
+
+    return f"{value:,.0f}" if name == "examples" else number(value)
+
+
+def _whole(given: Mapping[str, str], name: str, of: str) -> int | None:
+    from chainrule.core.errors import ArgumentError
+
+    text = given.get(name)
+    if text is not None and not text.isdecimal():
+        raise ArgumentError(f"{name}={text}: {name} must be a whole number of {of}")
+    return None if text is None else int(text)
 
 
 __all__ = ["score"]

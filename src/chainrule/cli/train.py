@@ -113,11 +113,13 @@ def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
     from chainrule import report
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
+    from chainrule.cli.waiting import waiting
     from chainrule.models.base import CanSample
 
     status = run.status
     if status["status"] == "done":
-        page = report.write(run)
+        with waiting(silent=json or quiet):
+            page = report.write(run)
         if json:
             emit({"event": "report", "path": page})
         elif not quiet:

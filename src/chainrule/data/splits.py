@@ -115,4 +115,30 @@ class Selected(Split):
         return Batch(self.scaling.apply(arrays["x"][arrays["rows"][index]]).astype(np.float32))
 
 
-__all__ = ["NAMES", "Places", "Selected", "check_shares", "complete", "divide", "sizes"]
+@final
+@dataclass(frozen=True)
+class Some(Split):
+    """A few examples of another split, by number."""
+
+    split: Split
+    numbers: np.ndarray
+
+    @classmethod
+    def drawn(cls, split: Split, count: int) -> "Some":
+        """This many examples drawn at random, the same ones every time, in their order."""
+        return cls(split, np.sort(np.random.default_rng(0).choice(len(split), count, replace=False)))
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:  # type: ignore[override]  # those of the whole
+        """The raw arrays of the whole split."""
+        return self.split.arrays
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Examples by their place among the few."""
+        return self.split.gather(arrays, self.numbers[index])
+
+
+__all__ = ["NAMES", "Places", "Selected", "Some", "check_shares", "complete", "divide", "sizes"]

@@ -8,7 +8,13 @@ import numpy as np
 
 from chainrule.core import random
 from chainrule.data.base import Data, Schema, Split
-from chainrule.explain.generation import components, frechet_distance, kernel_distance
+from chainrule.explain.generation import (
+    Estimate,
+    alikeness,
+    components,
+    frechet_distance,
+    kernel_distance,
+)
 from chainrule.explain.judging import Judge, trained
 from chainrule.models.base import Model
 from chainrule.models.diffusion.generative import Generative
@@ -63,13 +69,19 @@ class Real:
         mean, axes = self._axes
         return np.asarray((x - mean[None]) @ axes)
 
-    def kernel_distance(self, x: np.ndarray) -> float:
+    @functools.cached_property
+    def _seen(self) -> tuple[np.ndarray, float]:
+        """Features of the training examples, and how alike these are."""
+        found = self.features(self.train)
+        return found, alikeness(found)
+
+    def kernel_distance(self, x: np.ndarray) -> Estimate:
         """How far the law of some examples is from that of the training examples."""
-        return kernel_distance(self.features(x), self.features(self.train))
+        return kernel_distance(self.features(x), *self._seen)
 
     def frechet_distance(self, x: np.ndarray) -> float:
         """The same, by means and covariances alone."""
-        return frechet_distance(self.features(x), self.features(self.train))
+        return frechet_distance(self.features(x), self._seen[0])
 
 
 def real(data: Data) -> Real:

@@ -201,6 +201,21 @@ class Scored(NamedTuple):
     unit: str = ""
 
 
+class Bounded(NamedTuple):
+    """The bound of each example, and numbers that came from the same look at it."""
+
+    elbo: Array
+    parts: Mapping[str, Scored]
+
+
+class HasBoundParts(HasBound):
+    """Knows what its bound is made of."""
+
+    @abc.abstractmethod
+    def bound(self, batch: Batch, key: Key) -> Bounded:
+        """The bound of each example as `elbo` has it, with its parts and, where targets help, the bound given them."""
+
+
 class HasScores(Model):
     """Has numbers of its own by which it is judged, beyond those its capabilities give."""
 
@@ -477,6 +492,7 @@ class Entry:
 
 
 __all__ = [
+    "Bounded",
     "CanContinue",
     "CanDecode",
     "CanEncode",
@@ -493,6 +509,7 @@ __all__ = [
     "HasAlignment",
     "HasAttention",
     "HasBound",
+    "HasBoundParts",
     "HasEmbedding",
     "HasJointSpace",
     "HasLens",

@@ -4,19 +4,18 @@ Everything is computed example by example and reduced once over the whole split,
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
 import equinox as eqx
-import jax
 import numpy as np
 import scipy.stats
 
 from chainrule.core import random
 from chainrule.core.compiling import compiled
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Key
+from chainrule.core.types import Key
 from chainrule.data.base import Batch, Data, Schema, Split, Windows
 from chainrule.data.packing import Packed
 from chainrule.models.base import (
@@ -25,6 +24,7 @@ from chainrule.models.base import (
     CanSample,
     CanTranslate,
     HasBound,
+    HasBoundParts,
     HasLogProb,
     HasScores,
     HasSurprise,
@@ -32,9 +32,8 @@ from chainrule.models.base import (
     Scored,
 )
 from chainrule.train import surprise
+from chainrule.train.passes import batches, examples, mean_loss, over
 from chainrule.train.resemblance import resemblance
-
-BATCH = 512
 
 
 @final
@@ -56,21 +55,27 @@ class Metric:
 
 
 def score(
-    model: Model, data: Data, split: str = "test", *, seed: int = 0, stride: int | None = None
+    model: Model,
+    data: Data,
+    split: str = "test",
+    *,
+    seed: int = 0,
+    stride: int | None = None,
+    n: int | None = None,
 ) -> dict[str, Metric]:
-    """Every number the model's capabilities give on a split; `stride` is for texts, see `train.surprise`."""
+    """Every number the model's capabilities give on a split, or on `n` of its examples drawn at random.
+
+    Unless told, these are all examples, and 2,048 where the model knows only a bound, which is estimated with many
+    looks at each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is for
+    texts, see `train.surprise`.
+    """
     model = eqx.nn.inference_mode(model)
-    part = data.split(split)
-    if not len(part):
-        raise ArgumentError(
-            f"the {split} split of {data.name} has no examples",
-            remedy="score another split, or load the data with another data.split",
-        )
+    part = examples(model, data, split, n)
     key = random.key(seed, "score")
     named = isinstance(model, CanPredict) and data.schema.target in ("class", "labels")
     found = {"loss": Metric(mean_loss(model, part, key)[0]["loss"], "nats" if named else "")}
     if isinstance(model, CanPredict):
-        predicted = over(lambda model, batch, key: model.predict(batch.x), model, part, key)
+        predicted = over("predictions", lambda model, batch, key: model.predict(batch.x), model, part, key)
         if data.schema.target == "class":
             found |= classification(predicted, np.asarray(part.y))
         elif data.schema.target == "labels":
@@ -87,10 +92,10 @@ def score(
     elif isinstance(model, CanPack) and isinstance(part, Packed):
         found |= text(surprise.documents(model, part, len(data.schema.symbols)), part, data.schema)
     elif isinstance(model, HasLogProb):
-        found |= likelihood(over(lambda model, batch, key: model.log_prob(batch.x), model, part, key), data)
+        exact = over("likelihood", lambda model, batch, key: model.log_prob(batch.x), model, part, key)
+        found |= likelihood(exact, data)
     elif isinstance(model, HasBound):
-        bound = over(lambda model, batch, key: model.elbo(batch.x, key), model, part, key)
-        found |= {f"{name}_bound": value for name, value in likelihood(bound, data).items()}
+        found |= bound(model, part, key, data)
     if isinstance(model, CanTranslate):
         found |= translation(model, part, key, end=len(data.schema.target_symbols))
     if isinstance(model, HasScores):
@@ -99,67 +104,42 @@ def score(
         value, floor, error = resemblance(model, data, part, key)
         found["sinkhorn_divergence"] = Metric(value, "squared distance")
         found["sinkhorn_divergence_of_real"] = Metric(floor, "squared distance", error)
+    if not isinstance(part, Windows | Packed):
+        found["examples"] = Metric(len(part), f"of {len(data.split(split)):,}")
     return found
+
+
+def bound(model: HasBound, split: Split, key: Key, data: Data) -> dict[str, Metric]:
+    """The bound of the likelihood as in `likelihood`, and what it is made of where the model says so."""
+    parts: dict[str, Metric] = {}
+    if isinstance(model, HasBoundParts):
+        found = over("bound", lambda model, batch, key: model.bound(batch, key), model, split, key)
+        parts = {name: _mean(scored.values, scored.unit) for name, scored in found.parts.items()}
+        elbo = found.elbo
+    else:
+        elbo = over("bound", lambda model, batch, key: model.elbo(batch.x, key), model, split, key)
+    return {f"{name}_bound": value for name, value in likelihood(elbo, data).items()} | parts
+
+
+def _mean(values: np.ndarray, unit: str) -> Metric:
+    values = np.asarray(values, np.float64)
+    return Metric(float(values.mean()), unit, float(values.std() / math.sqrt(len(values))))
 
 
 def own(model: HasScores, split: Split, key: Key) -> dict[str, Metric]:
     """The numbers a model is judged by beyond those its capabilities give: means and their standard errors."""
     units: dict[str, str] = {}
     values: dict[str, list[np.ndarray]] = {}
-    for number, batch in enumerate(_batches(split, None)):
+    for number, (batch, _) in enumerate(batches(split)):
         for name, scored in _scores_of(model, batch, random.at(key, number)).items():
             units[name] = scored.unit
-            values.setdefault(name, []).append(np.asarray(scored.values, np.float64))
-    every = {name: np.concatenate(parts) for name, parts in values.items()}
-    return {
-        name: Metric(float(each.mean()), units[name], float(each.std() / math.sqrt(len(each))))
-        for name, each in every.items()
-    }
-
-
-def mean_loss(
-    model: Model, split: Split, key: Key, *, most: int | None = None
-) -> tuple[dict[str, float], int]:
-    """Mean loss and metrics over (the first `most` examples of) a split, and how many examples that was."""
-    totals: dict[str, float] = {}
-    count, weight = 0, 0
-    for number, batch in enumerate(_batches(split, most)):
-        for name, value in _loss_of(model, batch, random.at(key, number)).items():
-            totals[name] = totals.get(name, 0.0) + float(value) * batch.weight
-        count += len(batch.x)
-        weight += batch.weight
-    return {name: total / weight for name, total in totals.items()}, count
-
-
-def over(function: Callable[[Any, Batch, Key], Array], model: Model, split: Split, key: Key) -> np.ndarray:
-    """`function(model, batch, key)` over a whole split, example by example."""
-    results = [
-        np.asarray(_call(function, model, batch, random.at(key, number)))
-        for number, batch in enumerate(_batches(split, None))
-    ]
-    return np.concatenate(results)
-
-
-@compiled
-def _loss_of(model: Model, batch: Batch, key: Key) -> dict[str, Array]:
-    loss, metrics = model.loss(batch, key)
-    return {"loss": loss, **metrics}
+            values.setdefault(name, []).append(np.asarray(scored.values))
+    return {name: _mean(np.concatenate(parts), units[name]) for name, parts in values.items()}
 
 
 @compiled
 def _scores_of(model: HasScores, batch: Batch, key: Key) -> Mapping[str, Scored]:
     return model.scores(batch, key)
-
-
-@compiled
-def _call(function: Callable[[Any, Batch, Key], Array], model: Model, batch: Batch, key: Key) -> Array:
-    return function(model, batch, key)
-
-
-def _batches(split: Split, most: int | None) -> Iterator[Batch]:
-    count = min(len(split), most or len(split))
-    for first in range(0, count, BATCH):
-        yield jax.tree.map(jax.numpy.asarray, split.batch(np.arange(first, min(first + BATCH, count))))
 
 
 def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, Metric]:
@@ -359,7 +339,9 @@ def units(
 
 def translation(model: CanTranslate, split: Split, key: Key, *, end: int) -> dict[str, Metric]:
     """Nats per target symbol, over all symbols with the end mark of each, and how often a target is exactly right."""
-    nats = -over(lambda model, batch, key: model.log_prob_given(batch.y, batch.x), model, split, key)
+    nats = -over(
+        "translations", lambda model, batch, key: model.log_prob_given(batch.y, batch.x), model, split, key
+    )
     nats, y = nats.astype(np.float64), np.asarray(split.y)
     symbols = (y != end).sum(axis=1) + 1  # whatever follows the end mark repeats it
     mean = nats.sum() / symbols.sum()
@@ -367,7 +349,11 @@ def translation(model: CanTranslate, split: Split, key: Key, *, end: int) -> dic
         np.sqrt(np.square(nats - mean * symbols).mean() / len(nats)) / symbols.mean()
     )  # of a ratio of means
     exact = over(
-        lambda model, batch, key: (model.translate(batch.x) == batch.y).all(axis=1), model, split, key
+        "translations",
+        lambda model, batch, key: (model.translate(batch.x) == batch.y).all(axis=1),
+        model,
+        split,
+        key,
     ).mean()
     each = Metric(float(mean), "nats/token", float(spread))
     return {
@@ -382,13 +368,12 @@ __all__ = [
     "Metric",
     "area_under",
     "average_precision",
+    "bound",
     "calibration",
     "classification",
     "confusion",
     "likelihood",
-    "mean_loss",
     "multilabel",
-    "over",
     "own",
     "regression",
     "roc_auc",

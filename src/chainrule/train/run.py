@@ -210,9 +210,14 @@ class Run:
 
     # ------------------------------------------------------------------ at work
 
-    def score(self, split: str = "test", *, stride: int | None = None) -> dict[str, Metric]:
-        """Every number the model's capabilities give on a split; texts are read in windows `stride` symbols apart."""
-        return metrics.score(self.model, self.data, split, seed=self.settings.seed, stride=stride)
+    def score(
+        self, split: str = "test", *, stride: int | None = None, n: int | None = None
+    ) -> dict[str, Metric]:
+        """Every number the model's capabilities give on a split, or on `n` of its examples.
+
+        Texts are read in windows `stride` symbols apart. Bounds are estimated on 2,048 examples unless told otherwise.
+        """
+        return metrics.score(self.model, self.data, split, seed=self.settings.seed, stride=stride, n=n)
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.

@@ -24,8 +24,8 @@ from chainrule.train import checkpoints, events, folder, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.files import free_bytes, make_folder, sweep
-from chainrule.train.metrics import mean_loss
 from chainrule.train.pace import Clock, Signals
+from chainrule.train.passes import mean_loss
 from chainrule.train.run import Run
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import State, Stepper, initial_state

@@ -1,11 +1,14 @@
 """Samplers against exact denoisers: orders, families, guidance, inversion, and the rules all of them keep."""
 
+from typing import Any, final
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
+from chainrule.core.types import Array
 from chainrule.explain.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.base import Denoiser, Estimate
@@ -178,6 +181,27 @@ def test_the_learned_variance_is_best_where_it_is_exact_and_few_steps_then_keep_
         walk(narrow, start, levels, Ancestral("learned"), KEY)
 
 
+def test_one_program_serves_walks_of_every_length() -> None:
+    asked = 0
+
+    @final
+    class Counting(Denoiser):
+        target: str = "x0"
+
+        def predict(self, x: Array, level: Level, condition: Any = None) -> Array:
+            nonlocal asked
+            asked += 1  # once for every program that is compiled
+            return 0.5 * x
+
+    x = jnp.ones((2, 1))
+    drawn = [
+        walk(Counting(), x, schedules.grid(schedules.cosine(), steps), DPMSolver(), KEY).samples
+        for steps in (3, 20, 500)
+    ]
+    assert asked == 1
+    assert len({float(one[0, 0]) for one in drawn}) == 3
+
+
 def test_with_few_steps_walks_without_noise_are_nearer_to_the_data() -> None:
     angles = 2 * np.pi * np.arange(5) / 5
     ring = Mixture([1.0] * 5, np.stack([np.cos(angles), np.sin(angles)], axis=1), [0.01] * 5)
@@ -187,7 +211,7 @@ def test_with_few_steps_walks_without_noise_are_nearer_to_the_data() -> None:
     for steps in (10, 20):
         levels = schedules.grid(schedules.cosine(), steps)
         still, noisy = (
-            kernel_distance(np.asarray(walk(ring, start, levels, DDIM(eta), KEY).samples), real)
+            kernel_distance(np.asarray(walk(ring, start, levels, DDIM(eta), KEY).samples), real).value
             for eta in (0.0, 1.0)
         )
         assert still < noisy / 2
@@ -235,7 +259,7 @@ def test_churn_stirs_in_as_much_noise_as_the_raised_level_has_more(narrow: Mixtu
     x = jnp.sqrt(1.25) * jax.random.normal(KEY, (40000, 1))
     for process in (VarianceExploding(), VariancePreserving()):
         here = process.level(jnp.zeros(()))
-        span = Span(here, process.level(jnp.ones(())), jnp.zeros((), int), 8)
+        span = Span(here, process.level(jnp.ones(())), jnp.zeros((), int), jnp.asarray(8))
         moved, raised = Heun(churn=2.0, process=process)._stirred(here.a * x, span, jax.random.key(7))
         assert float(raised.sigma) == pytest.approx(1.25)
         assert float((moved / raised.a).var()) == pytest.approx(0.25 + 1.25**2, rel=0.02)

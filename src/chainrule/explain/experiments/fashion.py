@@ -18,7 +18,7 @@ from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.training import train
 from chainrule.models.base import Model
-from chainrule.train.metrics import mean_loss
+from chainrule.train.passes import mean_loss
 
 Name: TypeAlias = Literal[
     "relu-logits",

@@ -12,7 +12,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.training import Trained, stop_step, train
-from chainrule.train.metrics import mean_loss
+from chainrule.train.passes import mean_loss
 
 
 @final

@@ -46,9 +46,10 @@ def look(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
 
 def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[dict[str, float], list[str]]:
     to_train, to_held_out = (nearest(x, known.train)[0][:, 0] for x in (flat, known.held_out))
+    ours, others = (known.kernel_distance(x) for x in (flat, known.held_out))
     numbers = {
-        "kernel_distance": known.kernel_distance(flat),
-        "kernel_distance_of_held_out": known.kernel_distance(known.held_out),
+        "kernel_distance": ours.value,
+        "kernel_distance_of_held_out": others.value,
         "frechet_distance": known.frechet_distance(flat),
         "frechet_distance_of_held_out": known.frechet_distance(known.held_out[: len(flat)]),
         "diversity": spread(flat, labels)
@@ -62,8 +63,8 @@ def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[d
         f"{' of one class' if labels is not None else ''}; the median sample is "
         f"{numbers['nearest_training_example']:.2f} times as far from its nearest training example as a held-out "
         f"example is, and {int(numbers['copies'])} of {len(flat)} are copies.",
-        f"Kernel distance from the training examples{where}: samples {numbers['kernel_distance']:.4f}, "
-        f"held-out examples {numbers['kernel_distance_of_held_out']:.4f}.",
+        f"Kernel distance from the training examples{where}: samples {ours.value:.4f} ± {ours.error:.4f}, "
+        f"held-out examples {others.value:.4f} ± {others.error:.4f}.",
         f"Fréchet distance: samples {numbers['frechet_distance']:.2f}, as many held-out examples "
         f"{numbers['frechet_distance_of_held_out']:.2f}.",
     ]

@@ -1,30 +1,34 @@
 """Samplers of one diffusion model at equal cost: how near each comes to the flow solved finely, and to the data."""
 
-from typing import NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core import random
+from chainrule.core import progress, random
+from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.base import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.generated import is_diffusion, real
+from chainrule.explain.generation import Estimate
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level
 from chainrule.train import Run
 
-_FINE = 500
+_FINE = 100
+"""Steps at least of the walk that stands for the flow."""
 _SAMPLERS = {
     "ddim": samplers.DDIM(),
     "gradient-estimation": samplers.GradientEstimation(),
     "heun": samplers.Heun(),
     "dpm-solver": samplers.DPMSolver(),
     "ddpm": samplers.Ancestral(),
-    "ddim, eta=1": samplers.DDIM(1.0),
+    "ddim-eta-1": samplers.DDIM(1.0),
     "reverse-sde": samplers.ReverseSDE(),
 }
 
@@ -34,14 +38,17 @@ class SamplersSettings(Settings):
     """The walks."""
 
     evaluations: tuple[int, ...] = Field(
-        (5, 10, 20, 40), description="evaluations of the network for each sample"
+        (5, 10, 20, 40), min_length=1, description="evaluations of the network for each sample, rising"
     )
-    n: int = Field(200, ge=20, description="samples for each walk")
+    samplers: tuple[str, ...] = Field(tuple(_SAMPLERS), min_length=1, description="which samplers")
+    n: int = Field(200, ge=20, description="samples for each walk; four times as many halve the errors")
     seed: int = Field(0, ge=0, description="noise all walks start from")
 
 
 def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     """Every sampler from the same noise with the same number of evaluations."""
+    for name in settings.samplers:
+        check_choice("samplers", "samplers", name, tuple(_SAMPLERS))
     model = run.model
     assert isinstance(model, Generative)
     key = random.key(settings.seed, "probe")
@@ -50,7 +57,14 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     condition = jnp.arange(settings.n) % classes if classes else None
     clip = "static" if model.unit else "none"
 
-    def walk(sampler: samplers.Sampler, steps: int) -> np.ndarray:
+    done = 0
+
+    def walk(name: str, sampler: samplers.Sampler, evaluations: int) -> np.ndarray:
+        nonlocal done
+        progress.tell(f"evaluations of the network, {name} with {evaluations}", done, total)
+        done += evaluations
+        # Heun's method asks twice in every step but the last.
+        steps = (evaluations + 1) // 2 if isinstance(sampler, samplers.Heun) else evaluations
         levels = _levels(model.schedule, steps)
         start = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), noise.dtype) * noise
         out = samplers.walk(
@@ -58,28 +72,27 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
         ).samples
         return np.asarray(model.outside(out), np.float64).reshape(settings.n, -1)
 
-    fine = walk(samplers.DDIM(), _FINE)
+    steps = max(_FINE, 2 * max(settings.evaluations))
+    total = steps + len(settings.samplers) * sum(settings.evaluations)
+    fine = walk("the flow", samplers.DPMSolver(), steps)
     known = real(data)
-    law: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
-    error: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
-    gauss: dict[str, list[float]] = {name: [] for name in _SAMPLERS}
-    for name, sampler in _SAMPLERS.items():
+    found: dict[str, list[_Walked]] = {}
+    for name in settings.samplers:
+        found[name] = []
         for count in settings.evaluations:
-            # Heun's method asks twice in every step but the last.
-            drawn = walk(sampler, (count + 1) // 2 if name == "heun" else count)
-            law[name].append(known.kernel_distance(drawn))
-            gauss[name].append(known.frechet_distance(drawn))
-            error[name].append(float(np.linalg.norm(drawn - fine, axis=1).mean()))
-    ends = {"kernel": known.kernel_distance(fine), "frechet": known.frechet_distance(fine)}
-    return _outcome(settings, _Found(law, gauss, error), ends)
+            drawn = walk(name, _SAMPLERS[name], count)
+            apart = float(np.linalg.norm(drawn - fine, axis=1).mean())
+            found[name].append(_Walked(known.kernel_distance(drawn), known.frechet_distance(drawn), apart))
+    flow = _Walked(known.kernel_distance(fine), known.frechet_distance(fine), 0.0)
+    return _outcome(settings, found, flow, steps, total)
 
 
-class _Found(NamedTuple):
-    """By sampler, one number for each count of evaluations."""
+class _Walked(NamedTuple):
+    """Where a walk led: distances of its samples from the data, and from those of the flow."""
 
-    law: dict[str, list[float]]
-    gauss: dict[str, list[float]]
-    error: dict[str, list[float]]
+    law: Estimate
+    gauss: float
+    error: float
 
 
 def _levels(schedule: schedules.Schedule, steps: int) -> Level:
@@ -89,63 +102,98 @@ def _levels(schedule: schedules.Schedule, steps: int) -> Level:
     return Level(np.append(np.asarray(a), 1.0), np.append(np.asarray(s), 0.0))
 
 
-def _outcome(settings: SamplersSettings, found: _Found, fine: dict[str, float]) -> Outcome:
+def _outcome(
+    settings: SamplersSettings, found: dict[str, list[_Walked]], flow: _Walked, steps: int, total: int
+) -> Outcome:
     counts = np.asarray(settings.evaluations)
-    law, gauss, error = found
-    fixed = [name for name, sampler in _SAMPLERS.items() if sampler.deterministic]
+    best = min(found, key=lambda name: found[name][-1].law.value)
+    fixed = [name for name in found if _SAMPLERS[name].deterministic]
+    nearest = f"with {counts[-1]}, {best} is nearest to the data ({_measured(found[best][-1].law)}; the flow itself "
+    findings = [
+        (
+            f"With {counts[0]} evaluations {min(fixed, key=lambda name: found[name][0].error)} is nearest to the flow; "
+            if fixed
+            else ""
+        )
+        + f"{nearest}{_measured(flow.law)}).",
+        f"Every walk drew {settings.n:,} samples; the network was evaluated {total:,} times on all of them, "
+        f"{steps:,} times for the flow.",
+    ]
+    rows: list[list[str | float | int]] = [
+        [name, *(_measured(walked.law) for walked in walks)] for name, walks in found.items()
+    ]
+    heads = ["sampler", *(f"{count} evaluations" for count in counts)]
+    numbers = {
+        "evaluations": counts.tolist(),
+        "n": settings.n,
+        "evaluations_in_all": total,
+        "kernel_distance": {name: [w.law.value for w in walks] for name, walks in found.items()},
+        "kernel_distance_error": {name: [w.law.error for w in walks] for name, walks in found.items()},
+        "frechet_distance": {name: [w.gauss for w in walks] for name, walks in found.items()},
+        "distance_to_flow": {name: [w.error for w in walks] for name, walks in found.items()},
+        "fine": {"kernel": flow.law.value, "kernel_error": flow.law.error, "frechet": flow.gauss},
+    }
+    return Outcome(
+        findings,
+        _pictures(settings, numbers, steps, fixed),
+        Table("samplers", "Kernel distance from the data and its standard error", heads, rows),
+        numbers,
+    )
+
+
+def _measured(found: Estimate) -> str:
+    return f"{found.value:.4f} ± {found.error:.4f}"
+
+
+def _pictures(
+    settings: SamplersSettings, numbers: Mapping[str, Any], steps: int, fixed: Sequence[str]
+) -> list[Picture]:
+    counts = np.asarray(settings.evaluations)
+    fine = numbers["fine"]
+
+    def lines(
+        name: str, title: str, y: str, of: str, names: Sequence[str], log_y: bool, caption: str
+    ) -> Lines:
+        series = {one: (counts, np.asarray(numbers[of][one])) for one in names}
+        return Lines(
+            name, title, "evaluations of the network", y, series, log_x=True, log_y=log_y, caption=caption
+        )
+
+    flow = f"The flow solved in {steps:,} steps has"
     pictures: list[Picture] = [
-        Lines(
+        lines(
             "samplers-law",
             "Distance of samples from the data",
-            "evaluations of the network",
             "kernel distance",
-            {name: (counts, np.asarray(values)) for name, values in law.items()},
-            log_x=True,
-            caption=f"The flow solved in {_FINE} steps has {fine['kernel']:.4f}.",
+            "kernel_distance",
+            settings.samplers,
+            False,
+            f"Of {settings.n:,} samples each. {flow} {fine['kernel']:.4f} ± {fine['kernel_error']:.4f}.",
         ),
-        Lines(
+        lines(
             "samplers-frechet",
             "Distance of samples from the data, by means and covariances",
-            "evaluations of the network",
             "Fréchet distance",
-            {name: (counts, np.asarray(values)) for name, values in gauss.items()},
-            log_x=True,
-            log_y=True,
-            caption=f"Of {settings.n} samples each. The flow solved in {_FINE} steps has {fine['frechet']:.2f}.",
-        ),
-        Lines(
-            "samplers-error",
-            "Distance from the flow solved finely",
-            "evaluations of the network",
-            "mean distance of a sample",
-            {name: (counts, np.asarray(error[name])) for name in fixed},
-            log_x=True,
-            log_y=True,
-            caption="Samplers without noise follow one flow, and can be held against it sample by sample.",
+            "frechet_distance",
+            settings.samplers,
+            True,
+            f"Of {settings.n:,} samples each. {flow} {fine['frechet']:.2f}.",
         ),
     ]
-    few = min(fixed, key=lambda name: error[name][0])
-    best = min(law, key=lambda name: law[name][-1])
-    return Outcome(
-        [
-            f"With {counts[0]} evaluations {few} is nearest to the flow; with {counts[-1]}, {best} is nearest to the "
-            f"data ({law[best][-1]:.4f}; the flow itself {fine['kernel']:.4f}).",
-        ],
-        pictures,
-        Table(
-            "samplers",
-            "Kernel distance from the data",
-            ["sampler", *(f"{count} evaluations" for count in counts)],
-            [[name, *values] for name, values in law.items()],
-        ),
-        {
-            "evaluations": counts.tolist(),
-            "kernel_distance": law,
-            "frechet_distance": gauss,
-            "distance_to_flow": error,
-            "fine": fine,
-        },
-    )
+    if fixed:
+        pictures.append(
+            lines(
+                "samplers-error",
+                "Distance from the flow solved finely",
+                "mean distance of a sample",
+                "distance_to_flow",
+                fixed,
+                True,
+                "Samplers without noise follow one flow, and can be held against it sample by sample: against "
+                f"dpm-solver in {steps:,} steps.",
+            )
+        )
+    return pictures
 
 
 probe = Probe(

@@ -5,7 +5,7 @@ A model of this family says how it is trained; drawing from it, steering it and 
 
 import abc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import equinox as eqx
@@ -18,7 +18,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Batch, Data, Schema
-from chainrule.models.base import CanSample, HasBound, HasPictures, HasScores, Scored
+from chainrule.models.base import Bounded, CanSample, HasBoundParts, HasPictures, Scored
 from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided
@@ -38,7 +38,7 @@ _DRAWS = 16
 """Noise levels at which one example is looked at for one estimate of the bound."""
 
 
-class Generative(CanSample, HasBound, HasScores, HasPictures):
+class Generative(CanSample, HasBoundParts, HasPictures):
     """A denoiser, a schedule and the data they belong to."""
 
     denoiser: eqx.AbstractVar[Network]
@@ -252,8 +252,8 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
         values = jnp.linspace(-1, 1, self.schema.levels, dtype=x0.dtype)
         return bounds.level_reconstruction(z, index, values, clean)
 
-    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """The parts of the bound of each example and, with conditions, the bound given its own."""
+    def bound(self, batch: Batch, key: Key) -> Bounded:
+        """The bound and its parts and, with conditions, the bound given its own by the same noise."""
         scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
         unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
@@ -262,7 +262,7 @@ class Generative(CanSample, HasBound, HasScores, HasPictures):
             given = self.terms(batch.x, key, batch.y).total
             name = "bound_given_class" if self.denoiser.classes else "bound_given_condition"
             found[name] = Scored(given / scale, unit)
-        return found
+        return Bounded(units.log_density(self.schema, terms.total), found)
 
     def own_pictures(self) -> Sequence[Picture]:
         """Default: nothing beyond what all models of the family show."""

@@ -12,7 +12,7 @@ where m is what the noise is added to, in k dimensions.
 
 import abc
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, final
 
 import equinox as eqx
@@ -26,13 +26,13 @@ from chainrule.core.pictures import Images, Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.base import (
+    Bounded,
     CanDecode,
     CanEncode,
     CanSample,
     Config,
-    HasBound,
+    HasBoundParts,
     HasPictures,
-    HasScores,
     Metrics,
     Scored,
 )
@@ -134,7 +134,7 @@ class NoNoise(AutoEncoder):
         return self.decoder(self.encoder(x)), jnp.zeros(len(x), x.dtype)
 
 
-class Noisy(AutoEncoder, HasBound, HasScores, CanSample):
+class Noisy(AutoEncoder, HasBoundParts, CanSample):
     """A rung with noise: the noisy quantity is a latent variable, which gives a bound and something to draw from."""
 
     @abc.abstractmethod
@@ -159,13 +159,14 @@ class Noisy(AutoEncoder, HasBound, HasScores, CanSample):
         """The lower bound of log p(x) in the units of the model."""
         return units.log_density(self.schema, self.terms(x, key).total)
 
-    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
-        """The two parts of the bound of each example."""
+    def bound(self, batch: Batch, key: Key) -> Bounded:
+        """The bound of each example and its two parts."""
         scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
         unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
         parts = {"bound_prior": terms.prior, "bound_reconstruction": terms.reconstruction}
-        return {name: Scored(part / scale, unit) for name, part in parts.items()}
+        found = {name: Scored(part / scale, unit) for name, part in parts.items()}
+        return Bounded(units.log_density(self.schema, terms.total), found)
 
 
 @final

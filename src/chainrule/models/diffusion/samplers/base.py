@@ -1,7 +1,8 @@
 """The engine all samplers share: one compiled loop over noise levels, from any start, by any denoiser.
 
 A sampler is only its step from one level to the next. The engine estimates (with clipping), walks, keeps the trajectory
-on request, and stops with an explanation when a value is not finite.
+on request, and stops with an explanation when a value is not finite. The number of steps is data: one program serves
+walks of every length.
 """
 
 import abc
@@ -18,6 +19,8 @@ from chainrule.models.diffusion.base import Denoiser, Estimate
 from chainrule.models.diffusion.process import Level, per_example
 
 CLIPS = ("none", "static", "dynamic")
+_ROOM = 1024
+"""Levels that a program has room for; the ones a walk does not need are never looked at. More come in multiples."""
 _X = Float[Array, "batch ..."]
 Estimator: TypeAlias = Callable[[Array, Level], Estimate]
 
@@ -28,7 +31,7 @@ class Span(NamedTuple):
     here: Level
     there: Level
     number: Int[Array, ""]
-    total: int
+    total: Int[Array, ""]
     """Number of steps of the whole walk."""
 
 
@@ -96,12 +99,17 @@ def walk(
     """Walk from `x`, at the first of `levels`, to the last, with one sampler.
 
     `clip="static"` keeps estimates of x0 within [-1, 1]; `"dynamic"` within the 99.5 % quantile of each example, scaled
-    back to [-1, 1] (Saharia et al., 2022). The same key gives the same bits.
+    back to [-1, 1] (Saharia et al., 2022). The same key gives the same bits. Gradients in reverse mode need
+    `trajectory=True`, whose loop has a length that is known beforehand.
     """
     check_choice("walk", "clip", clip, CLIPS)
     sampler.check(levels)
-    given = Level(*(jnp.asarray(part, x.dtype) for part in levels))
-    drawn, step, sample = _compiled(denoiser, x, given, sampler, key, condition, clip, trajectory)
+    total = len(levels.a) - 1
+    spare = 0 if trajectory else -len(levels.a) % _ROOM
+    given = Level(*(jnp.pad(jnp.asarray(part, x.dtype), (0, spare), mode="edge") for part in levels))
+    drawn, step, sample = _compiled(
+        denoiser, x, given, jnp.asarray(total), sampler, key, condition, clip, trajectory
+    )
     if not isinstance(step, jax.core.Tracer) and int(step) >= 0:
         lam = float(Level(*levels).at(int(step)).lam)
         raise DivergedError(
@@ -117,13 +125,13 @@ def _compiled(
     denoiser: Denoiser,
     x: Array,
     levels: Level,
+    total: Int[Array, ""],
     sampler: Sampler,
     key: Key,
     condition: Any,
     clip: str,
     trajectory: bool,
 ) -> tuple[Drawn, Array, Array]:
-    total = levels.a.shape[0] - 1
 
     def estimate(x: Array, level: Level) -> Estimate:
         return _clipped(denoiser.estimate(x, level, condition), x, level, clip)
@@ -140,10 +148,12 @@ def _compiled(
         return (moved.astype(x.dtype), memory, bad_step, bad_sample), kept
 
     nowhere = jnp.full((), -1)
-    (x, _, step, sample), kept = jax.lax.scan(
-        body, (x, sampler.start(x), nowhere, nowhere), jnp.arange(total)
-    )
-    return (Drawn(x, *kept) if trajectory else Drawn(x)), step, sample
+    start = (x, sampler.start(x), nowhere, nowhere)
+    if trajectory:  # as long as the levels that were given
+        (x, _, step, sample), kept = jax.lax.scan(body, start, jnp.arange(len(levels.a) - 1))
+        return Drawn(x, *kept), step, sample
+    x, _, step, sample = jax.lax.fori_loop(0, total, lambda index, carry: body(carry, index)[0], start)
+    return Drawn(x), step, sample
 
 
 def _clipped(guess: Estimate, x: Array, level: Level, clip: str) -> Estimate:

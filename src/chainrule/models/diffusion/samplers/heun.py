@@ -58,8 +58,8 @@ class Heun(Sampler):
     def _stirred(self, x: Array, span: Span, key: Key) -> tuple[Array, Level]:
         """x with more noise, and its level."""
         y, sigma = to_sigma(x, span.here)
-        share = min(self.churn / span.total, _MOST)
-        added = sigma * math.sqrt((1 + share) ** 2 - 1)
+        share = jnp.minimum(self.churn / span.total, _MOST).astype(x.dtype)
+        added = sigma * jnp.sqrt((1 + share) ** 2 - 1)
         raised = self.process.level(-2 * jnp.log(sigma * (1 + share)))
         return raised.a * (y + added * jax.random.normal(key, x.shape, x.dtype)), raised
 

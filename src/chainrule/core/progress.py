@@ -1,0 +1,41 @@
+"""How far long work has come, for whoever listens.
+
+Scores and probes run through layers that have nothing to do with a terminal. They tell what they are doing; a verb that
+has somebody to tell it to listens for as long as it waits. With nobody listening nothing happens.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TypeAlias
+
+Listener: TypeAlias = Callable[[str, int, int], None]
+"""Hears what is being done, how much of it is done, and how much there is."""
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Let `listener` hear what is told inside.
+
+    >>> with heard_by(lambda what, done, total: print(f"{what} {done}/{total}")):
+    ...     tell("bound", 1, 4)
+    bound 1/4
+    >>> tell("bound", 2, 4)
+    """
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def tell(what: str, done: int, total: int) -> None:
+    """Say how much of something is done; called between two pieces of work, never inside a compiled program."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(what, done, total)
+
+
+__all__ = ["Listener", "heard_by", "tell"]

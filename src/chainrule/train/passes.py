@@ -1,0 +1,105 @@
+"""One pass over a split: which examples, what a compiled function says about each, and how far the pass has come."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from chainrule.core import progress, random
+from chainrule.core.compiling import compiled
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Key, Tree
+from chainrule.data.base import Batch, Data, Split, Windows
+from chainrule.data.packing import Packed
+from chainrule.data.splits import Some
+from chainrule.models.base import HasBound, HasLogProb, Model
+
+BATCH = 512
+ESTIMATED = 2048
+"""Examples by which a bound is estimated unless told otherwise: it costs many looks at each of them."""
+
+
+class Stretch(NamedTuple):
+    """A batch, and how many of its examples are meant; what follows them only fills it up."""
+
+    batch: Batch
+    ours: int
+
+
+def batches(split: Split, most: int | None = None, *, filled: bool = False) -> Iterator[Stretch]:
+    """The first `most` examples of a split, or all, in order.
+
+    The last batch is shorter than the others, or `filled` with examples from the start: then one program serves them
+    all, and may look at every example by itself only.
+    """
+    count = min(len(split), most or len(split))
+    size = min(BATCH, count)
+    for first in range(0, count, size):
+        here = min(size, count - first)
+        numbers = np.arange(first, first + (size if filled else here)) % count
+        yield Stretch(jax.tree.map(jax.numpy.asarray, split.batch(numbers)), here)
+
+
+def examples(model: Model, data: Data, split: str, n: int | None) -> Split:
+    """The examples of a split to judge a model by: `n` of them, drawn at random, or as many as are usual."""
+    whole = data.split(split)
+    if not len(whole):
+        raise ArgumentError(
+            f"the {split} split of {data.name} has no examples",
+            remedy="score another split, or load the data with another data.split",
+        )
+    if n is not None and n < 1:
+        raise ArgumentError(f"n={n}: at least one example is needed")
+    if n is not None and isinstance(whole, Windows | Packed):
+        raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
+    estimated = isinstance(model, HasBound) and not isinstance(model, HasLogProb)
+    count = n or (ESTIMATED if estimated else len(whole))
+    return whole if count >= len(whole) else Some.drawn(whole, count)
+
+
+def mean_loss(
+    model: Model, split: Split, key: Key, *, most: int | None = None
+) -> tuple[dict[str, float], int]:
+    """Mean loss and metrics over (the first `most` examples of) a split, and how many examples that was."""
+    totals: dict[str, float] = {}
+    count, weight = 0, 0
+    for number, (batch, _) in enumerate(batches(split, most)):
+        for name, value in _loss_of(model, batch, random.at(key, number)).items():
+            totals[name] = totals.get(name, 0.0) + float(value) * batch.weight
+        count += len(batch.x)
+        weight += batch.weight
+    return {name: total / weight for name, total in totals.items()}, count
+
+
+def over(
+    what: str, function: Callable[[Any, Batch, Key], Tree], model: Model, split: Split, key: Key
+) -> Tree:
+    """`function(model, batch, key)` over a whole split: arrays with a row for each example, judged by itself.
+
+    `what` is the name under which progress is told.
+    """
+    parts, done = [], 0
+    progress.tell(what, 0, len(split))
+    for number, (batch, count) in enumerate(batches(split, filled=True)):
+        found = _call(function, model, batch, random.at(key, number))
+        arrays, rest = eqx.partition(found, eqx.is_array)
+        parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf[:count]), arrays))
+        done += count
+        progress.tell(what, done, len(split))
+    return eqx.combine(jax.tree.map(lambda *rows: np.concatenate(rows), *parts), rest)
+
+
+@compiled
+def _loss_of(model: Model, batch: Batch, key: Key) -> dict[str, Array]:
+    loss, metrics = model.loss(batch, key)
+    return {"loss": loss, **metrics}
+
+
+@compiled
+def _call(function: Callable[[Any, Batch, Key], Tree], model: Model, batch: Batch, key: Key) -> Tree:
+    return function(model, batch, key)
+
+
+__all__ = ["BATCH", "ESTIMATED", "Stretch", "batches", "examples", "mean_loss", "over"]
