@@ -18,6 +18,8 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Float
+from chainrule.nn import grouped
+from chainrule.nn.activations import activations
 
 
 class Norm(eqx.Module):
@@ -142,7 +144,9 @@ class BatchNorm(Norm):
 class GroupNorm(Norm):
     """`(x - mean) / sqrt(var + eps) * scale + shift` over groups of channels and `dimensions` axes of each example.
 
-    (Wu and He, 2018.) One group per channel is instance normalisation (Ulyanov et al., 2016).
+    (Wu and He, 2018.) One group per channel is instance normalisation (Ulyanov et al., 2016). What usually follows can
+    be done in the same pass over the data: `film`, a pair (a, b) of one number for each example and channel, makes of
+    the normalised y `(1 + a) y + b` (Perez et al., 2018), and `activation` names a function applied to that.
     """
 
     scale: Float[Array, " features"]
@@ -163,16 +167,36 @@ class GroupNorm(Norm):
         self.dimensions = dimensions
         self.eps = eps
 
-    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
-        axes = (*range(x.ndim - 1 - self.dimensions, x.ndim - 1), x.ndim)
-        parts = x.reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
-        if math.prod(parts.shape[axis] for axis in axes) < 2:
+    def __call__(
+        self,
+        x: Float[Array, "*leading features"],
+        film: tuple[Float[Array, "*examples features"], Float[Array, "*examples features"]] | None = None,
+        activation: str = "identity",
+    ) -> Float[Array, "*leading features"]:
+        """The normalised input, modulated and activated if asked for."""
+        leading = x.shape[: x.ndim - 1 - self.dimensions]
+        count, features = math.prod(leading), x.shape[-1]
+        flat = x.reshape(count, -1, features)
+        if flat.shape[1] * features // self.groups < 2:
             raise ArgumentError(
                 f"GroupNorm: groups of one value cannot be normalised (input shape {x.shape})",
                 remedy="use fewer groups, or normalise over more axes",
             )
-        unit, _, _ = standardised(parts, axes, self.eps)
-        return _affine(unit.reshape(x.shape), self.scale, self.shift).astype(x.dtype)
+        if activation in ("identity", "silu") and grouped.fast(flat, self.groups):
+            scale, shift = (jnp.broadcast_to(v[None], (count, features)) for v in (self.scale, self.shift))
+            if film is not None:
+                times, plus = (v.reshape(count, features) for v in film)
+                scale, shift = scale * (1 + times), shift * (1 + times) + plus
+            silu = activation == "silu"
+            out = grouped.normalised(flat, scale, shift, groups=self.groups, eps=self.eps, silu=silu)
+            return out.reshape(x.shape)
+        parts = flat.reshape(*flat.shape[:2], self.groups, features // self.groups)
+        unit = standardised(parts, (1, 3), self.eps)[0].reshape(flat.shape)
+        out = _affine(unit, self.scale, self.shift).astype(x.dtype)
+        if film is not None:
+            times, plus = (v.reshape(count, 1, features) for v in film)
+            out = (1 + times) * out + plus
+        return activations[activation](out).reshape(x.shape)
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self

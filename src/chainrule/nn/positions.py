@@ -1,6 +1,6 @@
 """Where a symbol stands: vectors that are added to embeddings, rotations of queries and keys, and biases by distance.
 
-Attention by itself does not know order. `sinusoids` and `Learned` tell each position its number (absolute); `Rotary`
+Attention by itself does not know order. `Sinusoids` and `Learned` tell each position its number (absolute); `Rotary`
 and `Distance` tell each pair how far apart it is (relative), inside the attention.
 """
 
@@ -56,6 +56,29 @@ class Learned(eqx.Module):
     def at(self, positions: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
         """The vectors of any positions, such as those of several documents that each begin at 0."""
         return self.weight[positions]
+
+
+@final
+class Sinusoids(eqx.Module):
+    """The vectors of `sinusoids` where a table of learned ones would stand; there is no last position.
+
+    >>> Sinusoids(4)(2, offset=5).shape
+    (2, 4)
+    """
+
+    width: int = eqx.field(static=True)
+
+    def __init__(self, width: int) -> None:
+        sinusoids(jnp.arange(1), width)  # refuses a width that is odd
+        self.width = width
+
+    def __call__(self, length: int, offset: int | Int[Array, ""] = 0) -> Float[Array, "length width"]:
+        """The vectors of `length` positions from `offset` on."""
+        return sinusoids(offset + jnp.arange(length), self.width)
+
+    def at(self, positions: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
+        """The vectors of any positions."""
+        return sinusoids(positions.reshape(-1), self.width).reshape(*positions.shape, self.width)
 
 
 class Positions(eqx.Module):
@@ -171,4 +194,4 @@ def _angles(positions: Array, size: int, base: float) -> Array:
     return positions.astype(kind)[:, None] * rates[None, :]
 
 
-__all__ = ["Distance", "Learned", "Positions", "Rotary", "sinusoids", "slopes_of"]
+__all__ = ["Distance", "Learned", "Positions", "Rotary", "Sinusoids", "sinusoids", "slopes_of"]

@@ -50,9 +50,9 @@ class ResidualBlock(eqx.Module):
 
     def __call__(self, x: _Map, c: _Vector) -> _Map:
         """The features, moved on under the condition `c`."""
-        h = self.convs[0](jax.nn.silu(self.norms[0](x)))
-        scale, shift = jnp.split(self.film(c)[:, None, None], 2, axis=-1)
-        h = self.convs[1](jax.nn.silu((1 + scale) * self.norms[1](h) + shift))
+        h = self.convs[0](self.norms[0](x, activation="silu"))
+        scale, shift = jnp.split(self.film(c), 2, axis=-1)
+        h = self.convs[1](self.norms[1](h, (scale, shift), "silu"))
         return (x if self.skip is None else self.skip(x)) + h
 
 
@@ -223,7 +223,7 @@ class Decoder(eqx.Module):
             for index in range(len(stage.blocks)):
                 h = stage.step(index, jnp.concatenate([h, skips.pop()], axis=-1), c)
             h = h if stage.leave is None else stage.leave(upsample(h, 2))
-        return self.exit(jax.nn.silu(self.norm(h)))
+        return self.exit(self.norm(h, activation="silu"))
 
 
 @final

@@ -1,0 +1,86 @@
+"""Group normalisation by programs: the same numbers as the formula, and derivatives of every mode."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule.core.types import Array
+from chainrule.nn import GroupNorm, grouped
+from chainrule.nn.kernels import native
+
+pytestmark = pytest.mark.skipif(native.machine() is None, reason="this processor has no programs of its own")
+
+SHAPES = {
+    "groups of four": (3, 64, 32, 8),
+    "groups of twelve": (2, 16, 96, 8),
+    "an odd number of places": (2, 49, 64, 16),
+    "one place": (2, 1, 64, 4),
+    "one group": (2, 9, 16, 1),
+    "a group for each channel": (2, 9, 16, 16),
+}
+
+
+def given(batch: int, places: int, channels: int) -> tuple[Array, ...]:
+    draw = np.random.default_rng(0)
+    x, cotangent = (3 + draw.normal(size=(batch, places, channels)) for _ in range(2))
+    scale, shift = (draw.normal(size=(batch, channels)) for _ in range(2))
+    return tuple(jnp.asarray(a, jnp.float32) for a in (x, scale, shift, cotangent))
+
+
+@pytest.mark.parametrize("silu", [False, True], ids=["plain", "silu"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_programs_agree_with_the_formula_in_double_precision(shape: tuple[int, ...], silu: bool) -> None:
+    *sizes, groups = shape
+    *operands, cotangent = given(*sizes)
+    assert grouped.fast(operands[0], groups)
+    how = {"groups": groups, "eps": 1e-5, "silu": silu}
+    out, pull = jax.vjp(lambda *a: grouped.normalised(*a, **how), *operands)
+    with jax.enable_x64(True):
+        wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in operands]
+        exact, exact_pull = jax.vjp(lambda *a: grouped._formula(*a, **how), *wide)
+        found = (exact, *exact_pull(jnp.asarray(np.asarray(cotangent), jnp.float64)))
+        wanted = [np.asarray(a) for a in found]
+    for got, want in zip((out, *pull(cotangent)), wanted, strict=True):
+        np.testing.assert_allclose(got, want, atol=2e-5 * np.abs(want).max(), rtol=0)
+
+
+def test_forward_mode_and_second_derivatives_agree_with_the_formula() -> None:
+    x, scale, shift, moved = given(2, 4, 16)
+    how = {"groups": 4, "eps": 1e-5, "silu": True}
+
+    def energies(function):  # type: ignore[no-untyped-def]
+        def energy(x: Array) -> Array:
+            return jnp.sum(jnp.sin(function(x, scale, shift, **how)))
+
+        slope = jax.grad(energy)
+        return jax.jvp(energy, (x,), (moved,))[1], jax.jvp(slope, (x,), (moved,))[1]
+
+    for got, want in zip(energies(grouped.normalised), energies(grouped._formula), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-4)
+
+
+def test_mapped_over_an_axis_it_is_the_same_as_one_by_one() -> None:
+    x, scale, shift, _ = given(3, 4, 16)
+    one = lambda x, scale: grouped.normalised(x[None], scale[None], shift[:1], groups=2, eps=1e-5, silu=True)  # noqa: E731
+    mapped = jax.vmap(one)(x, scale)
+    np.testing.assert_array_equal(mapped, jnp.stack([one(*both) for both in zip(x, scale, strict=True)]))
+
+
+def test_the_layer_gives_the_same_with_programs_as_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, scale, shift, _ = given(2, 16, 32)
+    norm = GroupNorm(32, groups=8)
+    image = x.reshape(2, 4, 4, 32)
+    fast = norm(image, (scale, shift), "silu")
+    monkeypatch.setattr(grouped, "fast", lambda x, groups: False)
+    np.testing.assert_allclose(fast, norm(image, (scale, shift), "silu"), atol=2e-5)
+    np.testing.assert_allclose(
+        fast, jax.nn.silu((1 + scale[:, None, None]) * norm(image) + shift[:, None, None]), atol=2e-5
+    )
+
+
+def test_what_is_not_a_number_does_not_stay_hidden() -> None:
+    x, scale, shift, _ = given(2, 4, 16)
+    out = grouped.normalised(x.at[0, 1, 2].set(jnp.nan), scale, shift, groups=2, eps=1e-5, silu=True)
+    assert bool(jnp.isnan(out[0, :, :8]).all())
+    assert bool(jnp.isfinite(out[1]).all())
