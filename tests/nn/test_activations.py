@@ -108,6 +108,17 @@ def test_the_type_of_the_input_is_kept(name: str, dtype: jnp.dtype) -> None:
     assert jax.eval_shape(activation(name), jnp.ones((2, 3), dtype)).dtype == dtype
 
 
+@pytest.mark.parametrize("name", ["gelu", "gelu-tanh", "silu"])
+def test_in_half_the_digits_values_and_slopes_are_rounded_once(name: str) -> None:
+    x = jnp.linspace(-6, 6, 257, dtype=jnp.bfloat16)
+    function = activation(name)
+    exact, slope = jax.jvp(function, (x.astype(jnp.float32),), (jnp.ones(x.shape),))
+    out, pull = jax.vjp(function, x)
+    np.testing.assert_array_equal(out, exact.astype(jnp.bfloat16))
+    (back,) = pull(jnp.ones_like(x))
+    np.testing.assert_allclose(back.astype(jnp.float32), slope, rtol=2**-8, atol=1e-6)
+
+
 def test_gains_are_those_of_the_literature() -> None:
     gains = {name: activation(name).gain for name in activations}
     assert gains["identity"] == gains["sigmoid"] == 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from chainrule.nn import Linear
+from chainrule.nn.linear import plus
 
 LEADING = [(), (7,), (2, 3), (2, 1, 3), (0,), (4, 0, 2)]
 
@@ -98,3 +99,14 @@ def test_double_precision_stays_double() -> None:
 def test_the_wrong_number_of_inputs_is_an_error(layer: Linear) -> None:
     with pytest.raises((jaxtyping.TypeCheckError, TypeError)):
         layer(jnp.ones((2, 6)))
+
+
+def test_in_half_the_digits_the_gradient_of_a_bias_is_still_summed_in_single_precision() -> None:
+    x = jnp.zeros((40, 3), jnp.bfloat16)
+    slope = jax.grad(lambda bias: plus(x, bias).sum().astype(jnp.float32))
+    sums = [e for e in jax.make_jaxpr(slope)(jnp.zeros((1, 3))).eqns if e.primitive.name == "reduce_sum"]
+    assert {e.invars[0].aval.dtype.name for e in sums} == {"float32"}
+    np.testing.assert_array_equal(slope(jnp.zeros((1, 3))), np.full((1, 3), 40.0))
+    moved = jax.jvp(plus, (x, jnp.zeros((1, 3))), (x + 1, jnp.ones((1, 3))))[1]
+    assert moved.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(moved, 2.0)

@@ -53,14 +53,28 @@ def step(x: Array) -> Array:
 
 def glu(x: Float[Array, "*axes doubled"]) -> Float[Array, "*axes features"]:
     """The first half of the features times the sigmoid of the second (Dauphin et al., 2017)."""
-    value, gate = jnp.split(x, 2, axis=-1)
-    return value * jax.nn.sigmoid(gate)
+    return _from_argument(lambda value, gate: value * jax.nn.sigmoid(gate))(*jnp.split(x, 2, axis=-1))
 
 
 def swiglu(x: Float[Array, "*axes doubled"]) -> Float[Array, "*axes features"]:
     """The first half of the features times the SiLU of the second (Shazeer, 2020)."""
-    value, gate = jnp.split(x, 2, axis=-1)
-    return value * jax.nn.silu(gate)
+    return _from_argument(lambda value, gate: value * jax.nn.silu(gate))(*jnp.split(x, 2, axis=-1))
+
+
+def _from_argument(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function; where numbers have half the size, computed in single precision and again on the way back.
+
+    Only its arguments are kept for the gradient then, not the parts of the formula, which would have to be written and
+    read as well: on a GPU that takes longer than to compute them.
+    """
+
+    def rounded_once(*x: Array) -> Array:
+        return function(*(a.astype(jnp.float32) for a in x)).astype(x[0].dtype)
+
+    def of(*x: Array) -> Array:
+        return jax.checkpoint(rounded_once)(*x) if x[0].dtype.itemsize < 4 else function(*x)
+
+    return of
 
 
 def _untrainable(name: str, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -101,9 +115,9 @@ for _name, _function, _gain in (
     ("elu", jax.nn.elu, math.sqrt(2)),
     ("tanh", jnp.tanh, 5 / 3),
     ("sigmoid", jax.nn.sigmoid, 1.0),
-    ("gelu", lambda x: jax.nn.gelu(x, approximate=False), math.sqrt(2)),
-    ("gelu-tanh", lambda x: jax.nn.gelu(x, approximate=True), math.sqrt(2)),
-    ("silu", jax.nn.silu, math.sqrt(2)),
+    ("gelu", _from_argument(lambda x: jax.nn.gelu(x, approximate=False)), math.sqrt(2)),
+    ("gelu-tanh", _from_argument(lambda x: jax.nn.gelu(x, approximate=True)), math.sqrt(2)),
+    ("silu", _from_argument(jax.nn.silu), math.sqrt(2)),
     ("softplus", jax.nn.softplus, 1.0),
     ("selu", jax.nn.selu, 1.0),
     ("sign", _untrainable("sign", sign), 1.0),

@@ -13,7 +13,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.nn.convolve import convolve, convolve_transpose
 from chainrule.nn.geometry import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
 from chainrule.nn.initializers import initializers
-from chainrule.nn.linear import as_weights
+from chainrule.nn.linear import as_weights, plus
 
 PADDING_MODES = ("zeros", "reflect", "circular")
 
@@ -237,7 +237,7 @@ def check_input(where: str, x: Array, dimensions: int, inputs: int) -> tuple[int
 
 def add_bias(x: Array, bias: Array | None) -> Array:
     """`x` plus a number per channel."""
-    return x if bias is None else x + bias.astype(x.dtype).reshape((1,) * (x.ndim - 1) + bias.shape)
+    return x if bias is None else plus(x, bias.reshape((1,) * (x.ndim - 1) + bias.shape))
 
 
 def initial_bias(key: Key, fan_in: int, outputs: int, initializer: str) -> Array:

@@ -41,7 +41,7 @@ class Linear(eqx.Module):
         flat = as_weights(x, self.weight).reshape(math.prod(x.shape[:-1]), x.shape[-1])
         out = flat @ self.weight
         if self.bias is not None:
-            out = out + self.bias.astype(out.dtype)[None, :]
+            out = plus(out, self.bias[None, :])
         return out.reshape(*x.shape[:-1], self.weight.shape[1])
 
     @staticmethod
@@ -62,4 +62,24 @@ def as_weights(x: Array, weight: Array) -> Array:
     return x.astype(weight.dtype) if weight.dtype.itemsize < x.dtype.itemsize == 4 else x
 
 
-__all__ = ["Linear", "as_weights"]
+def plus(x: Array, term: Array) -> Array:
+    """`x + term` in the type of `x`, where `term` may have axes of length one.
+
+    The gradient of such a term is a sum over examples. Where numbers have half the size, adding thousands of them in
+    their own type would lose most of the digits, so that sum is taken in single precision.
+    """
+    return _plus(x, term) if x.dtype.itemsize < 4 else x + term.astype(x.dtype)
+
+
+@jax.custom_jvp
+def _plus(x: Array, term: Array) -> Array:
+    return x + term.astype(x.dtype)
+
+
+@_plus.defjvp
+def _plus_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    moved, change = (t.astype(jnp.float32) for t in tangents)
+    return _plus(*primals), (moved + change).astype(primals[0].dtype)
+
+
+__all__ = ["Linear", "as_weights", "plus"]

@@ -11,9 +11,11 @@ from typing import ClassVar, Literal, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
+from chainrule.nn.linear import plus
 
 
 def sinusoids(
@@ -79,6 +81,20 @@ class Sinusoids(eqx.Module):
     def at(self, positions: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
         """The vectors of any positions."""
         return sinusoids(positions.reshape(-1), self.width).reshape(*positions.shape, self.width)
+
+
+def placed(
+    x: Float[Array, "batch time width"], vectors: Float[Array, "#batch time width"]
+) -> Float[Array, "batch time width"]:
+    """Embeddings plus the vectors of their positions.
+
+    On a GPU the sum is kept in the order of its axes: XLA would otherwise store it in the order that suits the sum over
+    examples in the gradient of the vectors, with everything that is added to it in all blocks, and transpose it there
+    and back in every one of them.
+    """
+    out = plus(x, vectors)
+    in_order = Layout(tuple(range(out.ndim)))
+    return with_layout_constraint(out, in_order) if jax.default_backend() == "gpu" else out
 
 
 class Positions(eqx.Module):

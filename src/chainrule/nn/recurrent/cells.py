@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
 from chainrule.nn.kernels.units import Functions, UnitByUnit, Values
+from chainrule.nn.linear import plus
 
 States: TypeAlias = tuple[Array, ...]
 """What is carried from step to step, each (..., hidden); the first is what the layer puts out."""
@@ -36,7 +37,7 @@ class Feedback(eqx.Module):
         """The state's part of all gates."""
         flat = h.reshape(math.prod(h.shape[:-1]), h.shape[-1]) @ self.weight
         if self.bias is not None:
-            flat = flat + self.bias.astype(flat.dtype)[None, :]
+            flat = plus(flat, self.bias[None, :])
         return flat.reshape(*h.shape[:-1], self.weight.shape[1])
 
     def split(self, gates: int) -> tuple["Feedback", "Feedback"]:
