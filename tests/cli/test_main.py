@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from chainrule import __version__, models
@@ -173,6 +174,16 @@ def test_a_bug_is_one_line_and_exit_code_1(cli: Command, monkeypatch: pytest.Mon
     shown = cli("models", "ls", "--trace")
     assert shown.code == 1
     assert "in broken" in shown.err
+
+
+def test_too_little_memory_is_told_as_such(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def greedy() -> list[str]:
+        return [str(jax.numpy.zeros(2**50, "uint8").device)]
+
+    monkeypatch.setattr(models, "names", greedy)
+    result = cli("models", "ls")
+    assert result.code == 2
+    assert result.err.startswith("error: there is not enough memory for what was asked\n       ask for less")
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,7 @@ def test_load_refuses_bad_rows_and_skip_leaves_them_out(broken: Path) -> None:
     [
         ("a,b\n", "no row can be used"),
         ("a,a,c\n1,2,x\n3,4,y\n", "two columns are called 'a'"),
+        ("a;b\n0,5;x\n1,25;y\n", "column 'a' holds numbers with commas .0,5.*\n.*with a point"),
         ("a,b,c\n1,,x\n2,,y\n", "column 'b' is empty\n.*data.drop=b"),
         ("a,b\n1,x\n2,x\n3,x\n", "every training example is of class 'x'\n.*data.target=none"),
         ("a,b,c\n1,2\n", "no row can be used\n.*1 of 1 rows cannot be read; first: t.csv line 2 .ragged row"),

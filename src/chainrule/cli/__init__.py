@@ -118,6 +118,11 @@ def _report(error: Exception, *, trace: bool, machine: bool) -> int:
     elif isinstance(error, OSError) and error.filename is not None:
         # Nobody below could say more than the operating system does: a file that cannot be made, opened or read.
         message, code = f"{error.filename}: {(error.strerror or str(error)).lower()}", DiskError.exit_code
+    elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(
+        error
+    ):  # JAX has no class of its own for it
+        message, code = "there is not enough memory for what was asked", 2
+        message += "\nask for less at once: a smaller batch, n, length, window or model"
     else:
         message, code = f"{type(error).__name__}: {error}", 1
         message = message.splitlines()[0] + (

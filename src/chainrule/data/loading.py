@@ -152,12 +152,12 @@ def _accept(scan: Scan, source: sources.Source, bad: str) -> Contents:
         first = f"first: {faults[0].where} ({faults[0].reason})"
         summary = f"{len(faults):,} of {scan.total:,} {source.reader.unit} cannot be read; {first}"
     if stops:
-        remedy = [stops[0].remedy, f"also: {summary}"] if faults else [stops[0].remedy]
+        remedy = [stops[0].remedy, *([f"also: {summary}", faults[0].remedy] if faults else [])]
         raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy="\n".join(filter(None, remedy)))
     if faults and bad == "error":
         command = f"chainrule data check {shlex.quote(source.typed)}"
         accept = f"training would use {scan.usable:,}.   accept: data.bad=skip   list: {command}"
-        raise DataError(summary, remedy=accept)
+        raise DataError(summary, remedy="\n".join(filter(None, [accept, faults[0].remedy])))
     assert scan.contents is not None, "a scan without contents names the problem that stopped it"
     return scan.contents
 

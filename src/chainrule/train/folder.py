@@ -273,7 +273,8 @@ def read_status(folder: Path) -> dict[str, Any]:
         return never
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise RunError(
-            f"{folder.name}: status.json cannot be read", remedy=f"remove it and resume: {folder}"
+            f"{folder.name}: status.json cannot be read",
+            remedy=f"remove {folder / 'status.json'} and resume the run",
         ) from None
     return dict(status)
 

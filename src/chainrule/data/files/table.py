@@ -6,6 +6,7 @@ read the whole column differently. A row with a bad cell is a bad row.
 
 import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -35,6 +36,7 @@ MOST_WORDS = 64
 
 _MISSING = frozenset({"", "na", "n/a", "null"})
 _DELIMITERS = (",", ";", "\t")
+_COMMAS = re.compile(r"[-+]?[\d.]*\d,\d[\d.,]*")
 _LARGEST = float(np.finfo(np.float32).max)
 
 Row: TypeAlias = tuple[int, list[str]]
@@ -183,6 +185,14 @@ def _column(name: str, cells: list[str], as_words: bool, where: str) -> _Column:
     )
     if cells and not has_numbers and not has_words:
         raise Refused("empty column", where, f"column {name!r} is empty", f"leave it out: data.drop={name}")
+    held = [cell for cell in cells if cell.lower() not in _MISSING]
+    if held and not (as_words or has_numbers) and all(map(_COMMAS.fullmatch, held)):
+        raise Refused(
+            "numbers with commas",
+            where,
+            f"column {name!r} holds numbers with commas ({held[0]}), which may divide thousands or decimals",
+            "write them with a point and without thousands: 1234.5",
+        )
     return _Column(name, cells, values, words=as_words or not has_numbers)
 
 

@@ -7,6 +7,7 @@ import codecs
 import io
 import itertools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,7 @@ def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Probl
         raise Refused("empty", where, "empty file")
     for name, marks in _FOREIGN.items():
         if data.startswith(marks):
-            remedy = f"convert it: iconv -f {name} -t UTF-8 {where}"
-            raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", remedy)
+            raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", _convert(name, where))
     if b"\0" in data:
         raise Refused("not text", where, f"a binary file (first zero byte: byte {data.index(0)})")
     marked = data.startswith(codecs.BOM_UTF8)
@@ -52,16 +52,19 @@ def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Probl
         text = data.decode()
     except UnicodeDecodeError:
         text = data.decode(errors="replace")
-        offset = 0
+        offset, remedy = 0, f"if it is Latin-1, {_convert('LATIN1', where)}"
         for number, line in enumerate(data.splitlines(keepends=True), start=1):
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                bad[number] = Problem(
-                    "invalid UTF-8", f"{where} line {number}", f"byte {offset + error.start}"
-                )
+                place = f"byte {offset + error.start}"
+                bad[number] = Problem("invalid UTF-8", f"{where} line {number}", place, remedy=remedy)
             offset += len(line)
     return text[marked:], bad, notes
+
+
+def _convert(encoding: str, where: str) -> str:
+    return f"convert it: iconv -f {encoding} -t UTF-8 {shlex.quote(where)} > NEW"
 
 
 def lines(text: str) -> io.StringIO:
