@@ -35,3 +35,13 @@ def test_a_mistake_in_the_words_is_told(cli: Command, trained: Path, words: list
     result = cli("export", "toy", *words)
     assert result.code == 2
     assert message in result.err
+
+
+def test_a_folder_is_made_and_a_place_that_cannot_be_written_is_named(
+    cli: Command, trained: Path, tmp_path: Path
+) -> None:
+    assert cli("export", "toy", "out=new/w.safetensors").code == 0
+    (tmp_path / "taken.safetensors").mkdir()
+    result = cli("export", "toy", "out=taken.safetensors")
+    assert result.code == 5
+    assert "taken.safetensors cannot be written" in result.err

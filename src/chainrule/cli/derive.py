@@ -79,7 +79,7 @@ def load(target: str) -> tuple[Path, str, Callable[..., Any]]:
     if name not in functions:
         raise ArgumentError(
             f"{file} has no function {name!r}{suggest(name, functions)}",
-            remedy=f"it has: {', '.join(functions[:12])}",
+            remedy=f"it has: {', '.join(functions[:12]) or 'none'}",
         )
     return path, name, getattr(module, name)
 

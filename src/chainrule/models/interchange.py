@@ -18,7 +18,7 @@ import safetensors.numpy
 
 from chainrule import nn
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, DataError, suggest
+from chainrule.core.errors import ArgumentError, DataError, DiskError, suggest
 from chainrule.models.base import Flattened, InOut, Joined, Model, Name, NameTable
 
 M = TypeVar("M", bound=Model)
@@ -170,7 +170,11 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
         for one in _places(model, _whole(names)):
             parts = one.out(np.asarray(one.array))
             arrays |= {name: np.ascontiguousarray(a) for name, a in zip(one.theirs, parts, strict=True)}
-    safetensors.numpy.save_file(arrays, place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        safetensors.numpy.save_file(arrays, place)
+    except safetensors.SafetensorError as error:  # its name for whatever the operating system refuses
+        raise DiskError(f"{place} cannot be written ({error})", remedy="name another place") from None
     return place
 
 
