@@ -3,6 +3,7 @@
 from chainrule.data import pairs, tokenizers
 from chainrule.data.base import Batch, Data, Pairs, Rows, Scaling, Schema, Split, Windows
 from chainrule.data.batches import Batches
+from chainrule.data.in_memory import from_arrays
 from chainrule.data.loading import check, load
 from chainrule.data.packing import Packed
 from chainrule.data.scan import Report
@@ -24,6 +25,7 @@ __all__ = [
     "Windows",
     "check",
     "excerpt",
+    "from_arrays",
     "load",
     "names",
     "pairs",

@@ -46,10 +46,21 @@ def load(
     >>> load(**data.source).hash == data.hash
     True
     """
+    return load_from(sources.find(name_or_path), seed=seed, split=split, bad=bad, options=options)
+
+
+def load_from(
+    source: sources.Source,
+    *,
+    seed: int,
+    split: Sequence[float] | None,
+    bad: str,
+    options: Mapping[str, Any],
+) -> Data:
+    """Data from a source that was found already; the arguments are those of `load`."""
     check_choice("load", "bad", bad, ["error", "skip"])
     _check_seed(seed)
     shares = None if split is None else check_shares(split)
-    source = sources.find(name_or_path)
     resolved = source.resolve(options)
     scan = _examine(source, resolved, seed)
     contents = _accept(scan, source, bad)
@@ -162,4 +173,4 @@ def _accept(scan: Scan, source: sources.Source, bad: str) -> Contents:
     return scan.contents
 
 
-__all__ = ["check", "load"]
+__all__ = ["check", "load", "load_from"]

@@ -11,8 +11,8 @@ shape unless `kind` says otherwise: (n, d) is a table, or points if d is 2; (n, 
 (n, t, d) with `kind="sequence"` are sequences.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -36,7 +36,7 @@ _PARTS = ("train", "val", "test")
 _AXES = {"table": (1, 2), "points": (1, 2), "image": (3, 4), "sequence": (2, 3)}
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """Examples and perhaps targets that came under matching names."""
 
     part: str
@@ -47,6 +47,17 @@ class _Piece(NamedTuple):
 
 def _scan(request: Request) -> Scan:
     pieces, labels, notes = _pieces(request)
+    return examine(pieces, request.path.name, request.options, labels, notes)
+
+
+def examine(
+    pieces: Sequence[Piece],
+    where: str,
+    options: Mapping[str, Any],
+    labels: bool = False,
+    notes: Sequence[Problem] = (),
+) -> Scan:
+    """What arrays hold and what is wrong with them; `labels` says that targets are classes whatever they look like."""
     problems: list[Problem] = []
     kept: list[np.ndarray] = []
     for piece in pieces:
@@ -59,18 +70,18 @@ def _scan(request: Request) -> Scan:
         kept.append(np.flatnonzero(~bad))
     total, usable = sum(len(piece.x) for piece in pieces), sum(len(rows) for rows in kept)
     try:
-        contents = _contents(request, pieces, kept, labels)
+        contents = _contents(pieces, kept, labels, where, options)
     except Refused as refused:
         return Scan(total, usable, (*problems, *notes, refused.problem))
     return Scan(total, usable, (*problems, *notes), contents)
 
 
-def _pieces(request: Request) -> tuple[list[_Piece], bool, list[Problem]]:
+def _pieces(request: Request) -> tuple[list[Piece], bool, list[Problem]]:
     """The arrays of the file by part, whether targets are called labels, and notes on arrays that are not used."""
     where, options = request.path.name, request.options
     if request.path.suffix.lower() == ".npy":
         array = npy.read(request.path, where, options["max_bytes"], options["max_ratio"])
-        return [_Piece("", where, array, None)], False, []
+        return [Piece("", where, array, None)], False, []
     limits = (options["max_bytes"], options["max_ratio"], options["max_files"])
     found: dict[tuple[str, str], tuple[str, np.ndarray]] = {}
     notes = []
@@ -95,7 +106,7 @@ def _pieces(request: Request) -> tuple[list[_Piece], bool, list[Problem]]:
     if len({(part, "y") in found for part in parts}) > 1:
         raise Refused("incomplete", where, "some parts have targets and some have none")
     pieces = [
-        _Piece(
+        Piece(
             part,
             f"{where}[{found[part, 'x'][0]}]",
             found[part, "x"][1],
@@ -132,8 +143,9 @@ def _not_finite(array: np.ndarray) -> np.ndarray:
     return bad
 
 
-def _contents(request: Request, pieces: list[_Piece], kept: list[np.ndarray], labels: bool) -> Contents:
-    where, options = request.path.name, request.options
+def _contents(
+    pieces: Sequence[Piece], kept: list[np.ndarray], labels: bool, where: str, options: Mapping[str, Any]
+) -> Contents:
     if not any(len(rows) for rows in kept):
         raise Refused("no examples", where, "every example holds a value that is not finite")
     if len({piece.x.shape[1:] for piece in pieces}) > 1:
@@ -259,4 +271,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["reader"]
+__all__ = ["Piece", "examine", "reader"]
