@@ -22,6 +22,8 @@ CASES = {
     "blocks of two vectors": (3, 2, 64, 64, 32, True),
     "large heads": (1, 1, 32, 32, 64, True),
     "as many keys as you like": (2, 2, 32, 56, 16, False),
+    "a last vector that is not full": (2, 2, 28, 28, 16, True),
+    "a last tile that is not full": (2, 2, 49, 51, 16, False),
 }
 SCALE = 0.4
 
@@ -129,6 +131,6 @@ def test_the_program_is_chosen_where_it_fits_and_refused_elsewhere() -> None:
 
 def test_programs_for_narrower_registers_are_valid_too() -> None:
     llvm = pytest.importorskip("llvmlite.binding")
-    given = heads.Heads(1, 2, 24, 24, 8, True, 1.0)
+    given = heads.Heads(1, 2, 24, 24, 8, True, 1.0, 24)
     for write in (heads.attention, heads.gradients):
         llvm.parse_assembly(write(given, Machine(8, 16), 1)).verify()

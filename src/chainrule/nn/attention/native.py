@@ -19,44 +19,58 @@ from chainrule.nn.kernels import heads, native
 from chainrule.nn.kernels.heads import Heads
 from chainrule.nn.kernels.operations import operation
 
+_MOST_WASTE = 1.5
+"""Rows are filled up to whole vectors and tiles if that makes no more than so many times the work."""
+
 
 def attend(query: Array, key: Array, value: Array, mask: Mask | None, scale: float) -> Array:
     """See `chainrule.nn.attention.attend`; for what `fast` says yes to."""
-    operands = (x.swapaxes(1, 2) for x in (query, key, value))
-    return _attention(*operands, causal=mask is not None, scale=scale).swapaxes(1, 2)
+    machine = native.machine()
+    assert machine is not None
+    time, shown = query.shape[2], key.shape[2]
+    sizes = heads.filled(time, shown, mask is not None, machine)
+
+    def laid(x: Array, rows: int) -> Array:
+        return jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, rows - x.shape[2]), (0, 0), (0, 0)))
+
+    operands = (laid(x, rows) for x, rows in ((query, sizes[0]), (key, sizes[1]), (value, sizes[1])))
+    out = _attention(*operands, causal=mask is not None, scale=scale, shown=shown)
+    return out[:, :time].swapaxes(1, 2)
 
 
 def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object | None) -> bool:
     """Whether there is a program for this attention on this machine."""
     machine = native.machine() if jax.default_backend() == "cpu" else None
-    return (
-        machine is not None
-        and query.ndim == 4
-        and key.shape == value.shape
-        and query.shape[1] == key.shape[1]
-        and query.dtype == key.dtype == value.dtype == jnp.float32
-        and bias is None
-        and (mask is None or isinstance(mask, Causal))
-        and heads.fits(_heads(query.swapaxes(1, 2), key.swapaxes(1, 2), mask is not None, 1.0), machine)
-    )
+    if (
+        machine is None
+        or query.ndim != 4
+        or key.shape != value.shape
+        or query.shape[1] != key.shape[1]
+        or not (query.dtype == key.dtype == value.dtype == jnp.float32)
+        or bias is not None
+        or not (mask is None or isinstance(mask, Causal))
+    ):
+        return False
+    batch, count, time, size = query.shape
+    queries, keys = heads.filled(time, key.shape[2], mask is not None, machine)
+    given = Heads(batch, count, queries, keys, size, mask is not None, 1.0, key.shape[2])
+    same = mask is None or time == key.shape[2]
+    return same and queries * keys <= _MOST_WASTE * time * key.shape[2] and heads.fits(given, machine)
 
 
-def _heads(query: Any, key: Any, causal: bool, scale: float) -> Heads:
+def _heads(query: Any, key: Any, causal: bool, scale: float, shown: int) -> Heads:
     batch, queries, count, size = query.shape
-    return Heads(batch, count, queries, key.shape[1], size, causal, scale)
+    return Heads(batch, count, queries, key.shape[1], size, causal, scale, shown)
 
 
 # ---------------------------------------------------------------------- the definition, of (batch, time, heads, size)
 
 
-def _weights(query: Array, key: Array, causal: bool, scale: float) -> Array:
+def _gathered(query: Array, key: Array, value: Array, *, causal: bool, scale: float, shown: int) -> Array:
     scores = jnp.einsum("bqhd,bkhd->bhqk", query * jnp.asarray(scale, query.dtype), key)
     queries, keys = scores.shape[-2:]
-    return softmax(scores, where=jnp.tri(queries, keys, dtype=bool) if causal else None)
-
-
-def _gathered(query: Array, key: Array, value: Array, *, causal: bool, scale: float) -> Array:
-    return jnp.einsum("bhqk,bkhd->bqhd", _weights(query, key, causal, scale), value)
+    seen = jnp.tri(queries, keys, dtype=bool) if causal else (jnp.arange(keys) < shown)[None, :]
+    return jnp.einsum("bhqk,bkhd->bqhd", softmax(scores, where=seen), value)
 
 
 # ---------------------------------------------------------------------- programs
@@ -78,21 +92,21 @@ def _program(kind: str, given: Heads) -> str:
     return native.register(f"chainrule_{kind}_{given.name}", write(given, machine, native.THREADS - 1))
 
 
-def _run(query: Array, key: Array, value: Array, *, causal: bool, scale: float) -> list[Array]:
-    given = _heads(query, key, causal, scale)
+def _run(query: Array, key: Array, value: Array, *, causal: bool, scale: float, shown: int) -> list[Array]:
+    given = _heads(query, key, causal, scale, shown)
     shapes = (query.shape, _level(query, key, value))
     results = [jax.ShapeDtypeStruct(shape, query.dtype) for shape in shapes]
     return list(jax.ffi.ffi_call(_program("attention", given), results)(query, key, value))
 
 
 def _run_gradients(
-    query: Array, key: Array, value: Array, *others: Array, causal: bool, scale: float
+    query: Array, key: Array, value: Array, *others: Array, causal: bool, scale: float, shown: int
 ) -> list[Array]:
-    given = _heads(query, key, causal, scale)
+    given = _heads(query, key, causal, scale, shown)
     results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (query, key, value)]
     return list(jax.ffi.ffi_call(_program("gradients", given), results)(query, key, value, *others))
 
 
-_attention = operation("attention", _gathered, _level, _run, _run_gradients, ("causal", "scale"))
+_attention = operation("attention", _gathered, _level, _run, _run_gradients, ("causal", "scale", "shown"))
 
 __all__ = ["attend", "fast"]

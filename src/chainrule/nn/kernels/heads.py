@@ -27,11 +27,13 @@ class Heads(NamedTuple):
     size: int
     causal: bool
     scale: float
+    shown: int
+    """The first so many keys count; what comes after them are zeros that fill the last tile."""
 
     @property
     def name(self) -> str:
         """All its numbers in a word."""
-        return "_".join(map(str, [*self[:5], int(self.causal), self.scale.hex()]))
+        return "_".join(map(str, [*self[:5], int(self.causal), self.scale.hex(), self.shown]))
 
     @property
     def row(self) -> int:
@@ -42,7 +44,7 @@ class Heads(NamedTuple):
 def fits(heads: Heads, machine: Machine) -> bool:
     """Whether queries, keys and entries fill registers and tiles.
 
-    >>> given = Heads(batch=2, heads=4, queries=64, keys=64, size=32, causal=True, scale=1.0)
+    >>> given = Heads(batch=2, heads=4, queries=64, keys=64, size=32, causal=True, scale=1.0, shown=64)
     >>> fits(given, Machine(16, 32)), fits(given._replace(size=6), Machine(16, 32))
     (True, False)
     """
@@ -51,6 +53,16 @@ def fits(heads: Heads, machine: Machine) -> bool:
         and heads.queries % machine.lanes == heads.size % machine.lanes == heads.keys % TILE[32] == 0
         and (heads.queries == heads.keys or not heads.causal)
     )
+
+
+def filled(queries: int, keys: int, causal: bool, machine: Machine) -> tuple[int, int]:
+    """Queries and keys, filled up to whole vectors and tiles; under a causal mask there are as many of both.
+
+    >>> filled(196, 196, False, Machine(16, 32)), filled(50, 50, True, Machine(16, 32))
+    ((208, 200), (64, 64))
+    """
+    step = machine.lanes if causal else TILE[32]
+    return -(-queries // machine.lanes) * machine.lanes, -(-keys // step) * step
 
 
 @final
@@ -87,7 +99,7 @@ def attention(heads: Heads, machine: Machine, helpers: int) -> str:
 {_squares(plan, "to_columns", "%q.row", "%columns", "@scale")}
   call void @scores(ptr %k, ptr %columns, ptr %table, i64 %count, i64 {heads.size})
   %level.row = getelementptr float, ptr %level, i64 %first
-  call void @weigh(ptr %table, i64 %count, i64 %first, ptr %level.row)
+  call void @weigh(ptr %table, i64 %seen, i64 %first, ptr %level.row)
   call void @mix(ptr %v, ptr %table, ptr %columns, i64 {heads.size}, i64 %count)
   %inverse = getelementptr float, ptr %level.row, i64 {heads.queries}
 {_squares(plan, "to_rows", "%columns", "%out.row", "%inverse")}"""
@@ -123,7 +135,7 @@ def gradients(heads: Heads, machine: Machine, helpers: int) -> str:
   call void @scores(ptr %k, ptr %columns, ptr %table, i64 %count, i64 {heads.size})
   call void @scores(ptr %v, ptr %others, ptr %slopes, i64 %count, i64 {heads.size})
   %level.row = getelementptr float, ptr %level, i64 %first
-  call void @weigh_back(ptr %table, ptr %slopes, i64 %count, i64 %first, ptr %level.row)
+  call void @weigh_back(ptr %table, ptr %slopes, i64 %seen, i64 %first, ptr %level.row)
 {_spreads(plan, wide, "%table", "%dout.row", "%dv")}
 {_spreads(plan, wide, "%slopes", "%q.row", "%dk")}
   call void @mix(ptr %k, ptr %slopes, ptr %columns, i64 {heads.size}, i64 %count)
@@ -237,9 +249,12 @@ def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str
 
 
 def _block(plan: _Plan, queries: Sequence[str]) -> str:
-    """Where a block of queries lies, and how many keys it meets."""
-    count = f"add i64 %first, {plan.width}" if plan.heads.causal else f"add i64 {plan.heads.keys}, 0"
-    lines = [f"  %count = {count}", f"  %row = mul i64 %first, {plan.heads.row}"]
+    """Where a block of queries lies, and how many keys it meets: those after the ones it sees add nothing, being 0."""
+    lines = [f"  %row = mul i64 %first, {plan.heads.row}"]
+    for name, keys in (("count", plan.heads.keys), ("seen", plan.heads.shown)):
+        lines.append(
+            f"  %{name} = add i64 " + (f"%first, {plan.width}" if plan.heads.causal else f"{keys}, 0")
+        )
     lines += [f"  %{name}.row = getelementptr float, ptr %{name}, i64 %row" for name in queries]
     return "\n".join(lines)
 
