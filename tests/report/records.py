@@ -75,6 +75,11 @@ ORDINARY: list[Picture] = [
         "points", "Points", "x", "y", {"a": _noise.normal(size=(30, 2)), "b": _noise.normal(size=(9, 2))}
     ),
     Scatter("surface", "Surface", "x", "y", {"a": _noise.random((30, 2))}, field=_grid, extent=(0, 1, 0, 1)),
+    Scatter(
+        *("contours", "Heights", "x", "y", {}),
+        field=_grid,
+        contours=[(-1.0, "low"), (1.0, "high"), (9.0, "nowhere")],
+    ),
     Scatter("arrows", "Flow", "x", "y", {}, arrows=(_noise.random((9, 2)), _noise.random((9, 2)) / 5)),
     Polygons(
         "regions",

@@ -133,10 +133,13 @@ def texts(root: ElementTree.Element) -> Iterator[tuple[str, np.ndarray, float]]:
                 [left, 0.2 * size],
             ]
         )
-        turn = re.match(r"rotate\((-?[\d.]+)", element.attrib.get("transform", ""))
+        place = element.attrib.get("transform", "")
+        turn = re.search(r"rotate\((-?[\d.]+)", place)
         angle = np.deg2rad(float(turn[1])) if turn else 0.0
         rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        yield text, box @ rotation.T + [float(element.attrib["x"]), float(element.attrib["y"])], angle
+        shift = re.match(r"translate\((-?[\d.]+) (-?[\d.]+)\)", place)
+        x, y = shift.groups() if shift else (element.attrib["x"], element.attrib["y"])
+        yield text, box @ rotation.T + [float(x), float(y)], angle
 
 
 def test_a_png_is_the_same_bytes_each_time() -> None:
@@ -152,6 +155,13 @@ def test_pixels_stay_crisp_and_exact() -> None:
     assert int(image.attrib["width"]) % 2 == 0
     sheet = np.asarray(Image.open(io.BytesIO(draw_png(Images("two", "Two by two", pixels), title=False))))
     assert set(np.unique(sheet[..., 0])) == {0, 51, 153, 255}
+
+
+def test_contours_carry_their_names_where_the_field_reaches_them() -> None:
+    (picture,) = [picture for picture in ORDINARY if picture.name == "contours"]
+    drawn = draw(picture)
+    assert all(f">{name}<" in drawn for name in ("low", "high"))
+    assert "nowhere" not in drawn
 
 
 def test_a_title_can_be_left_to_the_page() -> None:

@@ -106,6 +106,8 @@ class Scatter:
     """Values on a grid over `extent`, first axis upwards."""
     extent: tuple[float, float, float, float] = (0.0, 1.0, 0.0, 1.0)
     """Left, right, bottom, top."""
+    contours: Sequence[tuple[float, str]] = ()
+    """Values of the field at which a line is drawn, and what is written on it; none: one line halfway up."""
     arrows: tuple[np.ndarray, np.ndarray] | None = None
     """Start points and steps."""
     diagonal: bool = False

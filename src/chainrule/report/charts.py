@@ -101,7 +101,7 @@ def scatter(picture: Scatter, title: bool) -> Figure:
     axes = figure.add_subplot()
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     if picture.field is not None:
-        _field(axes, np.asarray(picture.field, dtype=float), picture.extent)
+        _field(axes, np.asarray(picture.field, dtype=float), picture.extent, picture.contours)
     count = _points(axes, picture.groups, picture.words)
     if picture.arrows is not None:
         _arrows(axes, *(np.asarray(a, dtype=float).reshape(-1, 2) for a in picture.arrows))
@@ -316,7 +316,12 @@ def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:
     )
 
 
-def _field(axes: Axes, values: np.ndarray, extent: tuple[float, float, float, float]) -> None:
+def _field(
+    axes: Axes,
+    values: np.ndarray,
+    extent: tuple[float, float, float, float],
+    contours: Sequence[tuple[float, str]],
+) -> None:
     """A field as veils of one neutral tone, laid over each other where it is high, so that points of any colour
     stand out on it."""
     low, high = (
@@ -327,8 +332,16 @@ def _field(axes: Axes, values: np.ndarray, extent: tuple[float, float, float, fl
     x, y = np.linspace(*extent[:2], values.shape[1]), np.linspace(*extent[2:], values.shape[0])
     for level in low + (high - low) * (np.arange(_VEILS) + 0.5) / _VEILS:
         axes.contourf(x, y, values, levels=[level, high + 1], colors=[LIGHT["field"]], alpha=_VEIL, zorder=0)
-    middle = [(low + high) / 2]
-    axes.contour(x, y, values, levels=middle, colors=LIGHT["soft"], linewidths=1, zorder=0.5)
+    written = {level: plain(text, 12) for level, text in contours if low < level < high}
+    levels = sorted(written) if contours else [(low + high) / 2]
+    if not levels:
+        return
+    thin, tone = 0.6 if contours else 1, LIGHT["soft"]
+    drawn = axes.contour(
+        x, y, values, levels=levels, colors=tone, linewidths=thin, linestyles="solid", zorder=0.5
+    )
+    if contours:
+        axes.clabel(drawn, fmt=written, fontsize=SMALL_SIZE, colors=LIGHT["ink"])
 
 
 def _arrows(axes: Axes, start: np.ndarray, step: np.ndarray) -> None:

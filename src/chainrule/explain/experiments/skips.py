@@ -14,8 +14,9 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.base import Batch
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.landscape import Surface, curvature, objective, surface
-from chainrule.explain.probes.landscape import pictures
+from chainrule.explain.landscape import curvature, objective, surface
+from chainrule.explain.maps import around
+from chainrule.explain.probes.landscape import negative_share
 from chainrule.explain.training import Trained, train
 
 
@@ -59,12 +60,12 @@ def run(settings: SkipsSettings, listener: Listener) -> Outcome:
             schedule={"name": "constant"},
         )
         key = random.key(settings.seed, "landscape")
-        around: Surface = surface(loss, one.model, key, points=settings.points)
+        found = surface(loss, one.model, key, points=settings.points)
         low, high = curvature(loss, one.model, key)
-        shapes += pictures(
-            f"skips-{'with' if skip else 'without'}", f"Loss around the weights, {name}", around, ""
+        shapes += around(
+            f"skips-{'with' if skip else 'without'}", f"Loss around the weights, {name}", found, ""
         )
-        ratio = abs(min(low, 0.0)) / max(abs(high), 1e-12)
+        ratio = negative_share(low, high)
         rows.append([name, float(one.val["loss"][-1]), float(one.val["accuracy"][-1]), high, low, ratio])
         listener(f"{name}: validation accuracy {rows[-1][2]:.1%}, curvature from {low:.3g} to {high:.3g}")
     curves = Lines(

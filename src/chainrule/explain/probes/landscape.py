@@ -1,78 +1,206 @@
-"""The loss on a plane through the trained weights: a bowl, a valley or a maze."""
+"""The loss on a plane through the trained weights: a bowl, a valley or a maze, and the way that training took."""
 
-from typing import final
+from collections.abc import Sequence
+from typing import Literal, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
 from chainrule.core import random
-from chainrule.core.pictures import Heatmap, Lines
-from chainrule.data.base import Data, Schema
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Table
+from chainrule.data.base import Data, Schema, Split
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.landscape import Surface, curvature, objective, surface
+from chainrule.explain.landscape import (
+    Objective,
+    Statistics,
+    along,
+    barrier,
+    between,
+    curvature,
+    grid,
+    objective,
+    surface,
+)
+from chainrule.explain.maps import around, line, path_map, said
+from chainrule.explain.paths import FEWEST, main_plane, random_walk
 from chainrule.models.base import HasParts, Model
 from chainrule.train import Run
+
+MARGIN = 0.25
+"""Room around a path, as a share of its extent."""
 
 
 @final
 class LandscapeSettings(Settings):
     """How much of the plane is looked at, and on what."""
 
+    directions: Literal["random", "path"] = Field(
+        "random", description="two random directions, or the two main ones of the run's own checkpoints"
+    )
     points: int = Field(25, ge=3, description="points of the grid, each way")
-    reach: float = Field(1.0, gt=0, description="how far from the weights, in multiples of their own size")
-    examples: int = Field(256, ge=1, description="training examples the loss is averaged over")
-    seed: int = Field(0, description="which two directions")
+    reach: float = Field(
+        1.0, gt=0, description="how far along random directions, in multiples of the weights' own size"
+    )
+    other: str = Field(
+        "",
+        description="another run of the same model, its name beside this one or its folder: the loss between both",
+    )
+    statistics: Statistics | None = Field(
+        None,
+        description="of batch normalisers; none: trained around the weights, recomputed on a path or between runs",
+    )
+    examples: int = Field(
+        256, ge=2, description="training examples the loss is averaged over, always the same"
+    )
+    seed: int = Field(0, description="which two random directions")
 
 
 def look(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
-    """The loss on a grid, cuts through it, and the extreme curvatures at its centre."""
-    batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(min(settings.examples, len(data.train)))))
-    loss = objective(batch, random.key(0, "probe"))
+    """The loss around the weights or along their path, the extreme curvatures, and the line to another run."""
+    shape = _path(run, data, settings) if settings.directions == "path" else _around(run, data, settings)
+    loss = fixed(data.train, settings.examples, settings.statistics or "trained")
+    low, high = curvature(loss, run.model, random.key(settings.seed, "landscape"))
+    bend = (
+        f"Curvature at the weights (Lanczos, statistics held still) lies between {low:.3g} and {high:.3g}: the most "
+        f"negative is {negative_share(low, high):.1%} of the largest."
+    )
+    line = _line(run, data, settings) if settings.other else Outcome([])
+    return Outcome(
+        [*shape.findings, bend, *line.findings],
+        [*shape.pictures, *line.pictures],
+        shape.table,
+        {**shape.numbers, "lowest": low, "highest": high, "ratio": negative_share(low, high), **line.numbers},
+    )
+
+
+def fixed(split: Split, examples: int, statistics: Statistics) -> Objective:
+    """The loss on the first examples of a split, always the same."""
+    batch = jax.tree.map(jnp.asarray, split.batch(np.arange(min(examples, len(split)))))
+    return objective(batch, random.key(0, "probe"), statistics)
+
+
+def negative_share(low: float, high: float) -> float:
+    """`|lambda_min / lambda_max|` of a Hessian, 0 where no curvature is negative.
+
+    >>> negative_share(-1.0, 4.0), negative_share(0.5, 4.0)
+    (0.25, 0.0)
+    """
+    return abs(min(low, 0.0)) / max(abs(high), 1e-12)
+
+
+def _around(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+    """The loss on a plane of two random directions."""
+    statistics = settings.statistics or "trained"
+    loss = fixed(data.train, settings.examples, statistics)
     key = random.key(settings.seed, "landscape")
     found = surface(loss, run.model, key, points=settings.points, reach=settings.reach)
-    low, high = curvature(loss, run.model, key)
     about = (
-        f"Mean loss of {len(batch.x)} training examples at step {run.step:,}, running statistics as trained, two "
-        "random directions rescaled filter by filter."
+        f"Mean loss of {min(settings.examples, len(data.train))} training examples at step {run.step:,}, running "
+        f"statistics {said(statistics)}, two random directions rescaled filter by filter."
     )
-    centre = found.losses[settings.points // 2, settings.points // 2]
+    centre = float(eqx.filter_jit(loss)(run.model))
     return Outcome(
         [
             f"The loss is {centre:.4g} at the weights and between {found.losses.min():.4g} and "
-            f"{found.losses.max():.4g} on the plane.",
-            f"Curvature at the weights lies between {low:.3g} and {high:.3g}: the most negative is "
-            f"{abs(min(low, 0.0)) / max(abs(high), 1e-12):.1%} of the largest.",
+            f"{found.losses.max():.4g} on the plane."
         ],
-        [*pictures("landscape", "Loss around the weights", found, about)],
+        around("landscape", "Loss around the weights", found, about),
         None,
-        {"losses": found.losses.tolist(), "steps": found.steps.tolist(), "lowest": low, "highest": high},
+        {"loss": centre, "losses": found.losses.tolist(), "steps": found.first.tolist()},
     )
 
 
-def pictures(name: str, title: str, found: Surface, caption: str) -> list[Heatmap | Lines]:
-    """A map of log loss and two cuts through the centre."""
-    every = max(1, (len(found.steps) - 1) // 6)
-    ticks = [f"{round(float(s), 3):g}" if i % every == 0 else "" for i, s in enumerate(found.steps)]
-    middle = len(found.steps) // 2
-    cuts = {
-        "first direction": (found.steps, found.losses[:, middle]),
-        "second direction": (found.steps, found.losses[middle]),
-    }
-    return [
-        Heatmap(
-            *(name, title, "second direction", "first direction", np.log10(np.maximum(found.losses, 1e-12))),
-            rows=ticks,
-            columns=ticks,
-            caption=f"Logarithm (base 10) of the loss. {caption}",
-        ),
-        Lines(
-            *(f"{name}-cuts", f"{title}: cuts through the centre", "step", "loss", cuts),
-            log_y=True,
-            caption=caption,
-        ),
+def _path(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+    """The loss on the plane of the run's own path."""
+    steps = run.checkpoints
+    if len(steps) < FEWEST:
+        raise ArgumentError(
+            f"directions=path: {run.id} keeps {len(steps)} checkpoints, a path needs at least {FEWEST}",
+            remedy="train with more of them, e.g. keep=1000 save_every=20",
+        )
+    statistics = settings.statistics or "recomputed"
+    loss = fixed(data.train, settings.examples, statistics)
+    return on_path(loss, steps, [run.model_at(step) for step in steps], settings.points, statistics)
+
+
+def on_path(
+    loss: Objective, steps: Sequence[int], models: Sequence[Model], points: int, statistics: Statistics
+) -> Outcome:
+    """The loss on the plane that holds most of a path of models, with the path drawn on it."""
+    path = main_plane(models)
+    low, high = path.places.min(axis=0), path.places.max(axis=0)
+    room = MARGIN * np.maximum(high - low, 0.05 * (high - low).max())
+    first, second = (
+        np.linspace(a, b, points, dtype=np.float32) for a, b in zip(low - room, high + room, strict=True)
+    )
+    found = grid(loss, models[-1], path.ways, first, second)
+    at = eqx.filter_jit(loss)
+    feet = [along(models[-1], *zip(place, path.ways, strict=True)) for place in path.places.tolist()]
+    far = np.sqrt((path.places**2).sum(axis=1) + path.away**2)
+    rows = [
+        [step, float(at(model)), float(at(foot)), float(away / max(distance, 1e-12))]
+        for step, model, foot, away, distance in zip(steps, models, feet, path.away, far, strict=True)
     ]
+    walk = random_walk(len(models))[:2]
+    shares, chance = (" and ".join(f"{share:.1%}" for share in two) for two in (path.shares, walk))
+    return Outcome(
+        [
+            f"Two directions hold {shares} of the variance of the path of {len(models)} points, steps {steps[0]:,} to "
+            f"{steps[-1]:,}; a random walk of as many would show {chance}.",
+            f"The loss falls from {rows[0][1]:.4g} to {rows[-1][1]:.4g} on the way; where the plane is nearest to the "
+            f"first point it is {rows[0][2]:.4g}.",
+        ],
+        [path_map(path, found, steps, statistics)],
+        Table(
+            "landscape-path-table",
+            "Points of the path",
+            ["step", "loss", "loss on the plane", "off the plane"],
+            rows,
+            caption="On the plane: at its point nearest to the weights of that step. Off the plane: the distance to "
+            "that point, as a share of the distance to the last weights.",
+        ),
+        {
+            "shares": path.shares.tolist(),
+            "random walk": walk.tolist(),
+            "path": path.places.tolist(),
+            "losses": found.losses.tolist(),
+            "first": found.first.tolist(),
+            "second": found.second.tolist(),
+        },
+    )
+
+
+def _line(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+    """The loss on the straight line to the weights of another run."""
+    other = Run.open(run.path.parent / settings.other)
+    statistics = settings.statistics or "recomputed"
+    losses = {
+        "training examples": fixed(data.train, settings.examples, statistics),
+        "test examples": fixed(data.test, settings.examples, statistics),
+    }
+    steps, found = between(losses, run.model, other.model, points=settings.points)
+    rise = {name: barrier(steps, values) for name, values in found.items()}
+    curves = line(
+        "landscape-line",
+        f"Loss between {run.id} and {other.id}",
+        {name: (steps, values) for name, values in found.items()},
+        ("this run", "the other"),
+        f"Mean loss, running statistics {said(statistics)}.",
+    )
+    return Outcome(
+        [
+            f"Between {run.id} and {other.id} the loss of the training examples rises "
+            f"{rise['training examples']:.4g} above the straight line between its ends, that of test examples "
+            f"{rise['test examples']:.4g}."
+        ],
+        [curves],
+        None,
+        {"barrier": rise, "line": {name: values.tolist() for name, values in found.items()}},
+    )
 
 
 def _applies(model: Model, schema: Schema) -> bool:
@@ -81,11 +209,18 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 
 probe = Probe(
-    "The loss on a plane through the trained weights, directions rescaled filter by filter.",
+    "The loss on a plane through the trained weights: around them, along the path of training, or to another run.",
     "a model with a single loss",
     _applies,
     look,
     LandscapeSettings,
 )
 
-__all__ = ["LandscapeSettings", "look", "pictures", "probe"]
+__all__ = [
+    "LandscapeSettings",
+    "fixed",
+    "look",
+    "negative_share",
+    "on_path",
+    "probe",
+]
