@@ -407,6 +407,9 @@ def check_entry(entry: Entry, folder: str, data_names: Sequence[str]) -> None:
     for name in (entry.data, entry.toy_data):
         assert name in data_names, f"there are no data called {name!r}"
     TrainConfig.parse(**entry.training)
+    for recipe in entry.recipes.values():
+        models.configure(entry.name, **recipe.model)
+        TrainConfig.parse(**merge(entry.training, recipe.train))
 
 
 def sections(card: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from chainrule.cli.options import Json
 
 if TYPE_CHECKING:
     from chainrule.cli.settings import Setting
-    from chainrule.models.base import Entry, Model
+    from chainrule.models.base import Entry, Model, Recipe
 
 app = typer.Typer(help="Models: what can be trained, and with which settings.")
 
@@ -70,6 +70,7 @@ def show(
                 "summary": found.summary,
                 "settings": rows,
                 "training": training,
+                "recipes": {recipe: _written(value) for recipe, value in found.recipes.items()},
                 "card": card,
             }
         )
@@ -82,6 +83,27 @@ def show(
             f"\n{paint('Training', 'bold')} settings it brings along (all of them: chainrule train --help)\n"
         )
         print("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
+    recipes_table(found)
+
+
+def recipes_table(found: "Entry") -> None:
+    """Settings that go together under a name, each with the words it stands for; nothing for a model without any."""
+    from chainrule.cli.output import paint, table
+
+    if found.recipes:
+        print(f"\n{paint('Recipes', 'bold')} of {found.name}, settings under one name\n")
+        rows = [[f"recipe={name}", one.summary, _written(one)] for name, one in found.recipes.items()]
+        table(["word", "what it is", "stands for"], rows)
+
+
+def _written(recipe: "Recipe") -> str:
+    """The words a recipe stands for."""
+    from chainrule.cli import settings
+    from chainrule.cli.words import flatten
+
+    options = {f"data.{name}": value for name, value in recipe.data.items()}
+    words = {**recipe.model, **options, **flatten(recipe.train)}
+    return " ".join(f"{name}={settings.write(value)}" for name, value in words.items())
 
 
 def settings_table(known: "dict[str, Setting]") -> None:
@@ -127,4 +149,4 @@ def _print_card(text: str) -> None:
     Console().print(Markdown(text))
 
 
-__all__ = ["abilities", "app", "model_class", "settings_table"]
+__all__ = ["abilities", "app", "model_class", "recipes_table", "settings_table"]

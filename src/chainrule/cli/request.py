@@ -1,8 +1,8 @@
 """From the words after `chainrule train` to what is to be trained: model, data, settings, place.
 
 Every word belongs to exactly one of four: the model's settings, the training settings, the data's options (`data.`),
-and the words of the command itself. A recipe (`config=FILE`, the config.yaml of an earlier run) comes first and the
-words after it.
+and the words of the command itself. A recipe (`config=FILE`, the config.yaml of an earlier run, or `recipe=NAME`, one
+that the model brings along) comes first and the words after it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ from chainrule.cli import defaults, settings
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import place
 from chainrule.cli.words import Words, nest, take
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data.base import Data
 from chainrule.data.sources import find
-from chainrule.models.base import Entry, Model
+from chainrule.models.base import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
 from chainrule.train import Run, TrainConfig
 from chainrule.train.folder import read_config
@@ -28,6 +28,7 @@ OWN = {
     "model": "name of the model, another way to write it first",
     "data": "name of a data set, or path of a file or folder",
     "config": "config.yaml of an earlier run to repeat; other words override it",
+    "recipe": "name of settings that go together, listed by `chainrule train MODEL --help`; other words override it",
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
     "vectors": "text file of GloVe or word2vec whose vectors the symbols begin with; freeze=LAYER keeps them",
@@ -91,14 +92,12 @@ class Request:
 
 def request(words: Words) -> Request:
     """What the words of `chainrule train` ask for."""
-    own = {name: value for name, value in words.settings.items() if name in OWN}
-    for name, value in own.items():
-        if not value:
-            raise ArgumentError(f"{name}= needs a value", remedy=f"{name}: {OWN[name]}")
+    own = _own(words)
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
     folder = place(own.get("runs"))
     start = _start(own, recipe, folder)
     entry = models.entry(_model_name(words, own, recipe, start))
+    named = _named(own, entry)
     same = start is not None and start.run.config["model"]["name"] == entry.name
     if "data" in own:
         source = {"name_or_path": own["data"]}
@@ -112,21 +111,36 @@ def request(words: Words) -> Request:
         )
     known = find(source["name_or_path"]).options
     model, data, train = sort(words.settings, entry, ["seed", "split", "bad", *known])
-    settings = recipe["model"].get("settings", {})
+    settings = merge(recipe["model"].get("settings", {}), named.model)
     if start is not None:
         source = {**_text_options(start.run, known), **source}
         settings = settings or models.inherited(entry.name, start.run.model)
-    given = merge(recipe["train"], nest(train))
+    given = merge(merge(recipe["train"], named.train), nest(train))
     return Request(
         entry=entry,
         model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(),
-        data={**source, **data},
+        data={**source, **named.data, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
         place=folder,
         run=_run_name(own.get("run")),
         start=start,
         vectors=_vectors(own, recipe, start),
     )
+
+
+def _own(words: Words) -> dict[str, str]:
+    """The words of the command itself."""
+    own = {name: value for name, value in words.settings.items() if name in OWN}
+    for name, value in own.items():
+        if not value:
+            raise ArgumentError(f"{name}= needs a value", remedy=f"{name}: {OWN[name]}")
+    for other in ("config", "from"):
+        if "recipe" in own and other in own:
+            raise ArgumentError(
+                f"recipe={own['recipe']} and {other}={own[other]}: both say what the model is",
+                remedy="leave one out",
+            )
+    return own
 
 
 def _start(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:
@@ -209,6 +223,20 @@ def _recipe(config: str) -> dict[str, Any]:
     if not path.exists():
         raise ArgumentError(f"config={config}: there is no such file")
     return read_config(path)
+
+
+def _named(own: Mapping[str, str], entry: Entry) -> Recipe:
+    """The recipe of the model that is named, or an empty one."""
+    if "recipe" not in own:
+        return Recipe("")
+    name = own["recipe"]
+    if name not in entry.recipes:
+        known = ", ".join(entry.recipes) or "none"
+        raise ArgumentError(
+            f"recipe={name}: {entry.name} has no such recipe{suggest(name, entry.recipes)}",
+            remedy=f"recipes of {entry.name}: {known}",
+        )
+    return entry.recipes[name]
 
 
 def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | None) -> str:

@@ -228,7 +228,7 @@ def _help(context: Context, name: str | None) -> None:
     """Help with every setting of training and, when a model is named, of that model."""
     from chainrule import models
     from chainrule.cli import settings
-    from chainrule.cli.models import settings_table
+    from chainrule.cli.models import recipes_table, settings_table
     from chainrule.cli.output import paint, table
     from chainrule.cli.request import OWN
     from chainrule.train import TrainConfig
@@ -242,6 +242,7 @@ def _help(context: Context, name: str | None) -> None:
     if chosen:
         print(f"\n{paint(f'Settings of {chosen}', 'bold')}\n")
         settings_table(settings.of(models.entry(chosen).config))
+        recipes_table(models.entry(chosen))
     else:
         print("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
 

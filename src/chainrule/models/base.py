@@ -459,6 +459,20 @@ class Config(pydantic.BaseModel):
 
 @final
 @dataclass(frozen=True)
+class Recipe:
+    """Settings that go together, under a name a user can say: `chainrule train gpt recipe=char-cpu`."""
+
+    summary: str
+    """One line."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the data, without their name."""
+    train: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings, over those that suit the model."""
+
+
+@final
+@dataclass(frozen=True)
 class Entry:
     """What the rest of the project knows about a model before building it."""
 
@@ -479,6 +493,8 @@ class Entry:
     citation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    """Settings that go together, by name."""
     torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None
     """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
     sized: Callable[..., Model] | None = None
@@ -529,6 +545,7 @@ __all__ = [
     "NameTable",
     "Part",
     "Piece",
+    "Recipe",
     "Scored",
     "State",
     "as_prediction",

@@ -23,6 +23,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "gpt2": {"preset": "gpt2"},
     "modern": {"key_heads": 1},
     "distance": {"positions": "distance"},
+    "sinusoids": {"preset": "gpt2", "positions": "sinusoids"},
     "random-features": {"attention": "random-features"},
 }
 KEY = jax.random.key(3)
@@ -142,9 +143,23 @@ def test_past_the_context_crop_reads_afresh_and_a_window_slides() -> None:
     assert np.abs(np.asarray(slid[0, -1] - cropped)).max() > 1e-4
 
 
-def test_learned_positions_do_not_slide() -> None:
-    with pytest.raises(CapabilityError, match="learned positions end at 12"):
-        built(preset="gpt2").sample(KEY, 1, prompt="abc", length=20, overflow="window")
+@pytest.mark.parametrize("positions", ["learned", "sinusoids"])
+def test_absolute_positions_do_not_slide(positions: str) -> None:
+    with pytest.raises(CapabilityError, match=f"positions={positions}: symbols that stay"):
+        built(positions=positions).sample(KEY, 1, prompt="abc", length=20, overflow="window")
+
+
+def test_sines_and_cosines_are_added_to_embeddings_that_are_scaled_up() -> None:
+    model = built(positions="sinusoids")
+    x = jax.random.randint(KEY, (2, 4), 0, 11)
+    symbols = np.sqrt(8) * np.asarray(model.embedding.weight)[np.asarray(x)]
+    at = np.arange(3, 7)[:, None] / 10_000 ** (np.arange(4) / 4)[None, :]
+    waves = np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(4, 8)
+    np.testing.assert_allclose(model.embedded(x, 3), symbols + waves[None], atol=1e-6)
+    places = jnp.array([[6, 3, 4, 5], [3, 3, 3, 3]])
+    np.testing.assert_allclose(model.embedded(x, places=places), symbols + waves[places - 3], atol=1e-6)
+    with pytest.raises(ArgumentError, match="width must be even"):
+        models.build("gpt", LETTERS, width=7, heads=1, positions="sinusoids")
 
 
 def test_one_loss_whether_scanned_recomputed_or_in_chunks() -> None:

@@ -1,16 +1,18 @@
-"""Encoder that guesses hidden symbols."""
+"""Encoder that guesses what is hidden."""
 
-from chainrule.models.autoregressive.bert.model import BERT, BERTConfig
+from chainrule.models.autoregressive.bert.encoder import BERTConfig
+from chainrule.models.autoregressive.bert.model import BERT
+from chainrule.models.autoregressive.bert.patches import PatchBERT, build
 from chainrule.models.autoregressive.bert.weights import sized, torch_names
 from chainrule.models.base import Entry
 
 entry = Entry(
     name="bert",
-    summary="Transformer that reads both ways: fills gaps in a text and gives texts a vector.",
+    summary="Transformer that reads both ways: fills gaps in texts or images and gives them a vector.",
     config=BERTConfig,
-    build=BERT,
-    kinds=("text",),
-    targets=("none",),
+    build=build,
+    kinds=("text", "image"),
+    targets=("none", "class", "labels", "value"),
     data="shakespeare",
     toy={"layers": 2, "heads": 2, "width": 16},
     toy_data="shakespeare",
@@ -26,4 +28,4 @@ entry = Entry(
     sized=sized,
 )
 
-__all__ = ["BERT", "BERTConfig", "entry"]
+__all__ = ["BERT", "BERTConfig", "PatchBERT", "entry"]

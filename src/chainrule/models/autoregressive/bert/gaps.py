@@ -1,22 +1,23 @@
-"""Gaps in a text: how they are written, and how training makes them."""
+"""Gaps: how training makes them, and how they are written in a text."""
 
 import functools
 import re
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 from jaxtyping import Int as Whole
 
-from chainrule.core.types import Array, Int, Key
+from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.tokenizers import Tokenizer, WordPiece
 
 MASK = "[MASK]"
 """How a gap is written in a text, whatever the vocabulary."""
 _HIDDEN, _OTHER = 0.8, 0.1
-"""Of the symbols to be guessed: shares that are hidden, and replaced by another; the rest stay as they are."""
+"""Of the tokens to be guessed: shares that are hidden, and replaced by another; the rest stay as they are."""
 
 
 @final
@@ -55,6 +56,29 @@ class Gaps:
         return np.array(ids, np.int32)
 
 
+class Chosen(NamedTuple):
+    """Places of each row that are to be guessed, and what becomes of them; the rest stay as they are."""
+
+    places: Int[Array, "batch places"]
+    hidden: Bool[Array, "batch places"]
+    replaced: Bool[Array, "batch places"]
+
+
+def choose(key: Key, preference: Float[Array, "batch time"], share: float) -> Chosen:
+    """Choose equally many places of each row at random, those of larger preference first.
+
+    Of the chosen places 80 % are hidden, 10 % replaced and 10 % left alone, so that a model cannot rely on seeing
+    which ones count (Devlin et al., 2019).
+    """
+    for_places, for_fate = jax.random.split(key)
+    count = max(1, round(share * preference.shape[1]))
+    order = preference + jax.random.uniform(for_places, preference.shape)
+    places = jax.lax.top_k(order, count)[1]
+    fate = jax.random.uniform(for_fate, places.shape)
+    hidden = fate < _HIDDEN
+    return Chosen(places, hidden, ~hidden & (fate < _HIDDEN + _OTHER))
+
+
 def draw_gaps(
     key: Key,
     x: Int[Array, "batch time"],
@@ -63,22 +87,19 @@ def draw_gaps(
     mask: int,
     special: tuple[int, ...] = (),
 ) -> tuple[Int[Array, "batch places"], Int[Array, "batch time"]]:
-    """The places to be guessed, equally many in each row, and the texts in which most of them are hidden.
+    """The places to be guessed, and the texts in which most of them are hidden or hold any symbol.
 
-    Of the chosen symbols 80 % are hidden, 10 % replaced by any symbol and 10 % left alone, so that a model cannot rely
-    on seeing which ones count (Devlin et al., 2019). A row with fewer plain symbols than places guesses special ones.
+    A row with fewer plain symbols than places guesses special ones.
     """
-    for_places, for_fate, for_other = jax.random.split(key, 3)
-    count = max(1, round(share * x.shape[1]))
-    order = jax.random.uniform(for_places, x.shape)
+    for_choice, for_other = jax.random.split(key)
+    preference = jnp.zeros(x.shape)
     for number in special:
-        order = jnp.where(x == number, order - 1, order)
-    places = jax.lax.top_k(order, count)[1]
-    fate = jax.random.uniform(for_fate, places.shape)
+        preference = jnp.where(x == number, -1.0, preference)
+    places, hidden, replaced = choose(for_choice, preference, share)
     other = jax.random.randint(for_other, places.shape, 0, symbols, x.dtype)
     old = jnp.take_along_axis(x, places, axis=1)
-    new = jnp.where(fate < _HIDDEN, mask, jnp.where(fate < _HIDDEN + _OTHER, other, old)).astype(x.dtype)
+    new = jnp.where(hidden, mask, jnp.where(replaced, other, old)).astype(x.dtype)
     return places, x.at[jnp.arange(len(x))[:, None], places].set(new)
 
 
-__all__ = ["MASK", "Gaps", "draw_gaps"]
+__all__ = ["MASK", "Chosen", "Gaps", "choose", "draw_gaps"]

@@ -5,68 +5,30 @@ guesses for gaps, and vectors for texts.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Self, final
+from typing import Self, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.base import Data, Schema
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive import pictures
+from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder, Guesses, layers
 from chainrule.models.autoregressive.bert.gaps import MASK, Gaps, draw_gaps
-from chainrule.models.base import (
-    CanEncode,
-    CanSample,
-    Config,
-    HasAttention,
-    HasEmbedding,
-    HasPictures,
-    Metrics,
-)
+from chainrule.models.base import HasAttention, HasEmbedding
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock, losses
 from chainrule.nn.attention import Mask, Padding
-from chainrule.nn.positions import Learned, Rotary
-
-_EPS = 1e-12
-"""What BERT adds to variances."""
+from chainrule.nn.positions import Learned
 
 
 @final
-class BERTConfig(Config):
-    """Settings of the encoder."""
-
-    preset: Literal["modern", "bert"] = Field(
-        "modern",
-        description="modern: rotary positions, normalisation before each part; bert: learned positions, after it",
-    )
-    layers: int = Field(4, ge=1, description="blocks, one after another")
-    heads: int = Field(4, ge=1, description="heads of attention in a block; they must divide width")
-    width: int = Field(128, ge=1, description="numbers that stand for a symbol on its way through")
-    hidden: int | None = Field(
-        None, ge=1, description="inner width of the feed-forward part; default 4 width"
-    )
-    context: int | None = Field(
-        None, ge=1, description="symbols of a text, at most; default: those of an example"
-    )
-    hide: float = Field(0.15, gt=0, lt=1, description="share of the symbols that are to be guessed")
-    dropout: float = Field(0.0, ge=0, lt=1, description="share dropped while training")
-    pooling: Literal["mean", "first", "last"] = Field(
-        "mean", description="the vector of a text: the mean over its symbols, or that of its first or last"
-    )
-    segments: int = Field(
-        0, ge=0, description="kinds of text told apart by a vector each; weights of BERT have 2"
-    )
-
-
-@final
-class BERT(CanSample, CanEncode, HasAttention, HasEmbedding, HasPictures):
+class BERT(Encoder, HasAttention, HasEmbedding):
     """Embeddings, blocks in which every symbol sees all others, and logits from the same embeddings."""
 
     embedding: Embedding
@@ -82,36 +44,16 @@ class BERT(CanSample, CanEncode, HasAttention, HasEmbedding, HasPictures):
     context: int = eqx.field(static=True)
 
     def __init__(self, config: BERTConfig, schema: Schema, key: Key) -> None:
-        classic, width = config.preset == "bert", config.width
+        width = config.width
         for_symbols, for_positions, for_segments, for_blocks = jax.random.split(key, 4)
         self.context = schema.shape[0] if config.context is None else config.context
         self.embedding = Embedding(len(schema.symbols) + (MASK not in schema.symbols), width, key=for_symbols)
-        self.positions = Learned(self.context, width, key=for_positions) if classic else None
         self.segments = Embedding(config.segments, width, key=for_segments) if config.segments else None
-        self.embedding_norm = LayerNorm(width, eps=_EPS) if classic else None
-        keys = jax.random.split(for_blocks, config.layers)
-        self.blocks = tuple(self._block(config, key) for key in keys)
-        self.norm = None if classic else LayerNorm(width)
+        between = layers(config, self.context, for_positions, for_blocks)
+        self.positions, self.embedding_norm, self.blocks, self.norm = between
         self.dropout = Dropout(config.dropout)
         self.config = config
         self.schema = schema
-
-    @staticmethod
-    def _block(config: BERTConfig, key: Key) -> TransformerBlock:
-        classic, width = config.preset == "bert", config.width
-        block = TransformerBlock(
-            width,
-            heads=config.heads,
-            positions=None if classic else Rotary(),
-            norm_at="post" if classic else "pre",
-            activation="gelu",
-            hidden=config.hidden,
-            dropout=config.dropout,
-            layers=config.layers,
-            key=key,
-        )
-        norms = tuple(LayerNorm(width, eps=_EPS if classic else 1e-5) for _ in range(2))
-        return eqx.tree_at(lambda block: (block.first_norm, block.second_norm), block, norms)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -125,19 +67,24 @@ class BERT(CanSample, CanEncode, HasAttention, HasEmbedding, HasPictures):
 
     # ------------------------------------------------------------------ learning
 
-    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """Mean nats per hidden symbol; which are hidden is drawn anew every time."""
+    def guesses(self, x: Int[Array, "batch time"], key: Key) -> Guesses:
+        """Hide some symbols of each text, and guess them."""
         for_gaps, for_dropping = jax.random.split(key)
-        places, x = draw_gaps(
-            for_gaps, batch.x, self.config.hide, len(self.schema.symbols), self.gaps.mask, self.gaps.special
+        places, seen = draw_gaps(
+            for_gaps, x, self.config.hide, len(self.schema.symbols), self.gaps.mask, self.gaps.special
         )
-        features = self.features(x, key=for_dropping)
+        features = self.features(seen, key=for_dropping)
         # Only hidden symbols are judged, so only their logits are computed.
         chosen = jnp.take_along_axis(features, places[:, :, None], axis=1)
-        wanted = jnp.take_along_axis(batch.x, places, axis=1)
+        wanted = jnp.take_along_axis(x, places, axis=1)
         logits = self.read_out(chosen)
-        right = (logits.argmax(axis=-1) == wanted).astype(jnp.float32).mean()
-        return losses.cross_entropy(logits, wanted).mean(), {"guessed": right}
+        right = (logits.argmax(axis=-1) == wanted).astype(jnp.float32)
+        return Guesses(losses.cross_entropy(logits, wanted).mean(axis=1), right.mean(axis=1))
+
+    @property
+    def unit(self) -> str:
+        """Guesses are about symbols."""
+        return "symbol"
 
     def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
         """What each place holds, in logits; a place that is not hidden knows the answer."""
@@ -147,27 +94,16 @@ class BERT(CanSample, CanEncode, HasAttention, HasEmbedding, HasPictures):
         self, x: Int[Array, "batch time"], *, mask: Mask | None = None, key: Key | None = None
     ) -> Float[Array, "batch time width"]:
         """What the last block makes of each place."""
-        if self.config.dropout == 0 or self.dropout.inference:
-            key = None
-        h = self._embedded(x)
-        if key is not None:
-            h = self.dropout(h, jax.random.fold_in(key, len(self.blocks)))
-        for i, block in enumerate(self.blocks):
-            h = block(h, mask=mask, dropout_key=None if key is None else jax.random.fold_in(key, i))
-        return h if self.norm is None else self.norm(h)
+        return self.read(self.vectors(x), mask=mask, key=key)
 
-    def _embedded(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
+    def vectors(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
+        """The vectors of symbols, before places are added."""
         if x.shape[1] > self.context:
             raise ArgumentError(
                 f"{x.shape[1]} symbols do not fit into a context of {self.context}",
                 remedy="cut the text into pieces, or build the model with a longer context",
             )
-        h = self.embedding(x)
-        if self.positions is not None:
-            h = h + self.positions(x.shape[1])[None].astype(h.dtype)
-        if self.segments is not None:
-            h = h + self.segments.weight[None, :1].astype(h.dtype)
-        return h if self.embedding_norm is None else self.embedding_norm(h)
+        return self.embedding(x)
 
     def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
         """Logits of the symbols of the vocabulary; a hidden symbol is never the answer."""
@@ -231,7 +167,7 @@ class BERT(CanSample, CanEncode, HasAttention, HasEmbedding, HasPictures):
 
     def encode(self, x: Int[Array, "batch time"]) -> Float[Array, "batch width"]:
         """A vector for each example, of its features pooled as the settings say."""
-        return self._pooled(self.features(x), jnp.ones(x.shape, bool))
+        return self.pooled(self.features(x), jnp.ones(x.shape, bool))
 
     def embed(self, texts: Sequence[str]) -> Float[Array, "texts width"]:
         """A vector of length one for each text; the inner product of two says how close they are."""
@@ -243,23 +179,14 @@ class BERT(CanSample, CanEncode, HasAttention, HasEmbedding, HasPictures):
         valid = np.arange(longest)[None, :] < np.array([len(row) for row in ids])[:, None]
         x[valid] = np.concatenate(ids)
         features = eqx.filter_jit(self.features)(jnp.asarray(x), mask=Padding(jnp.asarray(valid)))
-        pooled = self._pooled(features, jnp.asarray(valid))
+        pooled = self.pooled(features, jnp.asarray(valid))
         return pooled / jnp.maximum(jnp.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
-
-    def _pooled(self, features: Array, valid: Array) -> Array:
-        if self.config.pooling == "first":
-            return features[:, 0]
-        if self.config.pooling == "last":
-            last = valid.sum(axis=1) - 1
-            return jnp.take_along_axis(features, last[:, None, None], axis=1)[:, 0]
-        kept = valid[:, :, None].astype(features.dtype)
-        return (features * kept).sum(axis=1) / jnp.maximum(kept.sum(axis=1), 1)
 
     # ------------------------------------------------------------------ looking inside
 
     def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
         """How much each position takes from each, in every head of every layer."""
-        h, found = self._embedded(x), []
+        h, found = self.placed(self.vectors(x)), []
         for block in self.blocks:
             seen = h if block.norm_at == "post" else block.first_norm(h)
             found.append(block.attention.weights(seen))
@@ -320,4 +247,4 @@ def _filled(
     return jax.lax.scan(step, begun, visits)[0]
 
 
-__all__ = ["BERT", "BERTConfig"]
+__all__ = ["BERT"]

@@ -10,18 +10,19 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.data.base import Schema
 from chainrule.data.tokenizers import Tokenizer
-from chainrule.models.autoregressive.bert.model import BERT, BERTConfig
+from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder
+from chainrule.models.autoregressive.bert.model import BERT
 from chainrule.models.base import Joined, Name, NameTable
 
 _HEAD = 32
 """Entries of a head in MiniLM; the larger BERTs have 64."""
 
 
-def torch_names(model: BERT) -> NameTable:
+def torch_names(model: Encoder) -> NameTable:
     """What files of BERT's style call the layers of a model."""
-    if model.config.preset != "bert":
+    if not isinstance(model, BERT) or model.config.preset != "bert":
         raise ArgumentError(
-            "files of BERT's style hold models with preset=bert only", remedy="write layout=chainrule"
+            "files of BERT's style hold models of text with preset=bert only", remedy="write layout=chainrule"
         )
     names: dict[str, Name] = {
         "embedding": "embeddings.word_embeddings",

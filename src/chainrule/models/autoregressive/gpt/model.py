@@ -4,14 +4,14 @@ Two presets are the same architecture in two styles. `gpt2` has learned position
 biases; `modern` has rotary positions, RMS normalisation, SwiGLU and no biases. Each of these can be set by itself.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Self, final
+from typing import Any, Self, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
@@ -19,11 +19,11 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Data, Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
+from chainrule.models.autoregressive.gpt.config import GPTConfig
 from chainrule.models.autoregressive.gpt.memory import Memory, restarted
 from chainrule.models.base import (
     CanPack,
     CanPad,
-    Config,
     HasAttention,
     HasEmbedding,
     HasLens,
@@ -40,86 +40,7 @@ from chainrule.nn.attention import (
     Since,
     Softmax,
 )
-from chainrule.nn.positions import Distance, Learned, Positions, Rotary
-
-
-class Style(NamedTuple):
-    """What a preset stands for."""
-
-    positions: str
-    norm: str
-    activation: str
-    bias: bool
-
-
-STYLES = {
-    "gpt2": Style("learned", "layer", "gelu-tanh", True),
-    "modern": Style("rotary", "rms", "swiglu", False),
-}
-
-
-@final
-class GPTConfig(Config):
-    """Settings of the transformer."""
-
-    preset: Literal["modern", "gpt2"] = Field(
-        "modern", description="what positions, norm, activation and bias are unless they are given"
-    )
-    layers: int = Field(4, ge=1, description="blocks, one after another")
-    heads: int = Field(4, ge=1, description="heads of attention in a block; they must divide width")
-    key_heads: int | None = Field(
-        None, ge=1, description="heads that have keys and values of their own; the others share them"
-    )
-    width: int = Field(128, ge=1, description="numbers that stand for a symbol on its way through")
-    hidden: int | None = Field(
-        None, ge=1, description="inner width of the feed-forward part; default 4 width, with swiglu 8/3 width"
-    )
-    context: int | None = Field(
-        None, ge=1, description="symbols it can look back on; default: data.window, which training sees"
-    )
-    positions: Literal["learned", "rotary", "distance", "none"] | None = Field(
-        None, description="how order is told: a table, rotated queries and keys, a penalty by distance"
-    )
-    rotary: Literal["half", "interleaved"] = Field(
-        "half", description="rotary: which entries are pairs; matters for weights from elsewhere"
-    )
-    attention: Literal["softmax", "linear", "random-features"] = Field(
-        "softmax",
-        description="how values are mixed; the other two take time and memory that do not grow with the square of "
-        "the length, and learn less well",
-    )
-    norm: Literal["layer", "rms"] | None = Field(None, description="normalisation before every part")
-    activation: Literal["gelu-tanh", "gelu", "relu", "silu", "swiglu"] | None = Field(
-        None, description="nonlinearity of the feed-forward part"
-    )
-    bias: bool | None = Field(None, description="biases in dense layers and layer normalisation")
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="share of embeddings, attention and updates dropped while training"
-    )
-    tie: bool = Field(True, description="one table for the embedding of symbols and their logits")
-    scan: bool = Field(
-        False, description="compile one block for all layers: compiles faster, runs a little slower"
-    )
-    recompute: bool = Field(
-        False,
-        description="compute the inside of blocks again on the way back: less memory, a third more work",
-    )
-    chunk: int | None = Field(
-        None,
-        ge=1,
-        description="predictions whose logits are held at once in the loss; for large vocabularies",
-    )
-
-    @property
-    def style(self) -> Style:
-        """Positions, norm, activation and bias, as given or as the preset says."""
-        preset = STYLES[self.preset]
-        return Style(
-            preset.positions if self.positions is None else self.positions,
-            preset.norm if self.norm is None else self.norm,
-            preset.activation if self.activation is None else self.activation,
-            preset.bias if self.bias is None else self.bias,
-        )
+from chainrule.nn.positions import Distance, Learned, Positions, Rotary, Sinusoids, placed
 
 
 @final
@@ -127,7 +48,7 @@ class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPicture
     """Embeddings, blocks of causal attention and feed-forward layers, and logits from the same embeddings."""
 
     embedding: Embedding
-    positions: Learned | None
+    positions: Learned | Sinusoids | None
     blocks: tuple[TransformerBlock, ...]
     norm: Norm
     head: Linear | None
@@ -152,8 +73,11 @@ class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPicture
                 remedy="use attention=softmax, or leave data.packing out",
             )
         self.embedding = Embedding(symbols, config.width, key=for_symbols)
-        learned = style.positions == "learned"
-        self.positions = Learned(self.context, config.width, key=for_positions) if learned else None
+        self.positions = None
+        if style.positions == "learned":
+            self.positions = Learned(self.context, config.width, key=for_positions)
+        elif style.positions == "sinusoids":
+            self.positions = Sinusoids(config.width)
         keys = jax.random.split(for_blocks, config.layers)
         self.blocks = tuple(self._block(config, key) for key in keys)
         self.norm = (
@@ -221,14 +145,23 @@ class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPicture
         key: Key | None = None,
         places: Int[Array, "batch time"] | None = None,
     ) -> Float[Array, "batch time width"]:
-        """What goes into the first block: symbols, and places where these are learned, from `offset` on or as given."""
-        out = self.embedding(x)
+        """What goes into the first block: symbols, and places where these are added, from `offset` on or as given."""
+        out = self.vectors(x)
         if self.positions is not None:
             own = self.positions(x.shape[1], offset)[None] if places is None else self.positions.at(places)
-            out = out + own.astype(out.dtype)
+            out = placed(out, own)
         if key is None or not self._drops:
             return out
         return self.dropout(out, jax.random.fold_in(key, len(self.blocks)))
+
+    def vectors(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
+        """The vectors of symbols, before places are added.
+
+        Beside sines and cosines, which are as large as 1, tied rows would be too small to be seen: they are multiplied
+        by the root of the width (Vaswani et al., 2017).
+        """
+        out = self.embedding(x)
+        return out * math.sqrt(self.config.width) if isinstance(self.positions, Sinusoids) else out
 
     def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
         """Logits of normalised features."""
@@ -297,7 +230,7 @@ class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPicture
         assert self.context is not None
         if room > self.context and self.positions is not None:
             raise CapabilityError(
-                f"learned positions end at {self.context}: no window can slide past them",
+                f"positions={self.config.style.positions}: symbols that stay would have to move to other places",
                 remedy='use overflow="crop", or train with positions=rotary',
             )
         rolling = room > self.context and self.config.attention == "softmax"
@@ -387,4 +320,4 @@ class GPT(Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPicture
             )
 
 
-__all__ = ["GPT", "GPTConfig"]
+__all__ = ["GPT"]

@@ -19,9 +19,6 @@ def size(symbols: int, window: int, **settings: Any) -> int:
 
 def test_the_sizes_are_those_of_the_published_models() -> None:
     assert size(65, 64) == 800_000
-    assert size(65, 64, preset="gpt2", bias=False) == 804_096
-    wide = {"layers": 6, "heads": 6, "width": 384}
-    assert size(65, 256, preset="gpt2", bias=False, **wide) == 10_745_088
     small = {"layers": 12, "heads": 12, "width": 768}
     assert size(50_257, 1024, preset="gpt2", **small) == 124_439_808
 

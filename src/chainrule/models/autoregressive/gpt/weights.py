@@ -20,7 +20,8 @@ from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data.base import Schema
 from chainrule.data.tokenizers import SentencePiece, Tokenizer
 from chainrule.data.tokenizers.sentence_piece import BYTES, SPACE
-from chainrule.models.autoregressive.gpt.model import GPT, GPTConfig
+from chainrule.models.autoregressive.gpt.config import GPTConfig
+from chainrule.models.autoregressive.gpt.model import GPT
 from chainrule.models.base import InOut, Joined, Name, NameTable
 
 _HEAD = 64

@@ -15,6 +15,7 @@ from chainrule.models.autoregressive.bert import BERT, BERTConfig
 from chainrule.models.autoregressive.gpt import GPT, GPTConfig
 from chainrule.models.base import Config
 from chainrule.nn.attention import Mask
+from chainrule.nn.positions import placed
 
 Body: TypeAlias = GPT | BERT
 KINDS: dict[str, tuple[type[Config], Any]] = {"gpt": (GPTConfig, GPT), "bert": (BERTConfig, BERT)}
@@ -45,20 +46,18 @@ def read(
     body: Body, vectors: Float[Array, "batch time width"], mask: Mask | None, key: Key | None
 ) -> Float[Array, "batch time width"]:
     """What the last block makes of vectors that stand where symbols would, normalised; a key switches dropout on."""
+    if isinstance(body, BERT):
+        return body.read(vectors, mask=mask, key=key)
     h = vectors
     if body.positions is not None:
-        h = h + body.positions(h.shape[1])[None].astype(h.dtype)
-    if isinstance(body, BERT):
-        if body.segments is not None:
-            h = h + body.segments.weight[None, :1].astype(h.dtype)
-        h = h if body.embedding_norm is None else body.embedding_norm(h)
+        h = placed(h, body.positions(h.shape[1])[None])
     if body.dropout.inference or not body.dropout.p:
         key = None
     if key is not None:
         h = body.dropout(h, jax.random.fold_in(key, len(body.blocks)))
     for i, block in enumerate(body.blocks):
         h = block(h, mask=mask, dropout_key=None if key is None else jax.random.fold_in(key, i))
-    return h if body.norm is None else body.norm(h)
+    return body.norm(h)
 
 
 __all__ = ["KINDS", "Body", "built", "configured", "read"]

@@ -141,7 +141,7 @@ class Reader(CanPredict, CanEncode):
             x, length = jnp.concatenate([first, x], axis=1), length + 2
             x = jnp.where(jnp.arange(x.shape[1])[None, :] == length[:, None] - 1, vocab[_END], x)
         at = jnp.arange(x.shape[1])[None, :]
-        vectors = self.body.embedding(jnp.where(at < length[:, None], x, 0))
+        vectors = self.body.vectors(jnp.where(at < length[:, None], x, 0))
         if self.summary is not None:
             # Every row ends in at least one end mark, so there is always a place for it.
             own = self.summary.astype(vectors.dtype)[None, None, :]
@@ -166,13 +166,13 @@ class Reader(CanPredict, CanEncode):
 
 def adopts(source: Model, known_as: str) -> dict[str, Any]:
     """The settings of a reader whose body is a trained model."""
-    if known_as not in bodies.KINDS:
+    if not isinstance(source, Body):
+        what = f"{known_as} of images" if known_as in bodies.KINDS else known_as
         raise CapabilityError(
-            f"reader cannot begin with a {known_as}: its body is a {' or a '.join(bodies.KINDS)}",
+            f"reader cannot begin with a {what}: its body is a {' or a '.join(bodies.KINDS)} of texts",
             remedy="begin with a run of one of these",
         )
-    settings = source.config.model_dump()  # type: ignore[attr-defined]  # both have them
-    return {"body": {**settings, "name": known_as, "context": source.context}}  # type: ignore[attr-defined]
+    return {"body": {**source.config.model_dump(), "name": known_as, "context": source.context}}
 
 
 __all__ = ["Reader", "ReaderConfig", "adopts"]

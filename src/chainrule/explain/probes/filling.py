@@ -1,0 +1,98 @@
+"""What an encoder of images puts where patches are hidden, and how far off it is as more of them are."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
+
+from chainrule.core import random
+from chainrule.core.pictures import Lines, Table
+from chainrule.core.types import Array
+from chainrule.data.base import Data, Schema
+from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.models.autoregressive.bert import PatchBERT
+from chainrule.models.autoregressive.bert.patches import filled_gaps, random_gaps
+from chainrule.models.base import Model
+from chainrule.train import Run
+
+_MOST = 512
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+@final
+class FillingSettings(Settings):
+    """What is hidden."""
+
+    images: int = Field(10, ge=1, le=50, description="held-out images that are shown")
+    hide: float = Field(0.5, gt=0, lt=1, description="share of their patches that is hidden")
+    seed: int = Field(0, ge=0, description="which patches are hidden, and what is drawn there")
+
+
+def look(run: Run, data: Data, settings: FillingSettings) -> Outcome:
+    """Hide patches of held-out images at random and compare what is expected there with what was there."""
+    model = eqx.nn.inference_mode(run.model)
+    assert isinstance(model, PatchBERT)
+    part = data.test if len(data.test) else data.val
+    x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
+    known = data.train.batch(np.arange(min(8 * _MOST, len(data.train)))).x
+    average = jnp.broadcast_to(jnp.asarray(known.mean(axis=0))[None], x.shape)
+    for_gaps, for_filling = jax.random.split(random.key(settings.seed, "probe"))
+    expected = eqx.filter_jit(lambda model, x, gaps: model.expected(x, gaps))
+    errors: dict[str, list[float]] = {"expected pixels": [], "mean training image": []}
+    for share in _SHARES:
+        gaps = random_gaps(for_gaps, model, len(x), share)
+        errors["expected pixels"].append(_error(model, expected(model, x, gaps), x, gaps))
+        errors["mean training image"].append(_error(model, average, x, gaps))
+    shares = np.array(_SHARES)
+    own, plain = (np.array(values) for values in errors.values())
+    middle = _SHARES.index(0.5)
+    shown = x[: settings.images]
+    gaps = random_gaps(for_gaps, model, len(shown), settings.hide)
+    rows: list[list[str | float | int]] = [
+        [f"{s:.0%}", float(a), float(b)] for s, a, b in zip(shares, own, plain, strict=True)
+    ]
+    return Outcome(
+        [
+            f"With half of the patches hidden, hidden pixels are {own[middle]:.3f} off what is expected of them (root "
+            f"mean square, black to white is 1); the mean training image is {plain[middle]:.3f} off.",
+            f"With a tenth hidden it is {own[0]:.3f}, with nine tenths {own[-1]:.3f}; training hid "
+            f"{model.config.hide:.0%} ({len(x)} held-out images).",
+        ],
+        [
+            filled_gaps(model, shown, gaps, for_filling),
+            Lines(
+                "filling-error",
+                "How far off hidden pixels are",
+                "share of the patches that is hidden",
+                "root mean square error",
+                {name: (shares, np.array(values)) for name, values in errors.items()},
+                caption="Black to white is 1. The same places are hidden for both.",
+            ),
+        ],
+        Table("filling", "Error of hidden pixels", ["hidden", *errors], rows),
+        {"shares": list(_SHARES), "error": own.tolist(), "error_of_mean_image": plain.tolist()},
+    )
+
+
+def _error(model: PatchBERT, guessed: Array, x: Array, gaps: Array) -> float:
+    """Root mean square over the pixels of gaps."""
+    squares = jnp.square(model.cut(guessed) - model.cut(x)).mean(axis=-1)
+    return float(jnp.sqrt((squares * gaps).sum() / gaps.sum()))
+
+
+def _applies(model: Model, schema: Schema) -> bool:
+    return isinstance(model, PatchBERT) and schema.shape[-1] in (1, 3)
+
+
+probe = Probe(
+    "Hidden patches of images, what fills them, and how far off that is.",
+    "an encoder of images, such as bert",
+    _applies,
+    look,
+    FillingSettings,
+)
+
+__all__ = ["FillingSettings", "look", "probe"]
