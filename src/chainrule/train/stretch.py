@@ -19,6 +19,7 @@ import numpy as np
 
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
+from chainrule.core.memory import keep_freed
 from chainrule.models.base import Model
 from chainrule.train import checkpoints, events, folder, freezing
 from chainrule.train.config import TrainConfig
@@ -75,6 +76,8 @@ class Stretch:
 
     def start(self) -> Run:
         """Train; always leaves an honest status behind."""
+        if jax.default_backend() == "cpu":
+            keep_freed()
         state, step = self._restore()
         if step < self.total and not self.finished:
             check_space(self.path, self.model, self.config, have=len(checkpoints.steps(self.store)))
