@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from chainrule.core.pictures import Picture
-    from chainrule.core.types import Key
+    from chainrule.core.types import Array, Key
     from chainrule.data.base import Schema
     from chainrule.models.base import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
@@ -31,13 +31,13 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
 
     Settings: n=64 (a text or a translation: n=1), seed=0, out=DIR; what to draw: class=3 (or class=cat,dog in turn),
     text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an array y); and the model's
-    own, such as prompt=, temperature= or steps=.
+    own, such as prompt=, temperature=, steps= or, for control, control=EDGES.png strength=1 (or like=PHOTO.png).
     """
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
     from chainrule.cli.words import parse, take
     from chainrule.core import random
-    from chainrule.models.base import CanContinue, CanSearch, CanTranslate
+    from chainrule.models.base import CanContinue, CanSearch, CanTranslate, HasRequest
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
@@ -70,7 +70,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
             print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
         drawn = run.sample(n, key=key, condition=wish.condition, **options)
-        files = _write(out, drawn, wish, run.schema, facts)
+        asked = run.model.request(n, **options) if isinstance(run.model, HasRequest) else None
+        files = _write(out, drawn, wish, run.schema, facts, asked)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
@@ -191,7 +192,7 @@ def _labels(text: str, schema: "Schema", n: int) -> "np.ndarray":
 
 def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[str, Any]:
     """The model's own options, by the signature of its `sample`."""
-    from chainrule.cli.settings import guess, unknown
+    from chainrule.cli.settings import unknown
     from chainrule.core.errors import CapabilityError
     from chainrule.models.base import CanSample
 
@@ -207,14 +208,36 @@ def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[st
     for name in given:
         if name not in own and not takes_any:
             raise unknown(name, [*_OWN, *own], f"options of {run.id}: {', '.join([*_OWN, *own])}")
-    text_only = [name for name, p in own.items() if p.annotation is str or str in get_args(p.annotation)]
-    return {name: text if name in text_only else guess(text) for name, text in given.items()}
+    kinds = {name: {p.annotation, *get_args(p.annotation)} for name, p in own.items()}
+    return {name: _value(name, text, kinds.get(name, set())) for name, text in given.items()}
+
+
+def _value(name: str, text: str, kinds: set[Any]) -> Any:
+    """An option as one of the types the model names for it; a number where it wants one."""
+    from chainrule.cli.settings import guess
+    from chainrule.core.errors import ArgumentError
+
+    if str in kinds:
+        return text
+    value = guess(text)
+    if isinstance(value, str) and kinds & {int, float}:
+        wanted = "a number" if float in kinds else "a whole number"
+        raise ArgumentError(f"{name}={text}: {name} must be {wanted}", remedy=f"for example {name}=1")
+    return value
 
 
 def _write(
-    out: Path, drawn: "np.ndarray", wish: Wish, schema: "Schema", facts: dict[str, Any]
+    out: Path,
+    drawn: "np.ndarray",
+    wish: Wish,
+    schema: "Schema",
+    facts: dict[str, Any],
+    asked: "Array | None",
 ) -> dict[str, Path]:
-    """The files of the samples by what they are: `samples`, and `picture` where there is something to see."""
+    """The files of the samples by what they are: `samples`, and `picture` where there is something to see.
+
+    `asked` are the pictures that the samples follow, if there are any: they stand beside them.
+    """
     import numpy as np
 
     from chainrule.report import save
@@ -223,11 +246,14 @@ def _write(
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         file = out / "samples.npz"
-        np.savez(file, allow_pickle=False, samples=drawn, **wish.arrays)
-    return {
-        "samples": file,
-        "picture": save(_picture(drawn, wish.names, schema, facts["run"]), out, "samples", facts),
-    }
+        followed = {} if asked is None else {"control": np.asarray(asked)}
+        np.savez(file, allow_pickle=False, samples=drawn, **wish.arrays, **followed)
+    picture = (
+        _picture(drawn, wish.names, schema, facts["run"])
+        if asked is None
+        else _pairs(np.asarray(asked), drawn, wish.names, schema, facts["run"])
+    )
+    return {"samples": file, "picture": save(picture, out, "samples", facts)}
 
 
 def _write_texts(out: Path, texts: list[str]) -> dict[str, Path]:
@@ -247,6 +273,22 @@ def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
     if schema.target == "text":
         return [target_text(schema, row) for row in drawn.astype(int)]
     return passages(schema, drawn.astype(int))
+
+
+def _pairs(
+    asked: "np.ndarray", drawn: "np.ndarray", names: Sequence[str], schema: "Schema", run: str
+) -> "Picture":
+    """Every sample to the right of the picture it follows."""
+    import numpy as np
+
+    from chainrule.core.pictures import Images
+
+    scaled = drawn / (schema.levels - 1) if schema.levels else drawn
+    if asked.shape[-1] != scaled.shape[-1]:
+        asked = np.repeat(asked.mean(axis=-1, keepdims=True), scaled.shape[-1], axis=-1)
+    both = np.stack([asked, np.clip(scaled, 0, 1)], axis=1).reshape(-1, *scaled.shape[1:])
+    labels = [word for i in range(len(drawn)) for word in ("asked", names[i] if names else "drawn")]
+    return Images("samples", f"Samples of {run} beside what they follow", both, labels)
 
 
 def _picture(drawn: "np.ndarray", names: Sequence[str], schema: "Schema", run: str) -> "Picture":

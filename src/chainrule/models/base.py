@@ -47,6 +47,14 @@ class CanSample(Model):
         """`n` new examples, in model units. `condition` is the option for class-conditional models."""
 
 
+class HasRequest(CanSample):
+    """Draws examples after pictures that can be shown beside them."""
+
+    @abc.abstractmethod
+    def request(self, n: int, **options: Any) -> Array | None:
+        """The picture in [0, 1] that each of `n` examples is to follow under these options of `sample`, if any."""
+
+
 class State(eqx.Module):
     """What a model remembers of the symbols it has read: arrays whose shapes do not change as it reads on."""
 
@@ -533,6 +541,7 @@ __all__ = [
     "HasParts",
     "HasPictures",
     "HasRecurrence",
+    "HasRequest",
     "HasScores",
     "HasState",
     "HasSurprise",

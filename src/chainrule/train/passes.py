@@ -14,11 +14,11 @@ from chainrule.core.types import Array, Key, Tree
 from chainrule.data.base import Batch, Data, Split, Windows
 from chainrule.data.packing import Packed
 from chainrule.data.splits import Some
-from chainrule.models.base import HasBound, HasLogProb, Model
+from chainrule.models.base import CanSample, HasBound, HasLogProb, HasScores, Model
 
 BATCH = 512
 ESTIMATED = 2048
-"""Examples by which a bound is estimated unless told otherwise: it costs many looks at each of them."""
+"""Examples by which numbers that take many looks at each of them are estimated unless told otherwise."""
 
 
 class Stretch(NamedTuple):
@@ -54,7 +54,9 @@ def examples(model: Model, data: Data, split: str, n: int | None) -> Split:
         raise ArgumentError(f"n={n}: at least one example is needed")
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
-    estimated = isinstance(model, HasBound) and not isinstance(model, HasLogProb)
+    # A bound takes many looks at every example, and so does drawing one to compare it with.
+    costly = HasBound | CanSample if isinstance(model, HasScores) else HasBound
+    estimated = isinstance(model, costly) and not isinstance(model, HasLogProb)
     count = n or (ESTIMATED if estimated else len(whole))
     return whole if count >= len(whole) else Some.drawn(whole, count)
 

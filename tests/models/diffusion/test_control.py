@@ -1,5 +1,6 @@
 """Branches beside a frozen U-Net: they change nothing at first, learn in the right order, and leave the base alone."""
 
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -8,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from PIL import Image
 
 from chainrule import models
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import Batch, Schema
-from chainrule.models.diffusion.control import ControlModel, adapter_model, control_model, depth, edges, mask
+from chainrule.models.diffusion.control import Adapted, Control, depth, edges, extractors, mask
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.process import Level
@@ -34,13 +36,20 @@ def base() -> Diffusion:
 
 
 @pytest.fixture(scope="module")
-def control(base: Diffusion) -> ControlModel:
-    return control_model(base, KEY)
+def control(base: Diffusion) -> Control:
+    return begun(base)
 
 
 @pytest.fixture(scope="module")
-def adapter(base: Diffusion) -> ControlModel:
-    return adapter_model(base, KEY)
+def adapter(base: Diffusion) -> Control:
+    return begun(base, kind="adapter")
+
+
+def begun(base: Diffusion, **settings: Any) -> Control:
+    """A branch beside a trained model."""
+    model = models.begin("control", base, SCHEMA, **settings)
+    assert isinstance(model, Control)
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +64,7 @@ def predict(net: Any, x: jax.Array) -> jax.Array:
 
 
 @eqx.filter_jit
-def slope(model: ControlModel, batch: Batch, key: jax.Array) -> ControlModel:
+def slope(model: Control, batch: Batch, key: jax.Array) -> Control:
     return eqx.filter_grad(lambda m: m.loss(batch, key)[0])(model)
 
 
@@ -64,31 +73,30 @@ def size(tree: Any) -> float:
 
 
 def test_a_fresh_branch_changes_nothing_to_the_last_bit(
-    base: Diffusion, control: ControlModel, adapter: ControlModel
+    base: Diffusion, control: Control, adapter: Control
 ) -> None:
     x = jax.random.normal(KEY, (2, 4, 4, 1))
     alone = predict(base.denoiser, x)
     for model in (control, adapter):
-        seeing = model.branch.shown(jnp.ones((1, 4, 4, 1)))
+        seeing = model.seeing(jnp.ones((1, 4, 4, 1)), 1.0).denoiser
         assert np.array_equal(predict(seeing, x), alone)
-        assert np.array_equal(predict(model.branch, x), alone)
+        assert np.array_equal(predict(model.body.denoiser, x), alone)
 
 
-def test_the_last_zeros_learn_first_and_then_the_copy(control: ControlModel, batch: Batch) -> None:
+def test_the_last_zeros_learn_first_and_then_the_copy(control: Control, batch: Batch) -> None:
     gradient = slope(control, batch, KEY)
     first = gradient.branch
     assert size(first.leave) > 0
-    assert size(first.copy) == size(first.enter) == size(first.hint) == 0
+    assert size(first.change) == size(first.enter) == size(first.hint) == 0
     moved = eqx.apply_updates(control, jax.tree.map(lambda g: -0.1 * g, _leaving(gradient)))
     second = slope(moved, batch, KEY).branch
-    assert size(second.copy) > 0
+    assert size(second.change) > 0
     assert size(second.enter) > 0
 
 
-def _leaving(gradient: ControlModel) -> ControlModel:
+def _leaving(gradient: Control) -> Control:
     """The gradient without that of the frozen network."""
-    none = jax.tree.map(lambda _: None, gradient.model.denoiser.base)
-    return eqx.tree_at(lambda m: m.model.denoiser.base, gradient, none)
+    return eqx.tree_at(lambda m: m.body, gradient, jax.tree.map(lambda _: None, gradient.body))
 
 
 @pytest.mark.parametrize("name", ["control", "adapter"])
@@ -125,22 +133,64 @@ def test_training_leaves_the_frozen_network_as_it_is(
         assert float(before) == 0 < float(after.branch.gates()[name]), name
 
 
-def test_samples_are_drawn_under_a_picture_of_the_right_size(base: Diffusion, control: ControlModel) -> None:
-    model = control
-    out = model.sample(KEY, 4, control=jnp.ones((4, 4, 1)), condition=1, steps=2)
+def test_samples_are_drawn_under_a_picture_of_the_right_size(base: Diffusion, control: Control) -> None:
+    out = control.sample(KEY, 4, control=jnp.ones((4, 4, 1)), condition=1, steps=2)
     assert np.array_equal(out, base.sample(KEY, 4, condition=1, steps=2))
-    with pytest.raises(ArgumentError, match=r"shape \(8, 8, 1\) for pictures of shape \(4, 4, 1\)"):
-        model.sample(KEY, 4, control=jnp.ones((8, 8, 1)), steps=2)
-    with pytest.raises(ArgumentError, match="3 conditions for 4"):
-        model.sample(KEY, 4, control=jnp.ones((3, 4, 4, 1)), steps=2)
+    assert np.array_equal(out, control.sample(KEY, 4, condition=1, steps=2))
+    with pytest.raises(ArgumentError, match=r"shape \(8, 8, 1\); it has to be \(4, 4, 1\)"):
+        control.sample(KEY, 4, control=jnp.ones((8, 8, 1)), steps=2)
     with pytest.raises(ArgumentError, match="strength=-1"):
-        model.sample(KEY, 4, control=jnp.ones((4, 4, 1)), strength=-1)
+        control.sample(KEY, 4, control=jnp.ones((4, 4, 1)), strength=-1)
+    with pytest.raises(ArgumentError, match=r"unknown option 'guidence' \(did you mean 'guidance'"):
+        control.sample(KEY, 4, guidence=2)
+    with pytest.raises(ArgumentError, match="control and like"):
+        control.sample(KEY, 4, control=jnp.ones((4, 4, 1)), like=jnp.ones((4, 4, 1)))
 
 
-def test_control_needs_a_unet() -> None:
+def test_what_is_asked_comes_from_arrays_pictures_and_stored_samples(
+    control: Control, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(2).integers(0, 17, (3, 4, 4, 1))
+    expected = edges(jnp.asarray(x, jnp.float32) / 16)
+    np.savez(tmp_path / "samples.npz", samples=x, control=expected)
+    pixels = np.arange(16, dtype=np.uint8).reshape(4, 4) * 17
+    Image.fromarray(pixels).save(tmp_path / "lines.png")
+    turns = np.asarray(expected)[[0, 1, 2, 0]]
+    for options in ({"like": tmp_path / "samples.npz"}, {"control": str(tmp_path / "samples.npz")}):
+        np.testing.assert_allclose(control.request(4, **options), turns, atol=1e-6)
+    found = control.request(2, control=str(tmp_path / "lines.png"))
+    np.testing.assert_allclose(found, np.stack([pixels[..., None] / 255] * 2), rtol=1e-6)
+    with pytest.raises(DataError, match=r"cannot be read \(unreadable"):
+        control.request(1, control=str(tmp_path / "none.png"))
+
+
+def test_control_needs_a_trained_unet(base: Diffusion) -> None:
     dense = models.build("diffusion", SCHEMA, width=4, depth=1)
     with pytest.raises(CapabilityError, match="denoiser=unet"):
-        control_model(dense, KEY)
+        models.begin("control", dense, SCHEMA)
+    other = models.build("mlp", SCHEMA, width=4)
+    with pytest.raises(CapabilityError, match="not beside a mlp"):
+        models.begin("control", other, SCHEMA)
+    with pytest.raises(ArgumentError, match="unknown extractor 'egdes'"):
+        begun(base, extract="egdes")
+
+
+def test_a_copy_begins_as_what_it_stands_beside_and_extractors_of_ones_own_are_known_by_name(
+    base: Diffusion, control: Control
+) -> None:
+    copy = control.branch.copy(base.denoiser.encoder)
+    assert eqx.tree_equal(copy, base.denoiser.encoder)
+    extractors.add("corners", lambda x: jnp.concatenate([x, 1 - x], axis=-1))
+    assert begun(base, kind="adapter", extract="corners").branch.layers[0][0].inputs == 2
+
+
+def test_what_several_adapters_add_may_be_summed(base: Diffusion, adapter: Control) -> None:
+    x = jax.random.normal(KEY, (2, 4, 4, 1))
+    moved = jax.tree.map(lambda a: a + 0.1 if eqx.is_inexact_array(a) else a, adapter.branch)
+    features = moved(jnp.ones((1, 4, 4, 1)))
+    both = Adapted(base=base.denoiser, features=tuple(0.25 * f + 0.75 * f for f in features), target="v")
+    one = moved.beside(base.denoiser, jnp.ones((1, 4, 4, 1)), 1.0)
+    np.testing.assert_allclose(predict(both, x), predict(one, x), rtol=1e-5)
 
 
 def test_edges_lie_where_brightness_changes() -> None:
@@ -163,6 +213,6 @@ def test_the_mask_is_the_bright_figure_and_depth_rises_towards_its_middle() -> N
     np.testing.assert_array_equal(depth(jnp.ones((1, 4, 4, 1))), 0)  # nothing stands out
 
 
-def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, control: ControlModel) -> None:
+def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, control: Control) -> None:
     assert isinstance(base.denoiser, UNetDenoiser)
     assert len(control.branch.leave) == sum(len(s.blocks) for s in base.denoiser.encoder.stages) + 1

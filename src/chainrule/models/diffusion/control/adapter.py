@@ -1,15 +1,16 @@
 """Adapters (Mou et al., 2024): features of a condition, computed once, added at each scale of a frozen encoder."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Self, final
+from collections.abc import Mapping
+from typing import Any, final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.control.base import Branch, check_size, length, repeated
+from chainrule.models.diffusion.control.base import Branch, length, repeated
+from chainrule.models.diffusion.networks.base import Network
+from chainrule.models.diffusion.networks.conditions import Reader
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.nn import Conv, average_pool
@@ -18,12 +19,14 @@ _HINT = 16
 
 
 @final
-class Adapter(eqx.Module):
+class Adapter(Branch):
     """From a picture to one map of features for each resolution; the last convolution of each starts at zero."""
 
     layers: tuple[tuple[Conv, Conv], ...]
 
-    def __init__(self, channels: int, widths: Sequence[int], key: Key) -> None:
+    def __init__(self, base: UNetDenoiser, channels: int, key: Key) -> None:
+        """`channels` are those of the pictures of the condition."""
+        widths = [stage.blocks[-1].convs[1].outputs for stage in base.encoder.stages]
         keys = jax.random.split(key, 2 * len(widths))
         self.layers = tuple(
             (
@@ -41,44 +44,36 @@ class Adapter(eqx.Module):
             found.append(second(jax.nn.silu(first(small))))
         return tuple(found)
 
+    def gates(self) -> Mapping[str, Float[Array, ""]]:
+        return {f"gate_{i}": length(second) for i, (_, second) in enumerate(self.layers, start=1)}
+
+    def beside(
+        self, base: UNetDenoiser, picture: Float[Array, "some height width channels"], strength: float | Array
+    ) -> "Adapted":
+        features = tuple(strength * f for f in self(base.padded(picture)))
+        return Adapted(base=base, features=features, target=base.target)
+
 
 @final
-class Adapted(Branch):
-    """A U-Net with an adapter beside it; what several adapters add may be summed with weights by `with_features`."""
+class Adapted(Network):
+    """A U-Net with features added at each resolution, computed once for all steps of a sampler.
+
+    They are what an adapter says, or a weighted sum of what several say.
+    """
 
     base: UNetDenoiser
-    adapter: Adapter
-    features: tuple[Array, ...] | None
-    """What is added at each resolution, computed once for all steps of a sampler."""
+    features: tuple[Array, ...]
     target: str = eqx.field(static=True)
 
-    def __init__(self, base: UNetDenoiser, channels: int, key: Key) -> None:
-        """`channels` are those of the pictures of the condition."""
-        widths = [stage.blocks[-1].convs[1].outputs for stage in base.encoder.stages]
-        self.base, self.adapter = base, Adapter(channels, widths, key)
-        self.features = None
-        self.target = base.target
-
-    def gates(self) -> Mapping[str, Float[Array, ""]]:
-        return {f"gate_{i}": length(second) for i, (_, second) in enumerate(self.adapter.layers, start=1)}
-
-    def shown(self, picture: Any, strength: float = 1.0) -> Self:
-        return self.with_features(
-            jax.tree.map(lambda f: strength * f, self.adapter(self.base.padded(jnp.asarray(picture))))
-        )
-
-    def with_features(self, features: Sequence[Array]) -> Self:
-        """The same with these features added, such as a weighted sum of what several adapters say."""
-        return eqx.tree_at(lambda m: m.features, self, tuple(features), is_leaf=lambda leaf: leaf is None)
+    @property
+    def reader(self) -> Reader | None:
+        """That of the U-Net."""
+        return self.base.reader
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        if self.features is None:
-            return self.base.predict(x, level, condition)
         c = self.base.context(level.lam, condition, len(x))
-        inputs = self.base.inputs(x)
-        check_size(self.features[0], inputs.shape)
         scales = [repeated(f, len(x)).astype(x.dtype) for f in self.features]
-        return self.base.finish(self.base.encoder(inputs, c, scales=scales), c, x)
+        return self.base.finish(self.base.encoder(self.base.inputs(x), c, scales=scales), c, x)
 
 
 __all__ = ["Adapted", "Adapter"]

@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -11,27 +10,21 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Tree
 from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import Reader
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 
 
-class Branch(Network):
-    """A denoiser around a frozen one, shown a picture of the same size."""
-
-    base: eqx.AbstractVar[UNetDenoiser]
-
-    @property
-    def reader(self) -> Reader | None:
-        """That of the frozen denoiser."""
-        return self.base.reader
+class Branch(eqx.Module):
+    """Layers that learn to steer a U-Net by a picture of the same size; at first they add nothing."""
 
     @abc.abstractmethod
     def gates(self) -> Mapping[str, Float[Array, ""]]:
         """How far each group of convolutions that started at zero has come: the length of all its numbers."""
 
     @abc.abstractmethod
-    def shown(self, picture: Any, strength: float = 1.0) -> Self:
-        """The same branch looking at this picture, one for all examples or one for each."""
+    def beside(
+        self, base: UNetDenoiser, picture: Float[Array, "some height width channels"], strength: float | Array
+    ) -> Network:
+        """The U-Net with this branch looking at a picture, one for all examples or one for each."""
 
 
 def length(layers: Tree) -> Float[Array, ""]:
@@ -39,15 +32,6 @@ def length(layers: Tree) -> Float[Array, ""]:
     return jnp.sqrt(
         sum(jnp.square(a).sum() for a in jax.tree.leaves(eqx.filter(layers, eqx.is_inexact_array)))
     )
-
-
-def check_size(picture: Array, like: tuple[int, ...]) -> None:
-    """Raise unless the picture of the condition has the size of the examples."""
-    if picture.ndim != 4 or picture.shape[1:3] != like[1:3]:
-        raise ArgumentError(
-            f"control: a condition of shape {picture.shape[1:]} for pictures of shape {like[1:]}",
-            remedy="bring both to one height and width",
-        )
 
 
 def repeated(values: Float[Array, "some ..."], count: int) -> Float[Array, "count ..."]:
@@ -59,4 +43,4 @@ def repeated(values: Float[Array, "some ..."], count: int) -> Float[Array, "coun
     return jnp.tile(values, (count // len(values), *(1,) * (values.ndim - 1)))
 
 
-__all__ = ["Branch", "check_size", "length", "repeated"]
+__all__ = ["Branch", "length", "repeated"]

@@ -1,13 +1,17 @@
 """Conditions that can be had from pictures alone: the mask of a figure, and how deep each of its pixels lies.
 
 Edges have a file of their own. Anything else that a network or a sensor measures, such as true depth, is a function of
-the user's own from pictures to pictures of the same height and width.
+the user's own from pictures to pictures of the same height and width, added to `extractors` under a name.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.control.edges import edges
 
 _THRESHOLDS = 64
 
@@ -57,4 +61,10 @@ def depth(x: _X) -> _One:
     return steps / jnp.maximum(steps.max(axis=(1, 2, 3), keepdims=True), 1)
 
 
-__all__ = ["depth", "mask"]
+extractors: Registry[Callable[[Array], Array]] = Registry("extractor")
+"""From pictures in [0, 1] to pictures of the condition, (batch, height, width, channels), by name."""
+extractors.add("edges", edges)
+extractors.add("mask", mask)
+extractors.add("depth", depth)
+
+__all__ = ["depth", "extractors", "mask"]

@@ -1,93 +1,225 @@
-"""Training and drawing with a branch: the diffusion model it belongs to stays as it is, only the branch learns."""
+"""A diffusion model with a branch that follows pictures: the model stays as it is, only the branch learns."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Self, final
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.core.types import Array, Key, Scalar
-from chainrule.data.base import Batch
-from chainrule.models.base import CanSample, HasState, Metrics
-from chainrule.models.diffusion.control.adapter import Adapted
+from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core.pictures import Images, Picture
+from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data.base import Batch, Data, Schema
+from chainrule.models.base import Config, HasPictures, HasRequest, HasScores, HasState, Metrics, Model, Scored
+from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion.control.adapter import Adapter
+from chainrule.models.diffusion.control.asking import pictures_asked
 from chainrule.models.diffusion.control.base import Branch
-from chainrule.models.diffusion.control.branch import Controlled
-from chainrule.models.diffusion.control.edges import edges
-from chainrule.models.diffusion.generative import Generative
+from chainrule.models.diffusion.control.branch import ControlNet
+from chainrule.models.diffusion.control.extractors import extractors
+from chainrule.models.diffusion.diffusion import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
+from chainrule.models.diffusion.steering.variations import similarity
 
-BLANK = 0.5
-"""Share of conditions withheld in training, so that the picture alone has to say what is wanted."""
-
-Extractor = Callable[[Array], Array]
-"""From pictures in [0, 1] to pictures of the condition, (batch, height, width, channels)."""
+_KINDS: Mapping[str, Any] = {"controlnet": ControlNet, "adapter": Adapter}
+_STEPS = 20
+"""Steps of the sampler where samples are judged and shown."""
+_SHOWN = 8
 
 
 @final
-class ControlModel(HasState, CanSample):
-    """A diffusion model with a branch, trained like the model itself on pictures and what `extract` makes of them."""
+class ControlConfig(Config):
+    """Settings of the branch, and of the model it stands beside."""
 
-    model: Generative
-    extract: Extractor = eqx.field(static=True)
+    kind: Literal["controlnet", "adapter"] = Field(
+        "controlnet",
+        description="controlnet: a trained copy of the encoder; adapter: a few convolutions, run once for a sample",
+    )
+    extract: str = Field(
+        "edges",
+        description="what the branch is shown of a picture: edges, mask, depth (a relief), or what was added to "
+        "control.extractors",
+    )
+    blank: float = Field(
+        0.5,
+        ge=0,
+        lt=1,
+        description="share of conditions withheld, so that the picture has to say what is wanted",
+    )
+    frozen: bool = Field(
+        False, description="the diffusion model stays as it is: what from=RUN chooses; otherwise both learn"
+    )
+    body: DiffusionConfig = Field(
+        DiffusionConfig(denoiser="unet"), description="the diffusion model; from=RUN takes that of the run"
+    )
+
+
+@final
+class Control(HasState, HasRequest, HasScores, HasPictures):
+    """Makes pictures that have the edges, the mask or the relief of a given one."""
+
+    body: Diffusion
+    branch: Branch
+    config: ControlConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: ControlConfig, schema: Schema, key: Key) -> None:
+        for_body, for_branch = jax.random.split(key)
+        self.config, self.schema = config, schema
+        self.body = Diffusion(config.body, schema, for_body)
+        self.branch = _KINDS[config.kind](_unet(self.body), self.condition_shape[-1], for_branch)
 
     @property
-    def branch(self) -> Branch:
-        """The branch."""
-        found = self.model.denoiser
-        assert isinstance(found, Branch)
-        return found
+    def condition_shape(self) -> tuple[int, ...]:
+        """Height, width and channels of the pictures that the branch is shown."""
+        one = jax.ShapeDtypeStruct((1, *self.schema.shape), jnp.float32)
+        return tuple(jax.eval_shape(extractors[self.config.extract], one).shape[1:])
+
+    def extract(self, x: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
+        """What the branch is shown of some pictures in [0, 1]."""
+        return extractors[self.config.extract](x)
+
+    def seeing(self, picture: Float[Array, "some ..."], strength: float | Array) -> Diffusion:
+        """The diffusion model with its branch looking at a picture, one for all examples or one for each."""
+        shown = self.branch.beside(_unet(self.body), picture, strength)
+        return eqx.tree_at(lambda model: model.denoiser, self.body, shown)
+
+    # ------------------------------------------------------------------ training
 
     def state(self) -> Sequence[Array]:
         """The frozen network: nothing moves it."""
-        return jax.tree.leaves(eqx.filter(self.branch.base, eqx.is_inexact_array))
+        return jax.tree.leaves(eqx.filter(self.body, eqx.is_inexact_array)) if self.config.frozen else ()
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
-        """The loss of the diffusion model, its denoiser looking at the condition; half of its conditions withheld."""
-        y, reader = batch.y, self.branch.reader
+        """The loss of the diffusion model, its denoiser looking at the condition; some conditions withheld."""
+        y, reader = batch.y, self.body.denoiser.reader
         if reader is not None:
-            y = reader.dropped(y, BLANK, jax.random.fold_in(key, 1))
-        loss, metrics = _seeing(self.model, self.extract(batch.x), 1.0).loss(Batch(batch.x, y), key)
+            y = reader.dropped(y, self.config.blank, jax.random.fold_in(key, 1))
+        loss, metrics = self.seeing(self.extract(batch.x), 1.0).loss(Batch(batch.x, y), key)
         return loss, {**metrics, **self.branch.gates()}, self
 
-    def sample(  # type: ignore[override]  # the options of the model inside, by name
-        self, key: Key, n: int, *, control: Any, strength: float = 1.0, **options: Any
+    # ------------------------------------------------------------------ samples
+
+    def sample(
+        self,
+        key: Key,
+        n: int,
+        *,
+        condition: Any = None,
+        control: Any = None,
+        like: Any = None,
+        strength: float = 1.0,
+        **options: Any,
     ) -> Array:
-        """`n` new pictures under a condition, one for all or one for each; options are those of the model inside."""
+        """`n` new pictures that follow `control`, or what is extracted from `like`; without either, of the model alone.
+
+        Both are one picture for all or some in turn: a PNG or JPEG file, an NPZ file (arrays `control` and `samples`),
+        or an array in [0, 1]. `strength` says how much the branch adds: 0 nothing, 1 what it was trained for. All other
+        options are those of diffusion.
+        """
         if not (isinstance(strength, int | float) and strength >= 0):
             raise ArgumentError(f"strength={strength}: 0 leaves the picture out, 1 is how it was trained")
-        given = jnp.asarray(control, jnp.float32)
-        given = given[None] if given.ndim == 3 else given
-        return _seeing(self.model, given, strength).sample(key, n, **options)
+        known = [
+            name
+            for name in inspect.signature(Diffusion.sample).parameters
+            if name not in ("self", "key", "n")
+        ]
+        for name in options:
+            if name not in known:
+                raise ArgumentError(
+                    f"unknown option {name!r}{suggest(name, [*known, 'control', 'like'])}",
+                    remedy="options: control, like, strength and those of diffusion",
+                )
+        wanted = self.request(n, control=control, like=like)
+        model = self.body if wanted is None else self.seeing(wanted, strength)
+        return model.sample(key, n, condition=condition, **options)
+
+    def request(self, n: int, *, control: Any = None, like: Any = None, **options: Any) -> Array | None:
+        """The pictures that `n` samples are to follow, one for each."""
+        del options
+        found = pictures_asked(control, like, self.schema, self.condition_shape, self.extract)
+        return None if found is None else jnp.take(found, jnp.arange(n), axis=0, mode="wrap")
+
+    def followed(
+        self, key: Key, asked: Float[Array, "batch ..."], y: Any, strength: float | Array
+    ) -> Float[Array, "batch ..."]:
+        """One sample for each picture, by DDIM in 20 steps without guidance, compiled or not."""
+        model = self.seeing(asked, strength)
+        with jax.ensure_compile_time_eval():
+            levels = schedules.grid(model.schedule, _STEPS)
+        noise = jax.random.normal(key, (len(asked), *self.schema.shape), jnp.float32)
+        condition = None if model.denoiser.reader is None else y
+        drawn = samplers.walk(
+            model.denoiser, noise, levels, samplers.DDIM(), key, condition=condition, clip="static"
+        )
+        return self.body.outside(drawn.samples)
+
+    # ------------------------------------------------------------------ judged and shown
+
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """How well samples follow what was extracted from each example, and how well those of the model alone do."""
+        asked = self.extract(batch.x)
+
+        def one(strength: Array) -> Array:  # one program for both
+            return similarity(self.extract(self.followed(key, asked, batch.y, strength)), asked)
+
+        followed, alone = jax.lax.map(one, jnp.array([1.0, 0.0]))
+        return {
+            "agreement": Scored(followed, "correlation"),
+            "agreement_uncontrolled": Scored(alone, "correlation"),
+        }
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Held-out pictures, what the branch is shown of them, and samples that follow it or do not."""
+        part = data.val if len(data.val) else data.train
+        batch = part.batch(np.arange(min(_SHOWN, len(part))))
+        x = jnp.asarray(batch.x)
+        asked = self.extract(x)
+        y = None if batch.y is None else jnp.asarray(batch.y)
+        drawn = [self.followed(key, asked, y, strength) for strength in (1.0, 0.0)]
+        return [sheet("control", x, asked, {"followed": drawn[0], "without": drawn[1]})]
 
 
-def _seeing(model: Generative, picture: Array, strength: float) -> Generative:
-    branch = model.denoiser
-    assert isinstance(branch, Branch)
-    return eqx.tree_at(lambda m: m.denoiser, model, branch.shown(picture, strength))
+def sheet(name: str, x: Array, asked: Array, drawn: Mapping[str, Array]) -> Images:
+    """Examples, what is asked for, and samples, each kind in a row of its own."""
+    channels = x.shape[-1]
+    shown = (
+        asked if asked.shape[-1] == channels else jnp.repeat(asked.mean(-1, keepdims=True), channels, axis=-1)
+    )
+    rows = {"example": x, "asked": shown, **drawn}
+    return Images(
+        name,
+        "Samples that follow a picture",
+        np.clip(np.concatenate([np.asarray(row) for row in rows.values()]), 0, 1),
+        [label if i == 0 else "" for label, row in rows.items() for i in range(len(row))],
+        len(x),
+        "Held-out examples; what the branch is shown of them; samples of their class from the same noise.",
+    )
 
 
-def control_model(model: Generative, key: Key, extract: Extractor = edges, channels: int = 1) -> ControlModel:
-    """A ControlNet beside the U-Net of a trained diffusion model, to be trained with `chainrule.fit`."""
-    return _around(model, Controlled, key, extract, channels)
+def adopts(source: Model, known_as: str) -> dict[str, Any]:
+    """The settings of a branch beside a trained model, which stays as it is."""
+    if not isinstance(source, Diffusion):
+        raise CapabilityError(
+            f"control stands beside a diffusion model, not beside a {known_as}",
+            remedy="begin with a run of diffusion: chainrule train diffusion denoiser=unet",
+        )
+    _unet(source)
+    return {"body": source.config.model_dump(), "frozen": True}
 
 
-def adapter_model(model: Generative, key: Key, extract: Extractor = edges, channels: int = 1) -> ControlModel:
-    """An adapter beside the U-Net of a trained diffusion model: smaller, and computed once for a sample."""
-    return _around(model, Adapted, key, extract, channels)
-
-
-def _around(
-    model: Generative, make: Callable[..., Branch], key: Key, extract: Extractor, channels: int
-) -> ControlModel:
+def _unet(model: Diffusion) -> UNetDenoiser:
     base = model.denoiser
     if not isinstance(base, UNetDenoiser):
         raise CapabilityError(
             f"control needs a U-Net; this model has a {type(base).__name__}",
-            remedy="train the diffusion model with denoiser=unet",
+            remedy="train the diffusion model with denoiser=unet, variance=fixed",
         )
-    return ControlModel(eqx.tree_at(lambda m: m.denoiser, model, make(base, channels, key)), extract)
+    return base
 
 
-__all__ = ["BLANK", "ControlModel", "adapter_model", "control_model"]
+__all__ = ["Control", "ControlConfig", "adopts", "sheet"]

@@ -58,7 +58,7 @@ def plan(model: "Generative", start: Any, strength: float, levels: Level, n: int
 
 
 def similarity(one: Float[Array, "batch ..."], other: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
-    """Correlation of the entries of two examples: 1 for a copy, 0 where nothing was kept.
+    """Correlation of the entries of two examples: 1 for a copy, 0 where nothing was kept or one is a single shade.
 
     >>> x = jnp.array([[0.0, 1.0, 2.0]])
     >>> float(similarity(x, 2 * x + 1)[0].round(4))
@@ -66,7 +66,8 @@ def similarity(one: Float[Array, "batch ..."], other: Float[Array, "batch ..."])
     """
     a, b = (x.reshape(len(x), -1) for x in (one, other))
     a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
-    return (a * b).sum(axis=1) / jnp.sqrt(jnp.square(a).sum(axis=1) * jnp.square(b).sum(axis=1))
+    sizes = jnp.sqrt(jnp.square(a).sum(axis=1) * jnp.square(b).sum(axis=1))
+    return (a * b).sum(axis=1) / jnp.where(sizes > 0, sizes, 1)
 
 
 __all__ = ["Plan", "plan", "similarity"]
