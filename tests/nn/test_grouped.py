@@ -84,3 +84,20 @@ def test_what_is_not_a_number_does_not_stay_hidden() -> None:
     out = grouped.normalised(x.at[0, 1, 2].set(jnp.nan), scale, shift, groups=2, eps=1e-5, silu=True)
     assert bool(jnp.isnan(out[0, :, :8]).all())
     assert bool(jnp.isfinite(out[1]).all())
+
+
+@pytest.mark.parametrize("of", [jnp.bfloat16, jnp.float64])
+def test_scales_and_conditions_of_another_type_are_read_as_the_numbers_they_are(of: type) -> None:
+    with jax.enable_x64(True):
+        x, *film, _ = given(2, 16, 32)
+        norm = GroupNorm(32, groups=8, dimensions=1)
+        single, other = (jax.tree.map(lambda a, t=t: a.astype(t), norm) for t in (jnp.float32, of))
+        conditions = [c.astype(of) for c in film]
+        expected = single(x, tuple(c.astype(jnp.float32) for c in conditions))
+        found = other(x, tuple(conditions))
+    assert found.dtype == jnp.float32
+    np.testing.assert_allclose(found, expected, atol=0.05 if of == jnp.bfloat16 else 1e-5)
+
+
+def test_no_examples_give_none() -> None:
+    assert GroupNorm(32)(jnp.zeros((0, 4, 4, 32))).shape == (0, 4, 4, 32)

@@ -158,6 +158,17 @@ def test_statistics_of_a_low_precision_input_are_exact_to_single_precision() -> 
     np.testing.assert_allclose(after.var, exact.var(axis=0), rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["batch", "layer", "rms"])
+def test_one_feature_is_not_spread_over_many(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"shape \(2, 1\) has 1 features, the normaliser 5"):
+        norm(name, 5)(jnp.ones((2, 1)))
+
+
+def test_group_norm_needs_the_axes_it_normalises_over() -> None:
+    with pytest.raises(ArgumentError, match=r"GroupNorm\(dimensions=2\): shape \(8, 4\).*\n.*dimensions=1"):
+        norm("group", 4, dimensions=2)(jnp.ones((8, 4)))
+
+
 def test_a_misspelt_normalization_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ArgumentError, match=r"unknown normalization 'bacth' \(did you mean 'batch'\?\)"):
         norm("bacth", 3)

@@ -23,6 +23,7 @@ def fast(x: Array, groups: int) -> bool:
     machine = native.machine() if jax.default_backend() == "cpu" else None
     return (
         machine is not None
+        and x.size > 0
         and x.dtype == jnp.float32
         and programs.fits(_given(x, groups, 0.0, False), machine)
     )
@@ -31,8 +32,10 @@ def fast(x: Array, groups: int) -> bool:
 def normalised(x: Array, scale: Array, shift: Array, *, groups: int, eps: float, silu: bool) -> Array:
     """`unit scale + shift`, and its SiLU if asked for, where `unit` has mean 0 and variance 1 in every group.
 
-    `x` is (batch, places, channels), `scale` and `shift` are (batch, channels).
+    `x` is (batch, places, channels), `scale` and `shift` are (batch, channels). A program reads numbers of one type,
+    that of `x`, and would take others for what they are not.
     """
+    scale, shift = scale.astype(x.dtype), shift.astype(x.dtype)
     return _normalised(x, scale, shift, groups=groups, eps=eps, silu=silu)
 
 

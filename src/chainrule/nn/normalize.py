@@ -174,9 +174,14 @@ class GroupNorm(Norm):
         activation: str = "identity",
     ) -> Float[Array, "*leading features"]:
         """The normalised input, modulated and activated if asked for."""
+        if x.ndim <= self.dimensions:
+            raise ArgumentError(
+                f"GroupNorm(dimensions={self.dimensions}): shape {x.shape} has fewer axes before the features",
+                remedy=f"use dimensions={x.ndim - 1} at most: the axes that one example has beside its features",
+            )
         leading = x.shape[: x.ndim - 1 - self.dimensions]
         count, features = math.prod(leading), x.shape[-1]
-        flat = x.reshape(count, -1, features)
+        flat = x.reshape(count, math.prod(x.shape[len(leading) : -1]), features)
         if flat.shape[1] * features // self.groups < 2:
             raise ArgumentError(
                 f"GroupNorm: groups of one value cannot be normalised (input shape {x.shape})",
@@ -196,7 +201,7 @@ class GroupNorm(Norm):
         if film is not None:
             times, plus = (v.reshape(count, 1, features) for v in film)
             out = (1 + times) * out + plus
-        return activations[activation](out).reshape(x.shape)
+        return activations[activation](out).astype(x.dtype).reshape(x.shape)
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
@@ -288,6 +293,11 @@ def _wide(x: Array) -> Array:
 
 
 def _last(vector: Array, like: Array) -> Array:
+    if vector.shape[0] != like.shape[-1]:
+        raise ArgumentError(
+            f"an input of shape {like.shape} has {like.shape[-1]} features, the normaliser {vector.shape[0]}",
+            remedy="features are the last axis",
+        )
     return vector.reshape((1,) * (like.ndim - 1) + vector.shape)
 
 
