@@ -129,6 +129,12 @@ def test_the_program_is_chosen_where_it_fits_and_refused_elsewhere() -> None:
         attend(q[:, :, :9], k, v, path="native")
 
 
+def test_no_texts_give_none_and_nothing_to_see_gives_zeros() -> None:
+    some, none = jnp.ones((2, 2, 16, 16)), jnp.ones((0, 2, 16, 16))
+    assert attend(none, none, none).shape == none.shape
+    assert not attend(some, some[:, :, :0], some[:, :, :0]).any()
+
+
 def test_programs_for_narrower_registers_are_valid_too() -> None:
     llvm = pytest.importorskip("llvmlite.binding")
     given = heads.Heads(1, 2, 24, 24, 8, True, 1.0, 24)

@@ -44,6 +44,8 @@ def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object
     if (
         machine is None
         or query.ndim != 4
+        or not query.size
+        or not key.size
         or key.shape != value.shape
         or query.shape[1] != key.shape[1]
         or not (query.dtype == key.dtype == value.dtype == jnp.float32)
