@@ -5,6 +5,7 @@ Every picture is a probe of a small run, so it shows what `chainrule probe` show
 
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +34,20 @@ CARDS = {
         "digits",
         {"width": 64},
         {"steps": 400},
-        [("folding", {}, 1), ("folding", {}, -1)],
+        [("folding", {}, 1), ("folding", {}, -1), ("dreams", {}, 0)],
     ),
     "cnn": Card(
-        "digits", {"width": 8, "stages": 2}, {"epochs": 6}, [("features", {"channels": 4, "best": 3}, -1)]
+        "digits",
+        {"width": 8, "stages": 2},
+        {"epochs": 6},
+        [("features", {"channels": 4, "best": 3}, -1)],
     ),
-    "resnet": Card("digits", {"depth": 8, "width": 8}, {"epochs": 6}, [("landscape", {"points": 15}, 0)]),
+    "resnet": Card(
+        "digits",
+        {"depth": 8, "width": 8},
+        {"save_every": 15, "keep": 100},
+        [("landscape", {}, 0), ("landscape", {"directions": "path"}, 0), ("dreams", {}, 0)],
+    ),
 }
 
 
@@ -52,9 +61,12 @@ def main(names: Sequence[str]) -> None:
             run = cr.fit(
                 cr.models.build(name, data, **card.model), data, run=Path(place) / name, **card.training
             )
-            for number, (probe, settings, which) in enumerate(card.pictures, start=1):
+            made = Counter(probe for probe, _, _ in card.pictures)
+            seen: Counter[str] = Counter()
+            for probe, settings, which in card.pictures:
                 picture = probes.look(probe, run, **settings).pictures[which]
-                path = IMAGES / f"{name}-{probe}{number if len(card.pictures) > 1 else ''}.svg"
+                seen[probe] += 1
+                path = IMAGES / f"{name}-{probe}{seen[probe] if made[probe] > 1 else ''}.svg"
                 draw(picture, path)
                 print(path.name, "   ", picture.title)
 

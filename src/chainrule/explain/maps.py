@@ -1,12 +1,20 @@
 """Pictures of losses over the weights: around them, along a path of training, on a line between two models."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chainrule.core.pictures import Heatmap, Lines, Picture, Scatter
+from chainrule.core.pictures import Lines, Picture, Scatter
 from chainrule.explain.landscape import Statistics, Surface
 from chainrule.explain.paths import Path
+
+SMALLEST = 1e-12
+"""Losses below are drawn as this one."""
+LINES = 8
+"""Most lines of a map."""
+DIGITS = ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 2, 5), (1, 3), (1,))
+"""First digits of the losses at which lines are drawn, from the finest choice to the coarsest."""
 
 
 def line(
@@ -30,20 +38,16 @@ def line(
 
 
 def around(name: str, title: str, found: Surface, caption: str) -> list[Picture]:
-    """A map of log loss and two cuts through the centre."""
-    every = max(1, (len(found.first) - 1) // 6)
-    ticks = [f"{round(float(s), 3):g}" if i % every == 0 else "" for i, s in enumerate(found.first)]
+    """A map of the loss around the weights, and two cuts through them."""
     middle = len(found.first) // 2
     cuts = {
         "first direction": (found.first, found.losses[:, middle]),
         "second direction": (found.second, found.losses[middle]),
     }
     return [
-        Heatmap(
-            *(name, title, "second direction", "first direction", np.log10(np.maximum(found.losses, 1e-12))),
-            rows=ticks,
-            columns=ticks,
-            caption=f"Logarithm (base 10) of the loss. {caption}",
+        _map(
+            *(name, title, "first direction", "second direction", found, {"the weights": np.zeros((1, 2))}),
+            caption=caption,
         ),
         Lines(
             *(f"{name}-cuts", f"{title}: cuts through the centre", "step", "loss", cuts),
@@ -54,16 +58,37 @@ def around(name: str, title: str, found: Surface, caption: str) -> list[Picture]
 
 
 def path_map(path: Path, found: Surface, steps: Sequence[int], statistics: Statistics) -> Scatter:
-    """The path over the loss, first direction to the right."""
+    """The path of training over the loss, first direction to the right."""
     one, two = path.shares
     places = path.places
-    return Scatter(
+    return _map(
         "landscape-path",
         f"Path of training, {one:.0%} and {two:.0%} of its variance",
         f"first direction ({one:.1%})",
         f"second direction ({two:.1%})",
+        found,
         {"start": places[:1], "path": places[1:-1], "end": places[-1:]},
-        field=np.log10(np.maximum(found.losses, 1e-12)).T,
+        arrows=(places[:-1], np.diff(places, axis=0)),
+        caption=f"Steps {steps[0]:,} to {steps[-1]:,}. Axes: the two main directions of the path, distances in the "
+        f"space of the weights seen from the last. Running statistics {said(statistics)}.",
+    )
+
+
+def _map(
+    name: str,
+    title: str,
+    across: str,
+    up: str,
+    found: Surface,
+    groups: Mapping[str, np.ndarray],
+    caption: str,
+    arrows: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Scatter:
+    """Lines of equal loss with points on them."""
+    heights = np.log10(np.maximum(found.losses, SMALLEST))
+    return Scatter(
+        *(name, title, across, up, groups),
+        field=np.where(np.isfinite(heights), heights, np.nan).T,
         extent=(
             found.first[0].item(),
             found.first[-1].item(),
@@ -71,28 +96,30 @@ def path_map(path: Path, found: Surface, steps: Sequence[int], statistics: Stati
             found.second[-1].item(),
         ),
         contours=levels(found.losses),
-        arrows=(places[:-1], np.diff(places, axis=0)),
-        caption=f"Steps {steps[0]:,} to {steps[-1]:,}. Lines: equal loss, written on them; darker is higher. Axes: the "
-        "two main directions of the path, distances in the space of the weights seen from the last. "
-        f"Running statistics {said(statistics)}.",
+        arrows=arrows,
+        caption=f"Lines: equal loss, written on them; darker is higher. {caption}".rstrip(),
     )
 
 
-def levels(losses: np.ndarray, most: int = 8) -> list[tuple[float, str]]:
-    """Round losses inside the range of those that were found, as (base-10 logarithm, name), for lines on a map.
+def levels(losses: np.ndarray) -> list[tuple[float, str]]:
+    """Round losses in the range of those that were found, as (base-10 logarithm, name), for the lines of a map.
 
-    >>> levels(np.array([0.3, 15.0]))
-    [(-0.30..., '0.5'), (0.0, '1'), (0.30..., '2'), (0.69..., '5'), (1.0, '10')]
+    >>> [name for _, name in levels(np.array([0.3, 15.0, np.inf]))]
+    ['0.5', '1', '2', '5', '10']
     """
-    low, high = (float(np.log10(max(limit, 1e-12))) for limit in (losses.min(), losses.max()))
-    for digits in ((1, 2, 5), (1, 3), (1,)):
-        logs = [
-            np.log10(d) + power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) for d in digits
-        ]
-        chosen = [float(value) for value in logs if low < value < high]
-        if len(chosen) <= most:
+    finite = losses[np.isfinite(losses)]
+    if not len(finite):
+        return []
+    low, high = (float(np.log10(max(limit, SMALLEST))) for limit in (finite.min(), finite.max()))
+    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
+    chosen: list[float] = []
+    for digits in DIGITS:
+        chosen = [power + float(np.log10(d)) for power in powers for d in digits]
+        chosen = [value for value in chosen if low < value < high]
+        if len(chosen) <= LINES:
             break
-    return [(value, f"{10**value:.3g}") for value in chosen[:: -(-len(chosen) // most) or 1]]
+    every = max(1, math.ceil(len(chosen) / LINES))
+    return [(value, f"{10**value:.3g}") for value in chosen[::every]]
 
 
 def said(statistics: Statistics) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
 from chainrule.report import style, ticks
@@ -23,6 +24,8 @@ _LABEL = 28
 """Longest series name in characters."""
 _VEILS = 10
 _VEIL = 0.075
+_EDGE = 0.03
+"""How near to the frame the middle of a contour's name may be, as a share of the width."""
 
 
 def lines(picture: Lines, title: bool) -> Figure:
@@ -341,7 +344,16 @@ def _field(
         x, y, values, levels=levels, colors=tone, linewidths=thin, linestyles="solid", zorder=0.5
     )
     if contours:
-        axes.clabel(drawn, fmt=written, fontsize=SMALL_SIZE, colors=LIGHT["ink"])
+        _inside(axes.clabel(drawn, fmt=written, fontsize=SMALL_SIZE, colors=LIGHT["ink"]), extent)
+
+
+def _inside(names: Sequence[Text], extent: tuple[float, float, float, float]) -> None:
+    """Take away names that the frame would cut."""
+    low, high = np.array(extent[::2]), np.array(extent[1::2])
+    for name in names:
+        share = (np.array(name.get_position()) - low) / (high - low)
+        if share.min() < _EDGE or share.max() > 1 - _EDGE:
+            name.remove()
 
 
 def _arrows(axes: Axes, start: np.ndarray, step: np.ndarray) -> None:
