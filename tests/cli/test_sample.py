@@ -273,6 +273,7 @@ def test_several_texts_and_beams_are_written_when_they_are_complete(cli: Command
     ("words", "message"),
     [
         (["temperature=-1"], "error: temperature=-1: temperature must be at least 0"),
+        (["temperature=hot"], "error: temperature=hot: temperature must be a number"),
         (["temprature=1"], "error: unknown setting 'temprature' (did you mean 'temperature'?)"),
         (["prompt=Ω"], "error: the text holds characters that the tokenizer does not know: 'Ω'"),
     ],

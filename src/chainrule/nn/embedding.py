@@ -6,7 +6,10 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int as Whole
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 
 
@@ -28,7 +31,9 @@ class Embedding(eqx.Module):
         self.weight = deviation * jax.random.normal(key, (symbols, features))
 
     def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:
-        """The vector of every symbol."""
+        """The vector of every symbol; a number outside the table is an error where numbers are known, outside jit."""
+        if not isinstance(index, jax.core.Tracer):
+            _check(np.asarray(index), len(self.weight))
         return self.weight[index]
 
     def logits(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading symbols"]:
@@ -37,6 +42,16 @@ class Embedding(eqx.Module):
         # The contraction names its axes so that no transposed copy of a large table is made.
         out = jnp.einsum("nd,vd->nv", flat, self.weight)
         return out.reshape(*x.shape[:-1], self.weight.shape[0])
+
+
+def _check(index: Whole[np.ndarray, "*leading"], symbols: int) -> None:
+    # Lookups on an accelerator cannot fail: a number that is too large would quietly become the last row.
+    for place in np.argwhere((index < 0) | (index >= symbols))[:1]:
+        where = f" at place {place[-1]}" if len(place) else ""
+        raise ArgumentError(
+            f"symbol number {index[tuple(place)]}{where}: the vocabulary has 0 to {symbols - 1}",
+            remedy="encode texts with the tokenizer of the model: model.tokenizer.encode(text)",
+        )
 
 
 __all__ = ["Embedding"]

@@ -39,12 +39,17 @@ def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Probl
     ('numbers.txt line 2', 'invalid UTF-8: byte 6')
     """
     if not data:
-        raise Refused("empty", where, "empty file")
+        raise Refused("empty", where, "empty file", "give a file with text in it")
     for name, marks in _FOREIGN.items():
         if data.startswith(marks):
             raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", _convert(name, where))
     if b"\0" in data:
-        raise Refused("not text", where, f"a binary file (first zero byte: byte {data.index(0)})")
+        raise Refused(
+            "not text",
+            where,
+            f"a binary file (first zero byte: byte {data.index(0)})",
+            "give plain text in UTF-8; images, tables and arrays are known by the ending of their names",
+        )
     marked = data.startswith(codecs.BOM_UTF8)
     notes = [Problem("byte order mark", where, "left out", "note")] if marked else []
     bad = {}

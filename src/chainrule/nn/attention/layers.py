@@ -212,7 +212,13 @@ def linear(inputs: int, outputs: int, deviation: float | None, bias: bool, key: 
 
 def _size(where: str, width: int, heads: int) -> int:
     if heads < 1 or width % heads:
-        raise ArgumentError(f"{where}(heads={heads}): a width of {width} cannot be split evenly")
+        fitting = [count for count in range(1, min(width, 16) + 1) if width % count == 0]
+        raise ArgumentError(
+            f"{where}(heads={heads}): a width of {width} cannot be split evenly",
+            remedy=f"use heads={', '.join(map(str, fitting))}, or a width that {heads} divides"
+            if heads > 1
+            else "use at least one head",
+        )
     return width // heads
 
 

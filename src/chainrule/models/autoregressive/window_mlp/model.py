@@ -80,7 +80,7 @@ class WindowMLP(Text, HasEmbedding, HasPictures):
         """Embed the last symbols again."""
         assert isinstance(state, Symbols), "the state comes from start"
         before = state.last(self.config.context - 1, missing=-1)
-        known = jnp.where((before >= 0)[:, :, None], self.symbols(before), 0.0)
+        known = jnp.where((before >= 0)[:, :, None], self.symbols(jnp.maximum(before, 0)), 0.0)
         vectors = jnp.concatenate([known, self.symbols(tokens)], axis=1)
         return self._predicted(vectors, None), state.read(tokens)
 
