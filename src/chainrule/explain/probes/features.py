@@ -70,10 +70,10 @@ def _sheet(network: Any, x: Array, maps: Array, layer: int, settings: FeaturesSe
         columns = [np.asarray(x[best]), *(np.asarray(v) for v in views(x[best], jnp.asarray(channel)))]
         for i in range(len(best)):
             tiles += [as_tile(column[i], signed=bool(k)) for k, column in enumerate(columns)]
-            labels += [f"channel {channel}" if not i else "", *("" for _ in RULES)]
+            labels += [f"{channel}" if not i else "", *("" for _ in RULES)]
     return Images(
         f"features-{layer}",
-        f"What excites layer {layer}: image, {', '.join(RULES)}",
+        f"What excites channels of layer {layer}: image, {', '.join(RULES)}",
         np.stack(tiles),
         labels,
         columns=settings.best * (1 + len(RULES)),
