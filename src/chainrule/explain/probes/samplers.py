@@ -20,8 +20,8 @@ from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level
 from chainrule.train import Run
 
-_FINE = 100
-"""Steps at least of the walk that stands for the flow."""
+_FINE = (100, 500)
+"""Steps at least and at most of the walk that stands for the flow, in second order; in between twice the longest."""
 _SAMPLERS = {
     "ddim": samplers.DDIM(),
     "gradient-estimation": samplers.GradientEstimation(),
@@ -72,7 +72,7 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
         ).samples
         return np.asarray(model.outside(out), np.float64).reshape(settings.n, -1)
 
-    steps = max(_FINE, 2 * max(settings.evaluations))
+    steps = min(max(_FINE[0], 2 * max(settings.evaluations)), _FINE[1])
     total = steps + len(settings.samplers) * sum(settings.evaluations)
     fine = walk("the flow", samplers.DPMSolver(), steps)
     known = real(data)

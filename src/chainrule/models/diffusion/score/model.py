@@ -175,7 +175,9 @@ class ScoreModel(Generative):
             {},
             field=density,
             extent=(-3.0, 3.0, -3.0, 3.0),
-            caption=f"exp(-energy) with noise {_LITTLE:g}, brought to one over the square shown.",
+            contours=[(share * float(density.max()), f"{share:.0%}") for share in (0.05, 0.2, 0.5)],
+            caption=f"exp(-energy) with noise {_LITTLE:g}; lines are shares of the highest density, "
+            f"{density.max():.2g} where all of the square together is one.",
         )
 
 
