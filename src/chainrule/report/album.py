@@ -7,10 +7,10 @@ picture as a file of its own, and `numbers.json` for machines.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, final
 
+from chainrule import __version__
 from chainrule.core.errors import RunError
 from chainrule.core.pictures import Picture, Table
 from chainrule.report import page
@@ -76,7 +76,7 @@ def _page(
     again: Mapping[str, str],
 ) -> str:
     footer = (
-        f"<footer><p>Written by Chainrule {page.say(metadata.version('chainrule'))}. The pictures are the files beside "
+        f"<footer><p>Written by Chainrule {page.say(__version__)}. The pictures are the files beside "
         "this page; the numbers are in <code>numbers.json</code>.</p></footer>"
     )
     head = ["<header>", f"<h1>{page.say(title)}</h1>", f'<p class="lead">{page.say(lead)}</p>', "</header>"]
