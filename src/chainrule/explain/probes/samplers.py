@@ -54,7 +54,11 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     key = random.key(settings.seed, "probe")
     noise = jax.random.normal(key, (settings.n, *model.schema.shape))
     classes = model.denoiser.classes
-    condition = jnp.arange(settings.n) % classes if classes else None
+    # Drawn: classes in turn would be spread more evenly than those of the data, and the distance come out too small.
+    drawn_classes = jax.random.randint(
+        random.key(settings.seed, "classes"), (settings.n,), 0, max(classes, 1)
+    )
+    condition = drawn_classes if classes else None
     clip = "static" if model.unit else "none"
 
     done = 0
