@@ -91,4 +91,4 @@ def test_the_command_line_takes_the_file_by_name_and_a_recipe_remembers_it(file:
     assert origin["vectors"] == str(file)
     assert all(0 < share < 1 for share in origin["coverage"].values())
     assert vectors.read(file).rows[0].tolist() in np.asarray(model.embeddings()).tolist()
-    assert asked.resolved.freeze == ("embedding",)
+    assert asked.settled(data)[0].freeze == ("embedding",)

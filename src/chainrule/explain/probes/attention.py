@@ -23,13 +23,13 @@ _MEASURES = {
     "entropy": "How widely heads look (nats)",
     "previous": "Attention to the symbol before",
     "induction": "Attention by induction",
-    "loss": "Loss gained without the head (nats)",
+    "loss": "Loss without the head (nats)",
 }
 _CAPTIONS = {
     "entropy": "The mean over rows; a head that looks at one symbol has 0.",
     "previous": "The mean weight one step back.",
     "induction": "On random symbols read twice: the weight on what followed the first occurrence of the current one.",
-    "loss": "The head's contribution is taken out, everything else stays.",
+    "loss": "How much the loss rises when what the head gathers is taken out and everything else stays.",
 }
 
 
