@@ -1,10 +1,12 @@
 """The way of training through the space of the weights, and what lies between two solutions."""
 
+from collections.abc import Mapping
 from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pydantic import Field
 
 from chainrule import data as sources
@@ -78,10 +80,21 @@ def run(settings: TrainingPathSettings, listener: Listener) -> Outcome:
         name: between({"loss": loss}, end, other, points=2 * settings.points + 1, beyond=0.1)
         for name, other in others.items()
     }
-    series = {name: (steps, found["loss"]) for name, (steps, found) in lines.items()}
-    rises = {name: barrier(*curve) for name, curve in series.items()}
     key = random.key(settings.seed, "training-path")
-    bends = {step: curvature(loss, seen[step], key) for step in (0, max(seen))}
+    return _told(
+        path,
+        {name: (steps, found["loss"]) for name, (steps, found) in lines.items()},
+        {step: curvature(loss, seen[step], key) for step in (0, max(seen))},
+    )
+
+
+def _told(
+    path: Outcome,
+    series: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    bends: Mapping[int, tuple[float, float]],
+) -> Outcome:
+    """The path, the losses on the lines from the solution, and the curvatures at both ends, in words and pictures."""
+    rises = {name: barrier(*curve) for name, curve in series.items()}
     columns = ["step", "largest curvature", "least curvature", "ratio"]
     rows = [[step, high, low, negative_share(low, high)] for step, (low, high) in bends.items()]
     return Outcome(

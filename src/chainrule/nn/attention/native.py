@@ -17,7 +17,9 @@ from chainrule.nn.attention.masks import Causal, Mask
 from chainrule.nn.attention.softmax import softmax
 from chainrule.nn.kernels import heads, native
 from chainrule.nn.kernels.heads import Heads
+from chainrule.nn.kernels.interface import Machine
 from chainrule.nn.kernels.operations import operation
+from chainrule.nn.kernels.tiles import TILE
 
 _MOST_WASTE = 1.5
 """Rows are filled up to whole vectors and tiles if that makes no more than so many times the work."""
@@ -28,7 +30,7 @@ def attend(query: Array, key: Array, value: Array, mask: Mask | None, scale: flo
     machine = native.machine()
     assert machine is not None
     time, shown = query.shape[2], key.shape[2]
-    sizes = heads.filled(time, shown, mask is not None, machine)
+    sizes = _filled(time, shown, mask is not None, machine)
 
     def laid(x: Array, rows: int) -> Array:
         return jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, rows - x.shape[2]), (0, 0), (0, 0)))
@@ -54,10 +56,20 @@ def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object
     ):
         return False
     batch, count, time, size = query.shape
-    queries, keys = heads.filled(time, key.shape[2], mask is not None, machine)
+    queries, keys = _filled(time, key.shape[2], mask is not None, machine)
     given = Heads(batch, count, queries, keys, size, mask is not None, 1.0, key.shape[2])
     same = mask is None or time == key.shape[2]
     return same and queries * keys <= _MOST_WASTE * time * key.shape[2] and heads.fits(given, machine)
+
+
+def _filled(queries: int, keys: int, causal: bool, machine: Machine) -> tuple[int, int]:
+    """Queries and keys, filled up to whole vectors and tiles; under a causal mask there are as many of both.
+
+    >>> _filled(196, 196, False, Machine(16, 32)), _filled(50, 50, True, Machine(16, 32))
+    ((208, 200), (64, 64))
+    """
+    step = machine.lanes if causal else TILE[32]
+    return -(-queries // machine.lanes) * machine.lanes, -(-keys // step) * step
 
 
 def _heads(query: Any, key: Any, causal: bool, scale: float, shown: int) -> Heads:

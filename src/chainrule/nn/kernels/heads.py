@@ -55,16 +55,6 @@ def fits(heads: Heads, machine: Machine) -> bool:
     )
 
 
-def filled(queries: int, keys: int, causal: bool, machine: Machine) -> tuple[int, int]:
-    """Queries and keys, filled up to whole vectors and tiles; under a causal mask there are as many of both.
-
-    >>> filled(196, 196, False, Machine(16, 32)), filled(50, 50, True, Machine(16, 32))
-    ((208, 200), (64, 64))
-    """
-    step = machine.lanes if causal else TILE[32]
-    return -(-queries // machine.lanes) * machine.lanes, -(-keys // step) * step
-
-
 @final
 class _Plan(NamedTuple):
     heads: Heads
