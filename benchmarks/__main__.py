@@ -40,7 +40,9 @@ def main() -> int:
     parser.add_argument(
         "--smoke", action="store_true", help="toy sizes, to see that it runs (sequences, sequences-gpu)"
     )
-    parser.add_argument("--case", metavar="C", help="measure only this case (nn, diffusion); written only with --json")
+    parser.add_argument(
+        "--case", metavar="C", help="measure only this case (nn, diffusion); written only with --json"
+    )
     asked = parser.parse_args()
     if asked.rounds < 5:
         parser.error(f"--rounds {asked.rounds}: a median with its spread needs at least 5")

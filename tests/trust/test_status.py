@@ -137,7 +137,7 @@ def test_a_status_that_cannot_be_read_is_said_so_and_does_not_stop_the_run_from_
     (run / "status.json").write_bytes(garbage)
     with pytest.raises(RunError, match=r"toy: status\.json cannot be read") as error:
         read_status(run)
-    assert "remove it and resume" in error.value.remedy
+    assert f"remove {run / 'status.json'} and resume" in error.value.remedy
     assert Run.open(run).step == 12
 
 

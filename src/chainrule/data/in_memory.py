@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import ArrayLike
+from numpy.typing import ArrayLike
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.base import Data

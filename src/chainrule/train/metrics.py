@@ -104,7 +104,7 @@ def score(
         value, floor, error = resemblance(model, data, part, key)
         found["sinkhorn_divergence"] = Metric(value, "squared distance")
         found["sinkhorn_divergence_of_real"] = Metric(floor, "squared distance", error)
-    if not isinstance(part, Windows | Packed):
+    if len(part) < len(data.split(split)):
         found["examples"] = Metric(len(part), f"of {len(data.split(split)):,}")
     return found
 
