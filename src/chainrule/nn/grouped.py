@@ -5,7 +5,6 @@ strides of a few channels: a third of the time of a training step of a U-Net. Th
 `chainrule.nn.kernels.groups` read an example once, forward and backward, and nothing but its input is kept.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -59,31 +58,13 @@ def _level(x: Any, scale: Any, shift: Any, **how: Any) -> tuple[int, ...]:
     return x.shape[0], 2, x.shape[2]
 
 
-@functools.cache
-def _program(kind: str, given: Groups) -> str:
-    """The name under which XLA knows the program."""
-    machine = native.machine()
-    assert machine is not None
-    write = {"normalisation": programs.normalisation, "gradients": programs.gradients}[kind]
-    return native.register(f"chainrule_group_{kind}_{given.name}", write(given, machine, native.THREADS - 1))
-
-
-def _run(x: Array, scale: Array, shift: Array, *, groups: int, eps: float, silu: bool) -> list[Array]:
-    given = _given(x, groups, eps, silu)
-    results = [jax.ShapeDtypeStruct(shape, x.dtype) for shape in (x.shape, _level(x, scale, shift))]
-    return list(jax.ffi.ffi_call(_program("normalisation", given), results)(x, scale, shift))
-
-
-def _run_gradients(
-    x: Array, scale: Array, shift: Array, *others: Array, groups: int, eps: float, silu: bool
-) -> list[Array]:
-    given = _given(x, groups, eps, silu)
-    results = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (x, scale, shift)]
-    return list(jax.ffi.ffi_call(_program("gradients", given), results)(x, scale, shift, *others))
-
-
 _normalised = operation(
-    "group_normalisation", _formula, _level, _run, _run_gradients, ("groups", "eps", "silu")
+    "group_normalisation",
+    _formula,
+    _level,
+    lambda x, *others, **how: _given(x, **how),
+    (programs.normalisation, programs.gradients),
+    ("groups", "eps", "silu"),
 )
 
 __all__ = ["fast", "normalised"]

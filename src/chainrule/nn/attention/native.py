@@ -6,7 +6,6 @@ hidden halves of causal tables are left out, and the backward pass computes weig
 instead of reading a table (Dao et al., 2022). The programs are in `chainrule.nn.kernels.heads`.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -97,30 +96,13 @@ def _level(query: Any, key: Any, value: Any, **how: Any) -> tuple[int, ...]:
     return batch, count, 2, queries
 
 
-@functools.cache
-def _program(kind: str, given: Heads) -> str:
-    """The name under which XLA knows the program."""
-    machine = native.machine()
-    assert machine is not None
-    write = {"attention": heads.attention, "gradients": heads.gradients}[kind]
-    return native.register(f"chainrule_{kind}_{given.name}", write(given, machine, native.THREADS - 1))
-
-
-def _run(query: Array, key: Array, value: Array, *, causal: bool, scale: float, shown: int) -> list[Array]:
-    given = _heads(query, key, causal, scale, shown)
-    shapes = (query.shape, _level(query, key, value))
-    results = [jax.ShapeDtypeStruct(shape, query.dtype) for shape in shapes]
-    return list(jax.ffi.ffi_call(_program("attention", given), results)(query, key, value))
-
-
-def _run_gradients(
-    query: Array, key: Array, value: Array, *others: Array, causal: bool, scale: float, shown: int
-) -> list[Array]:
-    given = _heads(query, key, causal, scale, shown)
-    results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (query, key, value)]
-    return list(jax.ffi.ffi_call(_program("gradients", given), results)(query, key, value, *others))
-
-
-_attention = operation("attention", _gathered, _level, _run, _run_gradients, ("causal", "scale", "shown"))
+_attention = operation(
+    "attention",
+    _gathered,
+    _level,
+    lambda query, key, *others, **how: _heads(query, key, **how),
+    (heads.attention, heads.gradients),
+    ("causal", "scale", "shown"),
+)
 
 __all__ = ["attend", "fast"]

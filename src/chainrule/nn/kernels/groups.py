@@ -9,7 +9,7 @@ is between vectors over channels.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, final
 
-from chainrule.nn.kernels.interface import FLOAT, NOTHING_TO_COLLECT, Machine, outside, take
+from chainrule.nn.kernels.interface import NOTHING_TO_COLLECT, Machine, outside, work
 from chainrule.nn.kernels.sums import nested
 from chainrule.nn.kernels.vectors import Body, Vector, sigmoid
 
@@ -240,7 +240,6 @@ def _common(given: Groups, machine: Machine) -> Sequence[str]:
         NOTHING_TO_COLLECT,
         f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})",
         f"declare {vector} @llvm.sqrt.v{machine.lanes}f32({vector})",
-        "declare ptr @aligned_alloc(i64, i64)",
         _share(given),
     )
 
@@ -315,29 +314,8 @@ def _work(given: Groups, places: Mapping[str, str], room: int) -> str:
         lines.append(f"  %{name}.place = mul i64 %item, {steps[kind]}")
         lines.append(f"  %{name}.n = getelementptr float, ptr %{name}, i64 %{name}.place")
     handed = ", ".join(f"ptr %{name}.n" for name in places)
-    size = -(-FLOAT * room * given.channels // 64) * 64
-    return f"""
-define internal void @work(ptr %shared) {{
-{take(*places)}
-  %room = call ptr @aligned_alloc(i64 64, i64 {size})
-  br label %fetch
-
-fetch:
-  %item = atomicrmw add ptr %shared, i64 1 seq_cst
-  %over = icmp uge i64 %item, {given.batch}
-  br i1 %over, label %leave, label %begin
-
-begin:
-{chr(10).join(lines)}
-  call void @item({handed}, ptr %room)
-  %counted = atomicrmw add ptr %p.done, i64 1 seq_cst
-  br label %fetch
-
-leave:
-  call void @free(ptr %room)
-  ret void
-}}
-"""
+    lines.append(f"  call void @item({handed}, ptr %room)")
+    return work(given.batch, list(places), room * given.channels, "\n".join(lines))
 
 
 __all__ = ["Groups", "fits", "gradients", "normalisation"]

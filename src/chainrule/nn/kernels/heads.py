@@ -10,7 +10,7 @@ queries see.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-from chainrule.nn.kernels.interface import FLOAT, NOTHING_TO_COLLECT, Machine, outside, take
+from chainrule.nn.kernels.interface import FLOAT, NOTHING_TO_COLLECT, Machine, outside, work
 from chainrule.nn.kernels.sums import nested
 from chainrule.nn.kernels.tiles import TILE, product, square
 from chainrule.nn.kernels.vectors import Body, Vector, exp
@@ -162,7 +162,6 @@ def _common(plan: _Plan) -> Iterator[str]:
     vector = f"<{machine.lanes} x float>"
     yield NOTHING_TO_COLLECT
     yield f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})"
-    yield "declare ptr @aligned_alloc(i64, i64)"
     yield f"@one = internal constant {vector} {number(1.0)}"
     yield f"@scale = internal constant {vector} {number(heads.scale)}"
     yield square("to_columns", machine, heads.row, plan.width)
@@ -174,7 +173,11 @@ def _common(plan: _Plan) -> Iterator[str]:
 
 def _work(plan: _Plan, names: Sequence[str], buffers: dict[str, int]) -> str:
     heads = plan.heads
-    lines = []
+    lines = [
+        f"  %n = udiv i64 %item, {heads.heads}",
+        f"  %h = urem i64 %item, {heads.heads}",
+        f"  %entry.h = mul i64 %h, {heads.size}",
+    ]
     for name in names:
         if name == "level":
             lines.append(f"  %level.place = mul i64 %item, {2 * heads.queries}")
@@ -184,31 +187,8 @@ def _work(plan: _Plan, names: Sequence[str], buffers: dict[str, int]) -> str:
             lines.append(f"  %{name}.place = add i64 %{name}.example, %entry.h")
         lines.append(f"  %{name}.h = getelementptr float, ptr %{name}, i64 %{name}.place")
     given = ", ".join(f"ptr %{name}.h" for name in names)
-    return f"""
-define internal void @work(ptr %shared) {{
-{take(*names)}
-  %room = call ptr @aligned_alloc(i64 64, i64 {FLOAT * sum(buffers.values())})
-  br label %fetch
-
-fetch:
-  %item = atomicrmw add ptr %shared, i64 1 seq_cst
-  %over = icmp uge i64 %item, {heads.batch * heads.heads}
-  br i1 %over, label %leave, label %begin
-
-begin:
-  %n = udiv i64 %item, {heads.heads}
-  %h = urem i64 %item, {heads.heads}
-  %entry.h = mul i64 %h, {heads.size}
-{chr(10).join(lines)}
-  call void @item({given}, ptr %room)
-  %counted = atomicrmw add ptr %p.done, i64 1 seq_cst
-  br label %fetch
-
-leave:
-  call void @free(ptr %room)
-  ret void
-}}
-"""
+    lines.append(f"  call void @item({given}, ptr %room)")
+    return work(heads.batch * heads.heads, names, sum(buffers.values()), "\n".join(lines))
 
 
 def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str, body: str) -> str:

@@ -7,7 +7,7 @@ are. A program brings the functions `work(shared)`, which takes items until none
 is called when all are done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
 FLOAT = 4
@@ -71,6 +71,36 @@ def take(*names: str) -> str:
         lines.append(f"  %s.{name} = getelementptr i8, ptr %shared, i64 {_POINTERS + 8 * slot}")
         lines.append(f"  %{name} = load ptr, ptr %s.{name}")
     return "\n".join([*lines, ""])
+
+
+def work(items: int, names: Sequence[str], room: int, begin: str) -> str:
+    """The function `work`: each thread takes `room` numbers of memory, then does `begin` for items until none is left.
+
+    `begin` finds the number of its item in `%item`, the memory in `%room`, and the arguments and results by `names`.
+    """
+    return f"""
+declare ptr @aligned_alloc(i64, i64)
+
+define internal void @work(ptr %shared) {{
+{take(*names)}
+  %room = call ptr @aligned_alloc(i64 64, i64 {-(-FLOAT * room // 64) * 64})
+  br label %fetch
+
+fetch:
+  %item = atomicrmw add ptr %shared, i64 1 seq_cst
+  %over = icmp uge i64 %item, {items}
+  br i1 %over, label %leave, label %begin
+
+begin:
+{begin}
+  %counted = atomicrmw add ptr %p.done, i64 1 seq_cst
+  br label %fetch
+
+leave:
+  call void @free(ptr %room)
+  ret void
+}}
+"""
 
 
 NOTHING_TO_COLLECT = "define internal void @collect(ptr %shared) {\n  ret void\n}"
@@ -210,4 +240,4 @@ define internal void @task(ptr %shared) {{
 }}
 """
 
-__all__ = ["FLOAT", "NOTHING_TO_COLLECT", "Machine", "Problem", "outside", "take"]
+__all__ = ["FLOAT", "NOTHING_TO_COLLECT", "Machine", "Problem", "outside", "take", "work"]

@@ -17,25 +17,29 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from chainrule.core.types import Array
+from chainrule.nn.kernels import native
+from chainrule.nn.kernels.interface import Machine
 
 Formula = Callable[..., Array]
 Shape = Callable[..., tuple[int, ...]]
-Program = Callable[..., list[Array]]
+Writer = Callable[[Any, Machine, int], str]
+"""From what a program depends on, the machine and the number of other threads to the text of the program."""
 
 
 def operation(
     name: str,
     formula: Formula,
     left: Shape,
-    program: Program,
-    gradients: Program,
+    given: Callable[..., Any],
+    write: tuple[Writer, Writer],
     static: tuple[str, ...],
 ) -> Callable[..., Array]:
     """The function `formula`, computed by programs on a CPU.
 
     `formula(*operands, **how)` is an array like the first operand; `static` names the settings in `how`. `left` is the
-    shape of what the program leaves: `program(*operands, **how)` is a pair of the value and that, and
-    `gradients(*operands, left, cotangent, **how)` the gradient for every operand.
+    shape of what the program leaves, and `given` all that programs depend on, which has a `name`. `write` makes their
+    texts: of the one that turns operands into the value and what it leaves, and of the one that turns operands, that
+    and a cotangent into the gradient of every operand.
     """
     itself, tangent, adjoint = Primitive(name), Primitive(f"{name}_tangent"), Primitive(f"{name}_gradients")
     itself.multiple_results = adjoint.multiple_results = True
@@ -80,14 +84,33 @@ def operation(
     ad.primitive_transposes[tangent] = transposed
     for primitive, definition in ((itself, define), (tangent, define_tangent), (adjoint, define_gradients)):
         _defined(primitive, definition, static)
-    mlir.register_lowering(itself, mlir.lower_fun(program, multiple_results=True), platform="cpu")
-    mlir.register_lowering(adjoint, mlir.lower_fun(gradients, multiple_results=True), platform="cpu")
+    for primitive, text in zip((itself, adjoint), write, strict=True):
+        program = _program(primitive, given, text)
+        mlir.register_lowering(primitive, mlir.lower_fun(program, multiple_results=True), platform="cpu")
 
     def value(*operands: Array, **how: Any) -> Array:
         out: Array = itself.bind(*operands, **how)[0]
         return out
 
     return value
+
+
+def _program(primitive: Any, given: Callable[..., Any], write: Writer) -> Callable[..., list[Array]]:
+    """What XLA is told to call: a program for the shapes at hand, written and compiled when they are first met."""
+
+    @functools.cache
+    def registered(what: Any) -> str:
+        machine = native.machine()
+        assert machine is not None
+        text = write(what, machine, native.THREADS - 1)
+        return native.register(f"chainrule_{primitive.name}_{what.name}", text)
+
+    def run(*operands: Array, **how: Any) -> list[Array]:
+        shapes = primitive.abstract_eval(*map(jax.typeof, operands), **how)[0]
+        results = [jax.ShapeDtypeStruct(shape.shape, shape.dtype) for shape in shapes]
+        return list(jax.ffi.ffi_call(registered(given(*operands, **how)), results)(*operands))
+
+    return run
 
 
 def _by_definition(definition: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:

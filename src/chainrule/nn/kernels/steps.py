@@ -9,7 +9,7 @@ all units give before the product.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-from chainrule.nn.kernels.interface import FLOAT, NOTHING_TO_COLLECT, Machine, outside, take
+from chainrule.nn.kernels.interface import FLOAT, NOTHING_TO_COLLECT, Machine, outside, take, work
 from chainrule.nn.kernels.sums import nested
 from chainrule.nn.kernels.units import Functions, UnitByUnit
 from chainrule.nn.kernels.vectors import Body, sigmoid, tanh
@@ -167,35 +167,14 @@ def _copy(plan: Plan, source: str, target: str) -> Iterator[str]:
 
 def _work(plan: Plan, room: int) -> str:
     rest = plan.batch - plan.rows * (plan.items - 1)
-    return f"""
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare ptr @aligned_alloc(i64, i64)
-
-define internal void @work(ptr %shared) {{
-entry:
-  %p.done = getelementptr i8, ptr %shared, i64 8
-  %room = call ptr @aligned_alloc(i64 64, i64 {-(-FLOAT * room // 64) * 64})
-  br label %fetch
-
-fetch:
-  %item = atomicrmw add ptr %shared, i64 1 seq_cst
-  %over = icmp uge i64 %item, {plan.items}
-  br i1 %over, label %leave, label %begin
-
-begin:
+    begin = f"""
   %first = mul i64 %item, {plan.rows}
   %last = icmp eq i64 %item, {plan.items - 1}
   %rows = select i1 %last, i64 {rest}, i64 {plan.rows}
   %product = select i1 %last, ptr @product_{rest}, ptr @product_{plan.rows}
-  call void @through(ptr %shared, ptr %room, ptr %product, i64 %first, i64 %rows)
-  %counted = atomicrmw add ptr %p.done, i64 1 seq_cst
-  br label %fetch
-
-leave:
-  call void @free(ptr %room)
-  ret void
-}}
-"""
+  call void @through(ptr %shared, ptr %room, ptr %product, i64 %first, i64 %rows)"""
+    copying = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+    return f"{copying}\n{work(plan.items, (), room, begin)}"
 
 
 def _through(plan: Plan, found: str, begin: Sequence[str], backward: bool) -> str:
