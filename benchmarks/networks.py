@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule import nn
 from chainrule.data.base import Batch, Data, Rows, Scaling, Schema, Split, Windows
-from chainrule.models.base import HasState, Model
+from chainrule.models.protocol import HasState, Model
 from chainrule.nn.losses import cross_entropy
 
 Weights = Iterator[Any]

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.harness import BenchmarkError
 from chainrule import models
 from chainrule.data.base import Data, Rows, Scaling, Schema
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import events, fit
 
 BATCH = 64

@@ -30,7 +30,7 @@ from benchmarks.workloads import (
 from chainrule.core import random
 from chainrule.data.base import Batch, Data
 from chainrule.data.batches import Batches
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
 from chainrule.train.schedules import schedule
 from chainrule.train.step import Stepper, initial_state

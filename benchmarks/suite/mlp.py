@@ -23,7 +23,7 @@ from benchmarks.workloads import (
 )
 from chainrule.data.base import Data
 from chainrule.data.batches import Batches
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 
 PEERS = {"torch": "eager", "torch-compile": "compile", "torch-compile-step": "compile-step"}
 RATES = {"sgd": 0.1, "adam": 1e-3}

@@ -17,7 +17,7 @@ from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
 from chainrule.data import load
 from chainrule.data.base import Data
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import Run, fit
 
 EPOCHS = int(os.environ.get("NADE_EPOCHS", "40"))

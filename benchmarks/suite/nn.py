@@ -25,9 +25,9 @@ from benchmarks.workers.protocol import steady
 from benchmarks.workloads import first_losses, settled_steps, steady_seconds
 from chainrule.data.base import Batch, Data
 from chainrule.data.batches import Batches
-from chainrule.models.base import HasState
+from chainrule.models.protocol import HasState
 from chainrule.nn import pooling
-from chainrule.nn.kernels import stock
+from chainrule.nn.convolution import stock
 
 TORCH = {"torch": "eager", "torch-channels-last": "channels-last", "torch-compile": "compile"}
 STOCK = "stock-jax"
@@ -145,7 +145,10 @@ def stock_jax(workload: Workload, model: Network, data: Data) -> Contestant:
 def stock_layers() -> Iterator[None]:
     """What is traced in here uses XLA's own convolution, pooling and loop through time, and their gradients."""
     with (
-        mock.patch("chainrule.nn.convolve.convolution", lambda x, w, g: stock.convolution(x, w, geometry=g)),
+        mock.patch(
+            "chainrule.nn.convolution.functions.convolution",
+            lambda x, w, g: stock.convolution(x, w, geometry=g),
+        ),
         mock.patch.object(pooling._Window, "side_by_side", False),
         mock.patch("chainrule.nn.recurrent.primitives.available", return_value=False),
     ):

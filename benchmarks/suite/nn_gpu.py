@@ -20,7 +20,7 @@ from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
 from chainrule.data.base import Data, Rows, Scaling, Schema
 from chainrule.data.batches import Batches
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 
 PEERS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}
 LR = 1e-4

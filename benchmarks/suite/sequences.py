@@ -40,7 +40,7 @@ from chainrule.explain.experiments.attention_cost import AttentionCostSettings
 from chainrule.explain.experiments.attention_cost import run as attention_cost
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.gpt import GPT
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import fit
 from chainrule.train.metrics import mean_loss
 

@@ -22,7 +22,7 @@ from chainrule import models
 from chainrule.core import tree
 from chainrule.data.base import Data, Scaling, Schema, Windows
 from chainrule.data.batches import Batches
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 
 SMOKE = True
 PEERS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}

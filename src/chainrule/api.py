@@ -5,7 +5,7 @@ from typing import Any
 
 from chainrule import report, train
 from chainrule.data.base import Data
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import Run, events
 
 

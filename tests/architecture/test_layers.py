@@ -1,8 +1,8 @@
 """Imports point down only.
 
 A package may import packages of a strictly lower layer and itself, wherever the import stands: at the top, in a
-function, relative, or for type checkers only. Families of models know `models.base` and themselves, nothing else of
-`models`. The top-level facade (`chainrule/__init__.py`) may name everything and may be named by nobody.
+function, relative, or for type checkers only. Families of models know `models.protocol` and themselves, nothing
+else of `models`. The top-level facade (`chainrule/__init__.py`) may name everything and may be named by nobody.
 """
 
 import ast
@@ -23,6 +23,7 @@ LAYERS = {
     "nn": 1,
     "probability": 1,
     "data": 1,
+    "networks": 2,
     "information": 2,
     "kernels": 2,
     "models": 3,
@@ -36,7 +37,7 @@ LAYERS = {
     "studio": 6,
 }
 # Usable alone: importing one never loads the layers that train and serve.
-ALONE = [area for area in ("derive", "nn", "probability", "kernels") if (SOURCE / area).is_dir()]
+ALONE = [area for area in ("derive", "nn", "probability", "networks", "kernels") if (SOURCE / area).is_dir()]
 # The command line starts the studio, and both offer what the one-call Python interface offers.
 ALSO = {("cli", "studio"), ("cli", "api"), ("studio", "api")}
 
@@ -88,9 +89,9 @@ def _objection(top: str, importer: str, target: str) -> str:
 
 def _sideways(importer: str, target: str) -> str:
     mine, theirs = importer.split(".")[2:3], target.split(".")[2:3]
-    if mine in ([], theirs) or theirs == ["base"]:
+    if mine in ([], theirs) or theirs == ["protocol"]:
         return ""
-    return f"{importer} imports {target}; a family knows models.base and itself"
+    return f"{importer} imports {target}; a family knows models.protocol and itself"
 
 
 def bare_imports(root: Path) -> list[str]:
@@ -140,7 +141,7 @@ def test_every_package_has_a_layer(chainrule: Path) -> None:
         ("models/flow/realnvp/__init__.py", "from chainrule.models.diffusion import ddpm"),
         ("models/flow/realnvp/__init__.py", "from chainrule.models import build"),
         ("models/flow/realnvp/__init__.py", "from chainrule import models"),
-        ("models/base.py", "from chainrule.models.flow import realnvp"),
+        ("models/protocol/__init__.py", "from chainrule.models.flow import realnvp"),
         ("novelty/thing.py", "from chainrule.core import tree"),
     ],
 )
@@ -149,7 +150,7 @@ def test_an_import_that_points_up_or_sideways_is_named(package: Write, importer:
         "train/loop.py": "",
         "probability/normal.py": "",
         "models/diffusion/ddpm.py": "",
-        "models/base.py": "",
+        "models/protocol/__init__.py": "",
     }
     found = upward_imports(package({**others, importer: line}))
     assert len(found) == 1
@@ -163,9 +164,9 @@ def test_an_import_that_points_up_or_sideways_is_named(package: Write, importer:
         ("nn/dense.py", "from .normalize import Layer"),
         ("nn/dense.py", "from chainrule import __version__"),
         ("kernels/gp.py", "from chainrule.probability import normal"),
-        ("models/__init__.py", "from chainrule.models import base"),
-        ("models/flow/realnvp/__init__.py", "from chainrule.models import base"),
-        ("models/flow/realnvp/__init__.py", "from chainrule.models.base import Model"),
+        ("models/__init__.py", "from chainrule.models import protocol"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models import protocol"),
+        ("models/flow/realnvp/__init__.py", "from chainrule.models.protocol import Model"),
         ("models/flow/realnvp/__init__.py", "from chainrule.models.flow.coupling import Coupling"),
         ("report/page.py", "from chainrule.train import Run"),
         ("cli/__init__.py", "from chainrule.studio import serve"),
@@ -174,7 +175,7 @@ def test_an_import_that_points_up_or_sideways_is_named(package: Write, importer:
     ],
 )
 def test_an_import_that_points_down_is_accepted(package: Write, importer: str, line: str) -> None:
-    others = {"models/base.py": "", "studio/__init__.py": ""}
+    others = {"models/protocol/__init__.py": "", "studio/__init__.py": ""}
     assert upward_imports(package({**others, importer: line})) == []
 
 

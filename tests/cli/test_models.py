@@ -7,7 +7,7 @@ from chainrule.cli import settings
 from chainrule.cli.models import abilities, model_class
 from chainrule.cli.request import OWN
 from chainrule.data import load
-from chainrule.models.base import CanDecode, CanEncode, CanPredict, CanSample, HasBound, HasLogProb, Model
+from chainrule.models.protocol import CanDecode, CanEncode, CanPredict, CanSample, HasBound, HasLogProb, Model
 from chainrule.train import TrainConfig
 
 from .conftest import Command

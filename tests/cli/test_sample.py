@@ -15,7 +15,7 @@ from chainrule.core import random
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, load
 from chainrule.data.texts import passages
-from chainrule.models.base import CanSample, Metrics
+from chainrule.models.protocol import CanSample, Metrics
 from chainrule.train import Run, fit
 
 from .conftest import Command

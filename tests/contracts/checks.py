@@ -32,7 +32,7 @@ from chainrule.cli import request
 from chainrule.cli.words import nest, parse
 from chainrule.core import random, tree
 from chainrule.data import Batch, Data, Schema
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
     CanPredict,

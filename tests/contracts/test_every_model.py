@@ -11,7 +11,7 @@ import pytest
 import chainrule as cr
 from chainrule.cli.request import OWN
 from chainrule.data import Batch, Data
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
     CanPredict,

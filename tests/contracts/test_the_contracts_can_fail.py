@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from chainrule.core.errors import ArgumentError
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import Run, fit
 from tests.contracts import checks
 from tests.contracts.toys import CARD, ENTRY, Players, Toy, ToyConfig, Vector, points

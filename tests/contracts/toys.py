@@ -13,7 +13,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Rows, Scaling, Schema
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
     CanPredict,

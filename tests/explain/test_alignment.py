@@ -10,7 +10,7 @@ from chainrule import data, models, report
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Heatmap, Table
 from chainrule.explain import probes
-from chainrule.models.base import CanTranslate, HasAlignment
+from chainrule.models.protocol import CanTranslate, HasAlignment
 from chainrule.report import gallery
 from chainrule.train import Run, fit
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.explain.attacks import fgsm, pgd
+from chainrule.explain.methods.attacks import fgsm, pgd
 
 W = np.random.default_rng(0).normal(size=6).astype(np.float32)
 X = np.random.default_rng(1).uniform(0.2, 0.8, size=(5, 6)).astype(np.float32)

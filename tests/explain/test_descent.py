@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.explain import descent as d
-from chainrule.explain.stochastic import stochastic_descent
+from chainrule.explain.methods import descent as d
+from chainrule.explain.methods.stochastic import stochastic_descent
 
 START = np.array([1.0, 1.0])
 HESSIAN = np.diag([1.0, 100.0])

@@ -10,7 +10,7 @@ import pytest
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import probes
-from chainrule.explain.dreams import Ascent, blurred, climb, moved
+from chainrule.explain.methods.dreams import Ascent, blurred, climb, moved
 from chainrule.train import Run, fit
 
 KEY = jax.random.key(0)

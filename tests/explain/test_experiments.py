@@ -12,8 +12,8 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments
 from chainrule.explain.experiments.search import SearchSettings, combinations
-from chainrule.explain.training import stop_step, train, train_seeds
-from chainrule.models.base import Model
+from chainrule.explain.methods.training import stop_step, train, train_seeds
+from chainrule.models.protocol import Model
 from chainrule.train.config import Schedule
 from chainrule.train.schedules import schedule
 from tests.train.toys import leaves

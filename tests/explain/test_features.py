@@ -10,7 +10,7 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
-from chainrule.explain.features import RULES, feature_maps, project, strongest
+from chainrule.explain.methods.features import RULES, feature_maps, project, strongest
 from chainrule.nn import max_pool
 
 KERNEL = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3, 1, 2)), jnp.float32)

@@ -9,8 +9,14 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
-from chainrule.explain.generated import real
-from chainrule.explain.generation import components, frechet_distance, kernel_distance, nearest, spread
+from chainrule.explain.methods.generated import real
+from chainrule.explain.methods.generation import (
+    components,
+    frechet_distance,
+    kernel_distance,
+    nearest,
+    spread,
+)
 from chainrule.train import Run, fit
 
 DRAW = np.random.default_rng(0)

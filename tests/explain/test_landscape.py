@@ -13,7 +13,7 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
 from chainrule.explain import probes
-from chainrule.explain.landscape import (
+from chainrule.explain.methods.landscape import (
     along,
     barrier,
     between,
@@ -24,7 +24,7 @@ from chainrule.explain.landscape import (
     surface,
     weights_of,
 )
-from chainrule.explain.paths import main_plane, random_walk
+from chainrule.explain.methods.paths import main_plane, random_walk
 from chainrule.explain.probes.landscape import negative_share
 from chainrule.train import Run, fit, keep
 

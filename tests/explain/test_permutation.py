@@ -7,7 +7,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import experiments
-from chainrule.explain.permutation import permutation_equivariance, permutation_invariance
+from chainrule.explain.methods.permutation import permutation_equivariance, permutation_invariance
 from chainrule.nn.attention import SelfAttention
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(2, 6, 8)), jnp.float32)

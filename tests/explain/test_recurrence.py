@@ -8,7 +8,8 @@ import pytest
 from chainrule import data, models, nn, report
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Table
-from chainrule.explain import experiments, lags, probes
+from chainrule.explain import experiments, probes
+from chainrule.explain.methods import lags
 from chainrule.train import Run, fit
 
 

@@ -12,7 +12,14 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
 from chainrule.explain import probes
-from chainrule.explain.saliency import grad_cam, gradient, occlusion, patches, rank_correlation, shuffled
+from chainrule.explain.methods.saliency import (
+    grad_cam,
+    gradient,
+    occlusion,
+    patches,
+    rank_correlation,
+    shuffled,
+)
 from chainrule.train import Run, fit
 
 RNG = np.random.default_rng(0)

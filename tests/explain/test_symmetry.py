@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.explain.symmetry import equivariance, invariance
+from chainrule.explain.methods.symmetry import equivariance, invariance
 from chainrule.nn import Conv
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(2, 8, 8, 3)), jnp.float32)

@@ -11,8 +11,8 @@ import pytest
 from chainrule import data, models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array
-from chainrule.explain import taps
-from chainrule.explain.variance import variance_report
+from chainrule.explain.methods import taps
+from chainrule.explain.methods.variance import variance_report
 from chainrule.nn import Conv, Linear
 from chainrule.nn.constructions import Network, affine, mlp, states
 

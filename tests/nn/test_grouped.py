@@ -7,7 +7,7 @@ import pytest
 
 from chainrule.core.types import Array
 from chainrule.nn import GroupNorm, grouped
-from chainrule.nn.kernels import native
+from chainrule.nn.convolution import native
 
 pytestmark = pytest.mark.skipif(native.machine() is None, reason="this processor has no programs of its own")
 

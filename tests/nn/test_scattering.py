@@ -10,7 +10,7 @@ import pytest
 from jax.test_util import check_grads
 
 from chainrule.core.errors import ArgumentError
-from chainrule.explain.symmetry import invariance
+from chainrule.explain.methods.symmetry import invariance
 from chainrule.nn import Scattering
 from chainrule.nn.scattering import filters
 

@@ -9,7 +9,7 @@ import pytest
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch
-from chainrule.models.base import Metrics, Model
+from chainrule.models.protocol import Metrics, Model
 from chainrule.train import find_lr
 from chainrule.train.finder import greedy_lr, smooth
 from tests.train.toys import Mean, leaves, numbers

@@ -14,7 +14,7 @@ from chainrule.core import progress, random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling
-from chainrule.models.base import CanPredict, HasBound, HasLogProb, Metrics, Model
+from chainrule.models.protocol import CanPredict, HasBound, HasLogProb, Metrics, Model
 from chainrule.train.metrics import (
     Metric,
     calibration,

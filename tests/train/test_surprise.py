@@ -13,7 +13,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import Batch, load
 from chainrule.data.base import Windows
-from chainrule.models.base import HasSurprise, Metrics, Model
+from chainrule.models.protocol import HasSurprise, Metrics, Model
 from chainrule.train import metrics
 from chainrule.train.surprise import blocks, places
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Rows, Scaling, Schema
-from chainrule.models.base import CanPredict, HasParts, HasState, Metrics, Model, Part
+from chainrule.models.protocol import CanPredict, HasParts, HasState, Metrics, Model, Part
 from chainrule.train.config import TrainConfig
 from chainrule.train.step import State, Stepper, initial_state
 

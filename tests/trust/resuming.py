@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import events, stretch
 from chainrule.train.pace import Clock
 from tests.trust.toys import Spoilt, TwoPlayers, go_on, mlp, train

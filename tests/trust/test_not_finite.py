@@ -13,7 +13,7 @@ import pytest
 
 from chainrule.core.errors import DivergedError
 from chainrule.data.base import Batch
-from chainrule.models.base import HasParts, Metrics, Model, Part
+from chainrule.models.protocol import HasParts, Metrics, Model, Part
 from chainrule.train import Run, checkpoints
 from chainrule.train.folder import Journalist
 from tests.trust.toys import Spoilt, go_on, points, train

@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule import models
 from chainrule.data.base import Batch, Data, Rows, Scaling, Schema
-from chainrule.models.base import HasParts, HasState, Metrics, Model, Part
+from chainrule.models.protocol import HasParts, HasState, Metrics, Model, Part
 from chainrule.train import Run, checkpoints, fit, resume
 
 SETTINGS: dict[str, Any] = {

@@ -63,7 +63,7 @@ def _examples(run: "Run") -> "dict[str, np.ndarray]":
     import numpy as np
 
     from chainrule.core.errors import CapabilityError
-    from chainrule.models.base import CanEncode
+    from chainrule.models.protocol import CanEncode
 
     model, data = run.model, run.data
     if not isinstance(model, CanEncode):
@@ -83,7 +83,7 @@ def _captions(run: "Run", text: str) -> "dict[str, np.ndarray]":
 
     from chainrule.core.errors import CapabilityError
     from chainrule.data import captions
-    from chainrule.models.base import HasJointSpace
+    from chainrule.models.protocol import HasJointSpace
 
     model = run.model
     if not isinstance(model, HasJointSpace) or run.schema.target != "text":

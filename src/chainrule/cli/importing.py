@@ -9,7 +9,7 @@ from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
     from chainrule.data.base import Data
-    from chainrule.models.base import Entry, Model
+    from chainrule.models.protocol import Entry, Model
 
 _OWN = ("tokenizer", "data", "run", "runs")
 
@@ -144,7 +144,7 @@ def _tell(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
     from chainrule.core import tree
-    from chainrule.models.base import CanSample
+    from chainrule.models.protocol import CanSample
     from chainrule.train.loop import count
 
     name = run.config["model"]["name"]

@@ -10,7 +10,7 @@ from chainrule.cli.options import Json
 
 if TYPE_CHECKING:
     from chainrule.cli.settings import Setting
-    from chainrule.models.base import Entry, Model, Recipe
+    from chainrule.models.protocol import Entry, Model, Recipe
 
 app = typer.Typer(help="Models: what can be trained, and with which settings.")
 
@@ -116,7 +116,7 @@ def settings_table(known: "dict[str, Setting]") -> None:
 
 def model_class(found: "Entry") -> "type[Model]":
     """The class of the models an entry builds, known without building one."""
-    from chainrule.models.base import Model
+    from chainrule.models.protocol import Model
 
     made = found.build if isinstance(found.build, type) else inspect.signature(found.build).return_annotation
     if not (isinstance(made, type) and issubclass(made, Model)):
@@ -126,15 +126,15 @@ def model_class(found: "Entry") -> "type[Model]":
 
 def abilities(kind: "type[Model]") -> list[str]:
     """What models of a class can do beyond being trained, in words."""
-    from chainrule.models import base
+    from chainrule.models import protocol
 
     words = {
-        base.CanPredict: "predict",
-        base.CanSample: "sample",
-        base.HasLogProb: "likelihood",
-        base.HasBound: "bound",
-        base.CanEncode: "encode",
-        base.CanDecode: "decode",
+        protocol.CanPredict: "predict",
+        protocol.CanSample: "sample",
+        protocol.HasLogProb: "likelihood",
+        protocol.HasBound: "bound",
+        protocol.CanEncode: "encode",
+        protocol.CanDecode: "decode",
     }
     return [word for capability, word in words.items() if issubclass(kind, capability)]
 

@@ -18,7 +18,7 @@ from chainrule.cli.words import Words, nest, take
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data.base import Data
 from chainrule.data.sources import find
-from chainrule.models.base import Entry, Model, Recipe
+from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
 from chainrule.train import Run, TrainConfig
 from chainrule.train.folder import read_config

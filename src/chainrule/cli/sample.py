@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.core.pictures import Picture
     from chainrule.core.types import Array, Key
     from chainrule.data.base import Schema
-    from chainrule.models.base import CanContinue, CanSearch, Hypothesis
+    from chainrule.models.protocol import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
 
 _ROWS = 10
@@ -37,7 +37,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.cli.output import emit, say
     from chainrule.cli.words import parse, take
     from chainrule.core import random
-    from chainrule.models.base import CanContinue, CanSearch, CanTranslate, HasRequest
+    from chainrule.models.protocol import CanContinue, CanSearch, CanTranslate, HasRequest
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
@@ -194,7 +194,7 @@ def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[st
     """The model's own options, by the signature of its `sample`."""
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import CapabilityError
-    from chainrule.models.base import CanSample
+    from chainrule.models.protocol import CanSample
 
     if not isinstance(run.model, CanSample):
         return {}  # run.sample says what is wrong

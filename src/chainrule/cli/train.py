@@ -11,7 +11,7 @@ from chainrule.cli.options import Context, Json, Quiet, Settings
 if TYPE_CHECKING:
     from chainrule.cli.request import Request
     from chainrule.data.base import Data
-    from chainrule.models.base import Model
+    from chainrule.models.protocol import Model
     from chainrule.train import Run
 
 
@@ -114,7 +114,7 @@ def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
     from chainrule.cli.waiting import waiting
-    from chainrule.models.base import CanSample
+    from chainrule.models.protocol import CanSample
 
     status = run.status
     if status["status"] == "done":

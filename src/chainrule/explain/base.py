@@ -13,7 +13,7 @@ import pydantic
 
 from chainrule.core.pictures import Picture, Table
 from chainrule.data.base import Data, Schema
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 Listener: TypeAlias = Callable[[str], None]

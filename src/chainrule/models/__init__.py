@@ -18,9 +18,9 @@ from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, 
 from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.data.tokenizers import Tokenizer
-from chainrule.models import base, interchange, starting
-from chainrule.models.base import Config, Entry, Model
+from chainrule.models import base, interchange, protocol, starting
 from chainrule.models.interchange import Imported, Names
+from chainrule.models.protocol import Config, Entry, Model
 
 _HERE = Path(__file__).parent
 
@@ -146,7 +146,7 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
     schema = data.schema if isinstance(data, Data) else data
     fits(found, schema)
     model = found.build(configure(name, **config), schema, random.key(seed, "init"))
-    if schema.packed and not isinstance(model, base.CanPack):
+    if schema.packed and not isinstance(model, protocol.CanPack):
         raise CapabilityError(
             f"{name} reads a window as one text, not document by document", remedy="leave data.packing out"
         )

@@ -19,7 +19,7 @@ import safetensors.numpy
 from chainrule import nn
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DataError, DiskError, suggest
-from chainrule.models.base import Flattened, InOut, Joined, Model, Name, NameTable
+from chainrule.models.protocol import Flattened, InOut, Joined, Model, Name, NameTable
 
 M = TypeVar("M", bound=Model)
 Names: TypeAlias = Mapping[str, Name] | NameTable

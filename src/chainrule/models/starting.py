@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
-from chainrule.models.base import Entry, Model
+from chainrule.models.protocol import Entry, Model
 
 M = TypeVar("M", bound=Model)
 BODY = "body."

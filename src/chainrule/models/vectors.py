@@ -16,7 +16,7 @@ from chainrule.data import tokenizers, vectors
 from chainrule.data.base import Data
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.data.vectors import Vectors
-from chainrule.models.base import HasEmbedding, Model
+from chainrule.models.protocol import HasEmbedding, Model
 
 
 class Begun(NamedTuple):

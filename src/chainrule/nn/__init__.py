@@ -7,7 +7,7 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 from chainrule.nn import attention, augment, constructions, cost, initializers, losses, positions, tensors
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
 from chainrule.nn.attention import SelfAttention, TransformerBlock
-from chainrule.nn.convolution import Conv, ConvTranspose
+from chainrule.nn.convolution.layers import Conv, ConvTranspose
 from chainrule.nn.dropout import ChannelDropout, Dropout, StochasticDepth, monte_carlo
 from chainrule.nn.embedding import Embedding
 from chainrule.nn.linear import Linear

@@ -2,7 +2,7 @@
 
 XLA goes through the data a dozen times for a normalised, modulated and activated map and its gradient, several times in
 strides of a few channels: a third of the time of a training step of a U-Net. The programs of
-`chainrule.nn.kernels.groups` read an example once, forward and backward, and nothing but its input is kept.
+`chainrule.nn.native.group_norm` read an example once, forward and backward, and nothing but its input is kept.
 """
 
 from typing import Any
@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.kernels import groups as programs
-from chainrule.nn.kernels import native
-from chainrule.nn.kernels.groups import Groups
-from chainrule.nn.kernels.operations import operation
+from chainrule.nn.convolution import native
+from chainrule.nn.native import group_norm as programs
+from chainrule.nn.native.group_norm import Groups
+from chainrule.nn.native.operations import operation
 
 
 def fast(x: Array, groups: int) -> bool:

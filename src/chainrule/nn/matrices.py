@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.nn.convolution import Conv
+from chainrule.nn.convolution.layers import Conv
 
 
 def as_matrix(layer: Callable[[Array], Array], input_shape: Sequence[int]) -> Float[Array, "outputs inputs"]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.nn.geometry import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
+from chainrule.nn.windows import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
 
 
 def max_pool(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.nn.convolution import Conv
+from chainrule.nn.convolution.layers import Conv
 from chainrule.nn.linear import Linear
 
 

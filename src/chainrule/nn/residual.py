@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.activations import activation
-from chainrule.nn.convolution import Conv
+from chainrule.nn.convolution.layers import Conv
 from chainrule.nn.normalize import Norm, norm, normalised
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int
-from chainrule.nn.geometry import PerAxis, per_axis
+from chainrule.nn.windows import PerAxis, per_axis
 
 
 def upsample(

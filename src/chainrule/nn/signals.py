@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float
-from chainrule.nn.convolve import convolve
+from chainrule.nn.convolution.functions import convolve
 
 MODES = ("full", "same", "valid", "circular")
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.activations import activation
-from chainrule.nn.convolution import Conv, ConvTranspose
+from chainrule.nn.convolution.layers import Conv, ConvTranspose
 from chainrule.nn.linear import Linear
 from chainrule.nn.normalize import Norm, norm
 from chainrule.nn.pooling import max_pool

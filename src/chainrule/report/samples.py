@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.core.pictures import Images, Lines, Picture, Scatter, Table
 from chainrule.data import tokenizers
 from chainrule.data.base import Kind, Schema
-from chainrule.models.base import CanSample
+from chainrule.models.protocol import CanSample
 from chainrule.report.predictions import unit_images
 from chainrule.report.text import plain
 

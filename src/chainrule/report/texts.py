@@ -8,7 +8,7 @@ from jaxtyping import Integer
 from chainrule.core.errors import ChainruleError
 from chainrule.core.pictures import Lines, Picture
 from chainrule.data.base import Data, Windows
-from chainrule.models.base import HasSurprise
+from chainrule.models.protocol import HasSurprise
 from chainrule.train import Run, surprise
 
 

@@ -17,7 +17,7 @@ from chainrule import __version__, models
 from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
 from chainrule.core.pictures import Film, Picture
-from chainrule.models.base import CanSample, Model
+from chainrule.models.protocol import CanSample, Model
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import Group, groups, judged_split

@@ -17,7 +17,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines
 from chainrule.core.types import Scalar
 from chainrule.data.base import Batch, Data
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train.loop import settled
 from chainrule.train.step import State, Stepper, initial_state
 

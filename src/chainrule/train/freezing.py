@@ -13,7 +13,7 @@ import jax
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 
 
 def frozen(model: Model, patterns: Sequence[str]) -> list[Array]:

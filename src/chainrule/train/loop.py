@@ -10,7 +10,7 @@ from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.data.base import Data
 from chainrule.data.batches import Batches
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer

@@ -18,7 +18,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
 from chainrule.data.base import Batch, Data, Schema, Split, Windows
 from chainrule.data.packing import Packed
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanPack,
     CanPredict,
     CanSample,

@@ -13,7 +13,7 @@ from chainrule import models
 from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
 from chainrule.data.base import Data
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train.loop import merge, settled
 from chainrule.train.step import Stepper, initial_state
 

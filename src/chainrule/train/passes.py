@@ -14,7 +14,7 @@ from chainrule.core.types import Array, Key, Tree
 from chainrule.data.base import Batch, Data, Split, Windows
 from chainrule.data.packing import Packed
 from chainrule.data.splits import Some
-from chainrule.models.base import CanSample, HasBound, HasLogProb, HasScores, Model
+from chainrule.models.protocol import CanSample, HasBound, HasLogProb, HasScores, Model
 
 BATCH = 512
 ESTIMATED = 2048

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.core.types import Key
 from chainrule.data.base import Data, Split
-from chainrule.models.base import CanSample
+from chainrule.models.protocol import CanSample
 from chainrule.probability.transport import sinkhorn_divergence
 
 _MOST = 1000

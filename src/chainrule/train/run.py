@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointErro
 from chainrule.core.types import Key
 from chainrule.data import tokenizers
 from chainrule.data.base import Data, Scaling, Schema, to_original
-from chainrule.models.base import CanSample, Model
+from chainrule.models.protocol import CanSample, Model
 from chainrule.train import checkpoints, folder, metrics
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors

@@ -19,7 +19,7 @@ from chainrule.core import random
 from chainrule.core.compiling import compiler_options
 from chainrule.core.errors import ArgumentError
 from chainrule.data.base import Split
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train.config import TrainConfig
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import State, Stepper, initial_state

@@ -21,7 +21,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int, Key, Scalar, Tree
 from chainrule.data.base import Batch, Split
 from chainrule.data.batches import Batches
-from chainrule.models.base import Model, Part, parts_of
+from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import augmenting, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.directions import slow_weights

@@ -20,7 +20,7 @@ import numpy as np
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.core.memory import keep_freed
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite

@@ -20,7 +20,7 @@ from chainrule.core.types import Array
 from chainrule.data import tokenizers
 from chainrule.data.base import Schema, Windows, predicted
 from chainrule.data.packing import Packed
-from chainrule.models.base import CanPack, HasSurprise
+from chainrule.models.protocol import CanPack, HasSurprise
 
 _LOGITS = 2**26
 """How many logits may be in memory at once."""

@@ -13,7 +13,7 @@ from chainrule.data.base import Schema
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.memory import Symbols
-from chainrule.models.base import State
+from chainrule.models.protocol import State
 
 LETTERS = Schema("text", (9,), symbols=("\n", "a", "b", "c", "d"))
 TRACED: list[tuple[int, ...]] = []

@@ -9,7 +9,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.core.types import Array
-from chainrule.explain.generation import kernel_distance
+from chainrule.explain.methods.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.base import Denoiser, Estimate
 from chainrule.models.diffusion.guidance import ClassifierGuided, guided

@@ -10,8 +10,9 @@ import pytest
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.sparse import detect
 from chainrule.nn.attention import Causal, Window, attend
-from chainrule.nn.kernels import heads, native
-from chainrule.nn.kernels.interface import Machine
+from chainrule.nn.convolution import native
+from chainrule.nn.native import attention
+from chainrule.nn.native.ffi import Machine
 from tests.nn.attention.draws import draw
 
 pytestmark = pytest.mark.skipif(native.machine() is None, reason="no programs are written for this processor")
@@ -137,6 +138,6 @@ def test_no_texts_give_none_and_nothing_to_see_gives_zeros() -> None:
 
 def test_programs_for_narrower_registers_are_valid_too() -> None:
     llvm = pytest.importorskip("llvmlite.binding")
-    given = heads.Heads(1, 2, 24, 24, 8, True, 1.0, 24)
-    for write in (heads.attention, heads.gradients):
+    given = attention.Heads(1, 2, 24, 24, 8, True, 1.0, 24)
+    for write in (attention.attention, attention.gradients):
         llvm.parse_assembly(write(given, Machine(8, 16), 1)).verify()

@@ -11,7 +11,7 @@ _HOMES = {
     "front": ("Implicit", "Solution", "Stats", "fixed_point", "hypergradient", "inverse", "minimum", "root"),
     "limits": ("Conditions",),
     "linear": ("LU", "Banded", "Cholesky", "Krylov", "Neumann", "Sparse"),
-    "programs": (
+    "optimization": (
         "InfeasibleError",
         "LinearSolution",
         "NonlinearSolution",

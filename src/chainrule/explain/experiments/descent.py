@@ -11,9 +11,9 @@ import scipy.optimize
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Scatter, Table
-from chainrule.explain import descent as methods
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.descent import Path
+from chainrule.explain.methods import descent as methods
+from chainrule.explain.methods.descent import Path
 
 Objective = Callable[[jax.Array], jax.Array]
 _SMALLEST = 1e-16

@@ -18,7 +18,7 @@ from chainrule import models
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data import Data, tokenizers
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.training import Trained, train
+from chainrule.explain.methods.training import Trained, train
 from chainrule.models.autoregressive import pictures
 
 _COMPARED = 200

@@ -16,8 +16,8 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.training import train
-from chainrule.models.base import Model
+from chainrule.explain.methods.training import train
+from chainrule.models.protocol import Model
 from chainrule.train.passes import mean_loss
 
 Name: TypeAlias = Literal[

@@ -12,10 +12,10 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.pictures import Heatmap, Lines, Table
-from chainrule.explain import taps
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.training import train
-from chainrule.models.base import Model
+from chainrule.explain.methods import taps
+from chainrule.explain.methods.training import train
+from chainrule.models.protocol import Model
 from chainrule.models.supervised.base import Supervised
 
 _BINS = 41

@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.stochastic import stochastic_descent
+from chainrule.explain.methods.stochastic import stochastic_descent
 
 
 @final

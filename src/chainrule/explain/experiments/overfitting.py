@@ -11,7 +11,8 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.training import Trained, stop_step, train
+from chainrule.explain.methods.training import Trained, stop_step, train
+from chainrule.models.protocol import Model
 from chainrule.train.passes import mean_loss
 
 
@@ -83,7 +84,7 @@ def _once(settings: OverfittingSettings, data: sources.Data, share: float) -> tu
     """One run, and its loss on the whole training split at every look."""
     seen: list[float] = []
 
-    def look(step: int, model: models.base.Model) -> None:
+    def look(step: int, model: Model) -> None:
         del step
         still = eqx.nn.inference_mode(model)
         seen.append(mean_loss(still, data.train, random.key(settings.seed, "look"))[0]["loss"])

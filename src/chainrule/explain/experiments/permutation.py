@@ -12,7 +12,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Bars, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.permutation import permutation_equivariance, permutation_invariance
+from chainrule.explain.methods.permutation import permutation_equivariance, permutation_invariance
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.positions import Distance, Rotary, sinusoids
 

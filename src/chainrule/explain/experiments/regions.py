@@ -12,7 +12,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Polygons, Table
 from chainrule.data.base import Data
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.fitting import fit_network
+from chainrule.explain.methods.fitting import fit_network
 from chainrule.nn import losses
 from chainrule.nn.constructions import Network, affine, mlp
 from chainrule.nn.constructions.regions import (

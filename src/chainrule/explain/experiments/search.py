@@ -11,7 +11,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.training import Trained, band, train_seeds
+from chainrule.explain.methods.training import Trained, band, train_seeds
 from chainrule.train.loop import settled
 from chainrule.train.metrics import score
 

@@ -14,10 +14,10 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.base import Batch
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.landscape import curvature, objective, surface
-from chainrule.explain.maps import around
+from chainrule.explain.methods.landscape import curvature, objective, surface
+from chainrule.explain.methods.maps import around
+from chainrule.explain.methods.training import Trained, train
 from chainrule.explain.probes.landscape import negative_share
-from chainrule.explain.training import Trained, train
 
 
 @final

@@ -14,11 +14,11 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.landscape import barrier, between, curvature
-from chainrule.explain.maps import line
+from chainrule.explain.methods.landscape import barrier, between, curvature
+from chainrule.explain.methods.maps import line
+from chainrule.explain.methods.training import train
 from chainrule.explain.probes.landscape import fixed, negative_share, on_path
-from chainrule.explain.training import train
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 
 
 @final

@@ -11,7 +11,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Key
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.lags import lag_norms, spectrum, step_jacobians
+from chainrule.explain.methods.lags import lag_norms, spectrum, step_jacobians
 from chainrule.nn import LSTM, RNN, Recurrent
 
 

@@ -19,7 +19,7 @@ from chainrule.data import pairs
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive.transducer import alignment_picture
-from chainrule.models.base import CanTranslate, HasAlignment, Model
+from chainrule.models.protocol import CanTranslate, HasAlignment, Model
 from chainrule.train import Run
 
 _EXAMPLES = 128

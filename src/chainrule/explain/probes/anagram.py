@@ -10,10 +10,10 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Table
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import is_class_diffusion, is_image_diffusion, real
-from chainrule.models.base import Model
+from chainrule.explain.methods.generated import is_class_diffusion, is_image_diffusion, real
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.steering.views import view
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _SHOWN = 10

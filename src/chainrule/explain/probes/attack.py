@@ -12,9 +12,9 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Lines, Table
 from chainrule.core.types import Array
 from chainrule.data.base import Batch, Data, Schema
-from chainrule.explain.attacks import Bounds, climb, fgsm, loss_of
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import CanPredict, Model
+from chainrule.explain.methods.attacks import Bounds, climb, fgsm, loss_of
+from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
 SHOWN = 6

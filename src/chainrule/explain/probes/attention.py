@@ -16,7 +16,7 @@ from chainrule.data import tokenizers
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
-from chainrule.models.base import HasAttention, Model
+from chainrule.models.protocol import HasAttention, Model
 from chainrule.train import Run
 
 _MEASURES = {

@@ -15,7 +15,7 @@ from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
-from chainrule.models.base import CanContinue, Model, State
+from chainrule.models.protocol import CanContinue, Model, State
 from chainrule.train import Run
 
 _PROMPT = 16

@@ -19,11 +19,11 @@ from chainrule.data import captions, pairs, tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.probes.captions import is_caption_diffusion
-from chainrule.models.base import Model
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.pictures import way
 from chainrule.models.diffusion.process import Level
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _MOMENTS = 5

@@ -16,9 +16,9 @@ from chainrule.core.pictures import Images, Lines, Table
 from chainrule.data import captions
 from chainrule.data.base import Data, Schema, Split
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.judging import trained
-from chainrule.models.base import Model
+from chainrule.explain.methods.judging import trained
 from chainrule.models.diffusion.generative import Generative
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _MOST = 10_000

@@ -10,7 +10,7 @@ from pydantic import Field
 from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data.base import Data
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import is_diffusion
+from chainrule.explain.methods.generated import is_diffusion
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.inversion import between, decode, encode

@@ -14,10 +14,10 @@ from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array, Key
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import Model
 from chainrule.models.diffusion.control import Control
 from chainrule.models.diffusion.control.model import sheet
 from chainrule.models.diffusion.steering.variations import similarity
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _SHOWN = 8

@@ -8,7 +8,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines
 from chainrule.data.base import Data
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import is_image_diffusion
+from chainrule.explain.methods.generated import is_image_diffusion
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.pictures import changes, film, strip, way
 from chainrule.train import Run

@@ -16,10 +16,10 @@ from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.dreams import Ascent, climb
-from chainrule.explain.features import feature_maps, layer_number
-from chainrule.explain.saliency import rank_correlation, shuffled, verdict
-from chainrule.models.base import Model
+from chainrule.explain.methods.dreams import Ascent, climb
+from chainrule.explain.methods.features import feature_maps, layer_number
+from chainrule.explain.methods.saliency import rank_correlation, shuffled, verdict
+from chainrule.models.protocol import Model
 from chainrule.models.supervised.base import Supervised
 from chainrule.train import Run
 

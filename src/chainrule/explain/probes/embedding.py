@@ -11,7 +11,7 @@ from chainrule.data.base import Data, Schema
 from chainrule.data.vectors import Vectors
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
-from chainrule.models.base import HasEmbedding, Model
+from chainrule.models.protocol import HasEmbedding, Model
 from chainrule.models.vectors import of_model
 from chainrule.train import Run
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core.pictures import Lines
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import CanPredict, Model
+from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
 

@@ -12,8 +12,8 @@ from chainrule.core.pictures import Images
 from chainrule.core.types import Array
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.features import RULES, as_tile, feature_maps, project, strongest
-from chainrule.models.base import CanPredict, Model
+from chainrule.explain.methods.features import RULES, as_tile, feature_maps, project, strongest
+from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
 

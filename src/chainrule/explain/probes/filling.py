@@ -15,7 +15,7 @@ from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive.bert import PatchBERT
 from chainrule.models.autoregressive.bert.patches import filled_gaps, random_gaps
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _MOST = 512

@@ -14,11 +14,11 @@ from chainrule.core.pictures import Scatter, Table
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import Model
 from chainrule.models.diffusion import bounds, units
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.likelihood import Likelihood, flow_log_prob
 from chainrule.models.diffusion.process import noised
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _MOST = 4096

@@ -5,9 +5,9 @@ import numpy as np
 
 from chainrule.core.pictures import Lines, Scatter
 from chainrule.data.base import Data, Schema
-from chainrule.explain import taps
 from chainrule.explain.base import NoSettings, Outcome, Probe
-from chainrule.models.base import CanPredict, Model
+from chainrule.explain.methods import taps
+from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
 _EXAMPLES = 400

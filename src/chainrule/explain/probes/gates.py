@@ -10,7 +10,7 @@ from pydantic import Field
 from chainrule.core.pictures import Heatmap, Table
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import HasRecurrence, Model
+from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
 
 _BINS = 20

@@ -8,8 +8,8 @@ from pydantic import Field
 from chainrule.core.pictures import Images, Picture, Table
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import Real, draw, is_diffusion, real
-from chainrule.explain.generation import nearest, spread
+from chainrule.explain.methods.generated import Real, draw, is_diffusion, real
+from chainrule.explain.methods.generation import nearest, spread
 from chainrule.train import Run
 
 _PAIRS = 10

@@ -9,8 +9,8 @@ from pydantic import Field
 from chainrule.core.pictures import Lines, Table
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.lags import lag_norms, spectrum, step_jacobians
-from chainrule.models.base import HasRecurrence, Model
+from chainrule.explain.methods.lags import lag_norms, spectrum, step_jacobians
+from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
 
 

@@ -12,7 +12,7 @@ from chainrule.core.pictures import Bars, Table
 from chainrule.core.types import Tree
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.explain.base import NoSettings, Outcome, Probe
-from chainrule.models.base import Model, Part, parts_of
+from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import Run
 from chainrule.train.step import parameters
 

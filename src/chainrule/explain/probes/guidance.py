@@ -8,8 +8,8 @@ from pydantic import Field
 from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data.base import Data
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import draw, is_class_diffusion, real
-from chainrule.explain.generation import spread
+from chainrule.explain.methods.generated import draw, is_class_diffusion, real
+from chainrule.explain.methods.generation import spread
 from chainrule.train import Run
 
 

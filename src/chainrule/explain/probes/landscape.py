@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.data.base import Data, Schema, Split
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.landscape import (
+from chainrule.explain.methods.landscape import (
     Objective,
     Statistics,
     along,
@@ -25,9 +25,9 @@ from chainrule.explain.landscape import (
     objective,
     surface,
 )
-from chainrule.explain.maps import around, line, path_map, said
-from chainrule.explain.paths import FEWEST, main_plane, random_walk
-from chainrule.models.base import HasParts, Model
+from chainrule.explain.methods.maps import around, line, path_map, said
+from chainrule.explain.methods.paths import FEWEST, main_plane, random_walk
+from chainrule.models.protocol import HasParts, Model
 from chainrule.train import Run
 
 MARGIN = 0.25

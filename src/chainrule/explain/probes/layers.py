@@ -10,9 +10,9 @@ from chainrule.core import random
 from chainrule.core.pictures import Bars, Lines, Table
 from chainrule.core.types import Array
 from chainrule.data.base import Data, Schema
-from chainrule.explain import taps
 from chainrule.explain.base import NoSettings, Outcome, Probe
-from chainrule.models.base import HasParts, Model
+from chainrule.explain.methods import taps
+from chainrule.models.protocol import HasParts, Model
 from chainrule.train import Run
 
 _EXAMPLES = 256

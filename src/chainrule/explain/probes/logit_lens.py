@@ -14,7 +14,7 @@ from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
-from chainrule.models.base import HasLens, Model
+from chainrule.models.protocol import HasLens, Model
 from chainrule.nn import losses
 from chainrule.train import Run
 

@@ -14,7 +14,7 @@ from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import decoding
-from chainrule.models.base import CanContinue, Model
+from chainrule.models.protocol import CanContinue, Model
 from chainrule.train import Run
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from chainrule.core.pictures import Lines
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import HasSurprise, Model
+from chainrule.models.protocol import HasSurprise, Model
 from chainrule.train import Run
 
 

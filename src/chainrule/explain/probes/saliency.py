@@ -14,8 +14,8 @@ from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.features import as_tile, feature_maps, layer_number
-from chainrule.explain.saliency import (
+from chainrule.explain.methods.features import as_tile, feature_maps, layer_number
+from chainrule.explain.methods.saliency import (
     grad_cam,
     gradient,
     occlusion,
@@ -24,7 +24,7 @@ from chainrule.explain.saliency import (
     shuffled,
     verdict,
 )
-from chainrule.models.base import Model
+from chainrule.models.protocol import Model
 from chainrule.models.supervised.base import Supervised
 from chainrule.train import Run
 

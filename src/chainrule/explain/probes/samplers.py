@@ -13,8 +13,8 @@ from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.base import Data
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import is_diffusion, real
-from chainrule.explain.generation import Estimate
+from chainrule.explain.methods.generated import is_diffusion, real
+from chainrule.explain.methods.generation import Estimate
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level

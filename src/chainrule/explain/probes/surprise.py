@@ -12,7 +12,7 @@ from chainrule.core.pictures import Bars, Table
 from chainrule.data import tokenizers
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.base import HasSurprise, Model
+from chainrule.models.protocol import HasSurprise, Model
 from chainrule.train import Run, surprise
 
 _LISTED = 10

@@ -11,9 +11,9 @@ from pydantic import Field
 from chainrule.core.pictures import Lines
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.features import feature_maps
-from chainrule.explain.symmetry import equivariance, invariance
-from chainrule.models.base import CanPredict, Model
+from chainrule.explain.methods.features import feature_maps
+from chainrule.explain.methods.symmetry import equivariance, invariance
+from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
 

@@ -12,12 +12,12 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Lines
 from chainrule.data.base import Data, Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.generated import is_image_diffusion
-from chainrule.models.base import Model
+from chainrule.explain.methods.generated import is_image_diffusion
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.tweedie import posterior_covariance
+from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 _MOST = 1024

@@ -24,7 +24,16 @@ from chainrule.data.texts import passages
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.decoding import Choices
-from chainrule.models.base import CanPack, CanPad, CanSearch, HasSurprise, Hypothesis, Metrics, Piece, State
+from chainrule.models.protocol import (
+    CanPack,
+    CanPad,
+    CanSearch,
+    HasSurprise,
+    Hypothesis,
+    Metrics,
+    Piece,
+    State,
+)
 from chainrule.nn import losses
 
 

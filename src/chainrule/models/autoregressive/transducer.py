@@ -21,7 +21,7 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import pairs, tokenizers
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.autoregressive import decoding
-from chainrule.models.base import CanTranslate, HasAlignment, HasPictures, Metrics, State
+from chainrule.models.protocol import CanTranslate, HasAlignment, HasPictures, Metrics, State
 from chainrule.nn import losses
 
 _BEAMS = 4

@@ -19,7 +19,7 @@ from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.autoregressive import vector_pictures
 from chainrule.models.autoregressive.conditionals import Conditionals
 from chainrule.models.autoregressive.flow import AutoregressiveFlow
-from chainrule.models.base import CanSample, Config, HasLogProb, HasPictures, Metrics
+from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, Metrics
 
 
 @final

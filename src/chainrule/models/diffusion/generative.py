@@ -18,7 +18,6 @@ from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Batch, Data, Schema
-from chainrule.models.base import Bounded, CanSample, HasBoundParts, HasPictures, Scored
 from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided
@@ -27,6 +26,7 @@ from chainrule.models.diffusion.networks.conditions import ClassReader, TextRead
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.steering import anagrams, asking, inpainting, variations
 from chainrule.models.diffusion.steering.classifier import by_classifier
+from chainrule.models.protocol import Bounded, CanSample, HasBoundParts, HasPictures, Scored
 
 _GUIDANCE = 2.0
 """For images, where looks count more than the law; points and rows are drawn from the law of their class."""

@@ -12,7 +12,7 @@ import jax
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanPredict,
     HasState,
     Metrics,

@@ -3,7 +3,7 @@
 XLA runs attention over short texts as many small matrix products with tables of scores written and read between them: a
 quarter of the time of a training step. Here a head is worked off block by block while everything is in a core's cache,
 hidden halves of causal tables are left out, and the backward pass computes weights again from two numbers a query
-instead of reading a table (Dao et al., 2022). The programs are in `chainrule.nn.kernels.heads`.
+instead of reading a table (Dao et al., 2022). The programs are in `chainrule.nn.native.attention`.
 """
 
 from typing import Any
@@ -14,11 +14,12 @@ import jax.numpy as jnp
 from chainrule.core.types import Array
 from chainrule.nn.attention.masks import Causal, Mask
 from chainrule.nn.attention.softmax import softmax
-from chainrule.nn.kernels import heads, native
-from chainrule.nn.kernels.heads import Heads
-from chainrule.nn.kernels.interface import Machine
-from chainrule.nn.kernels.operations import operation
-from chainrule.nn.kernels.tiles import TILE
+from chainrule.nn.convolution import native
+from chainrule.nn.native import attention
+from chainrule.nn.native.attention import Heads
+from chainrule.nn.native.ffi import Machine
+from chainrule.nn.native.matmul import TILE
+from chainrule.nn.native.operations import operation
 
 _MOST_WASTE = 1.5
 """Rows are filled up to whole vectors and tiles if that makes no more than so many times the work."""
@@ -58,7 +59,7 @@ def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object
     queries, keys = _filled(time, key.shape[2], mask is not None, machine)
     given = Heads(batch, count, queries, keys, size, mask is not None, 1.0, key.shape[2])
     same = mask is None or time == key.shape[2]
-    return same and queries * keys <= _MOST_WASTE * time * key.shape[2] and heads.fits(given, machine)
+    return same and queries * keys <= _MOST_WASTE * time * key.shape[2] and attention.fits(given, machine)
 
 
 def _filled(queries: int, keys: int, causal: bool, machine: Machine) -> tuple[int, int]:
@@ -101,7 +102,7 @@ _attention = operation(
     _gathered,
     _level,
     lambda query, key, *others, **how: _heads(query, key, **how),
-    (heads.attention, heads.gradients),
+    (attention.attention, attention.gradients),
     ("causal", "scale", "shown"),
 )
 

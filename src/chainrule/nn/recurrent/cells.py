@@ -3,7 +3,7 @@
 Apart from one product with the recurrent weights a cell acts on each unit by itself. Its derivative is therefore a few
 slopes for each unit, written out here once. They give the Jacobian of a step, which says how far gradients reach back,
 and the backward pass through time, which needs nothing else from the forward pass. Formulas that stay within a unit are
-also what the programs of `chainrule.nn.kernels.recurrence` are made of.
+also what the programs of `chainrule.nn.recurrent.native` are made of.
 """
 
 import abc
@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.nn.kernels.units import Functions, UnitByUnit, Values
 from chainrule.nn.linear import plus
+from chainrule.nn.recurrent.units import Functions, UnitByUnit, Values
 
 States: TypeAlias = tuple[Array, ...]
 """What is carried from step to step, each (..., hidden); the first is what the layer puts out."""

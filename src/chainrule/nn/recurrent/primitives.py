@@ -3,7 +3,7 @@
 `advance` takes the steps, `follow` carries a change of the states and of the input's part of the gates along, and
 `back` is `follow` turned around; the last two are each other's transpose. Each is defined by a loop in JAX, which is
 what other platforms compile and what derivatives by weights and slopes (second derivatives of the layer) are taken of.
-On a CPU they are lowered to the programs of `chainrule.nn.kernels.recurrence` (there is none for `follow`, which is no
+On a CPU they are lowered to the programs of `chainrule.nn.recurrent.native` (there is none for `follow`, which is no
 part of training).
 """
 
@@ -18,7 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from chainrule.core.types import Array
-from chainrule.nn.kernels import recurrence
+from chainrule.nn.recurrent import native
 from chainrule.nn.recurrent.cells import Feedback, Slopes, States, UnitCell
 
 advance_p, follow_p, back_p = (Primitive(f"recurrence_{name}") for name in ("advance", "follow", "back"))
@@ -189,12 +189,12 @@ def _merged(x: Array, axis: int | None, size: int) -> Array:
 def _advance_natively(
     weight: Array, bias: Array, inward: Array, *states: Array, cell: UnitCell, keep: bool
 ) -> Sequence[Array]:
-    return recurrence.forward(cell, weight, bias, inward, states, keep)
+    return native.forward(cell, weight, bias, inward, states, keep)
 
 
 def _back_natively(weight: Array, *operands: Array, cell: UnitCell) -> Sequence[Array]:
     slopes, (outputs, *last) = _cut(operands, cell)
-    return recurrence.backward(cell, weight, slopes, outputs, tuple(last))
+    return native.backward(cell, weight, slopes, outputs, tuple(last))
 
 
 def _run(primitive: Primitive, definition: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,7 +225,7 @@ def available(recurrent: Feedback, states: States, inward: Array) -> bool:
     """Whether there would be programs for these on a CPU."""
     numbers = (recurrent.weight, inward, *states, *(() if recurrent.bias is None else (recurrent.bias,)))
     single = all(x.dtype == jnp.float32 for x in numbers)
-    return single and recurrence.runs(states[0].shape[-1], inward.shape)
+    return single and native.runs(states[0].shape[-1], inward.shape)
 
 
 __all__ = ["advance", "available", "follow", "turned"]

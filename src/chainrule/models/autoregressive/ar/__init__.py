@@ -3,7 +3,7 @@
 from chainrule.models.autoregressive.ar.fitting import fit
 from chainrule.models.autoregressive.ar.model import AR, ARConfig
 from chainrule.models.autoregressive.ar.process import Forecast, Process
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="ar",

@@ -14,7 +14,7 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.autoregressive.ar import pictures
 from chainrule.models.autoregressive.ar.process import Forecast, Process, Start, predictors
-from chainrule.models.base import CanSample, Config, HasLogProb, HasPictures, Metrics
+from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, Metrics
 
 
 @final

@@ -4,7 +4,7 @@ from chainrule.models.autoregressive.bert.encoder import BERTConfig
 from chainrule.models.autoregressive.bert.model import BERT
 from chainrule.models.autoregressive.bert.patches import PatchBERT, build
 from chainrule.models.autoregressive.bert.weights import sized, torch_names
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="bert",

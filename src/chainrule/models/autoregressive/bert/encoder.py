@@ -17,7 +17,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import CanEncode, CanSample, Config, HasPictures, HasScores, Metrics, Scored
+from chainrule.models.protocol import CanEncode, CanSample, Config, HasPictures, HasScores, Metrics, Scored
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Mask
 from chainrule.nn.positions import Learned, Rotary, placed

@@ -21,7 +21,7 @@ from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder, Guesses, layers
 from chainrule.models.autoregressive.bert.gaps import MASK, Gaps, draw_gaps
-from chainrule.models.base import HasAttention, HasEmbedding
+from chainrule.models.protocol import HasAttention, HasEmbedding
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock, losses
 from chainrule.nn.attention import Mask, Padding
 from chainrule.nn.positions import Learned

@@ -22,7 +22,7 @@ from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder, Gu
 from chainrule.models.autoregressive.bert.gaps import choose
 from chainrule.models.autoregressive.bert.model import BERT
 from chainrule.models.autoregressive.outcomes import Categorical
-from chainrule.models.base import Scored
+from chainrule.models.protocol import Scored
 from chainrule.nn import Dropout, Embedding, LayerNorm, Linear, TransformerBlock, losses
 from chainrule.nn.positions import Learned
 

@@ -12,7 +12,7 @@ from chainrule.data.base import Schema
 from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder
 from chainrule.models.autoregressive.bert.model import BERT
-from chainrule.models.base import Joined, Name, NameTable
+from chainrule.models.protocol import Joined, Name, NameTable
 
 _HEAD = 32
 """Entries of a head in MiniLM; the larger BERTs have 64."""

@@ -1,7 +1,7 @@
 """Recurrent network over symbols."""
 
 from chainrule.models.autoregressive.char_rnn.model import CharRNN, CharRNNConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="char-rnn",

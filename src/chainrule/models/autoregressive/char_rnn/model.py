@@ -15,7 +15,7 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     Config,
     HasEmbedding,
     HasPictures,

@@ -19,7 +19,7 @@ from chainrule.core import random
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.autoregressive.decoding.rules import Rules
 from chainrule.models.autoregressive.decoding.sampling import END, Advance
-from chainrule.models.base import State
+from chainrule.models.protocol import State
 
 
 class Order(eqx.Module):

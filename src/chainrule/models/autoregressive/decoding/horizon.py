@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int
-from chainrule.models.base import CanContinue, State
+from chainrule.models.protocol import CanContinue, State
 
 
 @final

@@ -16,7 +16,7 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.autoregressive.decoding.rules import Rules
-from chainrule.models.base import State
+from chainrule.models.protocol import State
 
 Advance: TypeAlias = Callable[
     [State, Int[Array, "batch time"]], tuple[Float[Array, "batch time vocabulary"], State]

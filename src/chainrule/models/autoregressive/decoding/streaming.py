@@ -17,7 +17,7 @@ from chainrule.data.tokenizers import Tokenizer
 from chainrule.models.autoregressive.decoding.reading import Reader
 from chainrule.models.autoregressive.decoding.rules import Rules
 from chainrule.models.autoregressive.decoding.sampling import Advance, draw, mark
-from chainrule.models.base import Piece, State
+from chainrule.models.protocol import Piece, State
 
 _ALTERNATIVES = 5
 

@@ -1,7 +1,7 @@
 """Fully visible sigmoid belief network."""
 
 from chainrule.models.autoregressive.fvsbn.model import FVSBNConfig, Regressions, build
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="fvsbn",

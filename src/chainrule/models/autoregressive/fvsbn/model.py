@@ -12,7 +12,7 @@ from chainrule.data.base import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
 from chainrule.models.autoregressive.outcomes import Bernoulli
 from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 
 
 @final

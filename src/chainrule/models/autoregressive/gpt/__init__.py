@@ -3,7 +3,7 @@
 from chainrule.models.autoregressive.gpt.config import GPTConfig
 from chainrule.models.autoregressive.gpt.model import GPT
 from chainrule.models.autoregressive.gpt.weights import from_llama2c, llama2c_tokenizer, sized, torch_names
-from chainrule.models.base import Entry, FileFormat, Recipe
+from chainrule.models.protocol import Entry, FileFormat, Recipe
 
 entry = Entry(
     name="gpt",

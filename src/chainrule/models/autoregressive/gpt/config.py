@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple, final
 
 from pydantic import Field
 
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 
 
 class Style(NamedTuple):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int
-from chainrule.models.base import State
+from chainrule.models.protocol import State
 from chainrule.nn.attention import Cache
 
 

@@ -21,7 +21,7 @@ from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.gpt.config import GPTConfig
 from chainrule.models.autoregressive.gpt.memory import Memory, restarted
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanPack,
     CanPad,
     HasAttention,

@@ -22,7 +22,7 @@ from chainrule.data.tokenizers import SentencePiece, Tokenizer
 from chainrule.data.tokenizers.sentence_piece import BYTES, SPACE
 from chainrule.models.autoregressive.gpt.config import GPTConfig
 from chainrule.models.autoregressive.gpt.model import GPT
-from chainrule.models.base import InOut, Joined, Name, NameTable
+from chainrule.models.protocol import InOut, Joined, Name, NameTable
 
 _HEAD = 64
 """Entries of a head, in GPT-2 and in most models after it."""

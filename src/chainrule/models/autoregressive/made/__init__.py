@@ -1,7 +1,7 @@
 """MADE."""
 
 from chainrule.models.autoregressive.made.model import MADEConfig, MaskedNetwork, build
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="made",

@@ -1,7 +1,7 @@
 """NADE."""
 
 from chainrule.models.autoregressive.nade.model import NADEConfig, SharedHidden, build
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="nade",

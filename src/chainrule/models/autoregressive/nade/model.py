@@ -11,7 +11,7 @@ from chainrule.data.base import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
 from chainrule.models.autoregressive.outcomes import Bernoulli
 from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 
 BLOCK = 8
 """Entries whose running sum is one matrix product: much larger wastes multiplications, smaller ones memory traffic."""

@@ -1,7 +1,7 @@
 """N-gram model."""
 
 from chainrule.models.autoregressive.ngram.model import Ngram, NgramConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="ngram",

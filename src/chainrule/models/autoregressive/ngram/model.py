@@ -20,7 +20,7 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Data, Schema
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.memory import Symbols
-from chainrule.models.base import Config, HasPictures, State
+from chainrule.models.protocol import Config, HasPictures, State
 
 _SHOWN = 512
 

@@ -1,7 +1,7 @@
 """PixelCNN: images pixel by pixel, every pixel predicted from those above it and to its left."""
 
 from chainrule.models.autoregressive.pixel_cnn.model import PixelCNNConfig, PixelNetwork, build
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="pixel-cnn",

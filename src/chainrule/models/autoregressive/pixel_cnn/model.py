@@ -19,7 +19,7 @@ from chainrule.data.base import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals
 from chainrule.models.autoregressive.outcomes import Bernoulli, Categorical, Outcome
 from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 from chainrule.nn import Conv, Linear
 
 

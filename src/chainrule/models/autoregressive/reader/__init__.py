@@ -1,7 +1,7 @@
 """Transformer that reads and answers."""
 
 from chainrule.models.autoregressive.reader.model import Reader, ReaderConfig, adopts
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="reader",

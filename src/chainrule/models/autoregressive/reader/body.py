@@ -13,7 +13,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Schema
 from chainrule.models.autoregressive.bert import BERT, BERTConfig
 from chainrule.models.autoregressive.gpt import GPT, GPTConfig
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 from chainrule.nn.attention import Mask
 from chainrule.nn.positions import placed
 

@@ -20,7 +20,7 @@ from chainrule.data import tokenizers
 from chainrule.data.base import Batch, Schema
 from chainrule.models.autoregressive.reader import body as bodies
 from chainrule.models.autoregressive.reader.body import Body
-from chainrule.models.base import (
+from chainrule.models.protocol import (
     CanEncode,
     CanPredict,
     Config,

@@ -1,7 +1,7 @@
 """Recurrent encoder and decoder for pairs of texts."""
 
 from chainrule.models.autoregressive.seq2seq.model import Seq2Seq, Seq2SeqConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="seq2seq",

@@ -13,7 +13,7 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Schema
 from chainrule.models.autoregressive.seq2seq.aligning import Aligner
 from chainrule.models.autoregressive.transducer import Transducer, shifted, within
-from chainrule.models.base import Config, State
+from chainrule.models.protocol import Config, State
 from chainrule.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Recurrent
 from chainrule.nn.recurrent import Bidirectional
 

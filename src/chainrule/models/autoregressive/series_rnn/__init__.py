@@ -1,7 +1,7 @@
 """Recurrent network over series of numbers."""
 
 from chainrule.models.autoregressive.series_rnn.model import SeriesRNN, SeriesRNNConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="series-rnn",

@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines, Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.base import Batch, Data, Schema
-from chainrule.models.base import CanSample, Config, HasLogProb, HasPictures, HasRecurrence, Metrics
+from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, HasRecurrence, Metrics
 from chainrule.nn import Linear, Recurrent, Stack
 
 _LEAST = 1e-3

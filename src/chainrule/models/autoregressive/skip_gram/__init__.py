@@ -1,7 +1,7 @@
 """Skip-gram: vectors of words that tell what stands near them."""
 
 from chainrule.models.autoregressive.skip_gram.model import SkipGram, SkipGramConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="skip-gram",

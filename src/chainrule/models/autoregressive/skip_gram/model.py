@@ -14,7 +14,7 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import tokenizers
 from chainrule.data.base import Batch, Data, Schema
 from chainrule.models.autoregressive import pictures
-from chainrule.models.base import CanEncode, Config, HasEmbedding, HasPictures, HasState, Metrics
+from chainrule.models.protocol import CanEncode, Config, HasEmbedding, HasPictures, HasState, Metrics
 from chainrule.nn import Embedding
 
 

@@ -1,7 +1,7 @@
 """Encoder-decoder transformer for pairs of texts."""
 
 from chainrule.models.autoregressive.translator.model import Translator, TranslatorConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="translator",

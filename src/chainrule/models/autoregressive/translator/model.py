@@ -11,7 +11,7 @@ from pydantic import Field
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.base import Schema
 from chainrule.models.autoregressive.transducer import Transducer, shifted, within
-from chainrule.models.base import Config, State
+from chainrule.models.protocol import Config, State
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Cache, Memory, Padding
 from chainrule.nn.positions import sinusoids

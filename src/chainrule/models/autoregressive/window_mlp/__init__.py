@@ -1,7 +1,7 @@
 """Perceptron over a window of symbols."""
 
 from chainrule.models.autoregressive.window_mlp.model import WindowMLP, WindowMLPConfig
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="window-mlp",

@@ -15,7 +15,7 @@ from chainrule.data.base import Data, Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.memory import Symbols
-from chainrule.models.base import Config, HasEmbedding, HasPictures, State
+from chainrule.models.protocol import Config, HasEmbedding, HasPictures, State
 from chainrule.nn import Dropout, Embedding, Linear
 
 

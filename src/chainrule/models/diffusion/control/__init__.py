@@ -1,11 +1,11 @@
 """Control of a trained U-Net by pictures: branches beside it that learn while it stays as it is."""
 
-from chainrule.models.base import Entry
 from chainrule.models.diffusion.control.adapter import Adapted, Adapter
 from chainrule.models.diffusion.control.branch import Controlled, ControlNet
 from chainrule.models.diffusion.control.edges import edges
 from chainrule.models.diffusion.control.extractors import depth, extractors, mask
 from chainrule.models.diffusion.control.model import Control, ControlConfig, adopts
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="control",

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, Float
-from chainrule.nn.convolve import convolve
+from chainrule.nn.convolution.functions import convolve
 
 _SOBEL = np.array([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]]) / 8
 

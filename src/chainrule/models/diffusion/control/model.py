@@ -14,7 +14,6 @@ from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.pictures import Images, Picture
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Data, Schema
-from chainrule.models.base import Config, HasPictures, HasRequest, HasScores, HasState, Metrics, Model, Scored
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.control.adapter import Adapter
 from chainrule.models.diffusion.control.asking import pictures_asked
@@ -24,6 +23,16 @@ from chainrule.models.diffusion.control.extractors import extractors
 from chainrule.models.diffusion.diffusion import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.steering.variations import similarity
+from chainrule.models.protocol import (
+    Config,
+    HasPictures,
+    HasRequest,
+    HasScores,
+    HasState,
+    Metrics,
+    Model,
+    Scored,
+)
 
 _KINDS: Mapping[str, Any] = {"controlnet": ControlNet, "adapter": Adapter}
 _STEPS = 20

@@ -1,6 +1,5 @@
 """Denoising auto-encoder: noise on the data, on the code or nowhere, and what it is good for."""
 
-from chainrule.models.base import Entry
 from chainrule.models.diffusion.denoising_autoencoder.model import (
     AutoEncoder,
     CodeNoise,
@@ -9,6 +8,7 @@ from chainrule.models.diffusion.denoising_autoencoder.model import (
     NoNoise,
     build,
 )
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="denoising-autoencoder",

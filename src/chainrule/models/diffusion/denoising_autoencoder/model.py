@@ -25,7 +25,8 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images, Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Data, Schema
-from chainrule.models.base import (
+from chainrule.models.diffusion import bounds, samplers, units
+from chainrule.models.protocol import (
     Bounded,
     CanDecode,
     CanEncode,
@@ -36,7 +37,6 @@ from chainrule.models.base import (
     Metrics,
     Scored,
 )
-from chainrule.models.diffusion import bounds, samplers, units
 from chainrule.nn import constructions
 
 _X = Float[Array, "batch ..."]

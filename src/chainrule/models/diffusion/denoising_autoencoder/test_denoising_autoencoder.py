@@ -14,8 +14,8 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
-from chainrule.models.base import CanSample, HasBound
 from chainrule.models.diffusion.denoising_autoencoder import AutoEncoder, CodeNoise, DataNoise, NoNoise
+from chainrule.models.protocol import CanSample, HasBound
 
 POINTS = Schema("points", (2,))
 KEY = jax.random.key(0)

@@ -1,7 +1,7 @@
 """Diffusion model: dense, convolutional or transformer denoiser."""
 
-from chainrule.models.base import Entry
 from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="diffusion",

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import Config, Metrics
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
@@ -19,6 +18,7 @@ from chainrule.models.diffusion.networks.variance import WithVariance, divergenc
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.targets import convert, error_ratio, truth
 from chainrule.models.diffusion.weights import weights
+from chainrule.models.protocol import Config, Metrics
 
 _LEVELS = 1000
 """Steps of the chain whose noise is learned."""

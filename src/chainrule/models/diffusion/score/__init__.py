@@ -1,7 +1,7 @@
 """Score model: the gradient of the log-density at every noise level, sampled by Langevin dynamics."""
 
-from chainrule.models.base import Entry
 from chainrule.models.diffusion.score.model import ScoreConfig, ScoreModel
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="score",

@@ -13,7 +13,6 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import Config, Metrics
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
@@ -23,6 +22,7 @@ from chainrule.models.diffusion.networks.preconditioned import Preconditioned
 from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.targets import error_ratio
 from chainrule.models.diffusion.weights import weights
+from chainrule.models.protocol import Config, Metrics
 
 _ENOUGH = 2.0
 """Noise at which data of unit size are 1/8 nat per dimension from a normal law."""

@@ -1,7 +1,7 @@
 """Variational diffusion model: trained on the bound itself, with a learned noise schedule."""
 
-from chainrule.models.base import Entry
 from chainrule.models.diffusion.vdm.model import VDM, VDMConfig
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="vdm",

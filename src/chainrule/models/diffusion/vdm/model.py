@@ -13,7 +13,6 @@ from pydantic import Field
 from chainrule.core.pictures import Lines, Picture
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import Config, Metrics
 from chainrule.models.diffusion import bounds
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network
@@ -21,6 +20,7 @@ from chainrule.models.diffusion.networks.choice import Name, network, reading
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
+from chainrule.models.protocol import Config, Metrics
 
 
 @final

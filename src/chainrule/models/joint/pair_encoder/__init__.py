@@ -1,7 +1,7 @@
 """Pair encoder: images and captions in one space."""
 
-from chainrule.models.base import Entry
 from chainrule.models.joint.pair_encoder.model import PairEncoder, PairEncoderConfig
+from chainrule.models.protocol import Entry
 
 entry = Entry(
     name="pair-encoder",

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data.base import Batch, Schema
-from chainrule.models.base import Config, HasJointSpace, HasScores, Metrics, Scored
+from chainrule.models.protocol import Config, HasJointSpace, HasScores, Metrics, Scored
 from chainrule.nn import Conv, Embedding, Linear
 from chainrule.nn.token_encoder import TokenEncoder
 

@@ -1,6 +1,6 @@
 """AlexNet."""
 
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 from chainrule.models.supervised.alexnet.model import AlexNet, AlexNetConfig, torch_names
 
 entry = Entry(

@@ -1,6 +1,6 @@
 """Small convolutional network."""
 
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 from chainrule.models.supervised.cnn.model import CNN, CNNConfig
 
 entry = Entry(

@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Schema
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 from chainrule.models.supervised.base import Supervised, chain, output_count
 from chainrule.models.supervised.images import ConvBlock, Normalization
 from chainrule.nn import Dropout, Linear, blur_pool, global_average_pool, max_pool

@@ -1,6 +1,6 @@
 """Multi-layer perceptron."""
 
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 from chainrule.models.supervised.mlp.model import MLP, MLPConfig
 
 entry = Entry(

@@ -1,6 +1,6 @@
 """Residual networks."""
 
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig, torch_names
 
 entry = Entry(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Schema
-from chainrule.models.base import Config
+from chainrule.models.protocol import Config
 from chainrule.models.supervised.base import Supervised, output_count
 from chainrule.models.supervised.images import ConvBlock
 from chainrule.nn import Linear, Norm, ResidualBlock, activation, global_average_pool, max_pool, norm

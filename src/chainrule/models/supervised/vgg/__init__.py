@@ -1,6 +1,6 @@
 """VGG."""
 
-from chainrule.models.base import Entry
+from chainrule.models.protocol import Entry
 from chainrule.models.supervised.vgg.model import VGG, VGGConfig, torch_names
 
 entry = Entry(

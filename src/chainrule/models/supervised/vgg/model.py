@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.base import Schema
-from chainrule.models.base import Config, Flattened
+from chainrule.models.protocol import Config, Flattened
 from chainrule.models.supervised.base import Supervised, chain, output_count
 from chainrule.models.supervised.images import ConvBlock, DenseHead, resized, scaled, side
 from chainrule.nn import adaptive_average_pool, max_pool

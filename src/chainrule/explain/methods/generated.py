@@ -1,0 +1,112 @@
+"""Samples of a diffusion model beside real examples, as rows of numbers: what several probes start from."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.core import random
+from chainrule.data.base import Data, Schema, Split
+from chainrule.explain.methods.generation import (
+    Estimate,
+    alikeness,
+    components,
+    frechet_distance,
+    kernel_distance,
+)
+from chainrule.explain.methods.judging import Judge, trained
+from chainrule.models.diffusion.generative import Generative
+from chainrule.models.protocol import Model
+from chainrule.train import Run
+
+_MOST = 5000
+"""Real examples looked at."""
+
+
+def is_diffusion(model: Model, schema: Schema) -> bool:
+    """Whether the model denoises its way to new examples."""
+    del schema
+    return isinstance(model, Generative)
+
+
+def is_class_diffusion(model: Model, schema: Schema) -> bool:
+    """The same, by class."""
+    del schema
+    return isinstance(model, Generative) and model.denoiser.classes > 0
+
+
+def is_image_diffusion(model: Model, schema: Schema) -> bool:
+    """The same, of images that can be shown."""
+    return isinstance(model, Generative) and schema.kind == "image" and schema.shape[-1] in (1, 3)
+
+
+@final
+@dataclass(frozen=True)
+class Real:
+    """Training and held-out examples in model units, flat, with their classes if they have any."""
+
+    train: np.ndarray
+    held_out: np.ndarray
+    train_y: np.ndarray | None
+    held_out_y: np.ndarray | None
+    classes: int
+
+    @functools.cached_property
+    def judge(self) -> Judge:
+        """The judge of classes, who has seen the training examples."""
+        assert self.train_y is not None
+        return trained(self.train, self.train_y, self.classes)
+
+    @functools.cached_property
+    def _axes(self) -> tuple[np.ndarray, np.ndarray]:
+        return components(self.train)
+
+    def features(self, x: np.ndarray) -> np.ndarray:
+        """Where laws are compared: what the judge sees, or principal components of data without classes."""
+        if self.train_y is not None:
+            return self.judge.features(x)
+        mean, axes = self._axes
+        return np.asarray((x - mean[None]) @ axes)
+
+    @functools.cached_property
+    def _seen(self) -> tuple[np.ndarray, float]:
+        """Features of the training examples, and how alike these are."""
+        found = self.features(self.train)
+        return found, alikeness(found)
+
+    def kernel_distance(self, x: np.ndarray) -> Estimate:
+        """How far the law of some examples is from that of the training examples."""
+        return kernel_distance(self.features(x), *self._seen)
+
+    def frechet_distance(self, x: np.ndarray) -> float:
+        """The same, by means and covariances alone."""
+        return frechet_distance(self.features(x), self._seen[0])
+
+
+def real(data: Data) -> Real:
+    """The examples of a data set that samples are compared with: held out from training and from its choice."""
+    part = data.test if len(data.test) else data.val
+
+    def flat(split: Split) -> tuple[np.ndarray, np.ndarray | None]:
+        batch = split.batch(np.arange(min(_MOST, len(split))))
+        x = np.asarray(batch.x, np.float64).reshape(len(batch.x), -1)
+        named = data.schema.target == "class"
+        return x, np.asarray(batch.y, np.int64) if named else None
+
+    train, train_y = flat(data.train)
+    held_out, held_out_y = flat(part)
+    return Real(train, held_out, train_y, held_out_y, len(data.schema.classes))
+
+
+def draw(run: Run, n: int, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """`n` samples in model units and the classes they were asked for, all in turn."""
+    model = run.model
+    assert isinstance(model, Generative)
+    labels = np.arange(n) % model.denoiser.classes if model.denoiser.classes else None
+    if labels is not None:
+        options = {"condition": labels.astype(np.int32), **options}
+    return np.asarray(model.sample(random.key(seed, "probe"), n, **options)), labels
+
+
+__all__ = ["Real", "draw", "is_class_diffusion", "is_diffusion", "is_image_diffusion", "real"]

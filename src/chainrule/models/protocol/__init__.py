@@ -1,0 +1,89 @@
+"""The protocol every model follows, one module per theme.
+
+A model is a PyTree of arrays with a differentiable `loss`. Whatever else it can do is a capability: a small abstract
+class with one or two methods. Training, scoring, sampling, reports and comparisons ask `isinstance(model, CanSample)`
+and never what a model is called. All methods take a leading batch axis; data come scaled, in the units of the data
+source, which knows the way back.
+"""
+
+from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
+from chainrule.models.protocol.likelihood import (
+    Bounded,
+    HasBound,
+    HasBoundParts,
+    HasLogProb,
+    HasScores,
+    Scored,
+)
+from chainrule.models.protocol.mechanisms import (
+    HasAlignment,
+    HasAttention,
+    HasLens,
+    HasPictures,
+    HasRecurrence,
+)
+from chainrule.models.protocol.model import Metrics, Model
+from chainrule.models.protocol.prediction import CanPredict, as_prediction, output_count, supervised_loss
+from chainrule.models.protocol.registration import Config, Entry, Recipe
+from chainrule.models.protocol.sampling import CanSample, HasRequest
+from chainrule.models.protocol.text import (
+    CanContinue,
+    CanPack,
+    CanPad,
+    CanSearch,
+    CanTranslate,
+    HasSurprise,
+    Hypothesis,
+    Piece,
+    State,
+)
+from chainrule.models.protocol.training import HasParts, HasState, Part, parts_of
+from chainrule.models.protocol.weights import FileFormat, Flattened, InOut, Joined, Name, NameTable
+
+__all__ = [
+    "Bounded",
+    "CanContinue",
+    "CanDecode",
+    "CanEncode",
+    "CanPack",
+    "CanPad",
+    "CanPredict",
+    "CanSample",
+    "CanSearch",
+    "CanTranslate",
+    "Config",
+    "Entry",
+    "FileFormat",
+    "Flattened",
+    "HasAlignment",
+    "HasAttention",
+    "HasBound",
+    "HasBoundParts",
+    "HasEmbedding",
+    "HasJointSpace",
+    "HasLens",
+    "HasLogProb",
+    "HasParts",
+    "HasPictures",
+    "HasRecurrence",
+    "HasRequest",
+    "HasScores",
+    "HasState",
+    "HasSurprise",
+    "Hypothesis",
+    "InOut",
+    "Joined",
+    "Metrics",
+    "Model",
+    "Name",
+    "NameTable",
+    "Part",
+    "Piece",
+    "Recipe",
+    "Scored",
+    "State",
+    "as_prediction",
+    "output_count",
+    "parts_of",
+    "supervised_loss",
+]

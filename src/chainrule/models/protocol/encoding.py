@@ -1,0 +1,41 @@
+"""Codes of examples, and vectors of tokens."""
+
+import abc
+
+from chainrule.core.types import Array, Float
+from chainrule.models.protocol.model import Model
+
+
+class CanEncode(Model):
+    """Maps examples to codes."""
+
+    @abc.abstractmethod
+    def encode(self, x: Array) -> Array:
+        """A code for each example."""
+
+
+class HasJointSpace(CanEncode):
+    """Maps examples and their targets to vectors of length one in the same space."""
+
+    @abc.abstractmethod
+    def encode_target(self, y: Array) -> Float[Array, "batch features"]:
+        """The vector of each target; that of an example it belongs to is near."""
+
+
+class CanDecode(Model):
+    """Maps codes to examples."""
+
+    @abc.abstractmethod
+    def decode(self, z: Array) -> Array:
+        """An example for each code, in model units."""
+
+
+class HasEmbedding(Model):
+    """Gives every symbol of its vocabulary a vector."""
+
+    @abc.abstractmethod
+    def embeddings(self) -> Float[Array, "symbols features"]:
+        """One row for each symbol."""
+
+
+__all__ = ["CanDecode", "CanEncode", "HasEmbedding", "HasJointSpace"]

@@ -1,0 +1,58 @@
+"""Densities, bounds on them, and other numbers that judge single examples."""
+
+import abc
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chainrule.core.types import Array, Float, Key
+from chainrule.data.base import Batch
+from chainrule.models.protocol.model import Model
+
+
+class HasLogProb(Model):
+    """Knows the density of an example exactly."""
+
+    @abc.abstractmethod
+    def log_prob(self, x: Array) -> Float[Array, " batch"]:
+        """Natural logarithm of the density (or probability) of each example, in model units."""
+
+
+class HasBound(Model):
+    """Knows a lower bound of the log-density."""
+
+    @abc.abstractmethod
+    def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
+        """A lower bound of `log p(x)` for each example in nats (one-sample estimate)."""
+
+
+class Scored(NamedTuple):
+    """One number for each example, and its unit."""
+
+    values: Array
+    unit: str = ""
+
+
+class Bounded(NamedTuple):
+    """The bound of each example, and numbers that came from the same look at it."""
+
+    elbo: Array
+    parts: Mapping[str, Scored]
+
+
+class HasBoundParts(HasBound):
+    """Knows what its bound is made of."""
+
+    @abc.abstractmethod
+    def bound(self, batch: Batch, key: Key) -> Bounded:
+        """The bound of each example as `elbo` has it, with its parts and, where targets help, the bound given them."""
+
+
+class HasScores(Model):
+    """Has numbers of its own by which it is judged, beyond those its capabilities give."""
+
+    @abc.abstractmethod
+    def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
+        """Named numbers for each example; scoring reports their means and standard errors."""
+
+
+__all__ = ["Bounded", "HasBound", "HasBoundParts", "HasLogProb", "HasScores", "Scored"]

@@ -1,0 +1,22 @@
+"""The root of the protocol: arrays with a differentiable loss."""
+
+import abc
+from collections.abc import Mapping
+
+import equinox as eqx
+
+from chainrule.core.types import Array, Key, Scalar
+from chainrule.data.base import Batch
+
+Metrics = Mapping[str, Array]
+
+
+class Model(eqx.Module):
+    """Something that can be trained: arrays and a loss."""
+
+    @abc.abstractmethod
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Mean loss over the batch, and named scalars (means over the batch) worth watching."""
+
+
+__all__ = ["Metrics", "Model"]

@@ -1,0 +1,71 @@
+"""What is known about a model before it is built: settings, recipes, the entry of the registry."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import pydantic
+
+from chainrule.core.types import Key
+from chainrule.data.base import Kind, Schema, Target
+from chainrule.models.protocol.model import Model
+from chainrule.models.protocol.weights import FileFormat, Name, NameTable
+
+
+class Config(pydantic.BaseModel):
+    """Settings of a model: one schema for Python, the command line and the studio."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+@final
+@dataclass(frozen=True)
+class Recipe:
+    """Settings that go together, under a name a user can say: `chainrule train gpt recipe=char-cpu`."""
+
+    summary: str
+    """One line."""
+    model: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the data, without their name."""
+    train: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings, over those that suit the model."""
+
+
+@final
+@dataclass(frozen=True)
+class Entry:
+    """What the rest of the project knows about a model before building it."""
+
+    name: str
+    summary: str
+    """One line."""
+    config: type[Config]
+    build: Callable[[Any, Schema, Key], Model]
+    """From (config, schema of the data, key) to a model with a static field `config`."""
+    kinds: Sequence[Kind]
+    targets: Sequence[Target]
+    """Data the model can be trained on."""
+    data: str
+    """Data it is trained on when none are named."""
+    toy: Mapping[str, Any]
+    """Settings small enough for tests on `toy_data`."""
+    toy_data: str
+    citation: str
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings that suit this model, where they differ from the general defaults."""
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    """Settings that go together, by name."""
+    torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None
+    """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
+    sized: Callable[..., Model] | None = None
+    """From the shapes in a file of weights, a tokenizer and settings to a model that these weights fit."""
+    formats: Mapping[str, FileFormat] = field(default_factory=dict)
+    """Files of weights that are not safetensors, by the ending of their names."""
+    adopts: Callable[[Any, str], Mapping[str, Any]] | None = None
+    """From a trained model and its name to the settings under which this one holds it as its `body`."""
+    surrogate_gradient: str = ""
+    """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
+
+
+__all__ = ["Config", "Entry", "Recipe"]

@@ -1,0 +1,83 @@
+"""State that training moves by rule, and models trained by several players."""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar, final
+
+from chainrule.core.types import Array, Key, Scalar, Tree
+from chainrule.data.base import Batch
+from chainrule.models.protocol.model import Metrics, Model
+
+
+class HasState(Model):
+    """Carries arrays that training moves by rule instead of by gradient, such as running averages."""
+
+    @abc.abstractmethod
+    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+        """The loss, its metrics, and the same model with its state moved on by this batch."""
+
+    @abc.abstractmethod
+    def state(self) -> Sequence[Array]:
+        """The arrays that are moved by rule.
+
+        Training takes no gradient for them, does not decay them and keeps them in single precision. An array that is
+        not named here is a parameter.
+        """
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """The loss alone."""
+        loss, metrics, _ = self.loss_and_state(batch, key)
+        return loss, metrics
+
+
+M = TypeVar("M", bound=Model)
+
+
+@final
+@dataclass(frozen=True)
+class Part(Generic[M]):
+    """One player of a model: the arrays it owns, what it minimises, and how often it moves.
+
+    A step lets every part move in order; each has its own optimiser. A generator that moves once for five moves of
+    its critic is `Part("critic", ..., repeat=5)` and `Part("generator", ...)`.
+    """
+
+    name: str
+    where: Callable[[M], Tree]
+    """The sub-tree this part owns, e.g. `lambda model: model.critic`."""
+    loss: Callable[[M, Batch, Key], tuple[Scalar, Metrics, M]]
+    """What it minimises: the loss, its metrics, and the model with its state moved on (as it came, without any)."""
+    repeat: int = 1
+    """Moves per step, each on a fresh batch."""
+    every: int = 1
+    """Moves only in steps divisible by this."""
+    state: Callable[[M], Sequence[Array]] = lambda model: ()
+    """Arrays of the model that the loss of this part moves by rule; see `HasState.state`."""
+
+
+class HasParts(Model):
+    """Is trained by several players with losses of their own."""
+
+    @abc.abstractmethod
+    def parts(self) -> Sequence[Part[Any]]:
+        """The players, in the order in which they move."""
+
+
+def parts_of(model: Model) -> Sequence[Part[Any]]:
+    """The players of any model; one that minimises a single loss is its own only player."""
+    if isinstance(model, HasParts):
+        return model.parts()
+    if isinstance(model, HasState):
+        return [
+            Part(
+                "model",
+                lambda model: model,
+                lambda model, batch, key: model.loss_and_state(batch, key),
+                state=lambda model: model.state(),
+            )
+        ]
+    return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
+
+
+__all__ = ["HasParts", "HasState", "Part", "parts_of"]

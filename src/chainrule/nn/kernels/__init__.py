@@ -1,1 +1,0 @@
-"""The convolution kernel: a pair of bilinear primitives with fast programs for CPUs."""
