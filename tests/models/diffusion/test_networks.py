@@ -85,7 +85,7 @@ def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
 
 
 def test_patches_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="patches of 2 x 2"):
+    with pytest.raises(ArgumentError, match="patch=2: squares of this side do not cover images of 7×8"):
         DiTDenoiser((7, 8, 1), key=KEY)
 
 

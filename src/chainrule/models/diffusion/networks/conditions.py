@@ -19,7 +19,7 @@ from jaxtyping import Bool
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.models.diffusion.networks.patches import cut
+from chainrule.networks.patches import cut
 from chainrule.nn import Embedding, Linear
 from chainrule.nn.token_encoder import Encoded, TokenEncoder
 

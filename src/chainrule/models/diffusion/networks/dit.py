@@ -16,8 +16,8 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.conditions import MakeReader, Reader, check_picture
 from chainrule.models.diffusion.networks.embedding import Attending, Context, Inject, Told
-from chainrule.models.diffusion.networks.patches import cut, joined
 from chainrule.models.diffusion.process import Level
+from chainrule.networks.patches import check_patch, cut, join
 from chainrule.nn import LayerNorm, Linear, SelfAttention
 
 _Tokens = Float[Array, "batch time width"]
@@ -93,11 +93,7 @@ class DiTDenoiser(Network):
         target: str = "v",
         key: Key,
     ) -> None:
-        if len(shape) != 3 or shape[0] % patch or shape[1] % patch:
-            raise ArgumentError(
-                f"shape {shape} cannot be cut into patches of {patch} x {patch}",
-                remedy="use a patch that divides both sides",
-            )
+        check_patch(shape, patch)
         if width % 4:
             raise ArgumentError(f"width={width}: positions in two dimensions need a multiple of 4")
         keys = jax.random.split(key, depth + 4)
@@ -131,7 +127,7 @@ class DiTDenoiser(Network):
             h = block(h, c, (rows, columns))
         scale, shift = jnp.split(self.modulation(c.vector)[:, None], 2, axis=-1)
         out = self.exit((1 + scale) * self.norm(h) + shift).astype(x.dtype)
-        return joined(out, x.shape, self.patch)
+        return join(out, x.shape[1:], self.patch)
 
 
 def positions(rows: int, columns: int, width: int) -> Float[np.ndarray, "time width"]:
