@@ -90,7 +90,7 @@ def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Re
     import jax.numpy as jnp
 
     from chainrule import derive
-    from chainrule.derive.validate import fix
+    from chainrule.derive.validation import fix
 
     first = derive.jacobian(function)
     first(*args)

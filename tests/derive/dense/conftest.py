@@ -1,20 +1,5 @@
-"""Dense derivatives are compared in double precision; tests that are about single precision say so themselves."""
+"""Derivatives are compared in double precision; tests that are about single precision say so themselves."""
 
-from collections.abc import Iterator
+from tests.derive.precision import double_precision, quick_compilation
 
-import jax
-import pytest
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _double_precision() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation() -> Iterator[None]:
-    """Programs here run once or twice: compiling them is what takes time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+__all__ = ["double_precision", "quick_compilation"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.derive.complex_step import NotAnalyticError, complex_step
+from chainrule.derive.dense.complex_step import NotAnalyticError, complex_step
 from tests.derive.dense.functions import CASES, forward_only, point, python_branch, reverse_only
 
 check = cr.derive.check

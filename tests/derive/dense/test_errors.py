@@ -10,7 +10,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
-from chainrule.derive import validate
+from chainrule.derive import validation
 
 d = cr.derive
 x2 = np.ones(2)
@@ -235,7 +235,7 @@ def test_what_cannot_be_called_is_refused() -> None:
         with pytest.raises(
             ArgumentError, match=f"{where}: what is to be differentiated is int, not a function"
         ):
-            validate.function(where, 3)
+            validation.function(where, 3)
 
 
 def test_an_error_of_the_function_itself_comes_through() -> None:

@@ -12,8 +12,9 @@ import pytest
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
-from chainrule.derive import budget, planning, prepared
-from chainrule.derive.planning import Trial
+from chainrule.derive import memory_budget
+from chainrule.derive.dense import planning, preparation
+from chainrule.derive.dense.planning import Trial
 from tests.derive.dense.functions import point
 from tests.derive.dense.test_strategies import close
 
@@ -242,7 +243,7 @@ def test_a_race_runs_every_program_and_returns_its_time() -> None:
 
 def exhausted_at(chunk: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Programs of that chunk run out of memory; returns the chunks that were run."""
-    made, run = prepared._Programs.program, []
+    made, run = preparation._Programs.program, []
 
     def program(self: Any, mode: str, size: int) -> planning.Program:
         real = made(self, mode, size)
@@ -256,7 +257,7 @@ def exhausted_at(chunk: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         wrapped.lower = real.lower  # type: ignore[attr-defined]
         return wrapped
 
-    monkeypatch.setattr(prepared._Programs, "program", program)
+    monkeypatch.setattr(preparation._Programs, "program", program)
     return run
 
 
@@ -295,7 +296,7 @@ def test_running_out_of_memory_one_product_at_a_time_is_an_error(monkeypatch: py
 
 
 def test_other_failures_of_the_device_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = prepared._Programs.program
+    made = preparation._Programs.program
 
     def program(self: Any, mode: str, size: int) -> planning.Program:
         def broken(*args: Any) -> Any:
@@ -304,7 +305,7 @@ def test_other_failures_of_the_device_are_not_hidden(monkeypatch: pytest.MonkeyP
         broken.lower = made(self, mode, size).lower  # type: ignore[attr-defined]
         return broken
 
-    monkeypatch.setattr(prepared._Programs, "program", program)
+    monkeypatch.setattr(preparation._Programs, "program", program)
     J = cr.derive.jacobian(network(4, 3), "forward")
     for _ in range(2):
         with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
@@ -398,7 +399,7 @@ def test_a_report_reads_well_and_becomes_json() -> None:
     ],
 )  # fmt: skip
 def test_budgets_are_read_as_people_write_them(text: str | int, expected: int) -> None:
-    assert budget.parse("jacobian", text) == expected
+    assert memory_budget.parse("jacobian", text) == expected
 
 
 @pytest.mark.parametrize(
@@ -410,8 +411,8 @@ def test_a_budget_that_makes_no_sense_is_refused_at_once(text: str | int) -> Non
 
 
 def test_the_default_budget_is_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert budget.free_memory() > 1 << 20
+    assert memory_budget.free_memory() > 1 << 20
     monkeypatch.setattr(budget, "free_memory", lambda: 1000)
-    assert budget.parse("jacobian", None) == 250
+    assert memory_budget.parse("jacobian", None) == 250
     with pytest.raises(cr.derive.MemoryBudgetError, match="the budget is 250 bytes"):
         cr.derive.jacobian(lambda x: x)(jnp.ones(10))

@@ -1,9 +1,13 @@
 """Solutions are differentiated in double precision; tests that are about single precision say so themselves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 import pytest
+
+from tests.derive.precision import double_precision, quick_compilation
+
+__all__ = ["NESTINGS", "double_precision", "quick_compilation", "second"]
 
 NESTINGS: dict[str, Callable[..., Callable[..., jax.Array]]] = {
     "forward over forward": lambda f: jax.jacfwd(jax.jacfwd(f)),
@@ -11,20 +15,6 @@ NESTINGS: dict[str, Callable[..., Callable[..., jax.Array]]] = {
     "reverse over forward": lambda f: jax.jacrev(jax.jacfwd(f)),
     "reverse over reverse": lambda f: jax.jacrev(jax.jacrev(f)),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _double_precision() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation() -> Iterator[None]:
-    """Programs here run once or twice: compiling them is what takes time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(params=NESTINGS)

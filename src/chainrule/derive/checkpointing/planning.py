@@ -12,12 +12,12 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.core.pictures import Scatter
-from chainrule.derive.budget import MemoryBudgetError, parse
 from chainrule.derive.checkpointing import binomial, drawing
 from chainrule.derive.checkpointing.policies import Policy, checkpoint
 from chainrule.derive.checkpointing.steps import Chain, Equations, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
-from chainrule.derive.liveness import memory as live_memory
+from chainrule.derive.memory_budget import MemoryBudgetError, parse
+from chainrule.derive.memory_timeline import memory as live_memory
 from chainrule.derive.report import bytes_text
 
 _REPEATS = 6

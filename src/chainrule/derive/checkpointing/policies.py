@@ -37,7 +37,7 @@ def checkpoint(
     For a plain function the steps are the operations of its program.
 
     >>> import jax.numpy as jnp
-    >>> from chainrule.derive.liveness import memory
+    >>> from chainrule.derive.memory_timeline import memory
     >>> x = jnp.ones(1000)
     >>> chain = checkpoint([jnp.sin] * 16, "sqrt")
     >>> memory(lambda x: chain(x).sum(), x).peak // x.nbytes

@@ -8,8 +8,17 @@ from typing import Any
 
 _HOMES = {
     "counting": ("Count", "count"),
-    "front": ("Implicit", "Solution", "Stats", "fixed_point", "hypergradient", "inverse", "minimum", "root"),
-    "limits": ("Conditions",),
+    "implicit_function": (
+        "Implicit",
+        "Solution",
+        "Stats",
+        "fixed_point",
+        "hypergradient",
+        "inverse",
+        "minimum",
+        "root",
+    ),
+    "tolerances": ("Conditions",),
     "linear": ("LU", "Banded", "Cholesky", "Krylov", "Neumann", "Sparse"),
     "optimization": (
         "InfeasibleError",

@@ -19,8 +19,8 @@ import numpy as np
 
 from chainrule.core.errors import ImplicitFunctionError
 from chainrule.core.types import Array, Float, Int, Scalar
-from chainrule.derive.implicit import host
-from chainrule.derive.implicit.linear.base import Factor, Product, System
+from chainrule.derive.implicit import host_callback
+from chainrule.derive.implicit.linear.linear_solver import Factor, Product, System
 from chainrule.derive.implicit.problem import Problem, Values
 
 FINE, NOT_A_SOLUTION, NOT_FINITE, WRONG_FACTOR, SINGULAR, FOLD, NOT_CONVERGED, INDEFINITE = range(8)
@@ -104,7 +104,7 @@ def gate(problem: Problem, found: Diagnosis) -> Scalar:
         return jnp.where(found.code == FINE, 1.0, jnp.nan).astype(dtype)
     if not isinstance(found.code, jax.core.Tracer):
         return jnp.asarray(_raise(problem, *found), dtype)
-    return host.call(partial(_raise, problem), jax.ShapeDtypeStruct((), dtype), *found)
+    return host_callback.call(partial(_raise, problem), jax.ShapeDtypeStruct((), dtype), *found)
 
 
 def _probe(system: System, factor: Factor) -> tuple[Scalar, Array, Scalar]:

@@ -17,9 +17,9 @@ from jax.flatten_util import ravel_pytree
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
-from chainrule.derive import validate
-from chainrule.derive.implicit.limits import Conditions
-from chainrule.derive.implicit.linear.base import Linear, Prepared, System
+from chainrule.derive import validation
+from chainrule.derive.implicit.linear.linear_solver import Linear, Prepared, System
+from chainrule.derive.implicit.tolerances import Conditions
 
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int, complex, bool)
 
@@ -209,8 +209,8 @@ def formulate(
     name: str, function: Callable[..., Any], form: Form, w: Tree, params: tuple[Any, ...]
 ) -> tuple[Equations, Array, Values]:
     """The equations, the unknowns as a vector, and the values of the parameters."""
-    validate.function(name, function)
-    w = validate.point(name, w, name="w")
+    validation.function(name, function)
+    w = validation.point(name, w, name="w")
     unknowns = Layout.of(w)
     if not unknowns.size:
         raise ArgumentError(f"{name}: there are no unknowns; w holds no numbers")
@@ -260,7 +260,7 @@ def _capture(equations: Equations, w: Tree, values: Values) -> tuple[Equations, 
 
 def _check(equations: Equations, shapes: Tree) -> None:
     if equations.is_minimum:
-        validate.scalar_output(equations.name, shapes)
+        validation.scalar_output(equations.name, shapes)
         return
     leaves = jax.tree.leaves(shapes)
     n, m = equations.unknowns.size, sum(math.prod(leaf.shape) for leaf in leaves)

@@ -17,10 +17,10 @@ from jax.custom_derivatives import SymbolicZero
 from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive.implicit import conditions as checks
 from chainrule.derive.implicit.conditions import Diagnosis
-from chainrule.derive.implicit.limits import Conditions
-from chainrule.derive.implicit.linear.base import Factor, Linear, Product, factorise
 from chainrule.derive.implicit.linear.dense import LU
+from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Product, factorise
 from chainrule.derive.implicit.problem import Problem, Values, formulate, pose, root_of
+from chainrule.derive.implicit.tolerances import Conditions
 
 
 def attach(

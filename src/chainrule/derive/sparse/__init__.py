@@ -19,9 +19,9 @@ _HOMES = {
         "detect",
         "register",
     ),
-    "front": ("hessian", "jacobian"),
+    "preparation": ("hessian", "jacobian"),
     "patterns": ("Pattern",),
-    "prepared": ("SparseDerivative",),
+    "sparse_derivative": ("SparseDerivative",),
     "report": ("SparseReport",),
     "storage": ("StorageError", "load"),
 }

@@ -19,17 +19,17 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, ChainruleError, DiskError
 from chainrule.core.types import Tree
-from chainrule.derive import validate
-from chainrule.derive.sparse import front
-from chainrule.derive.sparse.choice import MISSING_RULE, Choice
-from chainrule.derive.sparse.coloring.front import METHODS
+from chainrule.derive import validation
+from chainrule.derive.sparse import preparation
+from chainrule.derive.sparse.coloring.methods import METHODS
 from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
+from chainrule.derive.sparse.compressed_products import Plan
 from chainrule.derive.sparse.compression import recipe, restricted
 from chainrule.derive.sparse.detection import Guard, analyse
 from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
-from chainrule.derive.sparse.prepared import SparseDerivative
-from chainrule.derive.sparse.programs import Plan
+from chainrule.derive.sparse.sparse_derivative import SparseDerivative
+from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
 
 _FORMAT = "chainrule sparse derivative 1"
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
@@ -84,11 +84,11 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     `x`, if given, must be a point of the kind it was prepared for; it is needed only where points are PyTrees of other
     containers than dictionaries, lists and tuples. Raises `StorageError` naming what differs.
     """
-    validate.function("sparse.load", f)
+    validation.function("sparse.load", f)
     about, arrays = _read(Path(path))
     kept = about["inputs"]
     inputs = _inputs(Path(path), kept, x)
-    _, outputs = front.shapes(about["what"], f, inputs)
+    _, outputs = preparation.shapes(about["what"], f, inputs)
     found = fingerprint(f, inputs)
     if found != about["program"]:
         raise StorageError(
@@ -103,7 +103,7 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     kind = jnp.result_type(*jax.tree.leaves(inputs))
     plan = Plan(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
     made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["part"], guard)
-    made.report = front.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
+    made.report = preparation.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
     return made
 
 
@@ -176,7 +176,7 @@ def _inputs(path: Path, kept: dict[str, Any], x: Tree | None) -> Tree:
                 remedy="pass one: load(path, f, x)",
             )
         return _rebuild(kept["tree"], leaves)
-    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), validate.point("sparse.load", x))
+    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), validation.point("sparse.load", x))
     theirs = _describe(given)
     for part, words in (("structure", "points of structure"), ("leaves", "points with leaves")):
         if theirs[part] != kept[part]:
@@ -244,7 +244,7 @@ def _coloring(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray], 
         if (
             kept["method"] not in METHODS
             or about["output"] not in FORMATS
-            or about["part"] not in front.PARTS
+            or about["part"] not in preparation.PARTS
         ):
             raise ValueError("unknown method, format or part")
         if [side.shape for side in sides] != [(size,) for size in sizes]:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Bars, Table
-from chainrule.derive.graphs import Graph, graph
+from chainrule.derive.computation_graph import Graph, graph
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 
 

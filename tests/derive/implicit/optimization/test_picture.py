@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.implicit.optimization.picture import draw_program
+from chainrule.derive.implicit.optimization.drawing import draw_program
 
 SIDES = np.array([[1.0, 0], [0, 2], [3, 2], [-1, 0], [0, -1]])
 LIMITS = np.array([4.0, 12, 18, 0, 0])

@@ -7,7 +7,6 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import sparse
-from chainrule.derive.sparse import programs
 from chainrule.derive.sparse.formats import FORMATS
 from tests.derive.sparse.prepared import functions
 from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS

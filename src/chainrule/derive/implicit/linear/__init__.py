@@ -1,9 +1,9 @@
 """Ways to solve with the Jacobian A = dF/dw: one factorisation, one handle, every product."""
 
 from chainrule.derive.implicit.linear.banded import Banded
-from chainrule.derive.implicit.linear.base import Factor, Linear, Prepared, System
 from chainrule.derive.implicit.linear.dense import LU, Cholesky, LeastSquares
 from chainrule.derive.implicit.linear.krylov import Krylov
+from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Prepared, System
 from chainrule.derive.implicit.linear.neumann import Neumann
 from chainrule.derive.implicit.linear.sparse import Sparse
 

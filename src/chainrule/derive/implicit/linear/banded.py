@@ -16,9 +16,9 @@ import scipy.linalg
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Scalar
-from chainrule.derive.implicit import host
-from chainrule.derive.implicit.linear.base import Factor, Linear, Prepared, Product, System
-from chainrule.derive.implicit.linear.places import places
+from chainrule.derive.implicit import host_callback
+from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Prepared, Product, System
+from chainrule.derive.implicit.linear.sparsity import places
 from chainrule.derive.sparse import Pattern
 
 
@@ -61,7 +61,7 @@ class BandedLU(Prepared):
             jax.ShapeDtypeStruct(band.shape[1:], np.int32),
         )
         factorise = partial(_factorise, self.lower, self.upper)
-        lu, pivots = host.call(factorise, shapes, band, norm)
+        lu, pivots = host_callback.call(factorise, shapes, band, norm)
         return BandedFactor(lu, pivots, norm, self.lower, self.upper)
 
 
@@ -90,7 +90,7 @@ class BandedFactor(Factor):
     def _solve(self, b: Array, *, transposed: bool) -> Array:
         run = partial(_solve, self.lower, self.upper, transposed)
         shape = jax.ShapeDtypeStruct(b.shape, b.dtype)
-        return host.call(run, shape, self.lu, self.pivots, b)
+        return host_callback.call(run, shape, self.lu, self.pivots, b)
 
 
 def _bandwidths(pattern: Pattern) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.lax import linalg
 
 from chainrule.core.types import Array, Float, Int, Scalar
-from chainrule.derive.implicit.linear.base import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
 
 
 @final

@@ -12,7 +12,7 @@ from jax.scipy.sparse import linalg
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Scalar
-from chainrule.derive.implicit.linear.base import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
 
 _METHODS = ("gmres", "bicgstab", "cg")
 _SLACK = 100

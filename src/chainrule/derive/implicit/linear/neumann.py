@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Scalar
-from chainrule.derive.implicit.linear.base import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
 
 
 @final

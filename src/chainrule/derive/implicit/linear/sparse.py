@@ -24,10 +24,10 @@ from jaxtyping import Shaped
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.derive.implicit import host
-from chainrule.derive.implicit.linear.base import Factor, Linear, Prepared, Product, System
-from chainrule.derive.implicit.linear.places import places
-from chainrule.derive.sparse import Pattern, choice, programs
+from chainrule.derive.implicit import host_callback
+from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Prepared, Product, System
+from chainrule.derive.implicit.linear.sparsity import places
+from chainrule.derive.sparse import Pattern, compressed_products, strategy
 from chainrule.derive.sparse.compression import Recipe
 
 _KEPT = 16
@@ -52,8 +52,8 @@ class Sparse(Linear):
 
 @functools.lru_cache(maxsize=64)
 def _coloured(pattern: Pattern, symmetric: bool) -> "SparseLU":
-    search = choice.Search("auto", 0, 0.2)
-    made = choice.for_hessian(pattern, search) if symmetric else choice.asked(pattern, "column", search)
+    search = strategy.Search("auto", 0, 0.2)
+    made = strategy.for_hessian(pattern, search) if symmetric else strategy.asked(pattern, "column", search)
     return SparseLU(made.recipe, pattern.fingerprint().encode())
 
 
@@ -68,13 +68,13 @@ class SparseLU(Prepared):
 
     def factorise(self, system: System, /) -> Factor:
         """From as many products as there are colours."""
-        plan = programs.Plan(system.f, jax.typeof(system.x), self.recipe, system.x.dtype)
+        plan = compressed_products.Plan(system.f, jax.typeof(system.x), self.recipe, system.x.dtype)
         # Behind a barrier, or the compiler would spend its time on working large tables out beforehand.
         tables = jax.lax.optimization_barrier(jax.tree.map(jnp.asarray, plan.tables()))
         entries = plan.values(system.x, tables)
         shapes = (jax.ShapeDtypeStruct((4,), np.uint32), jax.ShapeDtypeStruct((), entries.dtype))
         run = partial(_factorise, self.recipe.pattern, self.fingerprint)
-        key, norm = host.call(run, shapes, entries)
+        key, norm = host_callback.call(run, shapes, entries)
         return SparseFactor(entries, key, norm, self)
 
 
@@ -102,7 +102,7 @@ class SparseFactor(Factor):
     def _solve(self, b: Array, form: str) -> Array:
         run = partial(_solve, self.how.recipe.pattern, form)
         shape = jax.ShapeDtypeStruct(b.shape, b.dtype)
-        return host.call(run, shape, self.entries, self.key, b)
+        return host_callback.call(run, shape, self.entries, self.key, b)
 
 
 _factors: "collections.OrderedDict[bytes, Any]" = collections.OrderedDict()

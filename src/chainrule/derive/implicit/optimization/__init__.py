@@ -10,7 +10,7 @@ _HOMES = {
     "failures": ("InfeasibleError", "UnboundedError"),
     "linear": ("linear_program",),
     "nonlinear": ("NonlinearProgram", "nonlinear_program"),
-    "picture": ("draw_program",),
+    "drawing": ("draw_program",),
     "quadratic": ("quadratic_program",),
     "results": ("LinearSolution", "NonlinearSolution", "QuadraticSolution", "Ray", "Stats", "Status"),
 }

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.derive.implicit.linear.base import Linear
-from chainrule.derive.implicit.linear.choice import chosen
 from chainrule.derive.implicit.linear.dense import LeastSquares
+from chainrule.derive.implicit.linear.linear_solver import Linear
+from chainrule.derive.implicit.linear.selection import chosen
 from chainrule.derive.implicit.optimization.failures import POLICIES, SINGULAR_POLICIES
 
 

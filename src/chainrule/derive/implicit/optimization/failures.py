@@ -16,9 +16,9 @@ from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, ChainruleError, ImplicitFunctionError
 from chainrule.core.types import Scalar, Tree
-from chainrule.derive.implicit import host
+from chainrule.derive.implicit import host_callback
+from chainrule.derive.implicit.optimization.convex_solver import Outcome
 from chainrule.derive.implicit.optimization.results import Ray, Status
-from chainrule.derive.implicit.optimization.solving import Outcome
 
 POLICIES = ("raise", "nan")
 SINGULAR_POLICIES = ("raise", "lstsq")
@@ -107,7 +107,9 @@ def _gate(
     run = partial(_first_failure, check, dtype)
     if not any(isinstance(number, jax.core.Tracer) for number in numbers):
         return jnp.asarray(run(*numbers))
-    return host.call(run, jax.ShapeDtypeStruct((), dtype), *(jnp.asarray(number) for number in numbers))
+    return host_callback.call(
+        run, jax.ShapeDtypeStruct((), dtype), *(jnp.asarray(number) for number in numbers)
+    )
 
 
 def _first_failure(check: Callable[..., ChainruleError], dtype: Any, *numbers: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Array, Float
 
-from chainrule.derive.implicit import host
+from chainrule.derive.implicit import host_callback
 from chainrule.derive.implicit.optimization.forms import Point
 from chainrule.derive.implicit.optimization.results import Status
 
@@ -28,7 +28,7 @@ def solve(
     """A vertex (or a ray), and which of the two it is; `assemble` makes the matrix of its entries."""
     shapes = tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (q, b, q))
     shapes += (jax.ShapeDtypeStruct((), jnp.int32),)
-    x, y, z, status = host.call(partial(_run, assemble), shapes, q, entries, b)
+    x, y, z, status = host_callback.call(partial(_run, assemble), shapes, q, entries, b)
     return Point(x, y, z, x), status
 
 

@@ -17,10 +17,10 @@ from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.implicit.linear.sparse import Sparse
-from chainrule.derive.implicit.optimization import arguments, failures, highs, solving
+from chainrule.derive.implicit.optimization import arguments, convex_solver, failures, highs
+from chainrule.derive.implicit.optimization.convex_solver import Outcome
 from chainrule.derive.implicit.optimization.failures import Doubt
 from chainrule.derive.implicit.optimization.forms import Point, Standard
-from chainrule.derive.implicit.optimization.interior import norm
 from chainrule.derive.implicit.optimization.matrices import (
     SparseMatrix,
     assembled,
@@ -28,8 +28,8 @@ from chainrule.derive.implicit.optimization.matrices import (
     is_sparse,
     sparse_matrix,
 )
+from chainrule.derive.implicit.optimization.primal_dual import norm
 from chainrule.derive.implicit.optimization.results import LinearSolution, Status
-from chainrule.derive.implicit.optimization.solving import Outcome
 from chainrule.derive.implicit.theorem import attach
 
 SOLVERS = ("interior", "highs")
@@ -125,12 +125,12 @@ def _solve(
             raise ArgumentError(
                 f'{_WHERE}(solver="interior"): A is sparse', remedy='use solver="highs", or A.todense()'
             )
-        outcome = solving.interior_point(
+        outcome = convex_solver.interior_point(
             form, mu, smooth=smooth, max_steps=max_steps, independent=independent
         )
     else:
         point, status = _foreign(form, solver, smooth)
-        outcome = solving.given_point(form, point, status, mu, smooth=smooth, independent=independent)
+        outcome = convex_solver.given_point(form, point, status, mu, smooth=smooth, independent=independent)
     point, stats = outcome.point, outcome.stats
     point = point._replace(x=point.t, y=-point.y)  # t is x with exact zeros
     stats = eqx.tree_at(lambda one: one.ray.y, stats, -stats.ray.y)

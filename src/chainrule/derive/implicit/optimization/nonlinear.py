@@ -15,15 +15,15 @@ from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
-from chainrule.derive import validate
-from chainrule.derive.implicit.linear.base import Linear
+from chainrule.derive import validation
+from chainrule.derive.implicit.linear.linear_solver import Linear
 from chainrule.derive.implicit.optimization import arguments, failures, sequential
+from chainrule.derive.implicit.optimization.convex_solver import Outcome, accepted
 from chainrule.derive.implicit.optimization.failures import Doubt
 from chainrule.derive.implicit.optimization.forms import Point
-from chainrule.derive.implicit.optimization.interior import norm
+from chainrule.derive.implicit.optimization.primal_dual import norm
 from chainrule.derive.implicit.optimization.results import NonlinearSolution, Ray, Stats, Status
 from chainrule.derive.implicit.optimization.sequential import Functions
-from chainrule.derive.implicit.optimization.solving import Outcome, accepted
 from chainrule.derive.implicit.theorem import attach
 
 _WHERE = "nonlinear_program"
@@ -60,7 +60,7 @@ def nonlinear_program(
         ("inequalities", inequalities),
     ):
         if function is not None or name == "objective":
-            validate.function(f"{_WHERE}, {name}", function)
+            validation.function(f"{_WHERE}, {name}", function)
     way = arguments.policies(_WHERE, linear, on_failure, on_singular, max_steps)
     functions = (objective, equalities, inequalities)
     return NonlinearProgram(functions, solver, way, on_failure, on_singular, max_steps)
@@ -91,11 +91,11 @@ class NonlinearProgram:
 
     def __call__(self, x0: Tree, *params: Any) -> NonlinearSolution:
         """A local solution near x0."""
-        start = validate.point(_WHERE, jax.tree.map(_floating, x0), name="x0")
+        start = validation.point(_WHERE, jax.tree.map(_floating, x0), name="x0")
         params = jax.tree.map(
             lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float | int) else leaf, params
         )
-        validate.scalar_output(_WHERE, jax.eval_shape(self._objective, start, *params))
+        validation.scalar_output(_WHERE, jax.eval_shape(self._objective, start, *params))
         held = jax.tree.map(jax.lax.stop_gradient, params)
         if self._solver is not None:
             start = _like(self._solver(start, *held), start)

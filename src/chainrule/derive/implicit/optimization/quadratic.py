@@ -13,12 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.implicit.optimization import arguments, failures, solving
+from chainrule.derive.implicit.optimization import arguments, convex_solver, failures
+from chainrule.derive.implicit.optimization.convex_solver import Outcome
 from chainrule.derive.implicit.optimization.failures import Doubt
 from chainrule.derive.implicit.optimization.forms import General, Point
-from chainrule.derive.implicit.optimization.interior import norm
+from chainrule.derive.implicit.optimization.primal_dual import norm
 from chainrule.derive.implicit.optimization.results import QuadraticSolution, Status
-from chainrule.derive.implicit.optimization.solving import Outcome
 from chainrule.derive.implicit.theorem import attach
 
 _WHERE = "quadratic_program"
@@ -128,7 +128,9 @@ def _solve(
     form: General, mu: Array, solver: str | Solver, smooth: bool, max_steps: int, independent: bool
 ) -> Outcome:
     if solver == "interior":
-        return solving.interior_point(form, mu, smooth=smooth, max_steps=max_steps, independent=independent)
+        return convex_solver.interior_point(
+            form, mu, smooth=smooth, max_steps=max_steps, independent=independent
+        )
     if not callable(solver):
         raise ArgumentError(f'{_WHERE}(solver={solver!r}): solver must be "interior" or a function')
     found = solver(form.P, form.q, form.A, form.b, form.G, form.limit)
@@ -142,7 +144,7 @@ def _solve(
     x, y, z = (jax.lax.stop_gradient(made[name]).astype(form.q.dtype) for name in "xyz")
     point = Point(x, y, z, form.limit - form.G @ x)
     solved = jnp.asarray(int(Status.SOLVED))
-    return solving.given_point(form, point, solved, mu, smooth=smooth, independent=independent)
+    return convex_solver.given_point(form, point, solved, mu, smooth=smooth, independent=independent)
 
 
 def _doubt(form: General, point: Point) -> Doubt:

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from chainrule.core.types import Scalar
-from chainrule.derive.implicit.optimization import finishing, interior
+from chainrule.derive.implicit.optimization import polishing, primal_dual
+from chainrule.derive.implicit.optimization.convex_solver import accepted, tolerance
 from chainrule.derive.implicit.optimization.forms import General
-from chainrule.derive.implicit.optimization.interior import norm
-from chainrule.derive.implicit.optimization.solving import accepted, tolerance
+from chainrule.derive.implicit.optimization.primal_dual import norm
 
 _HALVINGS = 30
 _NEWTON_STEPS = 20
@@ -36,12 +36,12 @@ class Functions(NamedTuple):
         """The objective plus multipliers times constraints."""
         return self.objective(x) + jnp.vdot(y, self.equalities(x)) + jnp.vdot(z, self.inequalities(x))
 
-    def errors(self, x: Array, y: Array, z: Array) -> finishing.Errors:
+    def errors(self, x: Array, y: Array, z: Array) -> polishing.Errors:
         """How far the point is from satisfying the optimality conditions, relative to the numbers involved."""
         force, slope = jax.grad(self.lagrangian)(x, y, z), jax.grad(self.objective)(x)
         e, i = self.equalities(x), self.inequalities(x)
         size = 1.0 + norm(x)
-        return finishing.Errors(
+        return polishing.Errors(
             jnp.maximum(norm(e), norm(jnp.maximum(i, 0.0))) / size,
             jnp.maximum(norm(force), norm(jnp.minimum(z, 0.0))) / (1.0 + norm(slope)),
             jnp.sum(jnp.abs(z * i)) / (1.0 + jnp.abs(self.objective(x))),
@@ -88,8 +88,8 @@ def _advance(functions: Functions, state: State) -> State:
     e, i = functions.equalities(x), functions.inequalities(x)
     bend = _convex(jax.hessian(functions.lagrangian)(x, state.y, state.z))
     form, scales = _elastic(bend, slope, je, e, ji, i, state.penalty).equilibrated()
-    found = interior.solve(form, tolerance(x.dtype), _QP_STEPS)
-    point = scales.restore(finishing.polish(form, found.point)[0])
+    found = primal_dual.solve(form, tolerance(x.dtype), _QP_STEPS)
+    point = scales.restore(polishing.polish(form, found.point)[0])
     n, m = len(x), len(i)
     d, y, z = point.x[:n], point.y, jnp.maximum(point.z[:m], 0.0)
     left = jnp.sum(point.x[n:])

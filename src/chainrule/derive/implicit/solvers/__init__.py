@@ -1,8 +1,8 @@
 """Solvers of ours; any function of the user's does as well."""
 
-from chainrule.derive.implicit.solvers.base import Outcome, Solver, Task
 from chainrule.derive.implicit.solvers.lbfgs import LBFGS
 from chainrule.derive.implicit.solvers.newton import Newton
 from chainrule.derive.implicit.solvers.picard import Anderson, Picard
+from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
 
 __all__ = ["LBFGS", "Anderson", "Newton", "Outcome", "Picard", "Solver", "Task"]

@@ -6,8 +6,8 @@ from typing import Any, final
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.implicit.solvers.base import Outcome, Solver, Task
 from chainrule.derive.implicit.solvers.newton import Newton
+from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
 
 
 @final

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int, Scalar
-from chainrule.derive.implicit.linear.base import Factor, Product, Refined, factorise
-from chainrule.derive.implicit.solvers.base import Outcome, Solver, Task
+from chainrule.derive.implicit.linear.linear_solver import Factor, Product, Refined, factorise
+from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
 
 _SHORTEST = 2.0**-30
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Int
-from chainrule.derive.implicit.solvers.base import Outcome, Solver, Task
+from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
 
 _DIGITS_LEFT = 32
 """The last change, in units of rounding; less is not to be expected of a function with more than a few operations."""

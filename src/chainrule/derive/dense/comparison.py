@@ -1,0 +1,176 @@
+"""The four Hessian strategies side by side, measured on the user's own function."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Table
+from chainrule.core.types import Array, Tree
+from chainrule.derive import memory_budget, validation
+from chainrule.derive.dense.hessians import FOF, FOR, RUNS, STRATEGIES, runs, second, tensor
+from chainrule.derive.flattening import Flat, flatten
+from chainrule.derive.memory_budget import Cost
+from chainrule.derive.report import bytes_text
+
+
+@final
+@dataclass(frozen=True)
+class StrategyCost:
+    """One row of the comparison."""
+
+    strategy: str
+    gives: str
+    runs: int
+    """Runs for the whole Hessian."""
+    flops_per_run: float
+    flops_vs_gradient: float
+    """Operations of one run over those of one gradient."""
+    seconds_per_run: float
+    seconds: float
+    """For the whole Hessian."""
+    liveness_bytes: int
+    """Peak of one run counted value by value, without the compiler's fusion."""
+    scratch_bytes: int
+    """Scratch memory of one compiled run."""
+    deviation: float
+    """Largest difference from the reference (forward-over-reverse), relative to its largest entry."""
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """The measured table; `print(comparison)` shows it."""
+
+    inputs: int
+    gradient_flops: float
+    gradient_scratch_bytes: int
+    rows: tuple[StrategyCost, ...]
+
+    def __str__(self) -> str:
+        head = (
+            f"Hessian of {self.inputs} inputs; one gradient: {self.gradient_flops:.3g} flops, "
+            f"{bytes_text(self.gradient_scratch_bytes)} scratch"
+        )
+        cells = [
+            [
+                "strategy",
+                "one run",
+                "runs",
+                "flops/run",
+                "x gradient",
+                "ms/run",
+                "ms total",
+                "live",
+                "scratch",
+                "deviation",
+            ]
+        ]
+        cells += [
+            [
+                r.strategy,
+                r.gives,
+                f"{r.runs}",
+                f"{r.flops_per_run:.3g}",
+                f"{r.flops_vs_gradient:.2f}",
+                f"{1e3 * r.seconds_per_run:.3g}",
+                f"{1e3 * r.seconds:.3g}",
+                bytes_text(r.liveness_bytes),
+                bytes_text(r.scratch_bytes),
+                f"{r.deviation:.1e}",
+            ]
+            for r in self.rows
+        ]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+        lines = [
+            "  ".join(
+                c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in cells
+        ]
+        return "\n".join([head, *lines])
+
+    def picture(self) -> Table:
+        """The table as a picture record."""
+        columns = [name.replace("_", " ") for name in StrategyCost.__dataclass_fields__]
+        return Table(
+            "hessian-strategies",
+            "Hessian strategies, measured",
+            columns,
+            [tuple(asdict(r).values()) for r in self.rows],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Comparison:
+    """Run all four strategies on a scalar function at a point and measure them.
+
+    >>> rosenbrock = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    >>> table = compare_hessian(rosenbrock, jnp.array([-1.2, 1.0]), repeats=1)
+    >>> [row.runs for row in table.rows]
+    [3, 2, 2, 2]
+    """
+    x = validation.point("compare_hessian", x)
+    if repeats < 1:
+        raise ArgumentError(f"compare_hessian(repeats={repeats}): repeats must be at least 1")
+    flat = flatten(f, x)
+    validation.scalar_output("compare_hessian", flat.outputs)
+    gradient = memory_budget.compiled_cost(jax.grad(lambda z: flat.vector(z)[0]), flat.x)
+    reference = tensor(flat, FOR, max(flat.n, 1))
+    rows = tuple(_measured(flat, strategy, gradient, reference, repeats) for strategy in STRATEGIES)
+    return Comparison(flat.n, gradient.flops, gradient.scratch, rows)
+
+
+def _measured(flat: Flat, strategy: str, gradient: Cost, reference: Array, repeats: int) -> StrategyCost:
+    run = _one_run(flat, strategy)
+    v = jnp.ones_like(flat.x)
+    cost = memory_budget.compiled_cost(run, flat.x, v)
+    count = runs(strategy, flat.n, 1)
+    whole = jax.jit(lambda z: tensor(replace(flat, x=z), strategy, max(count, 1)))
+    scale = max(float(jnp.abs(reference).max(initial=0.0)), 1e-30)
+    return StrategyCost(
+        strategy=strategy,
+        gives="wᵀHv" if strategy == FOF else "Hv",
+        runs=count,
+        flops_per_run=cost.flops,
+        flops_vs_gradient=cost.flops / gradient.flops if gradient.flops else float("nan"),
+        seconds_per_run=_seconds(jax.jit(run), (flat.x, v), repeats),
+        seconds=_seconds(whole, (flat.x,), repeats),
+        liveness_bytes=liveness(run, flat.x, v),
+        scratch_bytes=cost.scratch,
+        deviation=float(jnp.abs(whole(flat.x) - reference).max(initial=0.0)) / scale,
+    )
+
+
+def liveness(function: Callable[..., Any], *args: Any) -> int:
+    """Peak bytes of a program run operation by operation: a value lives from its definition to its last use."""
+    from chainrule.derive.memory_timeline import peak_bytes
+
+    return peak_bytes(function, *args)
+
+
+def _one_run(flat: Flat, strategy: str) -> Callable[[Array, Array], Array]:
+    scalar = lambda z: flat.vector(z)[0]  # noqa: E731
+    if strategy == FOF:
+        return lambda z, v: second(scalar, z, v, v)
+    return lambda z, v: RUNS[strategy](scalar, z, v)
+
+
+def _seconds(function: Callable[..., Array], args: tuple[Array, ...], repeats: int) -> float:
+    jax.block_until_ready(function(*args))
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        jax.block_until_ready(function(*args))
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+__all__ = ["Comparison", "StrategyCost", "compare_hessian"]

@@ -1,0 +1,277 @@
+"""Second derivatives by all four nestings of forward and reverse mode.
+
+| strategy | one run gives | runs for the whole Hessian |
+|---|---|---|
+| forward-over-forward | `wᵀ H v`: duals of duals, nothing stored | n(n+1)/2, by symmetry |
+| forward-over-reverse | `H v`: the gradient, pushed forward along `v` | n |
+| reverse-over-forward | `H v`: the gradient of `x -> f'(x) v` | n |
+| reverse-over-reverse | `H w`: the gradient, pulled back along `w` | n |
+
+Every strategy works for functions of several outputs too: the result is then an outputs x inputs x inputs tensor, and
+the runs are multiplied by the number of outputs (except for forward-over-forward).
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from chainrule.core import tree
+from chainrule.core.errors import check_choice
+from chainrule.core.types import Array, Scalar, Tree
+from chainrule.derive import memory_budget, validation
+from chainrule.derive.dense import planning
+from chainrule.derive.dense.batching import basis_map, index_map
+from chainrule.derive.dense.jacobians import check_chunk, jacobian
+from chainrule.derive.dense.planning import NoRuleError, Problem, Trial
+from chainrule.derive.dense.preparation import Prepared
+from chainrule.derive.flattening import Flat, flatten
+from chainrule.derive.report import Report
+
+STRATEGIES = ("forward-over-forward", "forward-over-reverse", "reverse-over-forward", "reverse-over-reverse")
+FOF, FOR, ROF, ROR = STRATEGIES
+_REMEDIES = (
+    "derive.sparse.hessian for structured functions, derive.hvp for products with it,\n"
+    "derive.quadratic for single entries, or a larger memory="
+)
+
+_FEW = 8  # inputs up to which n(n+1)/2 cheap runs may beat n dear ones
+
+Run = Callable[[Callable[[Any], Any], Tree, Tree], Tree]
+
+
+def hessian(
+    f: Callable[..., Any],
+    strategy: str = "auto",
+    chunk: int | None = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+    memory: str | int | None = None,
+    measure: bool | None = None,
+) -> Prepared:
+    """The Hessian of a function, as a function: `hessian(f)(x)` has shape output + input + input.
+
+    `strategy` is one of the four nestings, or "auto": the cheapest of the first three by the compiler's count of
+    operations. (Reverse-over-reverse keeps most and never wins; it runs on request.) With `measure=True` they are timed
+    instead. `chunk`, `memory`, `.report` and `.plan` are those of `jacobian`.
+
+    >>> rosenbrock = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+    >>> H = hessian(rosenbrock, "forward-over-forward")
+    >>> H(jnp.array([-1.2, 1.0])).round(2).tolist()
+    [[1330.0, 480.0], [480.0, 200.0]]
+    >>> H.report.products
+    3
+    """
+    check_choice("hessian", "strategy", strategy, ("auto", *STRATEGIES))
+    check_chunk("hessian", chunk)
+
+    def plan(flat: Flat, trial: Trial, limit: int) -> Report:
+        out = memory_budget.check_output("hessian", flat.m * flat.n**2, flat.itemsize, limit, _REMEDIES)
+        rank = functools.partial(_rank, flat)
+
+        def among(*names: str) -> Report:
+            counts = {name: runs(name, flat.n, flat.m) for name in names}
+            problem = Problem("hessian", flat.n, flat.m, "strategy", counts, chunk, out, limit)
+            return planning.plan(problem, trial, rank, measure=measure)
+
+        if strategy != "auto":
+            return among(strategy)
+        if flat.n <= _FEW:
+            return among(*((FOF, FOR, ROF) if flat.n <= 2 else (FOR, ROF, FOF)))
+        try:
+            return among(FOR, ROF)
+        except NoRuleError as error:
+            return replace(among(FOF), reason=f"no reverse rule ({planning.first_sentence(error)})")
+
+    def evaluate(flat: Flat, strategy: str, chunk: int) -> Tree:
+        return flat.hessian_tree(tensor(flat, strategy, chunk))
+
+    return Prepared("hessian", f, argnums, memory, None, plan, evaluate)
+
+
+def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], Tree]:
+    """Products of the Hessian of a scalar function with a vector, by any strategy.
+
+    >>> hvp(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).tolist()
+    [6.0, 12.0]
+    """
+    check_choice("hvp", "strategy", strategy, STRATEGIES)
+    validation.function("hvp", f)
+    scalar = _scalar("hvp", f)
+
+    def product(x: Tree, v: Tree) -> Tree:
+        x = validation.point("hvp", x)
+        v = validation.direction("hvp", "v", v, x)
+        if strategy != FOF:
+            return RUNS[strategy](scalar, x, v)
+        along, restore = ravel_pytree(v)
+        flat = flatten(scalar, x)
+        entry = lambda w: second(flat.vector, flat.x, along, w)[0]  # noqa: E731
+        return restore(basis_map(entry, flat.n, flat.x.dtype, max(flat.n, 1)))
+
+    return product
+
+
+def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
+    """The bilinear form `wᵀ H v` of a scalar function, by one forward-over-forward run.
+
+    >>> e = jnp.eye(2)
+    >>> float(quadratic(lambda x: x[0] ** 2 * x[1])(jnp.array([3.0, 5.0]), e[0], e[1]))
+    6.0
+    """
+
+    validation.function("quadratic", f)
+    scalar = _scalar("quadratic", f)
+
+    def form(x: Tree, v: Tree, w: Tree) -> Scalar:
+        x = validation.point("quadratic", x)
+        v = validation.direction("quadratic", "v", v, x)
+        w = validation.direction("quadratic", "w", w, x)
+        return second(scalar, x, v, w)
+
+    return form
+
+
+def lagrangian_hessian(
+    f: Callable[[Any], Any], strategy: str = FOR, chunk: int | None = None, *, memory: str | int | None = None
+) -> Prepared:
+    """`sum_i y_i H_i(x)` of a function of several outputs, from one reverse seed: `lagrangian_hessian(f)(x, y)`.
+
+    >>> f = lambda x: jnp.stack([x[0] ** 2, x[0] * x[1]])
+    >>> lagrangian_hessian(f)(jnp.array([1.0, 2.0]), jnp.array([1.0, 10.0])).tolist()
+    [[2.0, 10.0], [10.0, 0.0]]
+    """
+    validation.function("lagrangian_hessian", f)
+
+    def lagrangian(x: Tree, y: Tree) -> Array:
+        z = f(x)
+        return tree.dot(validation.direction("lagrangian_hessian", "y", y, z, "f(x)"), z)
+
+    return hessian(lagrangian, strategy, chunk, memory=memory)
+
+
+def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> Prepared:
+    """The block of second derivatives between two arguments of a scalar function: first x other.
+
+    >>> mixed(lambda x, q: q * jnp.sum(x**2))(jnp.array([1.0, 2.0]), 3.0).tolist()
+    [2.0, 4.0]
+    """
+    validation.function("mixed", f)
+
+    def scalar(*args: Any) -> Any:
+        y = f(*args)
+        validation.scalar_output("mixed", y)
+        return y
+
+    return jacobian(lambda *args: jacobian(scalar, argnums=first)(*args), argnums=other)
+
+
+# ---------------------------------------------------------------------- one run of each strategy
+
+
+def second(f: Callable[[Any], Any], x: Tree, v: Tree, w: Tree) -> Tree:
+    """Forward over forward: the second derivative of every output along `v` and `w`."""
+    return jax.jvp(lambda x: jax.jvp(f, (x,), (v,))[1], (x,), (w,))[1]
+
+
+def forward_over_reverse(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
+    """`H v` as the directional derivative of the gradient."""
+    return jax.jvp(jax.grad(f), (x,), (v,))[1]
+
+
+def reverse_over_forward(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
+    """`H v` as the gradient of the directional derivative."""
+    return jax.grad(lambda x: jax.jvp(f, (x,), (v,))[1])(x)
+
+
+def reverse_over_reverse(f: Callable[[Any], Any], x: Tree, w: Tree) -> Tree:
+    """`H w` as the gradient of the gradient's inner product with `w`."""
+    return jax.vjp(jax.grad(f), x)[1](w)[0]
+
+
+RUNS: dict[str, Run] = {FOR: forward_over_reverse, ROF: reverse_over_forward, ROR: reverse_over_reverse}
+
+
+def tensor(flat: Flat, strategy: str, chunk: int) -> Array:
+    """The m x n x n tensor of second derivatives of a flat function."""
+    n, m = flat.n, flat.m
+    if not n or not m:
+        return jnp.zeros((m, n, n), flat.x.dtype)
+    if strategy == FOF:
+        return _by_pairs(flat, chunk)
+
+    def one(k: Array | int) -> Array:
+        return basis_map(_product(flat, strategy, k), n, flat.x.dtype, chunk, traced=flat.traceable)
+
+    if m == 1:
+        return one(0)[None]
+    return index_map(one, m, max(1, chunk // n), traced=flat.traceable)
+
+
+def _product(flat: Flat, strategy: str, k: Array | int) -> Callable[[Array], Array]:
+    """Products with the Hessian of one output; what does not depend on the direction is done once."""
+    output = lambda z: flat.vector(z)[k]  # noqa: E731
+    if strategy == FOR:
+        return jax.linearize(jax.grad(output), flat.x)[1]
+    if strategy == ROR:
+        _, pull = jax.vjp(jax.grad(output), flat.x)
+        return lambda w: pull(w)[0]
+    return lambda v: reverse_over_forward(output, flat.x, v)
+
+
+def _by_pairs(flat: Flat, chunk: int) -> Array:
+    """Forward over forward for every pair of inputs on or above the diagonal."""
+    n = flat.n
+    rows, columns = np.triu_indices(n)
+    unit = lambda i: (jnp.arange(n) == i).astype(flat.x.dtype)  # noqa: E731
+
+    def pair(k: Array) -> Array:
+        return second(flat.vector, flat.x, unit(jnp.asarray(rows)[k]), unit(jnp.asarray(columns)[k]))
+
+    pairs = index_map(pair, len(rows), chunk, axis=1, traced=flat.traceable)
+    i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+    low, high = jnp.minimum(i, j), jnp.maximum(i, j)
+    return pairs[:, low * n - low * (low - 1) // 2 + high - low]
+
+
+def runs(strategy: str, n: int, m: int) -> int:
+    """Second-order runs for the whole tensor."""
+    return n * (n + 1) // 2 if strategy == FOF else n * m
+
+
+def _rank(flat: Flat, flops: Mapping[str, float]) -> tuple[list[str], str]:
+    """By operations; a near tie goes to forward-over-reverse, which keeps less than reverse-over-forward."""
+    order = sorted(flops, key=lambda name: flops[name] * (0.9 if name == FOR else 1.0))
+    return order, f"fewest operations for {flat.n:,} inputs and {flat.m:,} outputs"
+
+
+def _scalar(where: str, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(x: Any) -> Any:
+        y = f(x)
+        validation.scalar_output(where, y)
+        return y
+
+    return checked
+
+
+__all__ = [
+    "FOF",
+    "FOR",
+    "ROF",
+    "ROR",
+    "RUNS",
+    "STRATEGIES",
+    "hessian",
+    "hvp",
+    "lagrangian_hessian",
+    "mixed",
+    "quadratic",
+    "runs",
+    "second",
+    "tensor",
+]

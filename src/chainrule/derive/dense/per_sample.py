@@ -1,0 +1,134 @@
+"""Gradients of single examples: all of them, only their norms, or their clipped sum.
+
+`loss(params, batch)` is the mean loss of a batch (or one loss per example). Examples must not talk to each other; a
+loss that couples them, as batch normalisation does, has no per-example gradient and is refused: the loss of the batch
+and its slope along a random direction must be the means of those of its examples. Inside `jit`, where there are no
+numbers to compare, this is not checked.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from chainrule.core import tree
+from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array, Float, Tree
+from chainrule.derive import validation
+from chainrule.derive.dense.jacobians import check_chunk
+
+Loss = Callable[[Any, Any], Array]
+
+
+def per_sample_gradient(loss: Loss, params: Tree, batch: Tree, *, chunk: int | None = None) -> Tree:
+    """The gradient of every example, stacked along a leading axis.
+
+    >>> loss = lambda w, xy: jnp.mean((xy[0] @ w - xy[1]) ** 2)
+    >>> per_sample_gradient(loss, jnp.ones(2), (jnp.eye(2), jnp.zeros(2))).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
+    params, batch = _checked("per_sample_gradient", loss, params, batch, chunk)
+    return _each(lambda gradient: gradient, loss, params, batch, chunk)
+
+
+def per_sample_norms(
+    loss: Loss, params: Tree, batch: Tree, *, chunk: int | None = None
+) -> Float[Array, " batch"]:
+    """The norm of every example's gradient; with a chunk, no more than that many gradients are held at a time.
+
+    >>> loss = lambda w, xy: jnp.mean((xy[0] @ w - xy[1]) ** 2)
+    >>> per_sample_norms(loss, jnp.ones(2), (3 * jnp.eye(2), jnp.zeros(2))).tolist()
+    [18.0, 18.0]
+    """
+    params, batch = _checked("per_sample_norms", loss, params, batch, chunk)
+    return _each(tree.norm, loss, params, batch, chunk)
+
+
+def clipped_sum(loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: int | None = None) -> Tree:
+    """The sum of all gradients, each scaled down to norm `limit` where it exceeds it (as private training needs).
+
+    >>> loss = lambda w, xy: jnp.mean((xy[0] @ w - xy[1]) ** 2)
+    >>> clipped_sum(loss, jnp.ones(2), (3 * jnp.eye(2), jnp.zeros(2)), 1.0).tolist()
+    [1.0, 1.0]
+    """
+    if not limit > 0:
+        raise ArgumentError(f"clipped_sum(limit={limit}): the limit must be positive")
+    params, batch = _checked("clipped_sum", loss, params, batch, chunk)
+    count = _count(batch)
+    size = min(chunk or count, count)
+
+    def clip(gradient: Tree) -> Tree:
+        return tree.scale(jnp.minimum(1.0, limit / jnp.maximum(tree.norm(gradient), 1e-30)), gradient)
+
+    def add(total: Tree, part: Tree) -> tuple[Tree, None]:
+        clipped = _each(clip, loss, params, part, None)
+        return tree.add(total, jax.tree.map(lambda a: a.sum(axis=0), clipped)), None
+
+    whole = count // size * size
+    head = jax.tree.map(lambda a: a[:whole].reshape(-1, size, *a.shape[1:]), batch)
+    total, _ = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), head)
+    return total if whole == count else add(total, jax.tree.map(lambda a: a[whole:], batch))[0]
+
+
+def _each(reduce: Callable[[Tree], Any], loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> Any:
+    """Something of every example's gradient, stacked."""
+
+    def one(example: Tree) -> Any:
+        return reduce(jax.grad(lambda p: _single(loss, p, example))(params))
+
+    if chunk is None or chunk >= _count(batch):
+        return jax.vmap(one)(batch)
+    return jax.lax.map(one, batch, batch_size=chunk)
+
+
+def _single(loss: Loss, params: Tree, example: Tree) -> Array:
+    """The loss of one example, seen as a batch of one."""
+    return jnp.sum(loss(params, jax.tree.map(lambda a: a[None], example)))
+
+
+def _count(batch: Tree) -> int:
+    return int(jax.tree.leaves(batch)[0].shape[0])
+
+
+def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> tuple[Tree, Tree]:
+    validation.function(where, loss)
+    check_chunk(where, chunk)
+    params = validation.point(where, params, name="params")
+    batch = jax.tree.map(jnp.asarray, batch)
+    sizes = sorted({str(leaf.shape[0]) if leaf.ndim else "none" for leaf in jax.tree.leaves(batch)})
+    if len(sizes) != 1 or sizes[0] in ("none", "0"):
+        raise ArgumentError(
+            f"{where}: the leaves of the batch have leading sizes {', '.join(sizes) or 'none'}",
+            remedy="every leaf has one row per example, and there is at least one example",
+        )
+    shape = jax.eval_shape(loss, params, batch).shape
+    if shape not in ((), (_count(batch),)):
+        raise ArgumentError(f"{where}: the loss has shape {shape}, not () or ({_count(batch)},)")
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((params, batch))):
+        _refuse_coupling(where, loss, params, batch, chunk)
+    return params, batch
+
+
+def _refuse_coupling(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> None:
+    leaves, structure = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(0), max(len(leaves), 1))
+    moves = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=False)]
+    direction = jax.tree.unflatten(structure, moves)
+    value, gradient = jax.value_and_grad(lambda p: jnp.mean(loss(p, batch)))(params)
+    values = jax.vmap(lambda example: _single(loss, params, example))(batch)
+    slopes = _each(lambda g: tree.dot(direction, g), loss, params, batch, chunk)
+    # As many digits as the coarsest number in the loss has, less some for the sum over examples.
+    tolerance = 1e3 * max(float(jnp.finfo(leaf.dtype).eps) for leaf in (value, *leaves))
+    for what, whole, parts in (("loss", value, values), ("slope", tree.dot(direction, gradient), slopes)):
+        found, expected = float(whole), float(parts.mean())
+        scale = float(jnp.abs(parts).max())
+        if not abs(found - expected) <= tolerance * scale:
+            raise ArgumentError(
+                f"{where}: the {what} of the batch is not the mean over its examples "
+                f"({found:.6g} against {expected:.6g}), so examples are coupled",
+                remedy="use a mean over examples, and a normalisation that does not look across the batch",
+            )
+
+
+__all__ = ["clipped_sum", "per_sample_gradient", "per_sample_norms"]

@@ -1,0 +1,313 @@
+"""Solutions as functions of their parameters: `root`, `fixed_point`, `minimum`, and what they share."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Array, Float, Int, Tree
+from chainrule.derive import validation
+from chainrule.derive.implicit import theorem
+from chainrule.derive.implicit.conditions import CONDITIONS
+from chainrule.derive.implicit.linear.dense import LeastSquares
+from chainrule.derive.implicit.linear.linear_solver import Linear
+from chainrule.derive.implicit.linear.selection import Automatic, chosen
+from chainrule.derive.implicit.problem import (
+    Form,
+    Layout,
+    Problem,
+    Values,
+    fixed_point_of,
+    formulate,
+    minimum_of,
+    pose,
+    root_of,
+)
+from chainrule.derive.implicit.solvers import LBFGS, Anderson, Newton, Outcome, Picard, Solver, Task
+from chainrule.derive.implicit.tolerances import Conditions
+
+UserSolver: TypeAlias = Callable[..., Any]
+"""`solver(function, w0, *params) -> w`, with the function given to `root`, `fixed_point` or `minimum`."""
+_SOLVERS: dict[str, Solver] = {
+    "newton": Newton(),
+    "picard": Picard(),
+    "anderson": Anderson(),
+    "lbfgs": LBFGS(),
+}
+
+
+class Stats(NamedTuple):
+    """How a solution was found and how well the theorem holds there; every entry has the batch axes of the solve."""
+
+    steps: Int[Array, "..."]
+    """Of our solver; -1 for the user's."""
+    factorisations: Int[Array, "..."]
+    """In all: one for each Newton step, and the one that all derivatives share (unless they inherit Newton's last)."""
+    residual: Float[Array, "..."]
+    """Norm of F at the solution."""
+    rcond: Float[Array, "..."]
+    """Estimated reciprocal condition of A = dF/dw; NaN for solvers without a factor."""
+    drift: Float[Array, "..."]
+    """Relative change of A within the uncertainty of the solution; a fold or a multiple root has 1/2 or more."""
+    failure: Int[Array, "..."]
+    """0 if the theorem holds; `condition` says it in words."""
+
+    @property
+    def condition(self) -> str:
+        """What is violated, in words; outside of compiled and batched code."""
+        return CONDITIONS[int(self.failure)]
+
+
+@final
+class Solution(eqx.Module):
+    """A solution with its derivatives, and what is known about it."""
+
+    value: Tree
+    stats: Stats
+
+
+@final
+class Implicit:
+    """w*(q) as a function: call it with a first guess and the parameters.
+
+    The value has exact derivatives in the parameters, in both modes, of every order, under `jit` and `vmap`; the first
+    guess has none. The solver's steps are never differentiated.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Any,
+        form: Form,
+        solver: Solver | UserSolver,
+        linear: Linear,
+        limits: Conditions,
+        on_failure: str,
+    ) -> None:
+        validation.function(name, function)
+        check_choice(name, "on_failure", on_failure, ("raise", "nan"))
+        self.name = name
+        self.function = function
+        self._form = form
+        self._solver = solver
+        self._linear = linear
+        self._limits = limits
+        self._on_failure = on_failure
+
+    def __call__(self, w0: Tree, *params: Any) -> Tree:
+        """The solution, in the structure of `w0`."""
+        problem, outcome, values = self._solve(w0, params)
+        x = theorem.solution(problem, outcome.x, values, outcome.factor)
+        return problem.equations.unknowns.tree(x)
+
+    def details(self, w0: Tree, *params: Any) -> Solution:
+        """The solution with how it was found. Factorises for the condition estimate, so it costs more than a call."""
+        problem, outcome, values = self._solve(w0, params)
+        x = theorem.solution(problem, outcome.x, values, outcome.factor)
+        first = theorem.examine(problem, outcome.x, values.held())
+        _, second = theorem.factored(problem, outcome.x, values.held(), outcome.factor)
+        own = problem.linear.factorises and outcome.factor is None
+        stats = Stats(
+            steps=outcome.steps,
+            factorisations=outcome.factorisations + int(own),
+            residual=second.residual,
+            rcond=second.rcond,
+            drift=second.drift,
+            failure=jnp.where(first.code == 0, second.code, first.code),
+        )
+        return Solution(problem.equations.unknowns.tree(x), stats)
+
+    def _solve(self, w0: Tree, params: tuple[Any, ...]) -> tuple[Problem, Outcome, Values]:
+        """Run the solver on values that carry no derivatives."""
+        equations, x, values = formulate(self.name, self.function, self._form, w0, params)
+        problem = pose(equations, x, values, self._linear, self._limits, self._on_failure)
+        held, x = values.held(), jax.lax.stop_gradient(x)
+        if isinstance(self._solver, Solver):
+            return problem, _run(self._solver, problem, x, held), values
+        function = self.function
+        if equations.captured is not None:  # what it closes over must not carry derivatives into the solver
+            function = lambda w, *_: equations.call(w, held)  # noqa: E731
+        found = self._solver(function, equations.unknowns.tree(x), *equations.arguments(held))
+        unknown, none = jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32)
+        return problem, Outcome(self._accept(equations.unknowns, found), unknown, none), values
+
+    def _accept(self, wanted: Layout, found: Tree) -> Array:
+        """What the user's solver returned, as a vector."""
+        found = jax.tree.map(jnp.asarray, found)
+        got = Layout.of(found)
+        if got.structure != wanted.structure or [s for s, _ in got.leaves] != [s for s, _ in wanted.leaves]:
+            raise ArgumentError(
+                f"{self.name}: the solver returned {got}, but w0 has {wanted}",
+                remedy="a solver returns w in the structure and shapes of the first guess",
+            )
+        flat = [leaf.reshape(-1).astype(wanted.dtype) for leaf in jax.tree.leaves(found)]
+        return jnp.concatenate(flat)
+
+    def __repr__(self) -> str:
+        return f"{self.name} of {getattr(self.function, '__name__', 'a function')}, {self._linear}"
+
+
+def root(
+    F: Any,
+    solver: Any = None,
+    linear: Any = "lu",
+    *,
+    tolerance: float | None = None,
+    rcond: float | None = None,
+    on_failure: str = "raise",
+    on_singular: str = "fail",
+) -> Implicit:
+    """The w with F(w, *params) = 0 as a function `solve(w0, *params)` of the parameters.
+
+    The derivative is -A⁻¹B with A = dF/dw and B = dF/dparams at the solution, whatever path the solver took; where
+    several solutions exist it belongs to the one found from `w0`. `solver` is `None` (damped Newton), a solver of ours,
+    or a function `solver(F, w0, *params) -> w`. `linear` says how to solve with A: "lu", "cholesky", "banded",
+    "sparse", "gmres", "bicgstab", "cg", or an object that configures one of these.
+
+    `tolerance` and `rcond` are the limits of `Conditions`. Where the implicit function theorem does not hold, an
+    `ImplicitFunctionError` is raised (a runtime error with the same text in compiled code), or with `on_failure="nan"`
+    values and derivatives are NaN. `on_singular="lstsq"` accepts a singular A and gives the shortest
+    least-squares answer of A t = -B dq.
+
+    >>> solve = root(lambda w, a: w**2 - a)
+    >>> w, slope = jax.value_and_grad(solve, argnums=1)(1.0, 4.0)
+    >>> round(float(w), 4), round(float(slope), 4)
+    (2.0, 0.25)
+    """
+    limits = Conditions(tolerance, rcond)
+    how = _linear("root", linear, on_singular)
+    return Implicit("root", F, root_of, _solver("root", solver, Newton()), how, limits, on_failure)
+
+
+def inverse(
+    f: Any,
+    solver: Any = None,
+    linear: Any = "lu",
+    **limits: Any,
+) -> Implicit:
+    """The inverse of f as a function `solve(w0, y)`: the w near `w0` with f(w) = y. Options are those of `root`.
+
+    >>> import jax.numpy as jnp
+    >>> log = inverse(jnp.exp)
+    >>> round(float(jax.grad(log, argnums=1)(0.0, 2.0)), 4)
+    0.5
+    """
+    validation.function("inverse", f)
+    return root(partial(_difference, f), solver, linear, **limits)
+
+
+def fixed_point(
+    g: Any,
+    solver: Any = None,
+    linear: Any = "auto",
+    *,
+    tolerance: float | None = None,
+    rcond: float | None = None,
+    on_failure: str = "raise",
+    on_singular: str = "fail",
+) -> Implicit:
+    """The x with x = g(x, *params) as a function `solve(x0, *params)` of the parameters.
+
+    The derivative solves with A = I - dg/dx. `solver`: `None` or "anderson", "picard", "newton", a configured one, or a
+    function `solver(g, x0, *params) -> x`. `linear`: "auto" is dense LU up to 2000 unknowns and GMRES above; otherwise
+    as in `root`, or `Neumann(terms)` for a cheap approximation of stated bias. The other options are those of `root`.
+
+    >>> solve = fixed_point(lambda x, a: (x + a / x) / 2)
+    >>> round(float(jax.grad(solve, argnums=1)(1.0, 4.0)), 4)
+    0.25
+    """
+    limits = Conditions(tolerance, rcond)
+    automatic = isinstance(linear, str) and linear == "auto"
+    how = _linear("fixed_point", Automatic() if automatic else linear, on_singular)
+    found = _solver("fixed_point", solver, Anderson())
+    return Implicit("fixed_point", g, fixed_point_of, found, how, limits, on_failure)
+
+
+def minimum(
+    objective: Any,
+    solver: Any = None,
+    linear: Any = "cholesky",
+    *,
+    tolerance: float | None = None,
+    rcond: float | None = None,
+    on_failure: str = "raise",
+    on_singular: str = "fail",
+) -> Implicit:
+    """The w that minimises objective(w, *params) as a function `solve(w0, *params)` of the parameters.
+
+    The derivative solves with the Hessian, which is positive definite at a strict minimum; the default factorisation
+    finds out if it is not. `linear="lu"` differentiates any stationary point, `linear="sparse"` uses the sparse
+    Hessian. `solver`: `None` or "lbfgs" (ending in Newton steps), "newton", a configured one, or a function
+    `solver(objective, w0, *params) -> w`. The other options are those of `root`.
+
+    >>> import jax.numpy as jnp
+    >>> solve = minimum(lambda w, a: jnp.sum((w - a) ** 2) + jnp.sum(w**2))
+    >>> jax.jacobian(solve, argnums=1)(jnp.zeros(2), jnp.ones(2)).round(4)
+    Array([[0.5, 0. ],
+           [0. , 0.5]], dtype=float32)
+    """
+    limits = Conditions(tolerance, rcond)
+    found = _solver("minimum", solver, LBFGS())
+    how = _linear("minimum", linear, on_singular)
+    return Implicit("minimum", objective, minimum_of, found, how, limits, on_failure)
+
+
+def hypergradient(
+    outer: Callable[..., Any], solve: Implicit, argnums: int | tuple[int, ...] = 0
+) -> Callable[..., Any]:
+    """The gradient of V(w*(q), q) in the parameters q: `hypergradient(outer, solve)(w0, *params)`.
+
+    `outer(w, *params)` is one number, typically a validation loss; `argnums` counts the parameters. The result is
+    dV/dq - Bᵀ A⁻¹ dV/dw by one transposed solve.
+
+    >>> import jax.numpy as jnp
+    >>> fit = minimum(lambda w, decay: jnp.sum((w - 1) ** 2) + decay * jnp.sum(w**2))
+    >>> slope = hypergradient(lambda w, decay: jnp.sum((w - 0.5) ** 2), fit)
+    >>> bool(abs(slope(jnp.zeros(3), 1.0)) < 1e-5)  # w = 1 / (1 + decay) is right at decay = 1
+    True
+    """
+    validation.function("hypergradient", outer)
+
+    def value(w0: Tree, *params: Any) -> Array:
+        found = outer(solve(w0, *params), *params)
+        validation.scalar_output("hypergradient", found)
+        return found
+
+    places = argnums + 1 if isinstance(argnums, int) else tuple(number + 1 for number in argnums)
+    return jax.grad(value, argnums=places)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _run(solver: Solver, problem: Problem, x: Array, values: Values) -> Outcome:
+    equations = problem.equations
+    objective = (lambda z: equations.given(z, values)) if equations.is_minimum else None
+    return solver.run(Task(equations.system(x, values), problem.linear, objective))
+
+
+def _difference(f: Callable[..., Any], w: Tree, y: Tree, *params: Any) -> Tree:
+    return jax.tree.map(jnp.subtract, f(w, *params), y)
+
+
+def _linear(name: str, given: Any, on_singular: str) -> Linear:
+    check_choice(name, "on_singular", on_singular, ("fail", "lstsq"))
+    return LeastSquares() if on_singular == "lstsq" else chosen(name, given)
+
+
+def _solver(name: str, given: Any, default: Solver) -> Solver | UserSolver:
+    if given is None:
+        return default
+    if isinstance(given, Solver):
+        return given
+    if isinstance(given, str):
+        check_choice(name, "solver", given, _SOLVERS)
+        return _SOLVERS[given]
+    if not callable(given):
+        raise ArgumentError(f"{name}(solver={given!r}): a name, a solver or a function is needed")
+    return given
+
+
+__all__ = ["Implicit", "Solution", "Stats", "fixed_point", "hypergradient", "inverse", "minimum", "root"]

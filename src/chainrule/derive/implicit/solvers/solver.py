@@ -1,0 +1,53 @@
+"""What a solver of ours is: an iteration on vectors that is never differentiated, and says how far it went."""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+from chainrule.core.types import Array, Int, Scalar
+from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
+
+
+@final
+@dataclass(frozen=True)
+class Task:
+    """Find the x with f(x) = 0, from a first guess."""
+
+    start: System
+    """f, and the first guess."""
+    linear: Prepared
+    """How to solve with the Jacobian of f, for those who want to."""
+    objective: Callable[[Array], Scalar] | None = None
+    """What f is the gradient of, if it is to be minimised."""
+
+    @property
+    def f(self) -> Product:
+        """The function."""
+        return self.start.f
+
+    @property
+    def x(self) -> Array:
+        """The first guess."""
+        return self.start.x
+
+
+class Outcome(NamedTuple):
+    """Where a solver stopped."""
+
+    x: Array
+    steps: Int[Array, ""]
+    factorisations: Int[Array, ""]
+    factor: Factor | None = None
+    """For derivatives to inherit."""
+
+
+class Solver(abc.ABC):
+    """An iteration. Instances are immutable and compare by value, so that their programs are compiled once."""
+
+    @abc.abstractmethod
+    def run(self, task: Task) -> Outcome:
+        """Iterate until nothing more is to be gained; whether that is a solution is checked elsewhere."""
+
+
+__all__ = ["Outcome", "Solver", "Task"]

@@ -1,0 +1,1 @@
+"""Matrices known only by their products: curvature, traces, spectra, determinants."""

@@ -1,5 +1,0 @@
-"""Derivatives as programs: to print, count, simplify, compile, export and differentiate again."""
-
-from chainrule.derive.programs.program import Count, Program, program
-
-__all__ = ["Count", "Program", "program"]

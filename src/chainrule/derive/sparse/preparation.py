@@ -1,0 +1,291 @@
+"""`jacobian` and `hessian`: detect the pattern, colour it, certify the result; once."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import scipy.sparse
+
+from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Tree
+from chainrule.derive import flattening, validation
+from chainrule.derive.sparse import strategy
+from chainrule.derive.sparse.compressed_products import Plan, forward_product, reverse_product
+from chainrule.derive.sparse.compression import restricted
+from chainrule.derive.sparse.detection import Detected, Guard, analyse
+from chainrule.derive.sparse.formats import FORMATS
+from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.report import SparseReport
+from chainrule.derive.sparse.sparse_derivative import SparseDerivative
+
+JACOBIAN_METHODS = ("column", "row", "bidirectional", "bidirectional-acyclic")
+HESSIAN_METHODS = ("star", "acyclic", "column")
+PARTS = ("full", "lower", "upper")
+
+
+def jacobian(
+    f: Any,
+    x: Tree,
+    method: str = "auto",
+    format: str = "bcoo",
+    local: bool = False,
+    *,
+    pattern: Any = None,
+    order: Any = "auto",
+    seed: int = 0,
+    budget: float = 0.2,
+    certify: bool = True,
+) -> SparseDerivative:
+    """The sparse Jacobian of `f`, prepared at a point like `x`; call the result with points.
+
+    Rows are the entries of what `f` returns and columns those of `x`, both flattened in the order of their leaves.
+    Methods: "column" (forward products), "row" (reverse products), "bidirectional" (both),
+    "bidirectional-acyclic" (both, entries by substitution), "auto" (the cheapest of the first three).
+    Formats: "bcoo" and "bcsr" (JAX), "csr" and "csc" (SciPy), "dense", "values" (a vector in the order of `.pattern`).
+
+    `pattern` (a `Pattern`, a SciPy sparse matrix, or what `analyse` found) takes the place of detection. `local=True`
+    finds the pattern at `x` only, which may be smaller; every call then checks that it still holds. `order`, `seed` and
+    `budget` (seconds for each method tried) go to `color`; `certify=False` leaves out the comparison with plain
+    products.
+
+    >>> import jax.numpy as jnp
+    >>> J = jacobian(lambda x: jnp.diff(x**2), jnp.arange(5.0), format="dense")
+    >>> J.coloring.num_colors
+    2
+    >>> J(jnp.ones(5))[0]
+    Array([-2.,  2.,  0.,  0.,  0.], dtype=float32)
+    """
+    check_choice("sparse.jacobian", "method", method, ("auto", *JACOBIAN_METHODS))
+    search = strategy.Search(order, seed, budget)
+    return _prepare("jacobian", f, x, method, format, "full", local, pattern, search, certify)
+
+
+def hessian(
+    f: Any,
+    x: Tree,
+    method: str = "auto",
+    format: str = "bcoo",
+    local: bool = False,
+    *,
+    pattern: Any = None,
+    part: str = "full",
+    order: Any = "auto",
+    seed: int = 0,
+    budget: float = 0.2,
+    certify: bool = True,
+) -> SparseDerivative:
+    """The sparse Hessian of a function with one number as its value, prepared at a point like `x`.
+
+    Methods: "star" (entries read directly), "acyclic" (fewer products, entries by substitution), "column" (no use of
+    symmetry), "auto". `part` "lower" or "upper" gives one triangle, with the diagonal. Everything else is as in
+    `jacobian`; products are forward over reverse.
+
+    >>> import jax.numpy as jnp
+    >>> H = hessian(lambda x: jnp.sum(x[1:] ** 2 * x[:-1]), jnp.arange(4.0), format="csr")
+    >>> H(jnp.ones(4)).toarray()[0]
+    array([0., 2., 0., 0.], dtype=float32)
+    """
+    check_choice("sparse.hessian", "method", method, ("auto", *HESSIAN_METHODS))
+    check_choice("sparse.hessian", "part", part, PARTS)
+    search = strategy.Search(order, seed, budget)
+    return _prepare("hessian", f, x, method, format, part, local, pattern, search, certify)
+
+
+@final
+@dataclass(frozen=True)
+class _Request:
+    """What the user wants, checked."""
+
+    what: str
+    f: Callable[[Any], Any]
+    inner: Callable[[Any], Any]
+    """What is differentiated once more: `f`, or its gradient."""
+    x: Tree
+    inputs: Tree
+    outputs: Tree
+    method: str
+    format: str
+    part: str
+    local: bool
+    search: strategy.Search
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the derivative."""
+        return flattening.size(self.outputs), flattening.size(self.inputs)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the flattened point."""
+        return jnp.result_type(*jax.tree.leaves(self.inputs))
+
+    def prices(self) -> tuple[float, float]:
+        """Operations of one forward and one reverse product."""
+        rows, columns = (jax.ShapeDtypeStruct((size,), self.dtype) for size in self.shape)
+        forward = strategy.operations(
+            partial(forward_product, self.inner, self.outputs), self.inputs, columns
+        )
+        reverse = strategy.operations(partial(reverse_product, self.inner, self.outputs), self.inputs, rows)
+        return forward, reverse
+
+
+def _prepare(
+    what: str,
+    f: Any,
+    x: Tree,
+    method: str,
+    format: str,
+    part: str,
+    local: bool,
+    given: Any,
+    search: strategy.Search,
+    certify: bool,
+) -> SparseDerivative:
+    where = f"sparse.{what}"
+    validation.function(where, f)
+    check_choice(where, "format", format, FORMATS)
+    x = validation.point(where, x)
+    inner = jax.grad(f) if what == "hessian" else f
+    request = _Request(what, f, inner, x, *shapes(what, f, x), method, format, part, local, search)
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "detect" if given is None else "pattern"):
+        found = _found(request, given)
+    with _timed(seconds, "colour"):
+        chosen = _choose(request, found.pattern)
+    with _timed(seconds, "compile"):
+        made, chosen = _compiled(request, chosen, found.guard)
+    notes = [f"treated as depending on everything: {', '.join(found.dense)}"] if found.dense else []
+    if certify:
+        with _timed(seconds, "certify"):
+            unchecked = made.certify(x, search.seed).unchecked
+        if unchecked:
+            notes.append(f"{unchecked} rows or columns were not finite at the points tried: not checked")
+    else:
+        notes.append("not certified")
+    made.report = report(what, chosen, tuple(notes), seconds)
+    return made
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[phase] = time.perf_counter() - began
+
+
+def shapes(what: str, f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Tree]:
+    """Shapes of the point and of what is differentiated once more: the outputs, or for a Hessian the gradient."""
+    where = f"sparse.{what}"
+    inputs = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
+    if not jax.tree.leaves(inputs):
+        raise ArgumentError(
+            f"{where}: x holds no numbers, so there is nothing to differentiate with respect to"
+        )
+
+    def checked(z: Tree) -> Tree:
+        y = f(z)
+        if what == "hessian":
+            validation.scalar_output(where, y)
+        elif not jax.tree.leaves(y):
+            raise ArgumentError(f"{where}: the function returns nothing, so it has no derivative")
+        else:
+            validation.outputs(where, y)
+        return y
+
+    outputs = jax.eval_shape(checked, inputs)
+    return inputs, inputs if what == "hessian" else outputs
+
+
+def _found(request: _Request, given: Any) -> Detected:
+    """The pattern, from the user or from the program, with the guard of a local one."""
+    if given is None:
+        return analyse(request.f, request.x, of=request.what, local=request.local)
+    if isinstance(given, Detected):
+        found = given
+    elif scipy.sparse.issparse(given):
+        found = Detected(Pattern.from_scipy(given), None, (), {})
+    elif isinstance(given, Pattern):
+        found = Detected(given, None, (), {})
+    else:
+        raise ArgumentError(
+            f"sparse.{request.what}(pattern={type(given).__name__}): a Pattern or a SciPy sparse matrix is needed"
+        )
+    if found.pattern.shape != request.shape:
+        raise ArgumentError(
+            f"sparse.{request.what}: the pattern has shape {found.pattern.shape}, "
+            f"the {request.what} has shape {request.shape}",
+            remedy="rows are the entries of the output, columns those of the input",
+        )
+    if request.local and found.guard is None:
+        raise ArgumentError(
+            f"sparse.{request.what}(local=True): nothing tells where the given pattern holds",
+            remedy="leave pattern= out, or pass what analyse(f, x, local=True) found",
+        )
+    return found
+
+
+def _choose(request: _Request, pattern: Pattern) -> strategy.Choice:
+    if request.method != "auto":
+        return strategy.asked(pattern, request.method, request.search)
+    if request.what == "hessian":
+        return strategy.for_hessian(pattern, request.search)
+    return strategy.for_jacobian(pattern, request.search, request.prices)
+
+
+def _compiled(
+    request: _Request, chosen: strategy.Choice, guard: Guard | None
+) -> tuple[SparseDerivative, strategy.Choice]:
+    """The derivative, compiled; where the function has no rule for one direction, by the other."""
+    try:
+        return _build(request, chosen, guard), chosen
+    except strategy.MISSING_RULE as error:
+        why = str(error).splitlines()[0]
+        if request.what == "hessian":
+            request = replace(request, inner=jax.jacfwd(request.f))
+            chosen = replace(chosen, reason=f"{chosen.reason}; gradients by forward mode ({why})")
+            return _build(request, chosen, guard), chosen
+        if request.method != "auto" or not chosen.recipe.products:
+            raise
+        missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
+        chosen = strategy.asked(chosen.coloring.pattern, other, request.search)
+        chosen = replace(chosen, reason=f"the function has no {missing} rule ({why})")
+        return _build(request, chosen, guard), chosen
+
+
+def _build(request: _Request, chosen: strategy.Choice, guard: Guard | None) -> SparseDerivative:
+    plan = Plan(request.inner, request.outputs, restricted(chosen.recipe, request.part), request.dtype)
+    made = SparseDerivative(
+        request.what, request.f, plan, chosen, request.inputs, request.format, request.part, guard
+    )
+    made.compile(request.x)
+    return made
+
+
+def report(
+    what: str, chosen: strategy.Choice, notes: tuple[str, ...], seconds: dict[str, float]
+) -> SparseReport:
+    """What is told about a prepared derivative."""
+    recipe, coloring = chosen.recipe, chosen.coloring
+    kinds = {"second-order" if what == "hessian" else "forward": recipe.forward, "reverse": recipe.reverse}
+    return SparseReport(
+        what=what,
+        shape=coloring.pattern.shape,
+        nnz=coloring.pattern.nnz,
+        method=coloring.method,
+        order=coloring.order,
+        products={kind: count for kind, count in kinds.items() if count},
+        lower_bound=coloring.lower_bound,
+        reason=chosen.reason,
+        colors={name: counts for name, counts in chosen.colors.items() if counts},
+        depth=0 if recipe.substitution is None else recipe.substitution.depth,
+        notes=notes,
+        seconds=seconds,
+    )
+
+
+__all__ = ["HESSIAN_METHODS", "JACOBIAN_METHODS", "PARTS", "hessian", "jacobian"]
