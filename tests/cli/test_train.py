@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 import signal
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from chainrule.models.supervised import mlp as registered
 from chainrule.train import Run, stretch
+from chainrule.train.config import FORMER_SETTINGS
 
 from .conftest import TOY, Command
 
@@ -288,3 +291,20 @@ def test_ctrl_c_before_there_is_a_run_leaves_nothing(cli: Command, monkeypatch: 
     assert result.code == 130
     assert result.out == ""
     assert list(Path("runs").iterdir()) == []
+
+
+def test_the_former_name_of_a_setting_is_told_with_the_present_one(
+    cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renamed = dataclasses.replace(registered.entry, former_settings={"units": "width"})
+    monkeypatch.setattr(registered, "entry", renamed)
+    monkeypatch.setitem(FORMER_SETTINGS, "optimizer.rate", "optimizer.lr")
+    for words, present in (
+        (["train", "mlp", "units=8"], "'width'"),
+        (["train", "mlp", "optimizer.rate=0.1"], "'optimizer.lr'"),
+        (["resume", "toy", "optimizer.rate=0.1"], "'optimizer.lr'"),
+        (["import", "mlp", "w.safetensors", "units=8"], "'width'"),
+    ):
+        result = cli(*words)
+        assert result.code == 2
+        assert f"(did you mean {present}?)" in result.err

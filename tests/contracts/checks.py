@@ -46,10 +46,10 @@ from chainrule.models.protocol import (
     Part,
     parts_of,
 )
-from chainrule.train import Run, TrainConfig
+from chainrule.train import Run, TrainConfig, checkpoints, former
 from chainrule.train.loop import merge
 from chainrule.train.passes import mean_loss
-from chainrule.train.step import Stepper, parameters
+from chainrule.train.step import Stepper, initial_state, parameters
 
 HEADINGS = (
     "What it is",
@@ -410,6 +410,19 @@ def check_entry(entry: Entry, folder: str, data_names: Sequence[str]) -> None:
     for recipe in entry.recipes.values():
         models.configure(entry.name, **recipe.model)
         TrainConfig.parse(**merge(entry.training, recipe.train))
+
+
+def check_former(entry: Entry, model: Model) -> None:
+    """Former names are no present ones, and what they became is there."""
+    present = models.setting_names(entry.config)
+    groups = {name.split(".")[0] for name in present}
+    for old, new in entry.former_settings.items():
+        assert old not in present, f"{old!r} is the name of a setting today"
+        assert new in present or new.split(".")[0] in groups, f"{old!r} became {new!r}, which is no setting"
+    state = jax.eval_shape(lambda: initial_state(model, TrainConfig.parse(**{**entry.training, "ema": 0.9})))
+    for name in checkpoints.table(state):
+        read_as = former.array(name, entry.former_arrays)
+        assert read_as == name, f"the array {name!r} of today would be read as {read_as!r}"
 
 
 def sections(card: str) -> dict[str, str]:

@@ -126,6 +126,10 @@ def test_the_entry(subject: Subject) -> None:
     assert cr.models.entry_of(subject.model) is subject.entry, "a run could not tell which model it holds"
 
 
+def test_former_names_are_no_present_ones(subject: Subject) -> None:
+    checks.check_former(subject.entry, subject.model)
+
+
 def test_the_card(subject: Subject) -> None:
     checks.check_card(cr.models.card(subject.name), subject.name)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
+from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.models.protocol import Model
 from chainrule.train import Run, fit
@@ -199,6 +200,26 @@ def test_a_flawed_entry_is_found(change: dict, complaint: str) -> None:
 def test_an_entry_with_unknown_training_settings_is_found() -> None:
     with pytest.raises(ArgumentError, match="unknown setting 'lr'"):
         checks.check_entry(replace(ENTRY, training={"lr": 0.1}), "toy_model", ["moons"])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"former_settings": {"width": "depth"}}, "'width' is the name of a setting today"),
+        ({"former_settings": {"units": "wdith"}}, "'units' became 'wdith', which is no setting"),
+        (
+            {"former_arrays": {"head": "top"}},
+            "'model.head.weight' of today would be read as 'model.top.weight'",
+        ),
+        ({"former_arrays": {"mu": "mean"}}, "would be read as 'optimizers.model.*.mean"),
+    ],
+)
+def test_a_former_name_that_is_in_use_is_found(change: dict, complaint: str) -> None:
+    entry = models.entry("mlp")
+    model = models.build("mlp", points(), **entry.toy)
+    checks.check_former(entry, model)
+    with pytest.raises(AssertionError, match=complaint):
+        checks.check_former(replace(entry, **change), model)
 
 
 def test_a_sound_card_is_accepted() -> None:

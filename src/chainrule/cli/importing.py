@@ -75,7 +75,10 @@ def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]
             model[word] = settings.read(text, found.annotation)
         else:
             raise settings.unknown(
-                word, [*_OWN, *known], f"settings of {entry.name}: chainrule models show {entry.name}"
+                word,
+                [*_OWN, *known],
+                f"settings of {entry.name}: chainrule models show {entry.name}",
+                entry.former_settings,
             )
     return models.configure(entry.name, **nest(model)).model_dump(exclude_unset=True), data
 

@@ -20,7 +20,8 @@ from chainrule.data.base import Data
 from chainrule.data.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
-from chainrule.train import Run, TrainConfig
+from chainrule.train import Run, TrainConfig, former
+from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.folder import read_config
 from chainrule.train.loop import merge, settled
 
@@ -198,7 +199,8 @@ def sort(
             data[of_data[name]] = settings.guess(text)
         elif name not in OWN:
             known = [*OWN, *of_model, *of_train, *of_data]
-            raise settings.unknown(name, known, f"all settings: chainrule train {entry.name} --help")
+            renamed = {**FORMER_SETTINGS, **entry.former_settings}
+            raise settings.unknown(name, known, f"all settings: chainrule train {entry.name} --help", renamed)
     return model, data, train
 
 
@@ -213,6 +215,7 @@ def training(given: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, An
                 name,
                 [*known, *also],
                 "a resumed run keeps its model and data; training settings: chainrule train --help",
+                FORMER_SETTINGS,
             )
         values[name] = settings.read(text, found.annotation)
     return TrainConfig.parse(**nest(values)).model_dump(exclude_unset=True)
@@ -222,7 +225,7 @@ def _recipe(config: str) -> dict[str, Any]:
     path = Path(config).expanduser()
     if not path.exists():
         raise ArgumentError(f"config={config}: there is no such file")
-    return read_config(path)
+    return former.config(read_config(path))
 
 
 def _named(own: Mapping[str, str], entry: Entry) -> Recipe:

@@ -64,14 +64,20 @@ def find(name: str, known: Mapping[str, Setting]) -> Setting | None:
     return known[head] if "." in name and head in known and known[head].is_open else None
 
 
-def unknown(name: str, known: Iterable[str], remedy: str) -> ArgumentError:
+def unknown(
+    name: str, known: Iterable[str], remedy: str, former: Mapping[str, str] = types.MappingProxyType({})
+) -> ArgumentError:
     """The error for a setting that does not exist, with the closest one that does.
+
+    `former` holds the present names of settings that were once called something else.
 
     >>> raise unknown("lr", ["steps", "optimizer.lr"], "settings: chainrule train --help")
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: unknown setting 'lr' (did you mean 'optimizer.lr'?)
            settings: chainrule train --help
     """
+    if name in former:
+        return ArgumentError(f"unknown setting {name!r} (did you mean {former[name]!r}?)", remedy=remedy)
     known = list(known)
     below = [k for k in known if k.startswith(f"{name}.")]
     if below:

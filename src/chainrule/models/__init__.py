@@ -7,8 +7,9 @@ only when it is asked for.
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pydantic
@@ -81,24 +82,33 @@ def configure(name: str, **settings: Any) -> Config:
     chainrule.core.errors.ArgumentError: unknown setting 'depht' (did you mean 'depth'?)
            settings of mlp: chainrule models show mlp
     """
-    schema = entry(name).config
+    found = entry(name)
     try:
-        return schema(**settings)
+        return found.config(**settings)
     except pydantic.ValidationError as error:
-        raise explain(error, schema, f"settings of {name}: chainrule models show {name}") from None
+        remedy = f"settings of {name}: chainrule models show {name}"
+        raise explain(error, found.config, remedy, former=found.former_settings) from None
 
 
 def explain(
-    error: pydantic.ValidationError, schema: type[pydantic.BaseModel], remedy: str, *, prefix: str = ""
+    error: pydantic.ValidationError,
+    schema: type[pydantic.BaseModel],
+    remedy: str,
+    *,
+    prefix: str = "",
+    former: Mapping[str, str] = MappingProxyType({}),
 ) -> ArgumentError:
     """A validation error in one plain sentence, with the closest setting or choice for a misspelt one.
 
-    `prefix` is what stands before the names of these settings where the user writes them.
+    `prefix` is what stands before the names of these settings where the user writes them; `former` holds the present
+    names of settings that were once called something else.
     """
     first = error.errors()[0]
     where = prefix + ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         hint = _closest(where, [prefix + name for name in setting_names(schema)])
+        if (present := former.get(where.removeprefix(prefix))) is not None:
+            hint = f" (did you mean {prefix + present!r}?)"
         return ArgumentError(f"unknown setting {where!r}{hint}", remedy=remedy)
     hint = ""
     if first["type"] == "literal_error":

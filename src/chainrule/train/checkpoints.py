@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -25,6 +26,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CheckpointError
 from chainrule.core.types import Tree
 from chainrule.train.files import disk_errors, read_own, remove, sync_folder
+from chainrule.train.former import array
 
 FORMAT = 1
 _TENSORS = "state.safetensors"
@@ -156,14 +158,25 @@ def read_manifest(checkpoint: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def load(checkpoint: Path, like: Tree, *, part: str = "") -> tuple[Tree, dict[str, Any]]:
+def load(
+    checkpoint: Path, like: Tree, *, part: str = "", former: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Tree, dict[str, Any]]:
     """The state and the journal of a checkpoint, verified; `like` gives the structure, shapes and types.
 
     With `part`, only the tensors under that name: a model can then be had without knowing how it was optimised.
+    `former` are the former names of arrays (`Entry.former_arrays`) that the checkpoint may hold.
     """
     manifest = read_manifest(checkpoint)
     expected = table({part: like} if part else like)
-    stored = {n: t for n, t in manifest["tensors"].items() if f"{n}.".startswith(f"{part}." if part else "")}
+    names = {array(name, former): name for name in manifest["tensors"]}
+    if len(names) < len(manifest["tensors"]):
+        twice = next(held for held in manifest["tensors"] if held not in names.values())
+        raise _mismatch(checkpoint, twice, f"it holds {twice!r} under its present name too")
+    stored = {
+        name: manifest["tensors"][held]
+        for name, held in names.items()
+        if f"{name}.".startswith(f"{part}." if part else "")
+    }
     if missing := [name for name in expected if name not in stored]:
         raise _mismatch(checkpoint, missing[0], f"it has no tensor {missing[0]!r}")
     if extra := [name for name in stored if name not in expected]:
@@ -174,7 +187,7 @@ def load(checkpoint: Path, like: Tree, *, part: str = "") -> tuple[Tree, dict[st
             raise _mismatch(checkpoint, name, f"tensor {name!r} is {found}, the model has {wanted}")
     most = tree.nbytes(like) * (_MOST_TIMES_PART if part else 1) + _HEADER_BYTES
     tensors = _read_tensors(checkpoint, manifest, most=most)
-    leaves = iter([jnp.asarray(tensors[name]) for name in expected])
+    leaves = iter([jnp.asarray(tensors[names[name]]) for name in expected])
     return jax.tree.map(lambda _: next(leaves), like), dict(manifest["journal"])
 
 

@@ -22,6 +22,10 @@ _STEPS = 2000
 _EPOCHS = 5
 
 
+FORMER_SETTINGS: dict[str, str] = {}
+"""Training settings that had another name in an earlier version, dotted; see `Entry.former_settings`."""
+
+
 class _Settings(pydantic.BaseModel):
     """Common behaviour: frozen, no unknown names, defaults checked like given values."""
 
@@ -216,7 +220,8 @@ class TrainConfig(_Settings):
         try:
             return cls(**settings)
         except pydantic.ValidationError as error:
-            raise explain(error, cls, "training settings: chainrule train --help") from None
+            remedy = "training settings: chainrule train --help"
+            raise explain(error, cls, remedy, former=FORMER_SETTINGS) from None
 
     def total_steps(self, steps_per_epoch: float) -> int:
         """Length of the run in steps."""
@@ -227,4 +232,4 @@ class TrainConfig(_Settings):
         return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
 
 
-__all__ = ["TORCH", "Augment", "Optimizer", "Schedule", "Stopping", "TrainConfig"]
+__all__ = ["FORMER_SETTINGS", "TORCH", "Augment", "Optimizer", "Schedule", "Stopping", "TrainConfig"]

@@ -15,7 +15,7 @@ from chainrule.core.types import Key
 from chainrule.data import tokenizers
 from chainrule.data.base import Data, Scaling, Schema, to_original
 from chainrule.models.protocol import CanSample, Model
-from chainrule.train import checkpoints, folder, metrics
+from chainrule.train import checkpoints, folder, former, metrics
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
 from chainrule.train.metrics import Metric
@@ -66,7 +66,7 @@ class Run:
         """Every setting, resolved: the sections model, data and train of config.yaml."""
         if self._config is None:
             folder.refuse_links(self.path)
-            self._config = folder.read_config(self.path)
+            self._config = former.config(folder.read_config(self.path))
         return self._config
 
     @property
@@ -205,7 +205,8 @@ class Run:
             )
         like, static = eqx.partition(self.skeleton(), eqx.is_array)
         stored = checkpoints.path(self.path / "checkpoints", step)
-        arrays, _ = checkpoints.load(stored, like, part="ema" if self.settings.averages else "model")
+        part = "ema" if self.settings.averages else "model"
+        arrays, _ = checkpoints.load(stored, like, part=part, former=former.arrays_of(self.config))
         return eqx.nn.inference_mode(eqx.combine(arrays, static))
 
     # ------------------------------------------------------------------ at work

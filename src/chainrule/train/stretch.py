@@ -21,7 +21,7 @@ from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.core.memory import keep_freed
 from chainrule.models.protocol import Model
-from chainrule.train import checkpoints, events, folder, freezing
+from chainrule.train import checkpoints, events, folder, former, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.files import free_bytes, make_folder, sweep
@@ -148,7 +148,7 @@ class Stretch:
         available = checkpoints.steps(self.store)
         for step in reversed(available):
             try:
-                state, journal = checkpoints.load(checkpoints.path(self.store, step), state)
+                state, journal = self._load(step, state)
             except checkpoints.DamagedError as error:
                 self.notes.log(f"left out: {error.message}")
                 continue
@@ -167,6 +167,10 @@ class Stretch:
         make_folder(self.store)
         self.notes.log(f"started: {self.data.describe()}")
         return state, 0
+
+    def _load(self, step: int, like: State) -> tuple[State, dict[str, Any]]:
+        found = checkpoints.path(self.store, step)
+        return checkpoints.load(found, like, former=former.arrays_of(self.run.config))
 
     def _take_up(self, journal: dict[str, Any]) -> None:
         """Go on with the small values of a checkpoint."""
@@ -328,7 +332,7 @@ class Stretch:
             used = self.journal["rollbacks"] + 1
             self.notes.log(f"step {step}: {what}; back to step {self.saved} at learning rate {halved:g}")
             factor = state.factor / 2
-            state, journal = checkpoints.load(checkpoints.path(self.store, self.saved), state)
+            state, journal = self._load(self.saved, state)
             self.journal = {**self.journal, **journal, "rollbacks": used}
             self.notes.cut(journal["metrics_bytes"])
             return eqx.tree_at(lambda s: s.factor, state, factor), self.saved

@@ -64,6 +64,19 @@ class Entry:
     """Files of weights that are not safetensors, by the ending of their names."""
     adopts: Callable[[Any, str], Mapping[str, Any]] | None = None
     """From a trained model and its name to the settings under which this one holds it as its `body`."""
+    former_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings that had another name in an earlier version, dotted: `{"dropping": "condition_dropout"}`.
+
+    A run folder that holds a former name is read as if it held the present one. Nowhere else does a former name work:
+    the error it gives says the present one.
+    """
+    former_arrays: Mapping[str, str] = field(default_factory=dict)
+    """Arrays that had another name in an earlier version, by the segments that changed: `{"nobody": "null_embedding"}`.
+
+    Former segments are replaced wherever in the name of an array they stand, so that weights, averages and optimiser
+    state are all found; `*` stands for any one segment (`{"blocks.*.inner": "layers.*.network"}`), and an empty new
+    name drops the segments. Rows apply in order. Give as many segments as tell the former name from every present one.
+    """
     surrogate_gradient: str = ""
     """Why the gradient of the loss is, on purpose, not its derivative (straight-through or stopped); empty if it is."""
 

@@ -1,0 +1,105 @@
+"""Former names of settings and arrays, as run folders of earlier versions hold them.
+
+A registry entry says what its settings and arrays were once called (`Entry.former_settings`, `Entry.former_arrays`),
+`train/config.py` what training settings were called. Whatever is read from a run folder passes through here and comes
+out under present names; only present names are ever written.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from chainrule import models
+from chainrule.train.config import FORMER_SETTINGS
+
+
+def arrays_of(config: Mapping[str, Any]) -> Mapping[str, str]:
+    """The former names of arrays that apply to the run of a config; none for a class of the user's own."""
+    name = config["model"]["name"]
+    return models.entry(name).former_arrays if name in models.names() else {}
+
+
+def config(stored: dict[str, Any]) -> dict[str, Any]:
+    """What a config.yaml holds, under present names."""
+    name = stored["model"]["name"]
+    if name not in models.names():
+        return stored
+    table = arrays_of(stored)
+    model = dict(stored["model"])
+    model["settings"] = settings(model["settings"], models.entry(name).former_settings)
+    origin = model.get("from")
+    if isinstance(origin, dict) and isinstance(origin.get("fresh"), list):
+        model["from"] = {**origin, "fresh": _patterns(origin["fresh"], table)}
+    train = settings(stored["train"], FORMER_SETTINGS)
+    if isinstance(train.get("freeze"), list):
+        train["freeze"] = _patterns(train["freeze"], table)
+    if isinstance(train.get("groups"), dict):
+        train["groups"] = {array(pattern, table): value for pattern, value in train["groups"].items()}
+    return {**stored, "model": model, "train": train}
+
+
+def settings(stored: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
+    """Nested settings with those under a former dotted name moved to the present one.
+
+    >>> settings({"net": {"dropping": 0.1, "width": 8}}, {"net.dropping": "net.condition_dropout"})
+    {'net': {'width': 8, 'condition_dropout': 0.1}}
+    """
+    renamed = _copied(stored)
+    for old, new in table.items():
+        *groups, leaf = old.split(".")
+        group = _group(renamed, groups, make=False)
+        *wanted, name = new.split(".")
+        if group is None or leaf not in group:
+            continue
+        target = _group(renamed, wanted, make=True)
+        if target is not None and name not in target:  # given twice: the schema refuses the former name
+            target[name] = group.pop(leaf)
+    return renamed
+
+
+def array(name: str, table: Mapping[str, str]) -> str:
+    """The present name of an array: former segments are replaced wherever in the name they stand.
+
+    They stand behind `model.` and `ema.`, and behind the fields of an optimiser's state. `*` is any one segment.
+
+    >>> array("optimizers.model.2.mu.denoiser.nobody", {"denoiser.nobody": "denoiser.null_embedding"})
+    'optimizers.model.2.mu.denoiser.null_embedding'
+    >>> array("model.blocks.3.inner.weight", {"blocks.*.inner": "layers.*.network"})
+    'model.layers.3.network.weight'
+    """
+    path = name.split(".")
+    for old, new in table.items():
+        former, present = old.split("."), new.split(".") if new else []
+        start = 0
+        while start + len(former) <= len(path):
+            found = path[start : start + len(former)]
+            if all(want in ("*", part) for want, part in zip(former, found, strict=True)):
+                free = iter([part for want, part in zip(former, found, strict=True) if want == "*"])
+                put = [next(free) if part == "*" else part for part in present]
+                path[start : start + len(former)] = put
+                start += len(put)
+            else:
+                start += 1
+    return ".".join(path)
+
+
+def _patterns(stored: list[Any], table: Mapping[str, str]) -> list[Any]:
+    return [array(one, table) if isinstance(one, str) else one for one in stored]
+
+
+def _copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _copied(value) if isinstance(value, dict) else value for name, value in values.items()}
+
+
+def _group(values: dict[str, Any], path: list[str], *, make: bool) -> dict[str, Any] | None:
+    """The nested dictionary at a path; `None` where there is none, or something else is in the way."""
+    for name in path:
+        if make:
+            values.setdefault(name, {})
+        below = values.get(name)
+        if not isinstance(below, dict):
+            return None
+        values = below
+    return values
+
+
+__all__ = ["array", "arrays_of", "config", "settings"]
