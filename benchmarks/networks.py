@@ -14,7 +14,12 @@ import jax
 import numpy as np
 
 from chainrule import nn
-from chainrule.data.base import Batch, Data, Rows, Scaling, Schema, Split, Windows
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows, Split
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasState, Model
 from chainrule.nn.losses import cross_entropy
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from benchmarks.harness import BenchmarkError
 from chainrule import models
-from chainrule.data.base import Data, Rows, Scaling, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows
 from chainrule.models.protocol import Model
 from chainrule.train import events, fit
 

@@ -25,7 +25,10 @@ from benchmarks.workers.protocol import steady
 from benchmarks.workloads import steady_seconds
 from chainrule import models
 from chainrule.core import tree
-from chainrule.data.base import Data, Rows, Scaling, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.networks.base import Network

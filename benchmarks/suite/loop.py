@@ -28,8 +28,8 @@ from benchmarks.workloads import (
     steady_seconds,
 )
 from chainrule.core import random
-from chainrule.data.base import Batch, Data
-from chainrule.data.batches import Batches
+from chainrule.data.batches import Batch, Batches
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
 from chainrule.train.schedules import schedule

@@ -21,8 +21,8 @@ from benchmarks.workloads import (
     settled_steps,
     steady_seconds,
 )
-from chainrule.data.base import Data
 from chainrule.data.batches import Batches
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 
 PEERS = {"torch": "eager", "torch-compile": "compile", "torch-compile-step": "compile-step"}

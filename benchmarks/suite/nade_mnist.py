@@ -16,7 +16,7 @@ from benchmarks.harness import Case, Local, Options, Prepared, Report, measure
 from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
 from chainrule.data import load
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import Run, fit
 

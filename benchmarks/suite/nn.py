@@ -23,8 +23,8 @@ from benchmarks.networks import WORKLOADS, Network, Workload
 from benchmarks.peer import Peer
 from benchmarks.workers.protocol import steady
 from benchmarks.workloads import first_losses, settled_steps, steady_seconds
-from chainrule.data.base import Batch, Data
-from chainrule.data.batches import Batches
+from chainrule.data.batches import Batch, Batches
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import HasState
 from chainrule.nn import pooling
 from chainrule.nn.convolution import stock

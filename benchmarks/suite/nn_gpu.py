@@ -18,8 +18,11 @@ from benchmarks.harness import BenchmarkError, Case, Contestant, Local, Options,
 from benchmarks.peer import Peer
 from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
-from chainrule.data.base import Data, Rows, Scaling, Schema
 from chainrule.data.batches import Batches
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows
 from chainrule.models.protocol import Model
 
 PEERS = {"torch-compile": "compile", "torch-compile-graphs": "graphs"}

@@ -33,9 +33,10 @@ from benchmarks.workers.protocol import steady
 from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
 from chainrule.data import load
-from chainrule.data.base import Data, Schema
 from chainrule.data.batches import Batches
-from chainrule.data.tokenizers.byte_bpe import ByteBPE
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.explain.experiments.attention_cost import AttentionCostSettings
 from chainrule.explain.experiments.attention_cost import run as attention_cost
 from chainrule.models.autoregressive.base import Text

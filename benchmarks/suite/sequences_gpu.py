@@ -20,8 +20,11 @@ from benchmarks.peer import PYTHON, Peer
 from benchmarks.workloads import first_losses, steady_seconds
 from chainrule import models
 from chainrule.core import tree
-from chainrule.data.base import Data, Scaling, Schema, Windows
 from chainrule.data.batches import Batches
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import Model
 
 SMOKE = True

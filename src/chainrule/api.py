@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule import report, train
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import Run, events
 

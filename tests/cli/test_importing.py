@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from chainrule import models
-from chainrule.data import tokenizers
-from chainrule.data.base import Schema
-from chainrule.data.tokenizers import Character
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
+from chainrule.data.text.tokenizers import Character
 from chainrule.train import Run
 
 from .conftest import Command

@@ -8,7 +8,7 @@ from chainrule.cli import progress
 from chainrule.cli.progress import Live, Machine, Plain, Silent, Unit
 from chainrule.cli.waiting import Waiting, waiting
 from chainrule.core.progress import tell
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.train import events
 
 STARTED = events.Started("toy", "runs/toy", "moons   200 points", "mlp   1 k", "cpu, 2 cores", 7, 0, 100)

@@ -9,7 +9,7 @@ import pytest
 from chainrule import models
 from chainrule.cli.request import request
 from chainrule.cli.words import parse
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.train import TrainConfig
 from chainrule.train.loop import merge
 

@@ -14,7 +14,7 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, load
-from chainrule.data.texts import passages
+from chainrule.data.text.tokenization import passages
 from chainrule.models.protocol import CanSample, Metrics
 from chainrule.train import Run, fit
 

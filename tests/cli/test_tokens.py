@@ -6,7 +6,8 @@ import pytest
 
 from chainrule.cli import output
 from chainrule.cli.tokens import paint_pieces
-from chainrule.data import load, tokenizers
+from chainrule.data import load
+from chainrule.data.text import tokenizers
 from tests.cli.conftest import Command
 
 

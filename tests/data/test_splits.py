@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import load
-from chainrule.data.splits import check_shares, complete, divide, sizes
+from chainrule.data.division import check_shares, complete, divide, sizes
 
 
 @given(

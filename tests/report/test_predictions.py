@@ -8,7 +8,7 @@ from sklearn.metrics import confusion_matrix as counts_by_sklearn
 from sklearn.metrics import r2_score, root_mean_squared_error
 
 from chainrule.core.pictures import Images, Table
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.report import predictions
 from chainrule.report.text import number
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import Batch, load
-from chainrule.data.base import Windows
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprise, Metrics, Model
 from chainrule.train import metrics
 from chainrule.train.surprise import blocks, places

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import DivergedError
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.models.protocol import HasParts, Metrics, Model, Part
 from chainrule.train import Run, checkpoints
 from chainrule.train.folder import Journalist

@@ -11,7 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule import models
-from chainrule.data.base import Batch, Data, Rows, Scaling, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows
 from chainrule.models.protocol import HasParts, HasState, Metrics, Model, Part
 from chainrule.train import Run, checkpoints, fit, resume
 

@@ -8,7 +8,7 @@ import typer
 from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
-    from chainrule.data.base import Data
+    from chainrule.data.dataset import Data
 
 app = typer.Typer(help="Data: what is there, what is in it, what is wrong with it.")
 

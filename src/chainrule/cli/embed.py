@@ -82,7 +82,7 @@ def _captions(run: "Run", text: str) -> "dict[str, np.ndarray]":
     import numpy as np
 
     from chainrule.core.errors import CapabilityError
-    from chainrule.data import captions
+    from chainrule.data.text import captions
     from chainrule.models.protocol import HasJointSpace
 
     model = run.model

@@ -8,7 +8,7 @@ import typer
 from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
-    from chainrule.data.base import Data
+    from chainrule.data.dataset import Data
     from chainrule.models.protocol import Entry, Model
 
 _OWN = ("tokenizer", "data", "run", "runs")
@@ -102,7 +102,7 @@ def _opened(
     from chainrule import data as sources
     from chainrule import models
     from chainrule.core.errors import ArgumentError
-    from chainrule.data import tokenizers
+    from chainrule.data.text import tokenizers
 
     settings, options = given
     source = words.get("data", entry.data)

@@ -17,7 +17,7 @@ from typing import NamedTuple, final
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
 from chainrule.cli.output import Stream, duration, emit, number, say, scientific
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import HasSurprise
 from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
 

@@ -16,8 +16,8 @@ from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import place
 from chainrule.cli.words import Words, nest, take
 from chainrule.core.errors import ArgumentError, suggest
-from chainrule.data.base import Data
-from chainrule.data.sources import find
+from chainrule.data.dataset import Data
+from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
 from chainrule.train import Run, TrainConfig, former

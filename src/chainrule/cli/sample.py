@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from chainrule.core.pictures import Picture
     from chainrule.core.types import Array, Key
-    from chainrule.data.base import Schema
+    from chainrule.data.schema import Schema
     from chainrule.models.protocol import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
 
@@ -157,7 +157,7 @@ def _numbers(text: str) -> "np.ndarray":
     import numpy as np
 
     from chainrule.core.errors import ArgumentError
-    from chainrule.data.files.npy import named
+    from chainrule.data.readers.npy import named
 
     if text.endswith(".npz"):
         return named(Path(text), ["y"])["y"]
@@ -267,8 +267,8 @@ def _write_texts(out: Path, texts: list[str]) -> dict[str, Path]:
 
 
 def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
-    from chainrule.data.pairs import target_text
-    from chainrule.data.texts import passages
+    from chainrule.data.text.pairs import target_text
+    from chainrule.data.text.tokenization import passages
 
     if schema.target == "text":
         return [target_text(schema, row) for row in drawn.astype(int)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule.core.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from chainrule.data.tokenizers import Tokenizer, Trace
+    from chainrule.data.text.tokenizers import Tokenizer, Trace
 
 _SHOWN = 60
 _MERGES = 12
@@ -19,11 +19,12 @@ _BACKGROUNDS = (24, 22, 58, 54, 52)
 def show(name: str, options: dict[str, Any], json: bool) -> None:
     """Print the first merges and the beginning of the text in tokens; draw the trade-off into `out`."""
     from chainrule.cli.output import emit, say
-    from chainrule.data import load, tokenizers
-    from chainrule.data.files import text as texts
-    from chainrule.data.options import resolve
-    from chainrule.data.sources import find
-    from chainrule.data.texts import choose
+    from chainrule.data import load
+    from chainrule.data.loading.options import resolve
+    from chainrule.data.loading.sources import find
+    from chainrule.data.readers import text as texts
+    from chainrule.data.text import tokenizers
+    from chainrule.data.text.tokenization import choose
 
     source = find(name)
     if source.reader.label != "text":
@@ -82,7 +83,7 @@ def paint_pieces(pieces: list[str]) -> str:
 
 def _trace(wanted: Mapping[str, Any], text: str, alphabet: Sequence[str]) -> "Trace | None":
     """The merges with their counts, for tokenizers that learn some."""
-    from chainrule.data import tokenizers
+    from chainrule.data.text import tokenizers
 
     kind = wanted["tokenizer"]
     if kind not in ("bpe", "byte-bpe"):
@@ -104,7 +105,7 @@ def _print_merges(traced: "Trace") -> None:
 
 def _write(folder: Path, tokenizer: "Tokenizer", traced: "Trace | None", facts: dict[str, Any]) -> list[Path]:
     """The tokenizer as a file, and the pictures there are."""
-    from chainrule.data import tokenizers
+    from chainrule.data.text import tokenizers
     from chainrule.report import save
     from chainrule.train.files import disk_errors
 

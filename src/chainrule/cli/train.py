@@ -10,7 +10,7 @@ from chainrule.cli.options import Context, Json, Quiet, Settings
 
 if TYPE_CHECKING:
     from chainrule.cli.request import Request
-    from chainrule.data.base import Data
+    from chainrule.data.dataset import Data
     from chainrule.models.protocol import Model
     from chainrule.train import Run
 

@@ -1,14 +1,19 @@
 """Data: named sets and files, checked from end to end, split, scaled, and served in deterministic batches."""
 
-from chainrule.data import pairs, tokenizers
-from chainrule.data.base import Batch, Data, Pairs, Rows, Scaling, Schema, Split, Windows
-from chainrule.data.batches import Batches
-from chainrule.data.in_memory import from_arrays
-from chainrule.data.loading import check, load
-from chainrule.data.packing import Packed
-from chainrule.data.scan import Report
-from chainrule.data.showing import excerpt, preview
-from chainrule.data.sources import Known, names
+from chainrule.data.batches import Batch, Batches
+from chainrule.data.dataset import Data
+from chainrule.data.loading.in_memory import from_arrays
+from chainrule.data.loading.load import check, load
+from chainrule.data.loading.problems import Report
+from chainrule.data.loading.sources import Known, names
+from chainrule.data.previews import excerpt, preview
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows, Split
+from chainrule.data.text import pairs, tokenizers
+from chainrule.data.text.packing import Packed
+from chainrule.data.text.pairs import Pairs
+from chainrule.data.text.windows import Windows
 
 __all__ = [
     "Batch",

@@ -1,102 +1,75 @@
-"""Who belongs to training, validation and test.
+"""Training, validation and test examples: raw arrays, and the rule that cuts examples out of them.
 
-A division depends on the seed and the number of examples alone (and on their classes, whose shares it keeps), so the
-same call divides in the same way on every machine. Every example belongs to exactly one split, and no split is empty.
+Arrays are kept compact (bytes of an image file, token numbers of a text, standardised numbers of a table) in memory or
+in a memory map; `Split.gather` turns a set of example numbers into a scaled `Batch`, with NumPy on the host or inside a
+compiled step, so small data can live on the device in their compact form.
 """
 
-from collections.abc import Mapping, Sequence
+import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int
 
-from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data.base import Batch, Scaling, Split
-from chainrule.data.batches import permute
-
-NAMES = ("train", "val", "test")
-# The epoch under which the training stream's shuffle is borrowed: far from any a run reaches.
-_EPOCH = 2**62
-
-Places = Int[np.ndarray, " _"]
+from chainrule.data.batches import Batch
+from chainrule.data.scaling import Scaling
 
 
-def check_shares(split: object) -> tuple[float, float, float]:
-    """The three shares, if they can be used.
+class Split(abc.ABC):
+    """One part of the data (training, validation or test): raw arrays and the rule that cuts examples out of them."""
 
-    >>> check_shares((0.8, 0.2))
-    Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: split=(0.8, 0.2): split must be three positive numbers that add up to 1
-           for example split=(0.8, 0.1, 0.1)
-    """
-    shares = list(split) if isinstance(split, list | tuple) else []
-    fit = len(shares) == 3 and all(isinstance(share, int | float) and share > 0 for share in shares)
-    if not fit or abs(sum(shares) - 1) > 1e-6:
-        raise ArgumentError(
-            f"split={split!r}: split must be three positive numbers that add up to 1",
-            remedy="for example split=(0.8, 0.1, 0.1)",
-        )
-    return float(shares[0]), float(shares[1]), float(shares[2])
+    arrays: Mapping[str, np.ndarray]
+    streams: int = 0
+    """How many examples of a batch go on, each at its place, from those of the batch before; 0: any order will do."""
 
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """Number of examples."""
 
-def sizes(examples: int, shares: Sequence[float]) -> list[int]:
-    """How many examples each share gets: the nearest number, at least one, and the rest for the first.
+    @abc.abstractmethod
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """The scaled examples with these numbers, from `self.arrays` or from a copy of it on a device."""
 
-    >>> sizes(1797, (0.8, 0.1, 0.1)), sizes(4, (0.8, 0.1, 0.1))
-    ([1437, 180, 180], [2, 1, 1])
-    """
-    if examples < len(shares):
-        raise DataError(
-            f"{examples} example{'s' * (examples != 1)} cannot be divided into {len(shares)} parts",
-            remedy="each of train, val and test needs at least one",
-        )
-    others = [max(1, round(examples * share)) for share in shares[1:]]
-    while sum(others) >= examples:
-        others[others.index(max(others))] -= 1
-    return [examples - sum(others), *others]
+    def batch(self, index: Any) -> Batch:
+        """The scaled examples with these numbers, on the host."""
+        return self.gather(self.arrays, np.asarray(index))
 
+    @property
+    def x(self) -> Any:
+        """All examples, scaled."""
+        return self.batch(np.arange(len(self))).x
 
-def divide(examples: int, shares: Sequence[float], seed: int, classes: Places | None = None) -> list[Places]:
-    """Places of the examples of each share, in ascending order; classes keep their proportions within one example.
+    @property
+    def y(self) -> Any:
+        """All targets, or `None`."""
+        return self.batch(np.arange(len(self))).y
 
-    >>> [part.tolist() for part in divide(10, (0.6, 0.2, 0.2), seed=0)]
-    [[0, 2, 3, 5, 6, 7], [1, 4], [8, 9]]
-    """
-    order = permute(np.arange(examples, dtype=np.uint64), examples, seed, _EPOCH).astype(np.int64)
-    if classes is not None:
-        # The k-th of n members of a class stands at (k + 1/2) / n. In this order, any leading share of all examples
-        # holds that share of every class.
-        shuffled = classes[order]
-        by_class = np.argsort(shuffled, kind="stable")
-        _, start, count = np.unique(shuffled[by_class], return_index=True, return_counts=True)
-        place = np.empty(examples)
-        place[by_class] = (np.arange(examples) - np.repeat(start, count) + 0.5) / np.repeat(count, count)
-        order = order[np.argsort(place, kind="stable")]
-    cuts = np.cumsum(sizes(examples, shares))[:-1]
-    return [np.sort(part) for part in np.split(order, cuts)]
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the raw arrays."""
+        return sum(int(a.nbytes) for a in self.arrays.values())
 
 
-def complete(
-    parts: Places, shares: Sequence[float], seed: int, classes: Places | None = None
-) -> list[Places]:
-    """Places of a division that comes with the data, with the splits it lacks taken out of training.
+@final
+@dataclass(frozen=True)
+class Rows(Split):
+    """Examples along the first axis of `arrays["x"]`, targets (if any) along that of `arrays["y"]`."""
 
-    Training and the missing splits share the official training examples in proportion to their shares.
-    """
-    given = [np.flatnonzero(parts == code) for code in range(3)]
-    missing = [code for code in (1, 2) if not len(given[code])]
-    if not missing:
-        return given
-    codes = [0, *missing]
-    whole = sum(shares[code] for code in codes)
-    pool = given[0]
-    taken = divide(
-        len(pool), [shares[c] / whole for c in codes], seed, None if classes is None else classes[pool]
-    )
-    for code, places in zip(codes, taken, strict=True):
-        given[code] = pool[places]
-    return given
+    arrays: Mapping[str, np.ndarray]
+    scaling: Scaling = field(default_factory=Scaling)
+    target_scaling: Scaling | None = None
+    """Given for numeric targets; class numbers are not scaled."""
+
+    def __len__(self) -> int:
+        return len(self.arrays["x"])
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Rows by number."""
+        y = arrays["y"][index] if "y" in arrays else None
+        if y is not None and self.target_scaling is not None:
+            y = self.target_scaling.apply(y)
+        return Batch(self.scaling.apply(arrays["x"][index]), y)
 
 
 @final
@@ -141,4 +114,4 @@ class Some(Split):
         return self.split.gather(arrays, self.numbers[index])
 
 
-__all__ = ["NAMES", "Places", "Selected", "Some", "check_shares", "complete", "divide", "sizes"]
+__all__ = ["Rows", "Selected", "Some", "Split"]

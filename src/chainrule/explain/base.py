@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, final
 import pydantic
 
 from chainrule.core.pictures import Picture, Table
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import Model
 from chainrule.train import Run
 

@@ -16,9 +16,10 @@ import pydantic
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
-from chainrule.data import tokenizers
-from chainrule.data.base import Data, Schema
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.data import tokenizers, vectors
-from chainrule.data.base import Data
-from chainrule.data.tokenizers import Tokenizer
-from chainrule.data.vectors import Vectors
+from chainrule.data.dataset import Data
+from chainrule.data.text import tokenizers, vectors
+from chainrule.data.text.tokenizers import Tokenizer
+from chainrule.data.text.vectors import Vectors
 from chainrule.models.protocol import HasEmbedding, Model
 
 

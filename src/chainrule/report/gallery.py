@@ -16,8 +16,8 @@ from chainrule.core import random
 from chainrule.core.errors import ChainruleError
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array
-from chainrule.data import captions
-from chainrule.data.pairs import source_text, target_text
+from chainrule.data.text import captions
+from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprise
 from chainrule.report import predictions, texts
 from chainrule.report.samples import COUNTS, classes_to_show, sample_picture

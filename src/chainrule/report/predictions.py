@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
-from chainrule.data.base import Schema
-from chainrule.data.pairs import source_text
+from chainrule.data.schema import Schema
+from chainrule.data.text.pairs import source_text
 from chainrule.report.text import number, plain
 from chainrule.train.metrics import calibration, confusion, multilabel
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from chainrule.core.pictures import Images, Lines, Picture, Scatter, Table
-from chainrule.data import tokenizers
-from chainrule.data.base import Kind, Schema
+from chainrule.data.schema import Kind, Schema
+from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample
 from chainrule.report.predictions import unit_images
 from chainrule.report.text import plain

@@ -7,7 +7,8 @@ from jaxtyping import Integer
 
 from chainrule.core.errors import ChainruleError
 from chainrule.core.pictures import Lines, Picture
-from chainrule.data.base import Data, Windows
+from chainrule.data.dataset import Data
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprise
 from chainrule.train import Run, surprise
 

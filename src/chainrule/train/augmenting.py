@@ -5,7 +5,8 @@ import numpy as np
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
-from chainrule.data.base import Batch, Split
+from chainrule.data.batches import Batch
+from chainrule.data.splits import Split
 from chainrule.nn import augment
 from chainrule.train.config import Augment
 

@@ -16,7 +16,8 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines
 from chainrule.core.types import Scalar
-from chainrule.data.base import Batch, Data
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train.loop import settled
 from chainrule.train.step import State, Stepper, initial_state

@@ -30,7 +30,9 @@ import yaml
 
 from chainrule import __version__
 from chainrule.core.errors import RunError
-from chainrule.data.base import Data, Scaling, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
 from chainrule.train.files import disk_errors, make_folder, read_own, sync_folder, write_atomic, write_json
 
 _HEARTBEAT_SECONDS = 2.0

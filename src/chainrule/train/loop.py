@@ -8,8 +8,8 @@ import jax
 
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
-from chainrule.data.base import Data
 from chainrule.data.batches import Batches
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder
 from chainrule.train.config import TrainConfig

@@ -16,8 +16,12 @@ from chainrule.core import random
 from chainrule.core.compiling import compiled
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
-from chainrule.data.base import Batch, Data, Schema, Split, Windows
-from chainrule.data.packing import Packed
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
+from chainrule.data.text.packing import Packed
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import (
     CanPack,
     CanPredict,

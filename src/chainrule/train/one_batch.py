@@ -12,7 +12,7 @@ import numpy as np
 from chainrule import models
 from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train.loop import merge, settled
 from chainrule.train.step import Stepper, initial_state

@@ -11,9 +11,11 @@ from chainrule.core import progress, random
 from chainrule.core.compiling import compiled
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
-from chainrule.data.base import Batch, Data, Split, Windows
-from chainrule.data.packing import Packed
-from chainrule.data.splits import Some
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.splits import Some, Split
+from chainrule.data.text.packing import Packed
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import CanSample, HasBound, HasLogProb, HasScores, Model
 
 BATCH = 512

@@ -9,7 +9,8 @@ import math
 import numpy as np
 
 from chainrule.core.types import Key
-from chainrule.data.base import Data, Split
+from chainrule.data.dataset import Data
+from chainrule.data.splits import Split
 from chainrule.models.protocol import CanSample
 from chainrule.probability.transport import sinkhorn_divergence
 

@@ -12,8 +12,10 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, DataError, RunError
 from chainrule.core.types import Key
-from chainrule.data import tokenizers
-from chainrule.data.base import Data, Scaling, Schema, to_original
+from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling, to_original
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model
 from chainrule.train import checkpoints, folder, former, metrics
 from chainrule.train.config import TrainConfig

@@ -18,7 +18,7 @@ import numpy as np
 from chainrule.core import random
 from chainrule.core.compiling import compiler_options
 from chainrule.core.errors import ArgumentError
-from chainrule.data.base import Split
+from chainrule.data.splits import Split
 from chainrule.models.protocol import Model
 from chainrule.train.config import TrainConfig
 from chainrule.train.schedules import momentum_cycle, schedule

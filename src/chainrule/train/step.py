@@ -19,8 +19,8 @@ from chainrule.core import random, tree
 from chainrule.core.compiling import compiler_options
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int, Key, Scalar, Tree
-from chainrule.data.base import Batch, Split
-from chainrule.data.batches import Batches
+from chainrule.data.batches import Batch, Batches
+from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import augmenting, freezing
 from chainrule.train.config import TrainConfig

@@ -17,9 +17,11 @@ from jaxtyping import Float, Int, Integer
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Passage
 from chainrule.core.types import Array
-from chainrule.data import tokenizers
-from chainrule.data.base import Schema, Windows, predicted
-from chainrule.data.packing import Packed
+from chainrule.data.batches import predicted
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
+from chainrule.data.text.packing import Packed
+from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import CanPack, HasSurprise
 
 _LOGITS = 2**26

@@ -10,8 +10,9 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.data.base import Batch, Schema
-from chainrule.data.packing import pack
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.data.text.packing import pack
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.gpt import GPT
 from chainrule.models.autoregressive.likelihoods import log_probs

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.data.base import Batch, Schema
-from chainrule.data.texts import passages
-from chainrule.data.tokenizers import ByteBPE
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenization import passages
+from chainrule.data.text.tokenizers import ByteBPE
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.base import Text
 from tests.models.autoregressive.toys import LETTERS, TRACED, Chain, chain, placed, script

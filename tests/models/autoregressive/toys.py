@@ -9,8 +9,8 @@ import numpy as np
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Schema
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.memory import Symbols
 from chainrule.models.protocol import State

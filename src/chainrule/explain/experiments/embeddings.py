@@ -16,7 +16,8 @@ from pydantic import Field
 from chainrule import data as sources
 from chainrule import models
 from chainrule.core.pictures import Lines, Picture, Table
-from chainrule.data import Data, tokenizers
+from chainrule.data import Data
+from chainrule.data.text import tokenizers
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, train
 from chainrule.models.autoregressive import pictures

@@ -10,7 +10,7 @@ from pydantic import Field
 from chainrule import data as sources
 from chainrule.core import random
 from chainrule.core.pictures import Polygons, Table
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.fitting import fit_network
 from chainrule.nn import losses

@@ -12,7 +12,7 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Picture, Table
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.landscape import curvature, objective, surface
 from chainrule.explain.methods.maps import around

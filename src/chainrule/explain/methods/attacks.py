@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.models.protocol import Model
 
 Loss: TypeAlias = Callable[[Array], Array]

@@ -7,7 +7,9 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.core import random
-from chainrule.data.base import Data, Schema, Split
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
 from chainrule.explain.methods.generation import (
     Estimate,
     alikeness,

@@ -20,7 +20,7 @@ from chainrule import derive
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.models.protocol import HasState, Model, parts_of
 from chainrule.nn import BatchNorm
 from chainrule.train.step import parameters

@@ -13,7 +13,7 @@ import equinox as eqx
 import numpy as np
 
 from chainrule.core import random
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
 from chainrule.train.passes import mean_loss

@@ -18,7 +18,7 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines
 from chainrule.core.types import Array, Scalar
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.explain.methods import taps
 from chainrule.models.protocol import Model
 

@@ -15,8 +15,9 @@ from pydantic import Field
 
 from chainrule.core.pictures import Picture, Table
 from chainrule.core.types import Array
-from chainrule.data import pairs
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import pairs
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive.transducer import alignment_picture
 from chainrule.models.protocol import CanTranslate, HasAlignment, Model

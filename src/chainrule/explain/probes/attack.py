@@ -11,7 +11,9 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Images, Lines, Table
 from chainrule.core.types import Array
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.attacks import Bounds, climb, fgsm, loss_of
 from chainrule.models.protocol import CanPredict, Model

@@ -12,8 +12,10 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Heatmap, Table
 from chainrule.core.types import Array, Key
-from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
 from chainrule.models.protocol import HasAttention, Model

@@ -15,8 +15,9 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Images, Lines
 from chainrule.core.types import Array
-from chainrule.data import captions, pairs, tokenizers
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import captions, pairs, tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.probes.captions import is_caption_diffusion
 from chainrule.models.diffusion.generative import Generative

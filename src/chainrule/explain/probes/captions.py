@@ -13,8 +13,10 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Images, Lines, Table
-from chainrule.data import captions
-from chainrule.data.base import Data, Schema, Split
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
+from chainrule.data.text import captions
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.judging import trained
 from chainrule.models.diffusion.generative import Generative

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Images, Lines, Picture
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import is_diffusion
 from chainrule.models.diffusion import samplers, schedules

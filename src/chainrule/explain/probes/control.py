@@ -12,7 +12,8 @@ from pydantic import Field
 from chainrule.core import progress, random
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array, Key
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.diffusion.control import Control
 from chainrule.models.diffusion.control.model import sheet

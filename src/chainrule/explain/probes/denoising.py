@@ -6,7 +6,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import is_image_diffusion
 from chainrule.models.diffusion.generative import Generative

@@ -14,7 +14,8 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.dreams import Ascent, climb
 from chainrule.explain.methods.features import feature_maps, layer_number

@@ -6,9 +6,10 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data import tokenizers
-from chainrule.data.base import Data, Schema
-from chainrule.data.vectors import Vectors
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
+from chainrule.data.text.vectors import Vectors
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive import pictures
 from chainrule.models.protocol import HasEmbedding, Model

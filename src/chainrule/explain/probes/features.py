@@ -10,7 +10,8 @@ from pydantic import Field
 
 from chainrule.core.pictures import Images
 from chainrule.core.types import Array
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.features import RULES, as_tile, feature_maps, project, strongest
 from chainrule.models.protocol import CanPredict, Model

@@ -11,7 +11,8 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.autoregressive.bert import PatchBERT
 from chainrule.models.autoregressive.bert.patches import filled_gaps, random_gaps

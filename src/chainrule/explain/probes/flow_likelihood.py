@@ -12,7 +12,8 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Scatter, Table
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.diffusion import bounds, units
 from chainrule.models.diffusion.generative import Generative

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.pictures import Lines, Scatter
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import NoSettings, Outcome, Probe
 from chainrule.explain.methods import taps
 from chainrule.models.protocol import CanPredict, Model

@@ -6,7 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Images, Picture, Table
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import Real, draw, is_diffusion, real
 from chainrule.explain.methods.generation import nearest, spread

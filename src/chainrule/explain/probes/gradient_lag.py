@@ -7,7 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.lags import lag_norms, spectrum, step_jacobians
 from chainrule.models.protocol import HasRecurrence, Model

@@ -10,7 +10,9 @@ import numpy as np
 from chainrule.core import random, tree
 from chainrule.core.pictures import Bars, Table
 from chainrule.core.types import Tree
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import NoSettings, Outcome, Probe
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import Run

@@ -12,7 +12,9 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
-from chainrule.data.base import Data, Schema, Split
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.landscape import (
     Objective,

@@ -9,7 +9,8 @@ import numpy as np
 from chainrule.core import random
 from chainrule.core.pictures import Bars, Lines, Table
 from chainrule.core.types import Array
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import NoSettings, Outcome, Probe
 from chainrule.explain.methods import taps
 from chainrule.models.protocol import HasParts, Model

@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSurprise, Model
 from chainrule.train import Run

@@ -12,7 +12,8 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.features import as_tile, feature_maps, layer_number
 from chainrule.explain.methods.saliency import (

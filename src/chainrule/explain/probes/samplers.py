@@ -11,7 +11,7 @@ from pydantic import Field
 from chainrule.core import progress, random
 from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import is_diffusion, real
 from chainrule.explain.methods.generation import Estimate

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Bars, Table
-from chainrule.data import tokenizers
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSurprise, Model
 from chainrule.train import Run, surprise

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Images, Lines
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import is_image_diffusion
 from chainrule.models.diffusion.base import Denoiser

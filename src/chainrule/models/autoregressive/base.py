@@ -17,11 +17,12 @@ from jaxtyping import Bool
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Schema, predicted
-from chainrule.data.packing import padded_left
-from chainrule.data.texts import passages
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.batches import Batch, predicted
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
+from chainrule.data.text.packing import padded_left
+from chainrule.data.text.tokenization import passages
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive import decoding
 from chainrule.models.autoregressive.decoding import Choices
 from chainrule.models.protocol import (

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.outcomes import Outcome
 
 Order: TypeAlias = Literal["data", "random"]

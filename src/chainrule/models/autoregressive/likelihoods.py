@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int
-from chainrule.data.packing import buckets, padded_right
+from chainrule.data.text.packing import buckets, padded_right
 from chainrule.models.autoregressive.base import Text
 
 _TOGETHER = 64

@@ -4,8 +4,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.core.pictures import Images, Scatter, Table
-from chainrule.data.base import Data
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.dataset import Data
+from chainrule.data.text.tokenizers import Tokenizer
 
 LONGEST = 48
 """Symbols of a passage whose attention is shown: more cannot be told apart."""
@@ -36,7 +36,7 @@ def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]
 def names(tokenizer: Tokenizer, ids: Int[np.ndarray, " time"]) -> list[str]:
     """The text of each symbol, with white space made visible.
 
-    >>> from chainrule.data.tokenizers import Character
+    >>> from chainrule.data.text.tokenizers import Character
     >>> names(Character(("\\n", " ", "a")), np.array([2, 1, 0]))
     ['a', '·', '⏎']
     """

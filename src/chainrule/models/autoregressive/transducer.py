@@ -18,8 +18,10 @@ from jaxtyping import Bool
 from chainrule.core.errors import ArgumentError, spell
 from chainrule.core.pictures import Heatmap, Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import pairs, tokenizers
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import pairs, tokenizers
 from chainrule.models.autoregressive import decoding
 from chainrule.models.protocol import CanTranslate, HasAlignment, HasPictures, Metrics, State
 from chainrule.nn import losses

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.core.pictures import Bars, Heatmap, Images, Picture
 from chainrule.core.types import Array, Key
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 
 if TYPE_CHECKING:
     from chainrule.models.autoregressive.vectors import VectorModel

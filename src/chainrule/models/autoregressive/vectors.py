@@ -15,7 +15,9 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive import vector_pictures
 from chainrule.models.autoregressive.conditionals import Conditionals
 from chainrule.models.autoregressive.flow import AutoregressiveFlow

@@ -17,7 +17,9 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided

@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.core.pictures import Bars, Film, Images, Lines, Picture, Scatter
 from chainrule.core.types import Array, Key
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.process import noised
 

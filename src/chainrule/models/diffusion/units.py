@@ -7,7 +7,7 @@ are compared in one unit.
 import math
 
 from chainrule.core.types import Array, Float
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 
 
 def unit(schema: Schema) -> bool:

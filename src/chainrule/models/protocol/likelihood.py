@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.models.protocol.model import Model
 
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Data
+from chainrule.data.dataset import Data
 from chainrule.models.protocol.model import Model
 from chainrule.nn.recurrent import Recurrent
 

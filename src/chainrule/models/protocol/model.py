@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import equinox as eqx
 
 from chainrule.core.types import Array, Key, Scalar
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 
 Metrics = Mapping[str, Array]
 

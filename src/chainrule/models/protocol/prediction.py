@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.nn import losses
 

@@ -7,7 +7,7 @@ from typing import Any, final
 import pydantic
 
 from chainrule.core.types import Key
-from chainrule.data.base import Kind, Schema, Target
+from chainrule.data.schema import Kind, Schema, Target
 from chainrule.models.protocol.model import Model
 from chainrule.models.protocol.weights import FileFormat, Name, NameTable
 

@@ -117,7 +117,7 @@ class CanPack(HasSurprise):
         """The surprise of each symbol after the first, given those before it in its own document.
 
         `documents` numbers the documents of a row, -1 stands for padding. What is said about the first symbol of a
-        document and about padding means nothing; see `data.base.predicted`.
+        document and about padding means nothing; see `data.batches.predicted`.
         """
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar, final
 
 from chainrule.core.types import Array, Key, Scalar, Tree
-from chainrule.data.base import Batch
+from chainrule.data.batches import Batch
 from chainrule.models.protocol.model import Metrics, Model
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, final
 
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.protocol.model import Model
 
 

@@ -11,7 +11,8 @@ import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
     CanPredict,
     HasState,

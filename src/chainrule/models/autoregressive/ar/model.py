@@ -11,7 +11,9 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.ar import pictures
 from chainrule.models.autoregressive.ar.process import Forecast, Process, Start, predictors
 from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, Metrics

@@ -16,7 +16,8 @@ from jaxtyping import Bool
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanEncode, CanSample, Config, HasPictures, HasScores, Metrics, Scored
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Mask

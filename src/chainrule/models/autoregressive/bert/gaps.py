@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from jaxtyping import Int as Whole
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.tokenizers import Tokenizer, WordPiece
+from chainrule.data.text.tokenizers import Tokenizer, WordPiece
 
 MASK = "[MASK]"
 """How a gap is written in a text, whatever the vocabulary."""
@@ -25,7 +25,7 @@ _HIDDEN, _OTHER = 0.8, 0.1
 class Gaps:
     """Text with gaps to symbols, for one tokenizer.
 
-    >>> from chainrule.data.tokenizers import Character
+    >>> from chainrule.data.text.tokenizers import Character
     >>> Gaps(Character(("a", "b"))).encode("ab[MASK]a").tolist()
     [0, 1, 2, 0]
     """

@@ -15,9 +15,10 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data import tokenizers
-from chainrule.data.base import Data, Schema
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder, Guesses, layers
 from chainrule.models.autoregressive.bert.gaps import MASK, Gaps, draw_gaps

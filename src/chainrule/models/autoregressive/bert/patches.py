@@ -17,7 +17,8 @@ from jaxtyping import Bool
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Images, Picture
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder, Guesses, layers
 from chainrule.models.autoregressive.bert.gaps import choose
 from chainrule.models.autoregressive.bert.model import BERT

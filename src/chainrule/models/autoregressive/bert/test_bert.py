@@ -15,8 +15,9 @@ import safetensors.numpy
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError
-from chainrule.data.base import Batch, Schema
-from chainrule.data.tokenizers import Character, WordPiece
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers import Character, WordPiece
 from chainrule.models.autoregressive.bert import BERT
 from chainrule.models.autoregressive.bert.gaps import Gaps, draw_gaps
 

@@ -10,7 +10,8 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, ChainruleError
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.bert import PatchBERT
 from chainrule.models.autoregressive.bert.patches import random_gaps
 

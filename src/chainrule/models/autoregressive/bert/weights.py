@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.base import Schema
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive.bert.encoder import BERTConfig, Encoder
 from chainrule.models.autoregressive.bert.model import BERT
 from chainrule.models.protocol import Joined, Name, NameTable

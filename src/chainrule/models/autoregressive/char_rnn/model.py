@@ -12,7 +12,9 @@ from pydantic import Field
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.protocol import (

@@ -10,7 +10,8 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import CapabilityError
-from chainrule.data.base import Batch, Beginnings, Schema
+from chainrule.data.batches import Batch, Beginnings
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.char_rnn import CharRNN
 
 LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))

@@ -7,7 +7,7 @@ from typing import Any, final
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice, suggest
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive.decoding.beam import Best, Gumbel, Order, Survivors
 from chainrule.models.autoregressive.decoding.rules import Rules, rules
 

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Int
 
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive.decoding.sampling import END
 
 _INCOMPLETE = "\ufffd"
@@ -21,7 +21,7 @@ _KEPT = 64
 class Reader:
     """Turns symbols into text piece by piece; the pieces joined are the whole text up to the first stop string.
 
-    >>> from chainrule.data.tokenizers import ByteBPE
+    >>> from chainrule.data.text.tokenizers import ByteBPE
     >>> smile = ByteBPE.train("", vocab=256)
     >>> reader = Reader(smile, stop=["END"])
     >>> [reader.read(int(i)) for i in smile.encode("ä!ENE")], reader.rest()

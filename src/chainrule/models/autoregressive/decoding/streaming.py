@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.tokenizers import Tokenizer
+from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.autoregressive.decoding.reading import Reader
 from chainrule.models.autoregressive.decoding.rules import Rules
 from chainrule.models.autoregressive.decoding.sampling import Advance, draw, mark

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
 from chainrule.models.autoregressive.outcomes import Bernoulli
 from chainrule.models.autoregressive.vectors import VectorModel

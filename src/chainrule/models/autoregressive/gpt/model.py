@@ -16,7 +16,8 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive import pictures
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.gpt.config import GPTConfig

@@ -7,7 +7,7 @@ import jax
 
 from chainrule import data, models
 from chainrule.core.pictures import Images, Scatter
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.gpt import GPT
 
 

@@ -15,8 +15,8 @@ import safetensors.numpy
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data.tokenizers import Character, SentencePiece
-from chainrule.data.tokenizers.sentence_piece import BYTES
+from chainrule.data.text.tokenizers import Character, SentencePiece
+from chainrule.data.text.tokenizers.sentence_piece import BYTES
 from chainrule.models.autoregressive.gpt import GPT, from_llama2c, llama2c_tokenizer
 
 VOCAB, WIDTH, HEADS, LAYERS, CONTEXT = 11, 16, 4, 2, 8
@@ -280,7 +280,7 @@ def test_a_tokenizer_of_llama2c_is_read_with_its_scores(tmp_path: Path) -> None:
 
 
 def test_a_mixture_that_nobody_else_has_says_so(tmp_path: Path) -> None:
-    from chainrule.data.base import Schema
+    from chainrule.data.schema import Schema
 
     schema = Schema("text", (9,), symbols=LETTERS.tokens)
     model: Any = models.build("gpt", schema, width=8, heads=2, layers=1, positions="distance")

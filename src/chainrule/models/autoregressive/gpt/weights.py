@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data.base import Schema
-from chainrule.data.tokenizers import SentencePiece, Tokenizer
-from chainrule.data.tokenizers.sentence_piece import BYTES, SPACE
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers import SentencePiece, Tokenizer
+from chainrule.data.text.tokenizers.sentence_piece import BYTES, SPACE
 from chainrule.models.autoregressive.gpt.config import GPTConfig
 from chainrule.models.autoregressive.gpt.model import GPT
 from chainrule.models.protocol import InOut, Joined, Name, NameTable

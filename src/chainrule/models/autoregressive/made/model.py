@@ -12,7 +12,7 @@ from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
 from chainrule.models.autoregressive.outcomes import Bernoulli, Categorical, GaussianMixture, Outcome
 from chainrule.models.autoregressive.vectors import VectorModel

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from chainrule.core.pictures import Bars, Picture
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Data, Schema
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.base import Text
 from chainrule.models.autoregressive.memory import Symbols
 from chainrule.models.protocol import Config, HasPictures, State

@@ -10,7 +10,7 @@ import pytest
 import scipy.optimize
 from jax.flatten_util import ravel_pytree
 
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.ngram import Ngram, NgramConfig
 
 SCHEMA = Schema("text", (400,), symbols=("a", "b", "c", "d"))

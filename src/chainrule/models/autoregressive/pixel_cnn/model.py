@@ -15,7 +15,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals
 from chainrule.models.autoregressive.outcomes import Bernoulli, Categorical, Outcome
 from chainrule.models.autoregressive.vectors import VectorModel

@@ -10,7 +10,7 @@ import jax
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.bert import BERT, BERTConfig
 from chainrule.models.autoregressive.gpt import GPT, GPTConfig
 from chainrule.models.protocol import Config

@@ -16,8 +16,9 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
 from chainrule.models.autoregressive.reader import body as bodies
 from chainrule.models.autoregressive.reader.body import Body
 from chainrule.models.protocol import (

@@ -10,9 +10,9 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.data.base import Schema
-from chainrule.data.pairs import encode
-from chainrule.data.tokenizers import WordPiece
+from chainrule.data.schema import Schema
+from chainrule.data.text.pairs import encode
+from chainrule.data.text.tokenizers import WordPiece
 
 LETTERS = tuple("abcdef")
 TEXTS = Schema("text", (9,), "class", classes=("left", "right"), symbols=LETTERS)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.seq2seq.aligning import Aligner
 from chainrule.models.autoregressive.transducer import Transducer, shifted, within
 from chainrule.models.protocol import Config, State

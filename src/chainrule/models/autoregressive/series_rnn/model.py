@@ -13,7 +13,9 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines, Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, HasRecurrence, Metrics
 from chainrule.nn import Linear, Recurrent, Stack
 

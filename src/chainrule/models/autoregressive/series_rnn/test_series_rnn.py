@@ -9,7 +9,7 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.series_rnn import SeriesRNN
 
 PAIRS = Schema("sequence", (5, 2))

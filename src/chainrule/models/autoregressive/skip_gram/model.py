@@ -11,8 +11,10 @@ from pydantic import Field
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import tokenizers
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
 from chainrule.models.autoregressive import pictures
 from chainrule.models.protocol import CanEncode, Config, HasEmbedding, HasPictures, HasState, Metrics
 from chainrule.nn import Embedding

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule import models
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.skip_gram import SkipGram
 
 LETTERS = Schema("text", (401,), symbols=tuple("abcd"))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.transducer import Transducer, shifted, within
 from chainrule.models.protocol import Config, State
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock

@@ -8,7 +8,7 @@ import scipy.optimize
 from jax.flatten_util import ravel_pytree
 
 from chainrule.core import tree
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.window_mlp import WindowMLP, WindowMLPConfig
 
 SCHEMA = Schema("text", (10,), symbols=("a", "b", "c", "d", "e"))

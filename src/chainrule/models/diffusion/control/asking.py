@@ -9,9 +9,9 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.core.types import Array, Float
-from chainrule.data.base import Schema
-from chainrule.data.files import picture
-from chainrule.data.files.npy import named
+from chainrule.data.readers import picture
+from chainrule.data.readers.npy import named
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion.steering.files import arrays_of
 
 _MOST_BYTES = 2**28

@@ -13,7 +13,9 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.pictures import Images, Picture
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.control.adapter import Adapter
 from chainrule.models.diffusion.control.asking import pictures_asked

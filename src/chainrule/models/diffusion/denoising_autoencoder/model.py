@@ -24,7 +24,9 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images, Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Data, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import bounds, samplers, units
 from chainrule.models.protocol import (
     Bounded,

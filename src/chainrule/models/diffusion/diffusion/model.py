@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from chainrule.core.compiling import once
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.conditions import (
     ClassReader,

@@ -12,7 +12,8 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.types import Array, Float
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering.views import View, view

@@ -13,8 +13,8 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array, Int
-from chainrule.data import captions
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
+from chainrule.data.text import captions
 from chainrule.models.diffusion.networks.conditions import Reader, TokenReader
 
 _TOLERANCE = 1e-2

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import ClassifierGuided, Unconditional

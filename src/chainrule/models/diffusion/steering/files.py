@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.core.errors import CapabilityError
-from chainrule.data.base import Schema
-from chainrule.data.files import npy
+from chainrule.data.readers import npy
+from chainrule.data.schema import Schema
 
 
 def arrays_of(path: Path, names: Sequence[str], schema: Schema) -> dict[str, np.ndarray]:

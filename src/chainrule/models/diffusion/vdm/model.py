@@ -12,7 +12,8 @@ from pydantic import Field
 
 from chainrule.core.pictures import Lines, Picture
 from chainrule.core.types import Array, Key, Scalar, Tree
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.diffusion import bounds
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.networks.base import Network

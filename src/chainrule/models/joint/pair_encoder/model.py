@@ -11,7 +11,8 @@ from jaxtyping import Bool
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data.base import Batch, Schema
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasJointSpace, HasScores, Metrics, Scored
 from chainrule.nn import Conv, Embedding, Linear
 from chainrule.nn.token_encoder import TokenEncoder

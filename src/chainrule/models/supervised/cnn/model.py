@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
 from chainrule.models.supervised.base import Supervised, chain, output_count
 from chainrule.models.supervised.images import ConvBlock, Normalization

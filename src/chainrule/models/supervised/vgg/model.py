@@ -7,7 +7,7 @@ import jax
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.data.base import Schema
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, Flattened
 from chainrule.models.supervised.base import Supervised, chain, output_count
 from chainrule.models.supervised.images import ConvBlock, DenseHead, resized, scaled, side

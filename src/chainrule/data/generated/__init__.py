@@ -1,0 +1,1 @@
+"""Generated data: points, sequences, pairs of texts and captioned images drawn from known distributions."""

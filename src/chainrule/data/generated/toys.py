@@ -1,0 +1,115 @@
+"""Points in the plane drawn from known laws: small data on which a method either works or visibly does not.
+
+All have coordinates of order one and are not rescaled, so that densities and distances mean what the law says.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from chainrule.data.loading.options import Option, number, whole
+from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+
+Points: TypeAlias = Float[np.ndarray, "n 2"]
+Labels: TypeAlias = Int[np.ndarray, " n"]
+Random: TypeAlias = np.random.Generator
+
+
+@final
+@dataclass(frozen=True)
+class Toy:
+    """A law of points: how to draw from it, and its classes if it has any."""
+
+    summary: str
+    draw: Callable[[Random, Labels, float], Points]
+    """From (random numbers, class of each point, noise) to points; without classes, the labels are all zero."""
+    classes: tuple[str, ...] = ()
+    noise: float | None = None
+    """Default standard deviation of the noise; none if the law has no such setting."""
+    n: int = 4000
+
+    @property
+    def reader(self) -> Reader:
+        """The law as a source of data."""
+        options = {"n": Option(self.n, whole(10, 10**8), "number of points")}
+        if self.noise is not None:
+            options["noise"] = Option(self.noise, number(0), "standard deviation of the noise")
+        return Reader("toy", "points", options, self._scan)
+
+    def _scan(self, request: Request) -> Scan:
+        n, noise = request.options["n"], request.options.get("noise", 0.0)
+        rng = np.random.default_rng(request.seed)
+        # Classes take turns, so their sizes differ by one at most.
+        labels = (np.arange(n) % max(1, len(self.classes))).astype(np.int32)
+        points = self.draw(rng, labels, noise).astype(np.float32)
+        if not self.classes:
+            return Scan(n, n, contents=Contents("points", points))
+        return Scan(n, n, contents=Contents("points", points, labels, "class", classes=self.classes))
+
+
+def _polar(radius: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def _moons(rng: Random, labels: Labels, noise: float) -> Points:
+    angle = rng.uniform(0, np.pi, len(labels))
+    arc = _polar(np.ones_like(angle), angle)
+    points = np.where(labels[:, None] == 0, arc, [1.0, 0.5] - arc)
+    return points - [0.5, 0.25] + noise * rng.standard_normal(points.shape)
+
+
+def _rings(rng: Random, labels: Labels, noise: float) -> Points:
+    points = _polar(0.6 * (labels + 1), rng.uniform(0, 2 * np.pi, len(labels)))
+    return points + noise * rng.standard_normal(points.shape)
+
+
+def _pinwheel(rng: Random, labels: Labels, noise: float) -> Points:
+    # Gaussian arms, long along the radius, turned further the further out they reach.
+    along = 1 + 0.3 * rng.standard_normal(len(labels))
+    across = noise * rng.standard_normal(len(labels))
+    turn = 2 * np.pi * labels / 5 + 0.25 * np.exp(along)
+    return 1.5 * _polar(np.hypot(along, across), np.arctan2(across, along) + turn)
+
+
+def _checkerboard(rng: Random, labels: Labels, _noise: float) -> Points:
+    column = rng.integers(0, 4, len(labels))
+    row = 2 * rng.integers(0, 2, len(labels)) + column % 2
+    return np.stack([column, row], axis=1) + rng.random((len(labels), 2)) - 2.0
+
+
+def _eight_gaussians(rng: Random, labels: Labels, noise: float) -> Points:
+    points = _polar(np.full(len(labels), 2.0), 2 * np.pi * labels / 8)
+    return points + noise * rng.standard_normal(points.shape)
+
+
+def _swiss_roll(rng: Random, labels: Labels, noise: float) -> Points:
+    angle = 1.5 * np.pi * (1 + 2 * rng.random(len(labels)))
+    points = _polar(angle / (2.25 * np.pi), angle)
+    return points + noise * rng.standard_normal(points.shape)
+
+
+def _xor(rng: Random, labels: Labels, noise: float) -> Points:
+    # Every second point of a class takes the second of its two corners.
+    first = (np.arange(len(labels)) // 2) % 2
+    corners = np.stack([first, first ^ labels], axis=1).astype(float)
+    return corners + noise * rng.standard_normal(corners.shape)
+
+
+TOYS = {
+    "moons": Toy("two interleaved half circles", _moons, ("upper", "lower"), noise=0.05),
+    "rings": Toy("three concentric circles", _rings, ("inner", "middle", "outer"), noise=0.05),
+    "pinwheel": Toy("five curved arms", _pinwheel, tuple(f"arm {i}" for i in range(5)), noise=0.1),
+    "checkerboard": Toy("the dark squares of a 4×4 board", _checkerboard),
+    "eight-gaussians": Toy(
+        "eight Gaussians on a circle", _eight_gaussians, tuple(f"{45 * i}°" for i in range(8)), noise=0.1
+    ),
+    "swiss-roll": Toy("a spiral", _swiss_roll, noise=0.05),
+    "xor": Toy(
+        "the corners of the unit square, opposite ones alike", _xor, ("same", "different"), noise=0.1, n=1000
+    ),
+}
+
+__all__ = ["TOYS", "Toy"]

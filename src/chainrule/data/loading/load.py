@@ -1,0 +1,177 @@
+"""`load` and `check`: one scan of the source, then either data ready for training or a report.
+
+Nothing is left out or converted silently: with `bad="error"` a single bad item stops the call and says so, with
+`bad="skip"` bad items are left out and listed in `Data.skipped`.
+"""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chainrule.core.errors import ArgumentError, DataError, check_choice
+from chainrule.data.dataset import Data
+from chainrule.data.division import check_shares
+from chainrule.data.loading import sources
+from chainrule.data.loading.assembly import assemble, moments
+from chainrule.data.loading.binarize import binarize
+from chainrule.data.loading.problems import Problem, Refused, Report, group
+from chainrule.data.loading.scan import Contents, Scan
+from chainrule.data.loading.series import cut
+
+
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    split: Sequence[float] | None = None,
+    bad: str = "error",
+    **options: Any,
+) -> Data:
+    """Data from a name (see `names`), a file or a folder, divided into training, validation and test.
+
+    `split` gives the three shares: 80, 10 and 10 % unless said otherwise, 90, 5 and 5 % for text. Classes keep their
+    proportions in every split; text is cut into three consecutive pieces; an official test set stays the test set.
+    Each split gets at least one example. `seed` decides who goes where, and what generated data look like.
+
+    `bad` says what to do about files or rows that cannot be used: "error" or "skip". Further options belong to the
+    source, for example `window`, `tokenizer` and `vocab` for text, `size` and `binarize` for images, `target` for
+    tables.
+
+    >>> data = load("digits")
+    >>> data.describe()
+    '1,797 images of 8×8×1, 10 classes, train 80 % / val 10 % / test 10 %'
+    >>> load(**data.source).hash == data.hash
+    True
+    """
+    return load_from(sources.find(name_or_path), seed=seed, split=split, bad=bad, options=options)
+
+
+def load_from(
+    source: sources.Source,
+    *,
+    seed: int,
+    split: Sequence[float] | None,
+    bad: str,
+    options: Mapping[str, Any],
+) -> Data:
+    """Data from a source that was found already; the arguments are those of `load`."""
+    check_choice("load", "bad", bad, ["error", "skip"])
+    _check_seed(seed)
+    shares = None if split is None else check_shares(split)
+    resolved = source.resolve(options)
+    scan = _examine(source, resolved, seed)
+    contents = _accept(scan, source, bad)
+    if shares is None:
+        shares = (
+            (0.9, 0.05, 0.05) if contents.kind == "text" and contents.target == "none" else (0.8, 0.1, 0.1)
+        )
+    call = {"name_or_path": source.address, "seed": seed, "split": list(shares), "bad": bad}
+    for name, option in source.options.items():
+        if not option.guard or resolved[name] != option.default:
+            call[name] = resolved[name]
+    skipped = tuple((problem.where, problem.reason) for problem in scan.problems if problem.effect == "skip")
+    notes = tuple((g.kind, g.count) for g in group(scan.problems) if g.effect == "note")
+    return replace(assemble(source.name, contents, shares, seed, call, skipped), notes=notes)
+
+
+def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> Report:
+    """Everything that is wrong with a source, found by the scan that `load` makes.
+
+    >>> check("digits").lines()
+    ['digits: 1,797 of 1,797 examples can be used']
+    """
+    _check_seed(seed)
+    source = sources.find(name_or_path)
+    scan = _examine(source, source.resolve(options), seed)
+    return Report(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems))
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ArgumentError(f"seed={seed!r}: seed must be a whole number of at least 0")
+
+
+def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> Scan:
+    """The scan of a source, with what can be said about contents of any format added to it."""
+    scan = source.scan(options, seed)
+    if scan.contents is None:
+        return scan
+    contents = scan.contents
+    try:
+        contents = _as_asked(contents, {**options, **source.fixed}, seed, source.name)
+    except Refused as refused:
+        return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
+    if source.classes and len(source.classes) == len(contents.classes):
+        contents = replace(contents, classes=source.classes)
+    found = [
+        *_one_class(contents, source),
+        *_rare_classes(contents, source.name),
+        *_constant(contents, source.name),
+    ]
+    stopped = any(problem.effect == "stop" for problem in found)
+    return Scan(scan.total, scan.usable, (*scan.problems, *found), None if stopped else contents)
+
+
+def _as_asked(contents: Contents, options: Mapping[str, Any], seed: int, where: str) -> Contents:
+    """The contents as the options that are common to several formats want them."""
+    if options.get("series") is not None:
+        contents = cut(contents, options["series"], where)
+    if options.get("binarize") is not None:
+        contents = binarize(contents, options["binarize"], seed, where)
+    return contents
+
+
+def _one_class(contents: Contents, source: sources.Source) -> list[Problem]:
+    if contents.target != "class" or contents.y is None:
+        return []
+    train = contents.y if contents.parts is None else contents.y[contents.parts == 0]
+    if len(np.unique(train)) > 1:
+        return []
+    detail = f"every training example is of class {contents.classes[int(train[0])]!r}"
+    remedy = "to do without classes: data.target=none" if "target" in source.options else ""
+    return [Problem("one class only", source.name, detail, "stop", remedy)]
+
+
+def _rare_classes(contents: Contents, where: str) -> list[Problem]:
+    """Classes with a single example: whichever split it falls into, the others cannot tell of it."""
+    if contents.target != "class" or contents.y is None:
+        return []
+    counts = np.bincount(contents.y, minlength=len(contents.classes))
+    rare = [contents.classes[k] for k in np.flatnonzero(counts < 2)]
+    return [Problem("fewer than two examples", where, f"class {name!r}", "note") for name in rare]
+
+
+def _constant(contents: Contents, where: str) -> list[Problem]:
+    if contents.standardise is None:
+        return []
+    rows = np.arange(len(contents.x)) if contents.rows is None else contents.rows
+    _, deviation = moments(contents.x, rows)
+    places = np.flatnonzero(contents.standardise & (deviation == 0))
+    names = contents.columns or tuple(f"feature {place}" for place in range(len(deviation)))
+    return [Problem("constant feature", where, names[place], "note") for place in places]
+
+
+def _accept(scan: Scan, source: sources.Source, bad: str) -> Contents:
+    """The contents, unless a problem stands in the way."""
+    stops = [problem for problem in scan.problems if problem.effect == "stop"]
+    faults = [problem for problem in scan.problems if problem.effect == "skip"]
+    summary = ""
+    if faults:
+        first = f"first: {faults[0].where} ({faults[0].reason})"
+        summary = f"{len(faults):,} of {scan.total:,} {source.reader.unit} cannot be read; {first}"
+    if stops:
+        remedy = [stops[0].remedy, *([f"also: {summary}", faults[0].remedy] if faults else [])]
+        raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy="\n".join(filter(None, remedy)))
+    if faults and bad == "error":
+        command = f"chainrule data check {shlex.quote(source.typed)}"
+        accept = f"training would use {scan.usable:,}.   accept: data.bad=skip   list: {command}"
+        raise DataError(summary, remedy="\n".join(filter(None, [accept, faults[0].remedy])))
+    assert scan.contents is not None, "a scan without contents names the problem that stopped it"
+    return scan.contents
+
+
+__all__ = ["check", "load", "load_from"]

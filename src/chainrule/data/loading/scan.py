@@ -1,0 +1,95 @@
+"""The scan of a source: its contents, and everything found wrong with it.
+
+`load` and `check` share one scan, which goes through the whole source before anything trains.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from chainrule.data.loading.options import Option
+from chainrule.data.loading.problems import Problem
+from chainrule.data.schema import Kind, Target
+
+
+@final
+@dataclass(frozen=True)
+class Contents:
+    """All examples of a source, unscaled and not yet split."""
+
+    kind: Kind
+    x: Shaped[np.ndarray, "rows ..."]
+    """Examples along the first axis; for text the numbers of its characters, one after the other."""
+    y: Shaped[np.ndarray, "examples ..."] | None = None
+    target: Target = "none"
+    classes: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+    target_symbols: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    levels: int = 0
+    window: int = 0
+    """Text: tokens that an example predicts."""
+    tokenizer: str = "character"
+    """Text: what makes tokens out of the characters in `x`: a name or the path of a file."""
+    vocab: int | None = None
+    """Text: tokens in the vocabulary; the tokenizer's own number if not given."""
+    documents: Int[np.ndarray, " documents"] | None = None
+    """Text: the characters of each document, where windows are to hold whole documents."""
+    streams: int = 0
+    """Text: streams that training reads side by side; 0 for windows anywhere."""
+    parts: Int[np.ndarray, " examples"] | None = None
+    """Where the source comes divided: 0 (train), 1 (val) or 2 (test) for each example."""
+    rows: Int[np.ndarray, " examples"] | None = None
+    """Rows of `x` that are examples; all of them if not given."""
+    consecutive: bool = False
+    """Whether examples follow one another in time: training, validation and test are then pieces, in this order."""
+    standardise: Bool[np.ndarray, " features"] | None = None
+    """Which features (entries of the last axis) to bring to mean 0 and variance 1; none of them if not given."""
+
+    def __len__(self) -> int:
+        return len(self.x) if self.rows is None else len(self.rows)
+
+
+@final
+@dataclass(frozen=True)
+class Request:
+    """What a reader is asked to read."""
+
+    path: Path
+    seed: int
+    options: Mapping[str, Any]
+
+    def shown(self, path: Path) -> str:
+        """A file of the source as a person would look for it: from the source's own name on."""
+        return path.relative_to(self.path.parent).as_posix()
+
+
+@final
+@dataclass(frozen=True)
+class Scan:
+    """The outcome of reading a source from end to end."""
+
+    total: int
+    usable: int
+    """Items that are sound by themselves."""
+    problems: tuple[Problem, ...] = ()
+    contents: Contents | None = None
+    """Nothing if a problem stops the source."""
+
+
+@final
+@dataclass(frozen=True)
+class Reader:
+    """One format: what its items are called, which options it takes, and how it is read."""
+
+    label: str
+    unit: str
+    options: Mapping[str, Option]
+    scan: Callable[[Request], Scan]
+
+
+__all__ = ["Contents", "Reader", "Request", "Scan"]

@@ -1,0 +1,228 @@
+"""From a name or a path to something that can be read.
+
+A name that Chainrule knows always means that data set; a file or folder of the same name is reached as `./name`.
+A dash means a text on the standard input.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from chainrule.core.errors import ArgumentError, DataError, suggest
+from chainrule.data.generated.captioned_digits import CAPTIONED, CaptionedDigits
+from chainrule.data.generated.oscillations import OSCILLATIONS, Oscillation
+from chainrule.data.generated.plays import PLAYS, Plays
+from chainrule.data.generated.tasks import TASKS, Task
+from chainrule.data.generated.toys import TOYS, Toy
+from chainrule.data.loading.options import Option, resolve
+from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.readers import arrays, cifar, recognise, text
+
+_EMBEDDED = Path(__file__).parents[1] / "embedded"
+_SYSTEM = Path("/usr/share/datasets")
+_MADE: Mapping[str, Toy | Oscillation | Task | CaptionedDigits | Plays] = {
+    **TOYS,
+    **OSCILLATIONS,
+    **TASKS,
+    **CAPTIONED,
+    **PLAYS,
+}
+_FOUR = [f"{part}-{what}-ubyte.gz" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1")]
+_CLOTHES = "T-shirt/top,trouser,pullover,dress,coat,sandal,shirt,sneaker,bag,ankle boot"
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """Something that can be read."""
+
+    name: str
+    address: str
+    """The name, or the absolute path."""
+    typed: str
+    """The name or path as it was given."""
+    reader: Reader
+    path: Path
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Options that are not the user's to choose."""
+    classes: tuple[str, ...] = ()
+    """Names for classes that are numbers in the files."""
+
+    @property
+    def options(self) -> dict[str, Option]:
+        """Options the user can choose."""
+        return {name: option for name, option in self.reader.options.items() if name not in self.fixed}
+
+    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Every option the user can choose, given or default."""
+        return resolve(self.reader.label, self.options, given)
+
+    def scan(self, options: Mapping[str, Any], seed: int) -> Scan:
+        """Read everything."""
+        try:
+            return self.reader.scan(Request(self.path, seed, {**options, **self.fixed}))
+        except Refused as refused:
+            return Scan(0, 0, (refused.problem,))
+
+
+@final
+@dataclass(frozen=True)
+class _Downloaded:
+    """A well-known data set that is read from where the user has put it."""
+
+    summary: str
+    files: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+    package: str = ""
+    """The Debian package that installs it."""
+
+
+_DOWNLOADED = {
+    "mnist": _Downloaded("handwritten digits, 28×28, 60,000 + 10,000", tuple(_FOUR)),
+    "fashion-mnist": _Downloaded(
+        "pieces of clothing, 28×28, 60,000 + 10,000",
+        tuple(_FOUR),
+        tuple(_CLOTHES.split(",")),
+        "dataset-fashion-mnist",
+    ),
+    "cifar10": _Downloaded("small photographs, 32×32 in colour, 50,000 + 10,000", cifar.FILES),
+}
+
+
+@final
+@dataclass(frozen=True)
+class Known:
+    """A data set that has a name."""
+
+    name: str
+    summary: str
+    where: str
+    """"embedded", "generated", the folder it was found in, or "" if it is not on this machine."""
+    options: Mapping[str, Any]
+    """Its own options with their defaults."""
+
+
+def _embedded() -> dict[str, tuple[str, Source]]:
+    digits = {name: option.default for name, option in arrays.reader.options.items()}
+    digits |= {"kind": "image", "levels": 17}
+    del digits["binarize"]
+    binary = "binary-digits"
+    shakespeare = {name: option.default for name, option in text.reader.options.items() if option.guard}
+    return {
+        "digits": (
+            "handwritten digits, 8×8 with 17 levels, 1,797",
+            Source("digits", "digits", "digits", arrays.reader, _EMBEDDED / "digits.npz", digits),
+        ),
+        binary: (
+            "the same digits in black and white",
+            Source(
+                binary,
+                binary,
+                binary,
+                arrays.reader,
+                _EMBEDDED / "digits.npz",
+                {**digits, "binarize": "threshold"},
+            ),
+        ),
+        "shakespeare": (
+            "Macbeth and Julius Caesar, speeches only, 204 KB",
+            Source(
+                "shakespeare",
+                "shakespeare",
+                "shakespeare",
+                text.reader,
+                _EMBEDDED / "shakespeare.txt",
+                shakespeare,
+            ),
+        ),
+    }
+
+
+def names() -> list[Known]:
+    """Every data set that has a name, with where it comes from.
+
+    >>> [known.name for known in names()][:3]
+    ['digits', 'binary-digits', 'shakespeare']
+    """
+    return [
+        *(
+            Known(name, summary, "embedded", _defaults(s.options))
+            for name, (summary, s) in _embedded().items()
+        ),
+        *(
+            Known(name, toy.summary, "generated", _defaults(toy.reader.options))
+            for name, toy in _MADE.items()
+        ),
+        *(Known(name, known.summary, str(_folder(name) or ""), {}) for name, known in _DOWNLOADED.items()),
+    ]
+
+
+def find(name_or_path: str | os.PathLike[str]) -> Source:
+    """The source behind a name or a path.
+
+    >>> find("digit")
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: unknown data 'digit' (did you mean 'digits'?)
+           names: chainrule data ls; a file or folder of that name does not exist either
+    """
+    given = os.fspath(name_or_path)
+    if given in _MADE:
+        return Source(given, given, given, _MADE[given].reader, Path(given))
+    if given in _embedded():
+        return _embedded()[given][1]
+    if given in _DOWNLOADED:
+        folder = _folder(given)
+        if folder is None:
+            raise _absent(given)
+        return Source(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
+    if given == "-":
+        return Source("stdin", given, given, text.reader, Path("/dev/stdin"))
+    path = Path(given).expanduser()
+    if not path.exists():
+        raise _unknown(given, path)
+    path = path.resolve()
+    return Source(path.stem if path.is_file() else path.name, str(path), given, recognise(path), path)
+
+
+def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:
+    return {name: option.default for name, option in options.items() if not option.guard}
+
+
+def _places() -> list[Path]:
+    """Where a downloaded data set is looked for, in this order."""
+    own = os.environ.get("CHAINRULE_DATA")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [*([Path(own)] if own else []), cache / "chainrule", _SYSTEM]
+
+
+def _folder(name: str) -> Path | None:
+    return next((place / name for place in _places() if (place / name).is_dir()), None)
+
+
+def _absent(name: str) -> DataError:
+    known, places = _DOWNLOADED[name], [place / name for place in _places()]
+    lines = [
+        f"put {', '.join(known.files)} into {places[0]}",
+        f"looked in: {', '.join(str(p) for p in places)}",
+    ]
+    if known.package:
+        lines.insert(0, f"Debian, Ubuntu: apt install {known.package}; elsewhere:")
+    return DataError(
+        f"{name} is not on this machine, and Chainrule never uses the network", remedy="\n".join(lines)
+    )
+
+
+def _unknown(given: str, path: Path) -> ArgumentError | DataError:
+    if path.suffix or path.parent != Path() or given != path.name:
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        folder = "" if path.parent.is_dir() else f"there is no folder {path.parent}"
+        return DataError(f"{given} does not exist{suggest(path.name, siblings)}", remedy=folder)
+    hint = suggest(given, [*_embedded(), *_MADE, *_DOWNLOADED])
+    remedy = "names: chainrule data ls; a file or folder of that name does not exist either"
+    return ArgumentError(f"unknown data {given!r}{hint}", remedy=remedy)
+
+
+__all__ = ["Known", "Source", "find", "names"]

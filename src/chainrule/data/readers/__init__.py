@@ -1,0 +1,67 @@
+"""Readers of files and folders, one for each format, and the choice between them."""
+
+from pathlib import Path
+
+from chainrule.core.errors import DataError
+from chainrule.data.loading.scan import Reader
+from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
+
+_SUFFIXES = {
+    ".csv": table.reader,
+    ".tsv": table.reader,
+    ".npy": arrays.reader,
+    ".npz": arrays.reader,
+    ".txt": text.reader,
+    ".md": text.reader,
+    ".jsonl": documents.lines_reader,
+}
+_SNIFFED = 4096
+
+
+def recognise(path: Path) -> Reader:
+    """The reader for an existing file or folder, by its name and, failing that, by its first bytes."""
+    if path.is_dir():
+        return _recognise_folder(path)
+    suffix = path.suffix.lower()
+    if suffix == ".tsv" and pairs.has_pairs(path):
+        return pairs.reader
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix in (".pkl", ".pickle"):
+        raise DataError(
+            f"{path.name} is a pickle, which can run code and is never opened", remedy="save it as .npz"
+        )
+    if suffix in images.PICTURES:
+        raise DataError(f"{path.name} is a single image", remedy=f"give the folder it is in: {path.parent}")
+    if not path.is_file():
+        raise DataError(f"{path} is neither a file nor a folder")
+    with path.open("rb") as file:
+        start = file.read(_SNIFFED)
+    if "idx" in path.name and (start[:2] in (b"\0\0", b"\x1f\x8b")):
+        return idx.reader
+    if b"\0" in start or start[:2] == b"\x1f\x8b":
+        raise DataError(
+            f"{path.name}: this kind of file is not known",
+            remedy="read are: text, .jsonl, .csv, .npy, .npz, IDX files, and folders of images (PNG, JPEG) or texts",
+        )
+    return text.reader
+
+
+def _recognise_folder(folder: Path) -> Reader:
+    if any(idx.find(folder, part, what) for part in ("train", "t10k") for what in ("images", "labels")):
+        return idx.reader
+    if cifar.folder_of(folder) is not None:
+        return cifar.reader
+    if images.has_pictures(folder):
+        return captioned.reader if captioned.has_captions(folder) else images.reader
+    if documents.has_texts(folder):
+        return documents.folder_reader
+    names = sorted(path.name for path in folder.iterdir())
+    held = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
+    raise DataError(
+        f"{folder.name}: no images (PNG, JPEG), no texts (.txt, .md) and no IDX files in this folder; it holds {held}",
+        remedy="for a table or arrays, give the file itself",
+    )
+
+
+__all__ = ["recognise"]

@@ -1,0 +1,275 @@
+"""NumPy files: one array (`.npy`) or several by name (`.npz`).
+
+| names in the `.npz` | meaning |
+|---|---|
+| `x`, and perhaps `y` | examples, and targets |
+| `images`, and perhaps `labels` | the same; labels are always classes |
+| `x_train`, `y_train`, `x_test`, `y_test`, perhaps `x_val`, `y_val` | the same, already divided |
+
+The words of a name may come in either order: `train_images` is `images_train`. What an array means follows from its
+shape unless `kind` says otherwise: (n, d) is a table, or points if d is 2; (n, h, w) and (n, h, w, c) are images;
+(n, t, d) with `kind="sequence"` are sequences.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from chainrule.data.loading import bounded
+from chainrule.data.loading.options import (
+    BINARIZE,
+    MAX_BYTES,
+    MAX_RATIO,
+    SERIES,
+    Option,
+    choice,
+    guard,
+    optional,
+    whole,
+)
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.readers import npy, targets
+from chainrule.data.schema import Kind
+
+_PARTS = ("train", "val", "test")
+_AXES = {"table": (1, 2), "points": (1, 2), "image": (3, 4), "sequence": (2, 3)}
+
+
+class Piece(NamedTuple):
+    """Examples and perhaps targets that came under matching names."""
+
+    part: str
+    where: str
+    x: np.ndarray
+    y: np.ndarray | None
+
+
+def _scan(request: Request) -> Scan:
+    pieces, labels, notes = _pieces(request)
+    return examine(pieces, request.path.name, request.options, labels, notes)
+
+
+def examine(
+    pieces: Sequence[Piece],
+    where: str,
+    options: Mapping[str, Any],
+    labels: bool = False,
+    notes: Sequence[Problem] = (),
+) -> Scan:
+    """What arrays hold and what is wrong with them; `labels` says that targets are classes whatever they look like."""
+    problems: list[Problem] = []
+    kept: list[np.ndarray] = []
+    for piece in pieces:
+        if piece.y is not None and len(piece.y) != len(piece.x):
+            raise Refused(
+                "wrong count", piece.where, f"{len(piece.y):,} targets for {len(piece.x):,} examples"
+            )
+        bad = _not_finite(piece.x) if piece.y is None else _not_finite(piece.x) | _not_finite(piece.y)
+        problems += [Problem("NaN or infinite", f"{piece.where} row {row}") for row in np.flatnonzero(bad)]
+        kept.append(np.flatnonzero(~bad))
+    total, usable = sum(len(piece.x) for piece in pieces), sum(len(rows) for rows in kept)
+    try:
+        contents = _contents(pieces, kept, labels, where, options)
+    except Refused as refused:
+        return Scan(total, usable, (*problems, *notes, refused.problem))
+    return Scan(total, usable, (*problems, *notes), contents)
+
+
+def _pieces(request: Request) -> tuple[list[Piece], bool, list[Problem]]:
+    """The arrays of the file by part, whether targets are called labels, and notes on arrays that are not used."""
+    where, options = request.path.name, request.options
+    if request.path.suffix.lower() == ".npy":
+        array = npy.read(request.path, where, options["max_bytes"], options["max_ratio"])
+        return [Piece("", where, array, None)], False, []
+    limits = (options["max_bytes"], options["max_ratio"], options["max_files"])
+    found: dict[tuple[str, str], tuple[str, np.ndarray]] = {}
+    notes = []
+    for member, data in bounded.members(request.path, where, *limits):
+        name = member.removesuffix(".npy")
+        role = _role(name)
+        if role is None or name == member:
+            notes.append(Problem("not used", f"{where}[{name}]", effect="note"))
+        elif role in found:
+            raise Refused(
+                "ambiguous", where, f"{found[role][0]!r} and {name!r} mean the same", "leave one of them out"
+            )
+        else:
+            found[role] = (name, npy.parse(data, f"{where}[{name}]"))
+    parts = [part for part in ("", *_PARTS) if (part, "x") in found]
+    if parts != [""] and (not parts or "train" not in parts or "" in parts):
+        held = (
+            ", ".join([*(name for name, _ in found.values()), *(note.where for note in notes)]) or "nothing"
+        )
+        remedy = "name them x and y, images and labels, or x_train, y_train, x_test, y_test"
+        raise Refused("unknown names", where, f"cannot tell examples and targets apart in: {held}", remedy)
+    if len({(part, "y") in found for part in parts}) > 1:
+        raise Refused("incomplete", where, "some parts have targets and some have none")
+    pieces = [
+        Piece(
+            part,
+            f"{where}[{found[part, 'x'][0]}]",
+            found[part, "x"][1],
+            found.get((part, "y"), ("", None))[1],
+        )
+        for part in parts
+    ]
+    return pieces, any("labels" in name for name, _ in found.values()), notes
+
+
+def _role(name: str) -> tuple[str, str] | None:
+    """Part and meaning of an array by its name.
+
+    >>> _role("x_train"), _role("images"), _role("weights")
+    (('train', 'x'), ('', 'x'), None)
+    """
+    words = name.lower().split("_")
+    part = next((word for word in words if word in _PARTS), "")
+    meaning = {"x": "x", "images": "x", "y": "y", "labels": "y"}.get("_".join(w for w in words if w != part))
+    return None if meaning is None else (part, meaning)
+
+
+def _not_finite(array: np.ndarray) -> np.ndarray:
+    """Which rows hold a NaN, an infinite number, or one that is infinite in single precision."""
+    bad = np.zeros(len(array), bool)
+    if array.dtype.kind != "f":
+        return bad
+    start = 0
+    for piece in npy.chunks(array):
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(piece.astype(np.float32))
+        bad[start : start + len(piece)] = ~finite.reshape(len(piece), -1).all(axis=1)
+        start += len(piece)
+    return bad
+
+
+def _contents(
+    pieces: Sequence[Piece], kept: list[np.ndarray], labels: bool, where: str, options: Mapping[str, Any]
+) -> Contents:
+    if not any(len(rows) for rows in kept):
+        raise Refused("no examples", where, "every example holds a value that is not finite")
+    if len({piece.x.shape[1:] for piece in pieces}) > 1:
+        raise Refused("mixed sizes", where, "examples of the parts differ in shape")
+    rows = None
+    if len(pieces) == 1:
+        x, rows = pieces[0].x, kept[0]
+        if len(rows) == len(x):
+            rows = None
+        elif not isinstance(x, np.memmap):
+            x, rows = x[rows], None
+    else:
+        x = np.concatenate([piece.x[good] for piece, good in zip(pieces, kept, strict=True)])
+    if x.dtype.kind == "U":
+        raise Refused("not numbers", where, "the examples are words")
+    kind, x = _shaped(x, options["kind"], where)
+    x, levels = _image(x, rows, options["levels"], where) if kind == "image" else (x, 0)
+    ys = [piece.y[good] for piece, good in zip(pieces, kept, strict=True) if piece.y is not None]
+    found = _targets(np.concatenate(ys), options["target_as"], labels, where) if ys else None
+    codes = [np.full(len(good), _PARTS.index(p.part)) for p, good in zip(pieces, kept, strict=True) if p.part]
+    return Contents(
+        kind,
+        x,
+        None if found is None else found.y,
+        "none" if found is None else found.target,
+        classes=() if found is None else found.classes,
+        columns=tuple(f"column {j}" for j in range(x.shape[1])) if kind == "table" else (),
+        levels=levels,
+        parts=np.concatenate(codes) if len(codes) > 1 else None,
+        rows=rows,
+        standardise=None if kind == "image" else np.ones(x.shape[-1], bool),
+    )
+
+
+def _shaped(x: np.ndarray, kind: Kind | None, where: str) -> tuple[Kind, np.ndarray]:
+    """The kind of data, and the array with the axes that kind has."""
+    shape = "×".join(str(n) for n in x.shape)
+    if kind is None:
+        if x.ndim == 4 and x.shape[-1] > 4:
+            remedy = "channels come last: numpy.moveaxis(x, 1, -1); if they do: data.kind=image"
+            raise Refused("unclear shape", where, f"{shape}: images with {x.shape[-1]} channels?", remedy)
+        guesses: Mapping[int, Kind] = {
+            1: "table",
+            2: "points" if x.shape[-1] == 2 else "table",
+            3: "image",
+            4: "image",
+        }
+        kind = guesses.get(x.ndim)
+    if kind is None or x.ndim not in _AXES[kind]:
+        takes = "(n, d), (n, h, w), (n, h, w, c), or (n, t, d) with data.kind=sequence"
+        raise Refused(
+            "unclear shape", where, f"{shape} numbers are not {kind or 'any known kind of'} data", takes
+        )
+    return kind, x if x.ndim == max(_AXES[kind]) else x[..., None]
+
+
+def _image(x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> tuple[np.ndarray, int]:
+    """Images and the number of their levels; 0 for numbers between 0 and 1."""
+    if levels is None and x.dtype in (np.bool_, np.uint8, np.uint16):
+        levels = 2 if x.dtype == np.bool_ else 2 ** (8 * x.dtype.itemsize)
+    low = min(float(piece.min()) for piece in npy.chunks(x, rows))
+    high = max(float(piece.max()) for piece in npy.chunks(x, rows))
+    span = f"values from {low:g} to {high:g}"
+    if levels is None:
+        if x.dtype.kind != "f" or low < 0 or high > 1:
+            counted = (
+                f"whole numbers: data.levels={max(2, int(high) + 1)}; others: "
+                if 0 <= low <= high < 2**16
+                else ""
+            )
+            remedy = f"{counted}bring them to [0, 1]"
+            raise Refused("unknown levels", where, f"images hold {span} of type {x.dtype}", remedy)
+        return x if isinstance(x, np.memmap) else x.astype(np.float32, copy=False), 0
+    whole_numbers = x.dtype.kind != "f" or all(
+        bool((piece == np.rint(piece)).all()) for piece in npy.chunks(x, rows)
+    )
+    if low < 0 or high >= levels or not whole_numbers:
+        what = span if whole_numbers else f"{span}, not all whole"
+        raise Refused(
+            "unknown levels", where, f"levels={levels} means whole numbers up to {levels - 1}; found {what}"
+        )
+    return x if isinstance(x, np.memmap) else x.astype(np.min_scalar_type(levels - 1), copy=False), levels
+
+
+def _targets(y: np.ndarray, target_as: str, labels: bool, where: str) -> targets.Targets:
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.dtype.kind == "U":
+        if y.ndim != 1 or target_as in ("labels", "value"):
+            raise Refused(
+                "not values",
+                where,
+                "the targets are words",
+                "one word per example, with data.target_as=class",
+            )
+        return targets.of_words([str(word) for word in y], where)
+    if y.ndim > 2:
+        raise Refused(
+            "unclear shape",
+            where,
+            f"targets of shape {y.shape}; one number or one vector per example is needed",
+        )
+    return targets.of_numbers(y, where, "class" if labels and target_as == "auto" else target_as)
+
+
+reader = Reader(
+    "array",
+    "examples",
+    {
+        "kind": Option(
+            None, optional(choice(*(k for k in get_args(Kind) if k != "text"))), "what the examples are"
+        ),
+        "levels": Option(
+            None, optional(whole(2, 2**16)), "images of whole numbers: how many values a pixel can take"
+        ),
+        "series": SERIES,
+        "binarize": BINARIZE,
+        "target_as": targets.TARGET_AS,
+        "max_bytes": MAX_BYTES,
+        "max_ratio": MAX_RATIO,
+        "max_files": guard(64, "largest number of arrays in a file"),
+    },
+    _scan,
+)
+
+__all__ = ["Piece", "examine", "reader"]

@@ -1,0 +1,123 @@
+"""Many texts as one: folders of text files, and files with one JSON object a line.
+
+The texts follow each other in the order of their paths or lines, each on lines of its own; with `packing` they are
+documents, each to be read by itself.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from chainrule.data.loading import bounded
+from chainrule.data.loading.options import Option, guard
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.readers import text
+from chainrule.data.readers.images import files_of
+
+SUFFIXES = (".txt", ".md")
+
+
+def has_texts(folder: Path) -> bool:
+    """Whether a folder holds text files at any depth."""
+    return any(
+        name.lower().endswith(SUFFIXES)
+        for _, _, names in os.walk(folder, followlinks=False)
+        for name in names
+    )
+
+
+def _on_lines(texts: list[str]) -> list[str]:
+    return [one if one.endswith("\n") else f"{one}\n" for one in texts]
+
+
+def _scan_folder(request: Request) -> Scan:
+    files = [file for file in files_of(request.path, request.options["max_files"]) if has_suffix(file)]
+    left = request.options["max_bytes"]
+    texts: list[str] = []
+    problems: list[Problem] = []
+    for file in files:
+        where = request.shown(file)
+        try:
+            data = bounded.read(file, where, left, request.options["max_ratio"])
+            left -= len(data)
+            found, bad, notes = text.clean(data, where)
+        except Refused as refused:
+            if refused.problem.kind == "too large":
+                raise
+            problems.append(Problem(refused.problem.kind, where, refused.problem.detail))
+            continue
+        problems += notes
+        if bad:
+            first = next(iter(bad.values()))
+            problems.append(Problem(first.kind, where, f"{first.detail}, line {next(iter(bad))}"))
+        elif found:
+            texts.append(found)
+    if not texts:
+        problems.append(Problem("empty", request.path.name, "no text is left", "stop"))
+        return Scan(len(files), 0, tuple(problems))
+    contents = text.contents_of(_on_lines(texts), request.options)
+    return Scan(len(files), len(texts), tuple(problems), contents)
+
+
+def has_suffix(path: Path) -> bool:
+    """Whether the name of a file says that it is a text."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def _scan_lines(request: Request) -> Scan:
+    where, field = request.path.name, request.options["field"]
+    data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
+    whole, bad, notes = text.decode(data, where)
+    texts: list[str] = []
+    problems = [*notes]
+    total = 0
+    for number, line in enumerate(text.lines(whole), start=1):
+        if not line.strip():
+            continue
+        total += 1
+        found = bad.get(number) or _text_of(line, field, f"{where} line {number}")
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            texts.append(found.replace("\r\n", "\n").replace("\r", "\n"))
+    if not any(texts):
+        problems.append(Problem("empty", where, "no text is left", "stop"))
+        return Scan(total, 0, tuple(problems))
+    return Scan(total, len(texts), tuple(problems), text.contents_of(_on_lines(texts), request.options))
+
+
+def _text_of(line: str, field: str, where: str) -> str | Problem:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return Problem("not JSON", where)
+    found = value.get(field) if isinstance(value, dict) else None
+    if not isinstance(found, str):
+        return Problem("no text", where, f"no field {field!r} with a text; another one: data.field=NAME")
+    if any("\ud800" <= c <= "\udfff" for c in found):
+        return Problem("not text", where, "half of a surrogate pair")
+    return found
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("the name of a field")
+    return value
+
+
+folder_reader = Reader(
+    "text",
+    "files",
+    {**text.OPTIONS, "max_files": guard(1_000_000, "most files in a folder")},
+    _scan_folder,
+)
+lines_reader = Reader(
+    "text",
+    "lines",
+    {**text.OPTIONS, "field": Option("text", _name, "the field of each object that holds its text")},
+    _scan_lines,
+)
+
+__all__ = ["SUFFIXES", "folder_reader", "has_suffix", "has_texts", "lines_reader"]

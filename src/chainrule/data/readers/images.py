@@ -1,0 +1,207 @@
+"""Folders of PNG and JPEG images, with the names of subfolders as classes.
+
+Top folders called `train`, `val` and `test` divide the images instead. Pictures in grey keep one channel; if any is in
+colour, all become RGB. Every file is decoded to its last byte before anything is trained.
+"""
+
+import hashlib
+import os
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple, final
+
+import numpy as np
+
+from chainrule.data.loading.options import BINARIZE, MAX_BYTES, Option, choice, guard, optional, size
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.readers.pairs import numbered
+from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Unusable, decode
+
+PICTURES = {*FORMATS, ".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif"}
+_PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
+
+
+class Place(NamedTuple):
+    """What the folders of an image say about it."""
+
+    part: int | None
+    name: str | None
+    caption: str = ""
+    """Where images come with captions, what is said of it."""
+
+
+@final
+@dataclass
+class Gathered:
+    """Images read so far, kept only as long as they can be put together."""
+
+    root: str
+    max_bytes: int
+    arrays: list[np.ndarray] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    sizes: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    nbytes: int = 0
+    seen: dict[bytes, tuple[str, Place]] = field(default_factory=dict)
+    """The first file of every picture, by a fingerprint of its pixels."""
+
+    def remarks(self, array: np.ndarray, place: Place, where: str) -> list[Problem]:
+        """What is odd about a sound image: pixels that came before, or nothing to see."""
+        found = []
+        digest = hashlib.sha256(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()).digest()
+        first, its = self.seen.setdefault(digest, (where, place))
+        if first != where:
+            other = "" if place.name == its.name else f" of class {its.name!r}"
+            apart = ", which is in another split" if place.part != its.part else ""
+            detail = f"the same pixels as {first}{other}{apart}"
+            found.append(Problem("same image twice", where, detail, "note"))
+        if array.size and (array == array[:1, :1]).all():
+            found.append(Problem("one colour", where, "every pixel is the same", "note"))
+        return found
+
+    def add(self, array: np.ndarray, place: Place) -> None:
+        """One more image."""
+        self.places.append(place)
+        self.sizes[array.shape[:2]] += 1
+        self.nbytes += array.nbytes
+        if len(self.sizes) == 1 and self.nbytes <= self.max_bytes:
+            self.arrays.append(array)
+        else:
+            self.arrays.clear()
+
+    def contents(self) -> Contents:
+        """All of them together."""
+        if len(self.sizes) > 1:
+            common = self.sizes.most_common()
+            shown = ", ".join(f"{h}×{w} ({count:,})" for (h, w), count in common[:4])
+            more = f" and {len(common) - 4} more" if len(common) > 4 else ""
+            detail = f"images of {len(common)} different sizes (height×width): {shown}{more}"
+            remedy = f"bring them to one, scaled and cropped at the centre: data.size={min(common[0][0])}"
+            raise Refused("mixed sizes", self.root, detail, remedy)
+        if self.nbytes > self.max_bytes:
+            detail = (
+                f"the images take {self.nbytes:,} bytes in memory, more than max_bytes={self.max_bytes:,}"
+            )
+            remedy = f"make them smaller: data.size=64; or, with enough memory: data.max_bytes={self.nbytes}"
+            raise Refused("too large", self.root, detail, remedy)
+        channels = max(array.shape[2] for array in self.arrays)
+        x = np.stack([np.broadcast_to(array, (*array.shape[:2], channels)) for array in self.arrays])
+        classes = sorted({place.name for place in self.places if place.name is not None})
+        number = {name: i for i, name in enumerate(classes)}
+        divided = [place.part for place in self.places if place.part is not None]
+        parts = np.array(divided) if len(set(divided)) > 1 else None
+        captions = [place.caption for place in self.places]
+        if any(captions):
+            rows, symbols = numbered(captions)
+            return Contents("image", x, rows, "text", target_symbols=symbols, levels=256, parts=parts)
+        if not classes:
+            return Contents("image", x, levels=256, parts=parts)
+        y = np.array([number[p.name] for p in self.places if p.name is not None], np.int32)
+        return Contents("image", x, y, "class", classes=tuple(classes), levels=256, parts=parts)
+
+
+def files_of(folder: Path, max_files: int) -> list[Path]:
+    """Every file below a folder, hidden ones left out, sorted by path; a folder reached twice is entered once."""
+    found: list[Path] = []
+    seen: set[str] = set()
+    for here, folders, names in os.walk(folder, followlinks=True):
+        seen.add(os.path.realpath(here))
+        folders[:] = [
+            name
+            for name in sorted(folders)
+            if not name.startswith((".", "__MACOSX")) and os.path.realpath(Path(here, name)) not in seen
+        ]
+        found += [Path(here, name) for name in names if not name.startswith(".") and name != "Thumbs.db"]
+        if len(found) > max_files:
+            detail = f"more than max_files={max_files:,} files"
+            raise Refused(
+                "too many files", folder.name, detail, f"to read them all: data.max_files={10 * max_files}"
+            )
+    return sorted(found, key=lambda path: path.relative_to(folder).parts)
+
+
+def has_pictures(folder: Path) -> bool:
+    """Whether a folder holds picture files at any depth."""
+    return any(
+        Path(name).suffix.lower() in PICTURES
+        for _, _, names in os.walk(folder, followlinks=False)
+        for name in names
+    )
+
+
+def divided(root: Path, files: Sequence[Path]) -> list[tuple[int | None, tuple[str, ...]]]:
+    """For each file the part it belongs to, where top folders say so, and the folders below that it lies in."""
+    folders = [file.relative_to(root).parts[:-1] for file in files]
+    tops = {parts[0] if parts else "" for parts in folders}
+    apart = "train" in tops and tops <= set(_PARTS)
+    return [(_PARTS[parts[0]], parts[1:]) if apart else (None, parts) for parts in folders]
+
+
+def gather(
+    request: Request, files: Sequence[Path], places: Sequence[Place], faults: Sequence[Unusable | None]
+) -> Scan:
+    """All images that have no fault and can be decoded, put together; `faults` are those known beforehand."""
+    options, problems = request.options, []
+    gathered = Gathered(request.path.name, options["max_bytes"])
+    with warnings.catch_warnings():
+        # Pillow warns of large images and odd metadata; limits and damage are dealt with here.
+        warnings.simplefilter("ignore")
+        for file, place, fault in zip(files, places, faults, strict=True):
+            try:
+                if fault is not None:
+                    raise fault
+                array, notes = decode(file, options["size"], options["max_pixels"], options["max_bytes"])
+            except Unusable as bad:
+                problems.append(Problem(bad.kind, request.shown(file), bad.detail))
+                continue
+            problems += [Problem(kind, request.shown(file), detail, "note") for kind, detail in notes]
+            problems += gathered.remarks(array, place, request.shown(file))
+            gathered.add(array, place)
+    usable = len(gathered.places)
+    if not usable:
+        problems.append(Problem("no images", request.path.name, "no image can be read", "stop"))
+        return Scan(len(files), 0, tuple(problems))
+    try:
+        return Scan(len(files), usable, tuple(problems), gathered.contents())
+    except Refused as refused:
+        return Scan(len(files), usable, (*problems, refused.problem))
+
+
+def _scan(request: Request) -> Scan:
+    root, target = request.path, request.options["target"]
+    files = files_of(root, request.options["max_files"])
+    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    notes = [
+        Problem("not an image file", request.shown(file), effect="note")
+        for file in files
+        if file.suffix.lower() not in PICTURES
+    ]
+    places = [
+        Place(part, below[0] if below and target == "folder" else None)
+        for part, below in divided(root, pictures)
+    ]
+    labelled = any(place.name is not None for place in places)
+    outside = Unusable("no class", "outside every class folder")
+    faults = [outside if labelled and place.name is None else None for place in places]
+    scan = gather(request, pictures, places, faults)
+    return replace(scan, problems=(*notes, *scan.problems))
+
+
+reader = Reader(
+    "image folder",
+    "images",
+    {
+        "size": Option(None, optional(size), "height and width to scale and crop to"),
+        "target": Option("folder", choice("folder", "none"), "whether subfolders are classes"),
+        "binarize": BINARIZE,
+        "max_pixels": guard(2**26, "largest image, in pixels", MOST_PIXELS),
+        "max_bytes": MAX_BYTES,
+        "max_files": guard(1_000_000, "largest number of files"),
+    },
+    _scan,
+)
+
+__all__ = ["PICTURES", "Gathered", "Place", "divided", "files_of", "gather", "has_pictures", "reader"]

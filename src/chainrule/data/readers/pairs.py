@@ -1,0 +1,150 @@
+"""Files of pairs of texts: on every line a text, a tab, and the text it becomes, or the class it belongs to.
+
+Quotation marks are part of a text. A file of two columns is one of pairs if the cells of a column are words that
+hardly ever come again; where words repeat they are classes, and the file is a table.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Integer
+
+from chainrule.data.loading import bounded
+from chainrule.data.loading.options import Option, choice, flag, whole
+from chainrule.data.loading.problems import Problem
+from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.readers import text
+from chainrule.data.text.pairs import padded
+
+_SNIFFED = 2**16
+
+
+def has_pairs(path: Path) -> bool:
+    """Whether a file with tabs holds pairs of texts; judged by its first lines."""
+    with path.open("rb") as file:
+        start = file.read(_SNIFFED)
+    whole_lines = start.splitlines()[: None if len(start) < _SNIFFED else -1]
+    rows = [line.decode(errors="replace").split("\t") for line in whole_lines if line.strip()]
+    two = [row for row in rows if len(row) == 2]
+    return len(two) > 1 and 2 * len(two) > len(rows) and any(map(_free, zip(*two, strict=True)))
+
+
+def _free(cells: tuple[str, ...]) -> bool:
+    words = [
+        cell.strip() for cell in cells[1:] if not _is_number(cell)
+    ]  # the first may be the name of the column
+    return 2 * len(words) > len(cells) - 1 and 2 * len(set(words)) > len(words)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def contents_of(
+    sources: Sequence[str], targets: Sequence[str], tokenizer: str = "character", vocab: int | None = None
+) -> Contents:
+    """Two columns of texts in characters, with what the options say about their tokens."""
+    x, symbols = numbered(sources)
+    y, target_symbols = numbered(targets)
+    return Contents(
+        "text",
+        x,
+        y,
+        "text",
+        symbols=symbols,
+        target_symbols=target_symbols,
+        tokenizer=tokenizer,
+        vocab=vocab,
+    )
+
+
+def labelled_contents(
+    texts: Sequence[str], labels: Sequence[str], tokenizer: str = "character", vocab: int | None = None
+) -> Contents:
+    """Texts in characters, and the class of each."""
+    x, symbols = numbered(texts)
+    classes, y = np.unique(np.array(labels), return_inverse=True)
+    return Contents(
+        "text",
+        x,
+        y.astype(np.int32),
+        "class",
+        classes=tuple(map(str, classes)),
+        symbols=symbols,
+        tokenizer=tokenizer,
+        vocab=vocab,
+    )
+
+
+def numbered(texts: Sequence[str]) -> tuple[Integer[np.ndarray, "rows length"], tuple[str, ...]]:
+    """Texts as rows of character numbers with an end mark, and the characters."""
+    flat, symbols = text.encode("".join(texts))
+    cuts = np.cumsum([len(one) for one in texts])[:-1]
+    return padded(np.split(flat, cuts), len(symbols)), symbols
+
+
+def _scan(request: Request) -> Scan:
+    where, options = request.path.name, request.options
+    data = bounded.read(request.path, where, options["max_bytes"], options["max_ratio"])
+    found, bad, notes = text.decode(data, where)
+    problems = [*notes]
+    kept: list[tuple[str, str]] = []
+    first: dict[tuple[str, str], int] = {}
+    total = 0
+    for number, line in enumerate(text.lines(found), start=1):
+        if not line.strip("\r\n") or (number == 1 and options["header"]):
+            continue
+        total += 1
+        place = f"{where} line {number}"
+        pair = bad.get(number) or _pair(line.strip("\r\n"), place, options["longest"])
+        if isinstance(pair, Problem):
+            problems.append(pair)
+            continue
+        kept.append(pair)
+        if first.setdefault(pair, number) != number:
+            problems.append(Problem("the same pair again", place, f"as in line {first[pair]}", "note"))
+    if not kept:
+        return Scan(total, 0, (*problems, Problem("empty", where, "no pair is left", "stop")))
+    columns = list(zip(*kept, strict=True))
+    sources, targets = reversed(columns) if options["swap"] else columns
+    made = contents_of if options["target"] == "text" else labelled_contents
+    contents = made(sources, targets, options["tokenizer"], options["vocab"])
+    return Scan(total, len(kept), tuple(problems), contents)
+
+
+def _pair(line: str, where: str, longest: int) -> tuple[str, str] | Problem:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) != 2:
+        return Problem("not a pair", where, f"{len(cells)} columns instead of 2")
+    if not all(cells):
+        return Problem("missing text", where, "one side is empty")
+    length = max(map(len, cells))
+    if length > longest:
+        return Problem("too long", where, f"{length} characters; allow it: data.longest={length}")
+    return cells[0], cells[1]
+
+
+reader = Reader(
+    "pairs",
+    "pairs",
+    {
+        "tokenizer": text.OPTIONS["tokenizer"],
+        "vocab": text.OPTIONS["vocab"],
+        "target": Option(
+            "text", choice("text", "class"), "what the second column is: a text, or the name of a class"
+        ),
+        "swap": Option(False, flag, "whether the second column is to become the first"),
+        "header": Option(False, flag, "whether the first line names the columns"),
+        "longest": Option(256, whole(1), "most characters of a text"),
+        "max_bytes": text.OPTIONS["max_bytes"],
+        "max_ratio": text.OPTIONS["max_ratio"],
+    },
+    _scan,
+)
+
+__all__ = ["contents_of", "has_pairs", "labelled_contents", "numbered", "reader"]

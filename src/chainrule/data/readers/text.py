@@ -1,0 +1,190 @@
+"""Text files: read as characters, made into tokens once the text is divided; an example is a window of tokens.
+
+The alphabet is the set of characters of the whole text, so that every part of it can be encoded.
+"""
+
+import codecs
+import io
+import itertools
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.core.errors import spell
+from chainrule.data.loading import bounded
+from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.text.tokenizers import KINDS
+
+# The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
+_FOREIGN = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+_CODE_POINTS = 0x110000
+_BLANK = re.compile(r"\n(?:[ \t]*\n)+")
+
+
+def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
+    """Text with its line ends as they are, the problem of each bad line by its number from 1, and notes.
+
+    Bytes that are not UTF-8 are replaced, so that lines can be counted; whoever asks leaves their lines out.
+
+    >>> text, bad, notes = decode(b"one\\ntw\\xff\\nthree", "numbers.txt")
+    >>> bad[2].where, bad[2].reason
+    ('numbers.txt line 2', 'invalid UTF-8: byte 6')
+    """
+    if not data:
+        raise Refused("empty", where, "empty file", "give a file with text in it")
+    for name, marks in _FOREIGN.items():
+        if data.startswith(marks):
+            raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", _convert(name, where))
+    if b"\0" in data:
+        raise Refused(
+            "not text",
+            where,
+            f"a binary file (first zero byte: byte {data.index(0)})",
+            "give plain text in UTF-8; images, tables and arrays are known by the ending of their names",
+        )
+    marked = data.startswith(codecs.BOM_UTF8)
+    notes = [Problem("byte order mark", where, "left out", "note")] if marked else []
+    bad = {}
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode(errors="replace")
+        offset, remedy = 0, f"if it is Latin-1, {_convert('LATIN1', where)}"
+        for number, line in enumerate(data.splitlines(keepends=True), start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                place = f"byte {offset + error.start}"
+                bad[number] = Problem("invalid UTF-8", f"{where} line {number}", place, remedy=remedy)
+            offset += len(line)
+    return text[marked:], bad, notes
+
+
+def _convert(encoding: str, where: str) -> str:
+    return f"convert it: iconv -f {encoding} -t UTF-8 {shlex.quote(where)} > NEW"
+
+
+def lines(text: str) -> io.StringIO:
+    """The lines of a text with their ends: a new line, a carriage return, or both."""
+    return io.StringIO(text, newline="")
+
+
+def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Symbol numbers in the smallest type that holds them, and the symbols in the order of their code points.
+
+    >>> numbers, symbols = encode("abba")
+    >>> numbers.tolist(), symbols
+    ([0, 1, 1, 0], ('a', 'b'))
+    """
+    codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
+    place = np.zeros(_CODE_POINTS, np.uint32)
+    place[codes] = 1
+    used = np.flatnonzero(place)
+    place[used] = np.arange(len(used), dtype=np.uint32)
+    return place.astype(np.min_scalar_type(max(len(used) - 1, 0)))[codes], tuple(chr(code) for code in used)
+
+
+def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:
+    """Texts in characters, one after the other, with what the options say about their tokens."""
+    texts = [text.lower() for text in texts] if options["lower"] else texts
+    numbers, symbols = encode("".join(texts))
+    return Contents(
+        "text",
+        numbers,
+        symbols=symbols,
+        window=options["window"],
+        tokenizer=options["tokenizer"],
+        vocab=options["vocab"],
+        documents=np.array([len(text) for text in texts]) if options["packing"] else None,
+        streams=options["streams"],
+    )
+
+
+def paragraphs(text: str) -> list[str]:
+    """What blank lines divide a text into, each with those that follow it.
+
+    >>> paragraphs("one\\ntwo\\n\\nthree\\n")
+    ['one\\ntwo\\n\\n', 'three\\n']
+    """
+    ends = [0, *(found.end() for found in _BLANK.finditer(text)), len(text)]
+    return [text[first:last] for first, last in itertools.pairwise(ends) if first < last]
+
+
+def clean(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
+    """Text without its bad lines, its line ends made new lines; the bad lines by number; and notes."""
+    text, bad, notes = decode(data, where)
+    if bad:
+        text = "".join(line for number, line in enumerate(lines(text), start=1) if number not in bad)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), bad, notes
+
+
+def count_lines(text: str) -> int:
+    """Lines of a text; the last may lack its end."""
+    return text.count("\n") + (not text.endswith("\n")) if text else 0
+
+
+def _scan(request: Request) -> Scan:
+    where = request.path.name
+    data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
+    text, bad, notes = clean(data, where)
+    total = count_lines(text) + len(bad)
+    if not text:
+        return Scan(total, 0, (*bad.values(), Problem("empty", where, "no text is left", "stop")))
+    texts = paragraphs(text) if request.options["packing"] else [text]
+    contents = contents_of(texts, request.options)
+    return Scan(total, total - len(bad), (*bad.values(), *notes), contents)
+
+
+def _tokenizer(value: Any) -> str:
+    """The name of a tokenizer, or the whole path of its file."""
+    if value in KINDS:
+        return str(value)
+    path = Path(value).expanduser() if isinstance(value, str) and value.endswith(".json") else None
+    if path is None or not path.is_file():
+        raise ValueError(f"{spell(KINDS)}, or the path of a tokenizer's .json file")
+    return str(path.resolve())
+
+
+OPTIONS = {
+    "window": Option(128, whole(2), "tokens that an example predicts, each from those before it"),
+    "tokenizer": Option("character", _tokenizer, f"{', '.join(KINDS)}, or a tokenizer's .json file"),
+    "vocab": Option(None, optional(whole(1)), "tokens in the vocabulary of a tokenizer that is learnt"),
+    "lower": Option(False, flag, "capitals become small letters"),
+    "packing": Option(
+        False,
+        flag,
+        "windows hold whole documents, each read by itself: files of a folder, lines of a .jsonl file, what blank "
+        "lines divide a text into",
+    ),
+    "streams": Option(
+        0,
+        whole(0),
+        "training reads so many pieces of the text side by side, from beginning to end; the size of a batch",
+    ),
+    "max_bytes": MAX_BYTES,
+    "max_ratio": MAX_RATIO,
+}
+"""Options of every source of text."""
+
+reader = Reader("text", "lines", OPTIONS, _scan)
+
+__all__ = [
+    "OPTIONS",
+    "clean",
+    "contents_of",
+    "count_lines",
+    "decode",
+    "encode",
+    "lines",
+    "paragraphs",
+    "reader",
+]

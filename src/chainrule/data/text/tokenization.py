@@ -1,0 +1,137 @@
+"""From the characters of a text to tokens in three splits.
+
+The text is cut into three consecutive pieces first; a tokenizer that is learnt sees the training piece alone, so that
+validation and test measure it too. Only the alphabet of tokenizers of characters comes from the whole text: a
+character that training lacks would otherwise have no token.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Integer
+
+from chainrule.core.errors import ArgumentError, DataError
+from chainrule.data.division import NAMES, sizes
+from chainrule.data.loading.scan import Contents
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
+from chainrule.data.text import tokenizers
+from chainrule.data.text.packing import pack
+from chainrule.data.text.windows import Windows
+
+
+@final
+@dataclass(frozen=True)
+class Tokenized:
+    """Windows of tokens, and what the tokens are."""
+
+    splits: list[Split]
+    symbols: tuple[str, ...]
+    tokenizer: str = ""
+    """Its JSON; empty where every symbol is a character."""
+
+
+def tokenize(contents: Contents, shares: Sequence[float]) -> Tokenized:
+    """The three splits of a text."""
+    if contents.documents is not None:
+        return _documents(contents, contents.documents, shares)
+    lengths = sizes(len(contents), shares)
+    pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
+    held = [_bytes(contents, piece) for piece in pieces]
+    if contents.tokenizer == "character" and contents.vocab is None:
+        return Tokenized(_windows(contents, pieces, held, "characters"), contents.symbols)
+    texts = [_text(contents, piece) for piece in pieces]
+    tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.symbols)
+    kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
+    tokens = [tokenizer.encode(text).astype(kind) for text in texts]
+    return Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
+
+
+def _documents(
+    contents: Contents, lengths: Integer[np.ndarray, " documents"], shares: Sequence[float]
+) -> Tokenized:
+    """The three splits of some documents, each of which belongs to one of them; begin marks stand before each."""
+    if contents.streams:
+        raise ArgumentError(
+            f"streams={contents.streams} and packing=true: documents have no order to be read on in",
+            remedy="leave one of the two out",
+        )
+    pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
+    ends = np.cumsum(sizes(len(pieces), shares))[:-1]
+    parts = [pieces[: ends[0]], pieces[ends[0] : ends[1]], pieces[ends[1] :]]
+    held = [sum(_bytes(contents, piece) for piece in part) for part in parts]
+    symbols, canonical = contents.symbols, ""
+    if contents.tokenizer != "character" or contents.vocab is not None:
+        texts = [[_text(contents, piece) for piece in part] for part in parts]
+        tokenizer = choose(contents.tokenizer, contents.vocab, "".join(texts[0]), contents.symbols)
+        first = [] if tokenizer.start is None else [tokenizer.start]
+        kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
+        parts = [
+            [np.concatenate([first, tokenizer.encode(text)]).astype(kind) for text in part] for part in texts
+        ]
+        symbols, canonical = tokenizer.tokens, tokenizer.canonical
+    splits: list[Split] = [
+        pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)
+    ]
+    return Tokenized(splits, symbols, canonical)
+
+
+def _bytes(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> int:
+    width = np.array([len(symbol.encode()) for symbol in contents.symbols])
+    return int(np.bincount(piece, minlength=len(width)) @ width)
+
+
+def choose(name: str, vocab: int | None, training: str, alphabet: Sequence[str]) -> tokenizers.Tokenizer:
+    """The tokenizer of that name, learnt from the training text, or the one in a file."""
+    if name in tokenizers.KINDS:
+        return tokenizers.train(name, training, vocab, alphabet)
+    if vocab is not None:
+        raise ArgumentError(
+            f"vocab={vocab}: the tokenizer of {Path(name).name} has its own vocabulary",
+            remedy="leave vocab out",
+        )
+    return tokenizers.read(name)
+
+
+def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
+    codes = np.array([ord(symbol) for symbol in contents.symbols], "<u4")
+    return codes[piece].tobytes().decode("utf-32-le")
+
+
+def _windows(contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[int], unit: str) -> list[Split]:
+    window, streams = contents.window, contents.streams
+    short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if len(t) <= window]
+    if short:
+        fitting = min(map(len, tokens)) - 1
+        raise DataError(
+            f"the text is too short: window={window} predicts that many {unit} after a first one, "
+            f"more than there are in {', '.join(short)}",
+            remedy=f"use data.window={fitting} or less" if fitting >= 2 else "give a longer text",
+        )
+    if streams * window >= len(tokens[0]):
+        raise DataError(
+            f"streams={streams}: {len(tokens[0]):,} {unit} of training text have no {streams} windows of {window}",
+            remedy=f"use data.streams={(len(tokens[0]) - 1) // window} or less, or a smaller data.window",
+        )
+    # Training crops anywhere, unless it reads on; judging counts every symbol once.
+    strides = (window if streams else 1, window, window)
+    return [
+        Windows({"symbols": t}, window, stride, size, own)
+        for t, stride, size, own in zip(tokens, strides, held, (streams, 0, 0), strict=True)
+    ]
+
+
+def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str]:
+    """Rows of symbol numbers as text; a row ends where a negative number stands.
+
+    >>> passages(Schema("text", (3,), symbols=("a", "b")), np.array([[1, 0, 1], [1, -1, -1]]))
+    ['bab', 'b']
+    """
+    tokenizer = tokenizers.of(schema)
+    return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
+
+
+__all__ = ["Tokenized", "choose", "passages", "tokenize"]
