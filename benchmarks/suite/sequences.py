@@ -39,9 +39,9 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.explain.experiments.attention_cost import AttentionCostSettings
 from chainrule.explain.experiments.attention_cost import run as attention_cost
-from chainrule.models.autoregressive.base import Text
-from chainrule.models.autoregressive.gpt import GPT
 from chainrule.models.protocol import Model
+from chainrule.models.text.gpt import GPT
+from chainrule.models.text.language_model import Text
 from chainrule.train import fit
 from chainrule.train.metrics import mean_loss
 

@@ -8,7 +8,7 @@ import pytest
 from chainrule import data, models, report
 from chainrule.core.pictures import Images
 from chainrule.explain import probes
-from chainrule.models.autoregressive.bert import PatchBERT
+from chainrule.models.representation.bert import PatchBERT
 from chainrule.train import Run, fit
 from tests.contracts import checks
 

@@ -1,4 +1,4 @@
-"""Double precision, so that two routes to the same text cannot part by rounding."""
+"""Exact likelihoods are compared in double precision."""
 
 from collections.abc import Iterator
 

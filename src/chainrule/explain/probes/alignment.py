@@ -19,8 +19,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import pairs
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.autoregressive.transducer import alignment_picture
 from chainrule.models.protocol import CanTranslate, HasAlignment, Model
+from chainrule.models.text.encoder_decoder import alignment_picture
 from chainrule.train import Run
 
 _EXAMPLES = 128

@@ -15,8 +15,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.autoregressive import pictures
 from chainrule.models.protocol import CanContinue, Model, State
+from chainrule.networks import token_pictures
 from chainrule.train import Run
 
 _PROMPT = 16
@@ -82,7 +82,7 @@ def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
             _picture(
                 nodes,
                 path(nodes, last[0]),
-                pictures.names(tokenizer, np.array([n.symbol for n in nodes])),
+                token_pictures.names(tokenizer, np.array([n.symbol for n in nodes])),
                 before,
             )
         ],

@@ -14,9 +14,9 @@ from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.autoregressive.bert import PatchBERT
-from chainrule.models.autoregressive.bert.patches import filled_gaps, random_gaps
 from chainrule.models.protocol import Model
+from chainrule.models.representation.bert import PatchBERT
+from chainrule.models.representation.bert.patches import filled_gaps, random_gaps
 from chainrule.train import Run
 
 _MOST = 512

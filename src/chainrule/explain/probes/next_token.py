@@ -14,8 +14,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.autoregressive import decoding
 from chainrule.models.protocol import CanContinue, Model
+from chainrule.models.text import decoding
 from chainrule.train import Run
 
 

@@ -1,1 +1,1 @@
-"""Models of one symbol after another: text, and whatever else can be written down in order."""
+"""Autoregressive models of vectors, images and series: one conditional distribution for each entry."""

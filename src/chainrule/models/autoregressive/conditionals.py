@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.outcomes import Outcome
+from chainrule.probability.distributions.outputs import Outcome
 
 Order: TypeAlias = Literal["data", "random"]
 

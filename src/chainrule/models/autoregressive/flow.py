@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.autoregressive.conditionals import Conditionals
-from chainrule.models.autoregressive.outcomes import GaussianMixture
+from chainrule.probability.distributions.outputs import GaussianMixture
 
 
 @final

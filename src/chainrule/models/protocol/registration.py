@@ -4,18 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-import pydantic
-
+from chainrule.core.settings import Config
 from chainrule.core.types import Key
 from chainrule.data.schema import Kind, Schema, Target
 from chainrule.models.protocol.model import Model
 from chainrule.models.protocol.weights import FileFormat, Name, NameTable
-
-
-class Config(pydantic.BaseModel):
-    """Settings of a model: one schema for Python, the command line and the studio."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
 @final

@@ -152,6 +152,12 @@ class TransformerBlock(eqx.Module):
         gathered, cache = self.attention.advance(self._before(self.first_norm, x), cache, mask=mask)
         return self._finished(self._added(self.first_norm, x, gathered, None), memory, [None] * 3), cache
 
+    def weights(
+        self, x: Float[Array, "batch time width"], *, mask: Mask | None = None
+    ) -> Float[Array, "batch heads time time"]:
+        """How much each position takes from each, in every head."""
+        return self.attention.weights(self._before(self.first_norm, x), mask=mask)
+
     def cross_weights(
         self, x: Float[Array, "batch time width"], memory: Memory
     ) -> Float[Array, "batch heads time source"]:

@@ -14,10 +14,10 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
-from chainrule.models.autoregressive.outcomes import Bernoulli, Categorical, GaussianMixture, Outcome
 from chainrule.models.autoregressive.vectors import VectorModel
 from chainrule.models.protocol import Config
 from chainrule.nn import Linear, activation
+from chainrule.probability.distributions.outputs import Bernoulli, Categorical, GaussianMixture, Outcome
 
 
 @final

@@ -9,9 +9,9 @@ from pydantic import Field
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
-from chainrule.models.autoregressive.outcomes import Bernoulli
 from chainrule.models.autoregressive.vectors import VectorModel
 from chainrule.models.protocol import Config
+from chainrule.probability.distributions.outputs import Bernoulli
 
 BLOCK = 8
 """Entries whose running sum is one matrix product: much larger wastes multiplications, smaller ones memory traffic."""

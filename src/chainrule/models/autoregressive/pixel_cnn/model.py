@@ -17,10 +17,10 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals
-from chainrule.models.autoregressive.outcomes import Bernoulli, Categorical, Outcome
 from chainrule.models.autoregressive.vectors import VectorModel
 from chainrule.models.protocol import Config
 from chainrule.nn import Conv, Linear
+from chainrule.probability.distributions.outputs import Bernoulli, Categorical, Outcome
 
 
 @final

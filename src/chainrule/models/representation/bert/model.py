@@ -1,0 +1,234 @@
+"""A transformer that reads both ways and learns by guessing hidden symbols (Devlin et al., 2019).
+
+It knows no probability of a text, because each guess sees what comes after as well as before; what it gives are
+guesses for gaps, and vectors for texts.
+"""
+
+from collections.abc import Sequence
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Picture
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data import tokenizers
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.models.protocol import HasAttention, HasEmbedding
+from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
+from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel
+from chainrule.networks import token_pictures
+from chainrule.networks.transformer import TokenTransformer, encoder_layers
+from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock, losses
+from chainrule.nn.attention import Mask, Padding
+from chainrule.nn.positions import Learned
+
+
+@final
+class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
+    """Embeddings, blocks in which every symbol sees all others, and logits from the same embeddings."""
+
+    embedding: Embedding
+    """One row for each symbol, and one more for a hidden symbol where the vocabulary has none."""
+    positions: Learned | None
+    segments: Embedding | None
+    embedding_norm: LayerNorm | None
+    blocks: tuple[TransformerBlock, ...]
+    norm: LayerNorm | None
+    dropout: Dropout
+    config: BERTConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+    context: int = eqx.field(static=True)
+
+    def __init__(self, config: BERTConfig, schema: Schema, key: Key) -> None:
+        width = config.width
+        for_symbols, for_positions, for_segments, for_blocks = jax.random.split(key, 4)
+        self.context = schema.shape[0] if config.context is None else config.context
+        self.embedding = Embedding(len(schema.symbols) + (MASK not in schema.symbols), width, key=for_symbols)
+        self.segments = Embedding(config.segments, width, key=for_segments) if config.segments else None
+        between = encoder_layers(config, self.context, for_positions, for_blocks)
+        self.positions, self.embedding_norm, self.blocks, self.norm = between
+        self.dropout = Dropout(config.dropout)
+        self.config = config
+        self.schema = schema
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What makes symbols out of text and text out of symbols."""
+        return tokenizers.of(self.schema)
+
+    @property
+    def gaps(self) -> Gaps:
+        """How gaps are written and read."""
+        return Gaps(self.tokenizer)
+
+    # ------------------------------------------------------------------ learning
+
+    def guesses(self, x: Int[Array, "batch time"], key: Key) -> Guesses:
+        """Hide some symbols of each text, and guess them."""
+        for_gaps, for_dropping = jax.random.split(key)
+        places, seen = draw_gaps(
+            for_gaps, x, self.config.hide, len(self.schema.symbols), self.gaps.mask, self.gaps.special
+        )
+        features = self.features(seen, key=for_dropping)
+        # Only hidden symbols are judged, so only their logits are computed.
+        chosen = jnp.take_along_axis(features, places[:, :, None], axis=1)
+        wanted = jnp.take_along_axis(x, places, axis=1)
+        logits = self.read_out(chosen)
+        right = (logits.argmax(axis=-1) == wanted).astype(jnp.float32)
+        return Guesses(losses.cross_entropy(logits, wanted).mean(axis=1), right.mean(axis=1))
+
+    @property
+    def unit(self) -> str:
+        """Guesses are about symbols."""
+        return "symbol"
+
+    def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
+        """What each place holds, in logits; a place that is not hidden knows the answer."""
+        return self.read_out(self.features(x))
+
+    def features(
+        self, x: Int[Array, "batch time"], *, mask: Mask | None = None, key: Key | None = None
+    ) -> Float[Array, "batch time width"]:
+        """What the last block makes of each place."""
+        return self.read(self.vectors(x), mask=mask, key=key)
+
+    def vectors(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
+        """The vectors of symbols, before places are added."""
+        self.check_length(x)
+        return self.embedding(x)
+
+    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
+        """Logits of the symbols of the vocabulary; a hidden symbol is never the answer."""
+        return self.embedding.logits(features)[..., : len(self.schema.symbols)]
+
+    # ------------------------------------------------------------------ gaps
+
+    def sample(  # type: ignore[override]  # the options of this model, by name
+        self, key: Key, n: int, *, prompt: str = "", temperature: float = 1.0
+    ) -> Int[Array, "n symbols"]:
+        """`n` texts in which every gap of the prompt, written [MASK], is filled; without a prompt, all is gaps.
+
+        Gaps are filled one at a time in a random order, each drawn from what the model guesses given the others
+        filled so far. Temperature 0 takes the likeliest.
+        """
+        if temperature < 0:
+            raise ArgumentError(f"temperature={temperature}: temperature must be at least 0")
+        ids = self.gaps.encode(prompt) if prompt else np.full(self.schema.shape, self.gaps.mask, np.int32)
+        begun = jnp.broadcast_to(jnp.asarray(ids)[None, :], (n, len(ids)))
+        holes = jnp.asarray(np.flatnonzero(ids == self.gaps.mask))
+        return _filled(self, begun, holes, key, jnp.asarray(float(temperature)))
+
+    def fill(self, text: str, top: int = 5) -> list[list[tuple[str, float]]]:
+        """For each gap of a text, written [MASK], the likeliest symbols and their probabilities."""
+        ids = self.gaps.encode(text)
+        p = np.asarray(jax.nn.softmax(self.logits(jnp.asarray(ids)[None, :])[0], axis=-1))
+        found = []
+        for place in np.flatnonzero(ids == self.gaps.mask):
+            best = np.argsort(-p[place])[:top]
+            found.append(list(zip(self.tokenizer.pieces(best), p[place, best].tolist(), strict=True)))
+        return found
+
+    def vary(
+        self, key: Key, text: str, start: int, stop: int, *, n: int = 4, temperature: float = 1.0
+    ) -> list[str]:
+        """`n` texts in which the symbols `start` to `stop` - 1 of a text are drawn anew."""
+        ids = self.gaps.encode(text)
+        if not 0 <= start < stop <= len(ids):
+            raise ArgumentError(f"vary({start}, {stop}): the text has {len(ids)} symbols")
+        begun = (
+            jnp.broadcast_to(jnp.asarray(ids)[None, :], (n, len(ids))).at[:, start:stop].set(self.gaps.mask)
+        )
+        filled = _filled(self, begun, jnp.arange(start, stop), key, jnp.asarray(float(temperature)))
+        return [self.tokenizer.decode(row) for row in np.asarray(filled)]
+
+    def pseudo_log_likelihood(self, x: Int[Array, "batch time"]) -> Float[Array, " batch"]:
+        """Sum over symbols of the log-probability of each given all others, in nats. This is not a likelihood.
+
+        The guesses do not belong to one distribution over texts and their product does not sum to one. It ranks texts
+        (Salazar et al., 2020) and takes one pass for each symbol.
+        """
+
+        def at(place: Array) -> Array:
+            hidden = x.at[:, place].set(self.gaps.mask)
+            logits = self.read_out(jnp.take(self.features(hidden), place, axis=1)[:, None])
+            return -losses.cross_entropy(logits, jnp.take(x, place, axis=1)[:, None])[:, 0]
+
+        return jax.lax.map(at, jnp.arange(x.shape[1])).sum(axis=0)
+
+    # ------------------------------------------------------------------ vectors
+
+    def encode(self, x: Int[Array, "batch time"]) -> Float[Array, "batch width"]:
+        """A vector for each example, of its features pooled as the settings say."""
+        return self.pooled(self.features(x), jnp.ones(x.shape, bool))
+
+    def embed(self, texts: Sequence[str]) -> Float[Array, "texts width"]:
+        """A vector of length one for each text; the inner product of two says how close they are."""
+        ids = [self.gaps.encode(text, whole=True)[: self.context] for text in texts]
+        longest = max(map(len, ids), default=0)
+        if not longest:
+            raise ArgumentError("embed: there is no text")
+        x = np.zeros((len(ids), longest), np.int32)
+        valid = np.arange(longest)[None, :] < np.array([len(row) for row in ids])[:, None]
+        x[valid] = np.concatenate(ids)
+        features = eqx.filter_jit(self.features)(jnp.asarray(x), mask=Padding(jnp.asarray(valid)))
+        pooled = self.pooled(features, jnp.asarray(valid))
+        return pooled / jnp.maximum(jnp.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+
+    # ------------------------------------------------------------------ looking inside
+
+    def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
+        """How much each position takes from each, in every head of every layer."""
+        return self.attention_maps(self.placed(self.vectors(x)))
+
+    def embeddings(self) -> Float[Array, "symbols features"]:
+        """The vector of each symbol."""
+        return self.embedding.weight[: len(self.schema.symbols)]
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Attention of every head on a passage, and the map of the symbols."""
+        del key
+        x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : token_pictures.LONGEST])
+        return [
+            token_pictures.heads(
+                np.asarray(self.attention(x)[0]), token_pictures.names(self.tokenizer, np.asarray(x[0]))
+            ),
+            token_pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data),
+        ]
+
+
+@eqx.filter_jit
+def _filled(
+    model: BERT,
+    begun: Int[Array, "n time"],
+    holes: Int[Array, " holes"],
+    key: Key,
+    temperature: Float[Array, ""],
+) -> Int[Array, "n time"]:
+    """Each row with its holes filled one at a time, in a random order of its own."""
+    rows = jnp.arange(len(begun))
+    orders, draws = jax.random.split(key)
+
+    def order(row: Array) -> Array:
+        return jax.random.permutation(jax.random.fold_in(orders, row), holes)
+
+    def step(x: Array, visit: tuple[Array, Array]) -> tuple[Array, None]:
+        places, number = visit
+        features = jnp.take_along_axis(model.features(x), places[:, None, None], axis=1)
+        logits = model.read_out(features)[:, 0]
+        own = jax.vmap(lambda row: jax.random.fold_in(jax.random.fold_in(draws, row), number))(rows)
+        noise = jax.vmap(lambda key: jax.random.gumbel(key, logits.shape[1:], logits.dtype))(own)
+        # The largest of logits / T + noise; multiplied by T so that zero is allowed.
+        token = (logits + temperature.astype(logits.dtype) * noise).argmax(axis=-1)
+        return x.at[rows, places].set(token.astype(x.dtype)), None
+
+    visits = (jax.vmap(order)(rows).T, jnp.arange(len(holes)))
+    return jax.lax.scan(step, begun, visits)[0]
+
+
+__all__ = ["BERT"]

@@ -1,0 +1,91 @@
+"""Weights of BERT's style: the names in its files, and a model that a file fits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.models.protocol import Joined, Name, NameTable
+from chainrule.models.representation.bert.masked import BERTConfig, MaskedModel
+from chainrule.models.representation.bert.model import BERT
+
+_HEAD = 32
+"""Entries of a head in MiniLM; the larger BERTs have 64."""
+
+
+def torch_names(model: MaskedModel) -> NameTable:
+    """What files of BERT's style call the layers of a model."""
+    if not isinstance(model, BERT) or model.config.preset != "bert":
+        raise ArgumentError(
+            "files of BERT's style hold models of text with preset=bert only", remedy="write layout=chainrule"
+        )
+    names: dict[str, Name] = {
+        "embedding": "embeddings.word_embeddings",
+        "positions": "embeddings.position_embeddings",
+        "embedding_norm": "embeddings.LayerNorm",
+    }
+    if model.segments is not None:
+        names["segments"] = "embeddings.token_type_embeddings"
+    width = model.config.width
+    for i in range(len(model.blocks)):
+        ours, theirs = f"blocks.{i}", f"encoder.layer.{i}"
+        three = tuple(f"{theirs}.attention.self.{part}" for part in ("query", "key", "value"))
+        names |= {
+            f"{ours}.attention.inward": Joined(three, (width, width, width)),
+            f"{ours}.attention.outward": f"{theirs}.attention.output.dense",
+            f"{ours}.first_norm": f"{theirs}.attention.output.LayerNorm",
+            f"{ours}.widen": f"{theirs}.intermediate.dense",
+            f"{ours}.narrow": f"{theirs}.output.dense",
+            f"{ours}.second_norm": f"{theirs}.output.LayerNorm",
+        }
+    # The pooler belongs to a task of BERT's own training, guessing the next sentence, and to no vector of a text.
+    ignored = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")
+    return NameTable(names, "bert.", ignored)
+
+
+def sized(
+    shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
+) -> BERT:
+    """A model for the arrays of a file of BERT's style, with zeros in their place.
+
+    A file does not say how many `heads` share its width: one for every 32, as in MiniLM, unless told.
+    """
+    shapes = {name.removeprefix("bert."): shape for name, shape in shapes.items()}
+    wanted = [f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")]
+    inner = "encoder.layer.0.intermediate.dense.weight"
+    if not all(name in shapes for name in (*wanted, inner)):
+        raise ArgumentError("the file holds no model of BERT's style")
+    (symbols, width), (context, _), (segments, _) = (shapes[name] for name in wanted)
+    if len(tokenizer) != symbols:
+        raise ArgumentError(
+            f"the weights are for {symbols:,} symbols, the tokenizer has {len(tokenizer):,}",
+            remedy="give the tokenizer that the weights were trained with",
+        )
+    config = BERTConfig(
+        **{
+            "preset": "bert",
+            "layers": 1
+            + max(int(name.split(".")[2]) for name in shapes if name.startswith("encoder.layer.")),
+            "heads": max(1, width // _HEAD) if heads is None else heads,
+            "width": width,
+            "hidden": shapes[inner][0],
+            "context": context,
+            "segments": segments,
+            **settings,
+        }
+    )
+    schema = Schema("text", (context,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    skeleton = eqx.filter_eval_shape(BERT, config, schema, jax.random.key(0))
+    blank: BERT = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
+        skeleton,
+    )
+    return blank
+
+
+__all__ = ["sized", "torch_names"]

@@ -1,0 +1,180 @@
+"""A transformer that reads a whole example and answers with a class, labels or numbers.
+
+The transformer in the middle is a body that may have been trained on something else. With it frozen, a new head on
+texts is a linear probe of what it has learnt; a new way in and a new head on images is reprogramming (Lu et al., 2022):
+patches of an image stand where symbols of a text stood, and only the two ends learn.
+"""
+
+from typing import Any, Literal, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pydantic
+from jaxtyping import Bool
+from pydantic import Field
+
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.data import tokenizers
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import (
+    CanEncode,
+    CanPredict,
+    Config,
+    Metrics,
+    Model,
+    as_prediction,
+    output_count,
+    supervised_loss,
+)
+from chainrule.models.representation.reader import body as bodies
+from chainrule.networks.transformer import TokenTransformer
+from chainrule.nn import Linear
+from chainrule.nn.attention import Padding
+
+_BEGIN, _END = "[CLS]", "[SEP]"
+
+
+@final
+class ReaderConfig(Config):
+    """Settings of the reader."""
+
+    body: dict[str, Any] = Field(
+        default_factory=lambda: {"name": "bert"},
+        description="the transformer in the middle: body.name=bert or gpt, and its settings, e.g. body.layers=2",
+    )
+    pooling: Literal["mean", "last", "cls"] = Field(
+        "mean",
+        description="the vector of an example: mean over its places, that of the last, or that of a place of its own",
+    )
+    patch: int = Field(2, ge=1, description="images: side of the squares that stand for symbols")
+
+    @pydantic.field_validator("body")
+    @classmethod
+    def _whole(cls, body: dict[str, Any]) -> dict[str, Any]:
+        """Every setting of the body, checked by the model it is."""
+        settings = dict(body)
+        name = settings.pop("name", "bert")
+        if name not in bodies.KINDS:
+            raise ValueError(f"body.name must be {' or '.join(bodies.KINDS)}")
+        try:
+            return {"name": name, **bodies.configured(name, settings).model_dump()}
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"body.{first['loc'][0]}: {first['msg']}") from None
+
+
+@final
+class Reader(CanPredict, CanEncode):
+    """A way in (symbols or patches), a body, a pooled vector, and a linear head."""
+
+    body: TokenTransformer
+    patches: Linear | None
+    summary: Float[Array, " width"] | None
+    """What stands after the last place, where that is what is read out."""
+    head: Linear
+    config: ReaderConfig = eqx.field(static=True)
+    schema: Schema = eqx.field(static=True)
+
+    def __init__(self, config: ReaderConfig, schema: Schema, key: Key) -> None:
+        for_body, for_patches, for_summary, for_head = jax.random.split(key, 4)
+        settings = dict(config.body)
+        own = bodies.configured(settings.pop("name"), settings)
+        width = own.width
+        text = schema.kind == "text"
+        self.summary = None
+        if config.pooling == "cls" and not (text and _BEGIN in schema.symbols):
+            self.summary = 0.02 * jax.random.normal(for_summary, (width,))
+        length = schema.shape[0] + (_BEGIN in schema.symbols) if text else self._patches(config, schema)
+        length += self.summary is not None and not text
+        tokens = schema.symbols if text else None
+        self.body = bodies.built(config.body["name"], own, tokens, length, for_body)
+        entries = 0 if text else config.patch**2 * schema.shape[2]
+        self.patches = None if text else Linear(entries, width, initializer="lecun", key=for_patches)
+        self.head = Linear(width, output_count(schema), initializer="lecun", key=for_head)
+        self.config = config
+        self.schema = schema
+
+    @staticmethod
+    def _patches(config: ReaderConfig, schema: Schema) -> int:
+        height, width, _ = schema.shape
+        if height % config.patch or width % config.patch:
+            raise ArgumentError(
+                f"patch={config.patch}: squares of this side do not cover images of {height}×{width}",
+                remedy="use a divisor of both sides, e.g. patch=2, or load images with data.size=",
+            )
+        return (height // config.patch) * (width // config.patch)
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Mean cross-entropy with accuracy, or mean squared error, as the target is."""
+        return supervised_loss(self.schema, self.head(self._vectors(batch.x, key)), batch.y)
+
+    def predict(self, x: Array) -> Array:
+        """Class probabilities, the probability of each label, or values in model units."""
+        return as_prediction(self.schema, self.head(self.encode(x)))
+
+    def encode(self, x: Array) -> Float[Array, "batch width"]:
+        """The vector of each example, of what the body makes of its places, pooled as the settings say."""
+        return self._vectors(x, None)
+
+    def _vectors(self, x: Array, key: Key | None) -> Float[Array, "batch width"]:
+        places, valid = self._image(x) if self.patches is not None else self._text(x)
+        mask = Padding(valid) if self.patches is None else None
+        features = self.body.read(places, mask=mask, key=key)
+        if self.config.pooling == "mean":
+            kept = valid[:, :, None].astype(features.dtype)
+            return (features * kept).sum(axis=1) / jnp.maximum(kept.sum(axis=1), 1)
+        if self.config.pooling == "cls" and self.summary is None:
+            return features[:, 0]
+        last = jnp.maximum(valid.sum(axis=1) - 1, 0)
+        return jnp.take_along_axis(features, last[:, None, None], axis=1)[:, 0]
+
+    def _text(
+        self, x: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch places width"], Bool[Array, "batch places"]]:
+        """The vectors of symbols and which of them count, with the marks around them that the vocabulary has."""
+        end, vocab = len(self.schema.symbols), tokenizers.of(self.schema).vocab
+        length = (x < end).sum(axis=1)
+        if _BEGIN in vocab and _END in vocab:
+            first = jnp.full((len(x), 1), vocab[_BEGIN], x.dtype)
+            x, length = jnp.concatenate([first, x], axis=1), length + 2
+            x = jnp.where(jnp.arange(x.shape[1])[None, :] == length[:, None] - 1, vocab[_END], x)
+        at = jnp.arange(x.shape[1])[None, :]
+        vectors = self.body.vectors(jnp.where(at < length[:, None], x, 0))
+        if self.summary is not None:
+            # Every row ends in at least one end mark, so there is always a place for it.
+            own = self.summary.astype(vectors.dtype)[None, None, :]
+            vectors, length = jnp.where((at == length[:, None])[:, :, None], own, vectors), length + 1
+        return vectors, at < length[:, None]
+
+    def _image(
+        self, x: Float[Array, "batch rows columns channels"]
+    ) -> tuple[Float[Array, "batch places width"], Bool[Array, "batch places"]]:
+        """The vectors of patches, row by row, all of which count."""
+        assert self.patches is not None
+        batch, rows, columns, channels = x.shape
+        side = self.config.patch
+        squares = x.reshape(batch, rows // side, side, columns // side, side, channels).swapaxes(2, 3)
+        vectors = self.patches(squares.reshape(batch, -1, side * side * channels))
+        if self.summary is not None:
+            own = self.summary.astype(vectors.dtype)[None, None, :]
+            own = jnp.broadcast_to(own, (batch, 1, vectors.shape[2]))
+            vectors = jnp.concatenate([vectors, own], axis=1)
+        return vectors, jnp.ones(vectors.shape[:2], bool)
+
+
+def adopts(source: Model, known_as: str) -> dict[str, Any]:
+    """The settings of a reader whose body is a trained model."""
+    if not isinstance(source, TokenTransformer):
+        what = f"{known_as} of images" if known_as in bodies.KINDS else known_as
+        raise CapabilityError(
+            f"reader cannot begin with a {what}: its body is a {' or a '.join(bodies.KINDS)} of texts",
+            remedy="begin with a run of one of these",
+        )
+    settings = source.config.model_dump()  # type: ignore[attr-defined]  # every registered model has them
+    return {"body": {**settings, "name": known_as, "context": source.context}}
+
+
+__all__ = ["Reader", "ReaderConfig", "adopts"]

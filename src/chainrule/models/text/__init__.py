@@ -1,0 +1,1 @@
+"""Language models and encoder-decoders: probabilities of the next token, and all that follows from them."""

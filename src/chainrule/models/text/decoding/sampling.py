@@ -1,0 +1,119 @@
+"""Drawing symbols one after another: a single compiled step, and a whole text as one compiled loop.
+
+A draw depends on the key, the row and the position of the symbol and on nothing else: the same seed gives the same
+text alone or in any batch, streamed or not, with a cache or without (up to rounding, which may tip a draw that is
+nearly even). The decoders know a model only by its `advance`, so models that continue something else than text use
+them as well.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Bool
+
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.models.protocol import State
+from chainrule.models.text.decoding.rules import Rules
+
+Advance: TypeAlias = Callable[
+    [State, Int[Array, "batch time"]], tuple[Float[Array, "batch time vocabulary"], State]
+]
+"""Read symbols: logits of the next symbol after each, and the state. Bound methods of a model compile once."""
+END = -1
+"""Stands in place of symbols after the end of a row."""
+
+
+@final
+class Written(eqx.Module):
+    """Symbols that were drawn, and what the model itself thought of each."""
+
+    tokens: Int[Array, "batch length"]
+    """`END` from the end of a row on; the symbol that stopped it is not kept."""
+    log_probs: Float[Array, "batch length"]
+    """Log-probability of each symbol under the model, before any rule; zero after the end."""
+
+
+def draw(
+    logits: Float[Array, "batch vocabulary"],
+    seen: Bool[Array, "batch vocabulary"] | None,
+    key: Key,
+    position: Int[Array, ""],
+    rules: Rules,
+) -> tuple[Int[Array, " batch"], Float[Array, " batch"]]:
+    """One symbol for each row, and its log-probability under the model."""
+    allowed = rules.apply(logits, seen)
+
+    def noise(row: Array) -> Array:
+        own = jax.random.fold_in(jax.random.fold_in(key, row), position)
+        return jax.random.gumbel(own, logits.shape[-1:], allowed.dtype)
+
+    token = (allowed + jax.vmap(noise)(jnp.arange(len(logits)))).argmax(axis=-1).astype(jnp.int32)
+    log_probs = jax.nn.log_softmax(logits.astype(allowed.dtype), axis=-1)
+    return token, jnp.take_along_axis(log_probs, token[:, None], axis=-1)[:, 0]
+
+
+def mark(
+    seen: Bool[Array, "batch vocabulary"] | None, tokens: Int[Array, " batch"]
+) -> Bool[Array, "batch vocabulary"] | None:
+    """The symbols that came, with one more for each row."""
+    return None if seen is None else seen.at[jnp.arange(len(tokens)), tokens].set(True)
+
+
+@eqx.filter_jit
+def present(tokens: Int[Array, "rows time"], n: int, vocabulary: int) -> Bool[Array, "n vocabulary"]:
+    """The symbols that occur in a beginning, for each of `n` rows that share it or have one each."""
+    rows = jnp.arange(len(tokens))[:, None]
+    return jnp.broadcast_to(
+        jnp.zeros((len(tokens), vocabulary), bool).at[rows, tokens].set(True), (n, vocabulary)
+    )
+
+
+@eqx.filter_jit
+def write(
+    advance: Advance,
+    state: State,
+    logits: Float[Array, "batch vocabulary"],
+    key: Key,
+    rules: Rules,
+    *,
+    length: int,
+    stop: Sequence[int] = (),
+    seen: Bool[Array, "batch vocabulary"] | None = None,
+) -> Written:
+    """Draw up to `length` symbols for each row, compiled as one loop that ends when every row has ended.
+
+    `state` is the state after the beginning and `logits` are those of the first symbol to draw. A row ends with a
+    symbol of `stop`. `seen` marks symbols that came already, for the repetition rule.
+    """
+    ends = jnp.array(stop, jnp.int32)
+    batch = len(logits)
+
+    def put(written: Written, i: Array, done: Array, token: Array, log_prob: Array) -> tuple[Written, Array]:
+        done = done | (token[:, None] == ends[None, :]).any(axis=1)
+        tokens = written.tokens.at[:, i].set(jnp.where(done, END, token))
+        log_probs = written.log_probs.at[:, i].set(jnp.where(done, 0.0, log_prob))
+        return Written(tokens, log_probs), done
+
+    def unfinished(carry: tuple[Any, ...]) -> Array:
+        i, *_, done, _ = carry
+        return (i < length) & ~done.all()
+
+    def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        i, token, state, seen, done, written = carry
+        logits, state = advance(state, token[:, None])
+        token, log_prob = draw(logits[:, -1], seen, key, state.position, rules)
+        written, done = put(written, i, done, token, log_prob)
+        return i + 1, token, state, mark(seen, token), done, written
+
+    token, log_prob = draw(logits, seen, key, state.position, rules)
+    blank = Written(jnp.full((batch, length), END, jnp.int32), jnp.zeros((batch, length), log_prob.dtype))
+    written, done = put(blank, jnp.zeros((), jnp.int32), jnp.zeros(batch, bool), token, log_prob)
+    start = (jnp.ones((), jnp.int32), token, state, mark(seen, token), done, written)
+    result: Written = jax.lax.while_loop(unfinished, body, start)[-1]
+    return result
+
+
+__all__ = ["END", "Advance", "Written", "draw", "mark", "present", "write"]

@@ -1,0 +1,232 @@
+"""Models of pairs of texts: a source is read once, then its target is written symbol by symbol.
+
+A model says how it reads a source and how it goes on from there; loss, exact likelihood, drawing and searching for
+the best target follow. A target is written after a begin mark, which stands at the number after the end mark on the
+way in and cannot be written, and stops with the end mark.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool
+
+from chainrule.core.errors import ArgumentError, spell
+from chainrule.core.pictures import Heatmap, Picture
+from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.data import pairs, tokenizers
+from chainrule.data.batches import Batch
+from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import CanTranslate, HasAlignment, HasPictures, Metrics, State
+from chainrule.models.text import decoding
+from chainrule.nn import losses
+
+_BEAMS = 4
+_END = "■"
+
+
+def within(ids: Int[Array, "batch time"], end: int) -> Bool[Array, "batch time"]:
+    """Which entries of padded rows count: the symbols and the first end mark.
+
+    >>> within(jnp.array([[0, 1, 2, 2]]), end=2)
+    Array([[ True,  True,  True, False]], dtype=bool)
+    """
+    return jnp.cumsum(ids == end, axis=1) - (ids == end) == 0
+
+
+def shifted(y: Int[Array, "batch time"], begin: int) -> Int[Array, "batch time"]:
+    """What the decoder has read when it writes each symbol of `y`: the begin mark, then `y` without its last.
+
+    >>> shifted(jnp.array([[0, 1, 2]]), begin=3)
+    Array([[3, 0, 1]], dtype=int32)
+    """
+    first = jnp.full((y.shape[0], 1), begin, y.dtype)
+    return jnp.concatenate([first, y[:, :-1]], axis=1)
+
+
+class Transducer(CanTranslate, HasAlignment, HasPictures):
+    """A model of targets given sources."""
+
+    schema: eqx.AbstractVar[Schema]
+
+    @abc.abstractmethod
+    def logits(
+        self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
+    ) -> Float[Array, "batch target vocabulary"]:
+        """Logits of every symbol of the targets given those before it; a key switches on what training draws."""
+
+    @abc.abstractmethod
+    def start(self, x: Int[Array, "batch source"]) -> State:
+        """What is known of the sources before anything is written; they are read here and never again."""
+
+    @abc.abstractmethod
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        """Read target symbols, the begin mark first: logits of the symbol after each, and the state after the last."""
+
+    @property
+    def source_end(self) -> int:
+        """The number that ends a source."""
+        return len(self.schema.symbols)
+
+    @property
+    def end(self) -> int:
+        """The number that ends a target."""
+        return len(self.schema.target_symbols)
+
+    @property
+    def begin(self) -> int:
+        """The number read before a target is written."""
+        return self.end + 1
+
+    def surprise(
+        self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
+    ) -> Float[Array, "batch target"]:
+        """Minus the log-probability of each target symbol in nats, the end mark included; zero after it."""
+        return jnp.where(within(y, self.end), losses.cross_entropy(self.logits(x, y, key), y), 0.0)
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Mean nats per target symbol, and the share of symbols that are the likeliest given those before them."""
+        logits, counted = self.logits(batch.x, batch.y, key), within(batch.y, self.end)
+        nats = losses.cross_entropy(logits, batch.y)
+        right = logits.argmax(axis=-1) == batch.y
+        total = counted.sum()
+        return (nats * counted).sum() / total, {"accuracy": (right & counted).sum() / total}
+
+    def log_prob_given(
+        self, y: Int[Array, "batch target"], x: Int[Array, "batch source"]
+    ) -> Float[Array, " batch"]:
+        """Natural logarithm of the probability of each target, its end included, given its source."""
+        return -self.surprise(x, y).sum(axis=1)
+
+    def translate(self, x: Int[Array, "batch source"], *, beams: int = 1) -> Int[Array, "batch target"]:
+        """The target each source most likely becomes: the best that a beam of this width finds, greedily for 1."""
+        state, logits = _begun(self, x)
+        if beams > 1:
+            return self._searched(state, logits, beams, 0.0).tokens[:, 0]
+        return self._drawn(state, logits, jax.random.key(0), decoding.rules(self.begin, temperature=0))
+
+    def sample(  # type: ignore[override]  # the options of these models, by name
+        self,
+        key: Key,
+        n: int,
+        *,
+        prompt: str = "",
+        beams: int | None = None,
+        length_penalty: float = 0.0,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+    ) -> Int[Array, "n target"]:
+        """The `n` likeliest targets of the text `prompt`, best first, or `n` draws.
+
+        They are searched for with `beams` (at least 4) unless `temperature` or another rule of `decoding.rules` asks
+        for draws; `length_penalty` favours longer ones. Rows are filled up with the end mark.
+        """
+        state, logits = _begun(self, jnp.asarray(pairs.encode(self.schema, prompt))[None, :])
+        chosen: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        if not given:
+            found = self._searched(state, logits, max(n, _BEAMS if beams is None else beams), length_penalty)
+            # There may be fewer targets than asked for; the best stands in for those that are missing.
+            return jnp.where(
+                jnp.isfinite(found.log_probs[0, :n, None]), found.tokens[0, :n], found.tokens[0, :1]
+            )
+        if beams is not None:
+            raise ArgumentError(
+                f"beams={beams}: beams search for the likeliest targets, {spell(given)} draws them",
+                remedy="leave one of them out",
+            )
+        rows = jnp.zeros(n, jnp.int32)
+        return self._drawn(state.fork(rows), logits[rows], key, decoding.rules(self.begin, **given))
+
+    def _drawn(self, state: State, logits: Array, key: Key, rules: decoding.Rules) -> Array:
+        found = decoding.write(self.advance, state, logits, key, rules, length=self._most, stop=(self.end,))
+        return self._closed(found.tokens)
+
+    def _searched(self, state: State, logits: Array, beams: int, penalty: float) -> decoding.Beams:
+        found = decoding.search(
+            self.advance,
+            state,
+            logits,
+            jax.random.key(0),
+            decoding.rules(self.begin),
+            decoding.Best(jnp.asarray(penalty)),
+            length=self._most,
+            beams=beams,
+            stop=(self.end,),
+        )
+        return eqx.tree_at(lambda beams: beams.tokens, found, self._closed(found.tokens))
+
+    @property
+    def _most(self) -> int:
+        """How many symbols are written at most; a target that goes on is cut off there."""
+        return self.schema.target_shape[0] - 1
+
+    def _closed(self, tokens: Int[Array, "*rows most"]) -> Int[Array, "*rows target"]:
+        """Rows with an end mark."""
+        marked = jnp.where(tokens == decoding.END, self.end, tokens)
+        last = jnp.full((*tokens.shape[:-1], 1), self.end, marked.dtype)
+        return jnp.concatenate([marked, last], axis=-1)
+
+    def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
+        """Where it looks while it writes a held-out example."""
+        del key
+        if not self.alignment_names():
+            return []
+        part = next(split for split in (data.test, data.val, data.train) if len(split))
+        x, y = (jnp.asarray(side) for side in part.batch(np.arange(1))[:2])
+        weights = np.asarray(_alignment(self, x, y))[0].mean(axis=0)
+        count = len(self.alignment_names())
+        what = "attention of the decoder" if count == 1 else f"mean over {count} heads of all layers"
+        return [alignment_picture(self.schema, weights, np.asarray(x[0]), np.asarray(y[0]), what)]
+
+
+def alignment_picture(
+    schema: Schema,
+    weights: Float[np.ndarray, "target source"],
+    x: Int[np.ndarray, " source"],
+    y: Int[np.ndarray, " target"],
+    what: str,
+    name: str = "alignment",
+) -> Picture:
+    """A map of one pair: target symbols downwards, source symbols across; `what` says which map it is."""
+    sides = ((tokenizers.of_target(schema), y), (tokenizers.of(schema), x))
+    rows, columns = (
+        [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), _END]
+        for tokenizer, ids in sides
+    )
+    return Heatmap(
+        name,
+        f"Where each symbol was read from: {what}",
+        "source",
+        "target",
+        weights[: len(rows), : len(columns)],
+        rows,
+        columns,
+        caption=f"Each row sums to one; {_END} is the end of a text.",
+    )
+
+
+@eqx.filter_jit
+def _alignment(model: Transducer, x: Array, y: Array) -> Array:
+    return model.alignment(x, y)
+
+
+@eqx.filter_jit
+def _begun(
+    model: Transducer, x: Int[Array, "batch source"]
+) -> tuple[State, Float[Array, "batch vocabulary"]]:
+    begin = jnp.full((x.shape[0], 1), model.begin, jnp.int32)
+    logits, state = model.advance(model.start(x), begin)
+    return state, logits[:, -1]
+
+
+__all__ = ["Transducer", "alignment_picture", "shifted", "within"]

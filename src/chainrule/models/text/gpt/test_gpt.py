@@ -1,0 +1,34 @@
+"""The sizes of published models, and pictures."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from chainrule import data, models
+from chainrule.core.pictures import Images, Scatter
+from chainrule.data.schema import Schema
+from chainrule.models.text.gpt import GPT
+
+
+def size(symbols: int, window: int, **settings: Any) -> int:
+    schema = Schema("text", (window + 1,), symbols=tuple(map(chr, range(symbols))))
+    shapes = eqx.filter_eval_shape(models.build, "gpt", schema, **settings)
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct))
+
+
+def test_the_sizes_are_those_of_the_published_models() -> None:
+    assert size(65, 64) == 800_000
+    small = {"layers": 12, "heads": 12, "width": 768}
+    assert size(50_257, 1024, preset="gpt2", **small) == 124_439_808
+
+
+def test_pictures_show_every_head_and_every_symbol() -> None:
+    plays = data.load("shakespeare", window=16)
+    model = models.build("gpt", plays, layers=2, heads=2, width=8)
+    assert isinstance(model, GPT)
+    heads, symbols = model.pictures(plays, jax.random.key(0))
+    assert isinstance(heads, Images)
+    assert list(heads.labels) == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2)]
+    assert isinstance(symbols, Scatter)
+    assert sum(map(len, symbols.groups.values())) <= len(plays.schema.symbols)

@@ -1,0 +1,322 @@
+"""Models of text: the probability of each symbol given those before it, and all that follows from it.
+
+A model says how its logits come about, for all places of a text at once and for one more symbol; loss, exact
+likelihood, sampling and streaming follow. The first symbol of a passage is given, not predicted.
+"""
+
+import abc
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool
+
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.data import tokenizers
+from chainrule.data.batches import Batch, predicted
+from chainrule.data.schema import Schema
+from chainrule.data.text.packing import padded_left
+from chainrule.data.text.tokenization import passages
+from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.models.protocol import (
+    CanPack,
+    CanPad,
+    CanSearch,
+    HasSurprise,
+    Hypothesis,
+    Metrics,
+    Piece,
+    State,
+)
+from chainrule.models.text import decoding
+from chainrule.models.text.decoding import Choices
+from chainrule.nn import losses
+
+
+class Text(CanSearch, HasSurprise):
+    """A model over the symbols of a vocabulary."""
+
+    schema: eqx.AbstractVar[Schema]
+    context: eqx.AbstractVar[int | None]
+    """The most symbols it can read; `None` where it reads on for ever."""
+
+    @abc.abstractmethod
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        """Logits of the symbol after each place, all places at once; a key switches dropout on."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What makes symbols out of text and text out of symbols."""
+        return tokenizers.of(self.schema)
+
+    def surprise(
+        self, x: Int[Array, "batch symbols"], key: Key | None = None
+    ) -> Float[Array, "batch predicted"]:
+        """Default: minus the log-probability of each symbol after the first, in nats, from all logits at once."""
+        return losses.cross_entropy(self.logits(x[:, :-1], key), x[:, 1:])
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """Mean nats per predicted symbol; of several documents in a row, each is read by itself."""
+        if batch.documents is None:
+            return self.surprise(batch.x, key).mean(), {}
+        assert isinstance(self, CanPack), "models.build refuses packed data for others"
+        nats, counted = self.surprise_apart(batch.x, batch.documents, key), predicted(batch.documents)
+        return jnp.sum(nats, where=counted) / jnp.maximum(counted.sum(), 1), {}
+
+    def log_prob(self, x: Int[Array, "batch symbols"]) -> Float[Array, " batch"]:
+        """Log-probability of each passage given its first symbol, in nats."""
+        return -self.surprise(x).sum(axis=1)
+
+    def sample(  # type: ignore[override]  # the options of these models, by name
+        self,
+        key: Key,
+        n: int,
+        *,
+        prompt: str | Sequence[str] = "",
+        length: int | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition: float = 1.0,
+        banned: str | Sequence[str] = (),
+        stop: str | Sequence[str] = (),
+        overflow: str = "crop",
+        beams: int | None = None,
+        search: str = "best",
+        branch: int | None = None,
+        length_penalty: float = 0.0,
+    ) -> Int[Array, "n symbols"]:
+        """Texts that go on from `prompt`, each with `length` new symbols (as many as an example predicts).
+
+        A row holds the prompt and what follows; without a prompt it begins with a new line, or with any symbol where
+        there is none. It is filled up with -1 where a string of `stop` has ended it; that string is not kept. A
+        sequence of `n` prompts gives each row one of its own, where the model can go on from several at once.
+
+        `temperature` (0.8), `top_k`, `top_p` (0.95), `min_p`, `repetition` and `banned` are the rules of
+        `decoding.rules`, with symbols by their text. `overflow` says what happens past the context: "crop" reads the
+        last symbols afresh for each new one, "window" slides (where the model can), "error" refuses.
+
+        `beams` keeps that many texts at once and returns the first `n`: by `search` "best" the likeliest
+        (`length_penalty` favours longer ones), by "gumbel" distinct draws from the model, by "survivors" distinct
+        draws at every step; each is extended by its `branch` likeliest symbols, or by all.
+        """
+        choices = Choices(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repetition=repetition,
+            banned=banned,
+            stop=stop,
+            overflow=overflow,
+            beams=beams,
+            search=search,
+            branch=branch,
+            length_penalty=length_penalty,
+        )
+        length = self._length(length)
+        if not isinstance(prompt, str):
+            return self._from_each(key, n, prompt, length, choices)
+        begun = self._opening(key, n, prompt)
+        if beams is None:
+            tokens = self._write(key, begun, n, length, choices).tokens
+        else:
+            if n > beams:
+                raise ArgumentError(
+                    f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}"
+                )
+            tokens = self._search(key, begun[:1], length, choices).tokens[0, :n]
+        cut = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(tokens), choices.stops)
+        return jnp.concatenate([jnp.broadcast_to(begun, (n, begun.shape[1])), jnp.asarray(cut)], axis=1)
+
+    def search(
+        self, key: Key, prompt: str = "", *, beams: int = 4, length: int | None = None, **options: Any
+    ) -> list[Hypothesis]:
+        """All texts that a search with `beams` ends with, the first in its order first; options as for `sample`."""
+        choices = Choices.of("search", {"beams": beams, **options})
+        begun = self._opening(key, 1, prompt)
+        found = self._search(key, begun, self._length(length), choices)
+        tokens = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(found.tokens[0]), choices.stops)
+        texts = passages(self.schema, tokens)
+        numbers = zip(
+            np.asarray(found.log_probs[0]).tolist(), np.asarray(found.ranks[0]).tolist(), strict=True
+        )
+        each = zip(texts, numbers, strict=True)
+        return [Hypothesis(text, log_prob, rank) for text, (log_prob, rank) in each if log_prob > -np.inf]
+
+    def stream(
+        self, key: Key, prompt: str = "", length: int | None = None, **options: Any
+    ) -> Iterator[Piece]:
+        """Write one text symbol by symbol, with the options of `sample`; stop reading and the writing stops."""
+        choices = Choices.of("stream", options)
+        if choices.beams is not None:
+            raise ArgumentError(
+                f"beams={choices.beams}: beams are compared when they are complete, they cannot be streamed",
+                remedy="leave beams out, or use sample",
+            )
+        begun, length = self._opening(key, 1, prompt), self._length(length)
+        rules = choices.rules(self.tokenizer)
+        advance, state, logits = self._begin(begun, 1, length, choices)
+        return decoding.stream(
+            advance,
+            state,
+            logits,
+            key,
+            rules,
+            length=length,
+            seen=self._seen(begun, 1, choices),
+            reader=decoding.Reader(self.tokenizer, choices.stops, [int(i) for i in begun[0]]),
+            tokenizer=self.tokenizer,
+        )
+
+    def _from_each(
+        self, key: Key, n: int, prompts: Sequence[str], length: int, choices: Choices
+    ) -> Int[Array, "n symbols"]:
+        """One text from each prompt: they end together while they are written, and begin together in the result."""
+        if len(prompts) != n or choices.beams is not None:
+            raise ArgumentError(
+                f"prompt: {len(prompts)} prompts for n={n} texts"
+                + (f" and beams={choices.beams}" if choices.beams else ""),
+                remedy=f"use n={len(prompts)} without beams, or a single prompt",
+            )
+        own = [np.asarray(self._opening(key, 1, prompt))[0] for prompt in prompts]
+        begun, padding = padded_left(own)
+        written = self._write(key, jnp.asarray(begun), n, length, choices, jnp.asarray(padding))
+        tokens = np.asarray(written.tokens)
+        cut = [
+            decoding.cut(self.tokenizer, row[None], new[None], choices.stops)[0]
+            for row, new in zip(own, tokens, strict=True)
+        ]
+        rows = [
+            np.concatenate([row, new, np.full(filling, decoding.END, np.int32)])
+            for row, new, filling in zip(own, cut, padding, strict=True)
+        ]
+        return jnp.asarray(np.stack(rows))
+
+    def _write(
+        self,
+        key: Key,
+        begun: Int[Array, "rows time"],
+        n: int,
+        length: int,
+        choices: Choices,
+        padding: Int[Array, " n"] | None = None,
+    ) -> decoding.Written:
+        rules = choices.rules(self.tokenizer)
+        advance, state, logits = self._begin(begun, n, length, choices, padding)
+        seen, ends = self._seen(begun, n, choices, padding), choices.ends(self.tokenizer)
+        written: decoding.Written = decoding.write(
+            advance, state, logits, key, rules, length=length, stop=ends, seen=seen
+        )
+        return written
+
+    def _search(self, key: Key, begun: Int[Array, "1 time"], length: int, choices: Choices) -> decoding.Beams:
+        rules, order = choices.rules(self.tokenizer), choices.order()
+        advance, state, logits = self._begin(begun, 1, length, choices)
+        found: decoding.Beams = decoding.search(
+            advance,
+            state,
+            logits,
+            key,
+            rules,
+            order,
+            length=length,
+            beams=choices.beams or 1,
+            branch=choices.branch,
+            stop=choices.ends(self.tokenizer),
+        )
+        return found
+
+    def _seen(
+        self,
+        begun: Int[Array, "rows time"],
+        n: int,
+        choices: Choices,
+        padding: Int[Array, " rows"] | None = None,
+    ) -> Bool[Array, "n vocabulary"] | None:
+        """The symbols of the beginning, where repetition matters; padding is none."""
+        if choices.repetition == 1:
+            return None
+        if padding is not None:  # the last symbol, which every beginning has, in place of padding
+            begun = jnp.where(jnp.arange(begun.shape[1])[None, :] < padding[:, None], begun[:, -1:], begun)
+        return decoding.present(begun, n, len(self.schema.symbols))
+
+    def _length(self, length: int | None) -> int:
+        if length is None:
+            return self.schema.shape[0] - 1
+        if length < 1:
+            raise ArgumentError(f"length={length}: write at least one symbol")
+        return length
+
+    def _opening(self, key: Key, n: int, prompt: str) -> Int[Array, "rows time"]:
+        """The symbols of the prompt in one row, or what stands in for it."""
+        first = self.tokenizer.start
+        if prompt or first is not None:
+            ids = [*(() if first is None else (first,)), *self.tokenizer.encode(prompt).tolist()]
+            return jnp.array([ids], jnp.int32)
+        vocab = self.tokenizer.vocab
+        for newline in ("\n", "Ċ"):  # the second is how tokenizers of bytes spell the first
+            if newline in vocab:
+                return jnp.full((1, 1), vocab[newline], jnp.int32)
+        rows = jax.vmap(lambda row: random.at(random.named(key, "opening"), row))(jnp.arange(n))
+        return jax.vmap(lambda row: jax.random.randint(row, (1,), 0, len(vocab), jnp.int32))(rows)
+
+    def _begin(
+        self,
+        begun: Int[Array, "rows time"],
+        n: int,
+        length: int,
+        choices: Choices,
+        padding: Int[Array, " rows"] | None = None,
+    ) -> tuple[decoding.Advance, State, Float[Array, "n vocabulary"]]:
+        """How to read on, the state after the beginning for each of `n` rows, and the logits of what follows."""
+        read = begun.shape[1] + length - 1  # the last symbol is written but not read
+        over = self.context is not None and read > self.context
+        if over and (choices.overflow == "error" or (padding is not None and choices.overflow == "crop")):
+            raise ArgumentError(
+                f"length={length}: {begun.shape[1]} symbols and {length} more do not fit into a context of "
+                f"{self.context}",
+                remedy='shorten the prompt or length, or use overflow="crop" with a single prompt',
+            )
+        room = read if self.context is None or choices.overflow == "window" else min(read, self.context)
+        if padding is not None:
+            if not isinstance(self, CanPad):
+                raise CapabilityError(
+                    f"{type(self).__name__} goes on from one prompt at a time", remedy="give a single prompt"
+                )
+            state, logits = _read_padded(self, begun, padding, room)
+            return self.advance, state, logits
+        state, logits = _read(self, begun, n, room, crop=room < read)
+        return self.advance if room == read else decoding.Receding(self, room), state, logits
+
+
+@eqx.filter_jit
+def _read(
+    model: Text, begun: Int[Array, "rows time"], n: int, room: int, *, crop: bool
+) -> tuple[State, Float[Array, "n vocabulary"]]:
+    """Read a beginning, or as much of its end as there is room for; what many rows share is read once."""
+    kept = begun[:, -room:]
+    logits, state = model.advance(model.start(len(kept), room), kept)
+    rows = jnp.arange(n) if len(kept) == n else jnp.zeros(n, jnp.int32)
+    state = state.fork(rows)
+    return decoding.Receding(model, room).start(state, kept[rows]) if crop else state, logits[rows, -1]
+
+
+@eqx.filter_jit
+def _read_padded(
+    model: CanPad, begun: Int[Array, "rows time"], padding: Int[Array, " rows"], room: int
+) -> tuple[State, Float[Array, "rows vocabulary"]]:
+    """Read beginnings of different length, which end together."""
+    logits, state = model.advance(model.start_padded(padding, room), begun)
+    return state, logits[:, -1]
+
+
+__all__ = ["Text"]

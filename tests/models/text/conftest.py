@@ -1,0 +1,20 @@
+"""Double precision, so that two routes to the same text cannot part by rounding."""
+
+from collections.abc import Iterator
+
+import jax
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_compilation() -> Iterator[None]:
+    """Programs here run once or twice: compiling them is what takes time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

@@ -1,0 +1,193 @@
+"""What models of pairs of texts share, on the two there are: one pass or step by step, search, and honest numbers."""
+
+import itertools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import chainrule as cr
+from chainrule import models
+from chainrule.core import tree
+from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Heatmap
+from chainrule.data import Batch, Data, Pairs, Scaling, Schema
+from chainrule.models.text.encoder_decoder import Transducer
+from chainrule.train import metrics
+
+TINY = Schema("text", (4,), "text", (4,), symbols=("a", "b"), target_symbols=("c", "d"))
+SMALL: dict[str, dict[str, Any]] = {
+    "seq2seq": {"width": 8, "embedding": 4},
+    "translator": {"layers": 2, "heads": 2, "width": 8},
+}
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def model(request: pytest.FixtureRequest) -> Transducer:
+    """A model far enough from its start that its numbers mean something, in inference mode."""
+    built = tree.cast(models.build(request.param, TINY, **SMALL[request.param]), jnp.float64)
+    noise = np.random.default_rng(0)
+    leaves, structure = jax.tree.flatten(eqx.filter(built, eqx.is_inexact_array))
+    moved = [leaf + 0.3 * noise.normal(size=leaf.shape) for leaf in leaves]
+    rest = eqx.filter(built, eqx.is_inexact_array, inverse=True)
+    found = eqx.nn.inference_mode(eqx.combine(jax.tree.unflatten(structure, moved), rest))
+    assert isinstance(found, Transducer)
+    return found
+
+
+X = jnp.array([[0, 1, 0, 2], [1, 2, 2, 2], [2, 2, 2, 2]])
+Y = jnp.array([[1, 0, 1, 2], [0, 2, 2, 2], [0, 1, 2, 2]])
+
+
+def test_a_target_has_the_same_logits_at_once_symbol_by_symbol_and_in_pieces(model: Transducer) -> None:
+    whole = model.logits(X, Y)
+    read = jnp.concatenate([jnp.full((3, 1), model.begin), Y[:, :-1]], axis=1)
+    for cuts in ((1, 2, 3), (2,)):
+        state, parts = model.start(X), []
+        for piece in np.split(np.asarray(read), cuts, axis=1):
+            logits, state = model.advance(state, jnp.asarray(piece))
+            parts.append(logits)
+        np.testing.assert_allclose(jnp.concatenate(parts, axis=1), whole, rtol=0, atol=1e-10)
+        assert int(state.position) == 4
+    assert whole.shape == (3, 4, 3)
+
+
+def test_a_forked_state_goes_on_like_the_rows_it_was_made_of(model: Transducer) -> None:
+    begin = jnp.full((3, 1), model.begin)
+    _, state = model.advance(model.start(X), begin)
+    rows, tokens = jnp.array([2, 0, 0]), jnp.array([[0], [1], [0]])
+    forked, _ = model.advance(state.fork(rows), tokens)
+    _, direct = model.advance(model.start(X[rows]), begin)
+    np.testing.assert_allclose(forked, model.advance(direct, tokens)[0], rtol=0, atol=1e-12)
+
+
+def without_numbers(part: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf * jnp.nan if eqx.is_inexact_array(leaf) else leaf, part)
+
+
+def test_the_source_is_read_once_before_anything_is_written(model: Transducer) -> None:
+    state = model.start(X)
+    begin = jnp.full((3, 1), model.begin)
+    expected, _ = model.advance(state, begin)
+    broken = eqx.tree_at(lambda m: (m.source, m.encoder), model, replace_fn=without_numbers)
+    found, _ = broken.advance(state, begin)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_padding_changes_nothing(model: Transducer) -> None:
+    longer = jnp.pad(X, ((0, 0), (0, 3)), constant_values=2)
+    np.testing.assert_allclose(model.logits(longer, Y), model.logits(X, Y), rtol=0, atol=1e-12)
+    padded = jnp.pad(Y, ((0, 0), (0, 2)), constant_values=2)
+    np.testing.assert_allclose(
+        model.log_prob_given(padded, X), model.log_prob_given(Y, X), rtol=0, atol=1e-12
+    )
+    weights = model.alignment(longer, Y)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-12)
+    np.testing.assert_array_equal(weights[1, :, :, 2:], 0)
+    assert weights.shape == (3, len(model.alignment_names()), 4, 7)
+
+
+def test_a_symbol_sees_no_later_one_and_all_of_the_source(model: Transducer) -> None:
+    before = model.logits(X, Y)
+    for place in range(4):
+        changed = model.logits(X, Y.at[0, place].set((Y[0, place] + 1) % 2))
+        np.testing.assert_array_equal(changed[0, : place + 1], before[0, : place + 1])
+        assert place == 3 or not np.allclose(changed[0, place + 1 :], before[0, place + 1 :])
+    for place in range(3):
+        other = model.logits(X.at[0, place].set((X[0, place] + 1) % 2), Y)
+        assert (np.abs(other[0] - before[0]).max(axis=-1) > 0).all()
+
+
+def every_target() -> np.ndarray:
+    """All rows with an end within four places, and all without."""
+    rows = [
+        [*start, *[2] * (4 - length)]
+        for length in range(5)
+        for start in itertools.product((0, 1), repeat=length)
+    ]
+    return np.array(rows)
+
+
+def test_the_probabilities_of_all_targets_add_up_to_one(model: Transducer) -> None:
+    rows = jnp.asarray(every_target())
+    for source in X:
+        log_probs = model.log_prob_given(rows, jnp.tile(source[None], (len(rows), 1)))
+        assert float(jnp.exp(log_probs).sum()) == pytest.approx(1, abs=1e-12)
+
+
+def outcomes(model: Transducer, source: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Everything that can be written, the likeliest first, and its probability; longer targets are cut off."""
+    rows = every_target()
+    log_probs = model.log_prob_given(jnp.asarray(rows), jnp.tile(source[None], (len(rows), 1)))
+    rows[:, -1] = 2
+    kinds, place = np.unique(rows, axis=0, return_inverse=True)
+    p = np.bincount(place.ravel(), np.exp(np.asarray(log_probs)))
+    order = np.argsort(-p)
+    return kinds[order], p[order]
+
+
+def test_a_wide_beam_finds_the_likeliest_targets_in_order(model: Transducer) -> None:
+    for text, source in (("aba", X[0]), ("b", X[1]), ("", X[2])):
+        best, _ = outcomes(model, source)
+        found = model.sample(jax.random.key(0), 5, prompt=text, beams=15)
+        np.testing.assert_array_equal(found, best[:5])
+        np.testing.assert_array_equal(model.translate(source[None], beams=15), best[:1])
+    few = model.sample(jax.random.key(0), 20, prompt="b")  # there are only 15
+    assert len(np.unique(few, axis=0)) == 15
+
+
+def test_the_greedy_target_takes_the_likeliest_symbol_each_time(model: Transducer) -> None:
+    found = np.asarray(model.translate(X))
+    logits = np.asarray(model.logits(X, jnp.asarray(found)))
+    counted = np.cumsum(found == 2, axis=1) - (found == 2) == 0
+    counted[:, -1] = False  # where a target that is too long is cut off
+    np.testing.assert_array_equal(found[counted], logits.argmax(axis=-1)[counted])
+
+
+def test_draws_follow_the_probabilities(model: Transducer) -> None:
+    drawn = np.asarray(model.sample(jax.random.key(1), 4000, prompt="b", temperature=1.0))
+    for row, p in zip(*outcomes(model, X[1]), strict=True):
+        share = float((drawn == row[None]).all(axis=1).mean())
+        assert share == pytest.approx(p, abs=5 * np.sqrt(p * (1 - p) / 4000))
+
+
+def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: Transducer) -> None:
+    split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
+    found = metrics.translation(model, split, jax.random.key(0), end=2)
+    nats = -np.asarray(model.log_prob_given(Y, X))
+    assert found["nats_per_token"].value == pytest.approx(nats.sum() / (4 + 2 + 3))
+    assert found["perplexity"].value == pytest.approx(np.exp(nats.sum() / 9))
+    exact = (np.asarray(model.translate(X)) == np.asarray(Y)).all(axis=1).mean()
+    assert found["exact_match"].value == pytest.approx(exact)
+    loss, seen = model.loss(Batch(X, Y), jax.random.key(0))
+    assert float(loss) == pytest.approx(nats.sum() / 9)
+    assert 0 <= float(seen["accuracy"]) <= 1
+
+
+def test_the_alignment_is_pictured_with_the_symbols_of_a_pair(model: Transducer) -> None:
+    split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
+    data = Data("tiny", TINY, split, split, split, Scaling(), None, "tiny", {})
+    (picture,) = model.pictures(data, jax.random.key(0))
+    assert isinstance(picture, Heatmap)
+    assert list(picture.rows) == ["d", "c", "d", "■"]
+    assert list(picture.columns) == ["a", "b", "a", "■"]
+    np.testing.assert_allclose(picture.values.sum(axis=1), 1, atol=1e-6)
+
+
+def test_beams_and_draws_are_not_mixed_and_long_sources_are_refused(model: Transducer) -> None:
+    key = jax.random.key(0)
+    with pytest.raises(ArgumentError, match="beams=2: beams search for the likeliest targets"):
+        model.sample(key, 1, prompt="a", beams=2, temperature=0.5)
+    with pytest.raises(ArgumentError, match="the text has 4 tokens; the model was made for 3 at most"):
+        model.sample(key, 1, prompt="abab")
+    with pytest.raises(ArgumentError, match="does not know: 'z'"):
+        model.sample(key, 1, prompt="z")
+
+
+def test_a_text_by_itself_is_refused(model: Transducer) -> None:
+    name = next(name for name in SMALL if isinstance(model, type(models.build(name, TINY, **SMALL[name]))))
+    with pytest.raises(cr.core.errors.CapabilityError, match="needs text data with target text"):
+        models.build(name, Schema("text", (8,), symbols=("a", "b")))

@@ -1,0 +1,217 @@
+"""The transformer: its size, what it may see, its cache, and the ways to compute one loss."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import models
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
+from chainrule.data.text.packing import pack
+from chainrule.models.text import decoding
+from chainrule.models.text.gpt import GPT
+from chainrule.models.text.likelihoods import log_probs
+from chainrule.nn.attention import Window
+from chainrule.train import surprise
+
+LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
+STYLES: dict[str, dict[str, Any]] = {
+    "gpt2": {"preset": "gpt2"},
+    "modern": {"key_heads": 1},
+    "distance": {"positions": "distance"},
+    "sinusoids": {"preset": "gpt2", "positions": "sinusoids"},
+    "random-features": {"attention": "random-features"},
+}
+KEY = jax.random.key(3)
+
+
+def built(**settings: Any) -> GPT:
+    model = models.build("gpt", LETTERS, **{"layers": 2, "heads": 2, "width": 8, **settings})
+    assert isinstance(model, GPT)
+    return jax.tree.map(lambda a: a * 6 if eqx.is_array(a) and a.ndim > 1 else a, model)  # far from linear
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_no_logit_depends_on_what_comes_later(style: str) -> None:
+    model = built(**STYLES[style])
+    h = jax.random.normal(KEY, (1, 6, 8))
+    slopes = jax.jacobian(lambda h: model.read_out(model.norm(model.through(h)))[0])(h)[:, :, 0]
+    seen = np.abs(np.asarray(slopes)).max(axis=(1, 3))  # by output and input position
+    assert (seen[np.triu_indices(6, 1)] == 0).all()
+    assert (seen[np.tril_indices(6)] > 0).all()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_reading_piece_by_piece_gives_the_logits_of_the_whole_text(style: str) -> None:
+    model = built(**STYLES[style])
+    x = jax.random.randint(KEY, (2, 12), 0, 11)
+    whole = model.logits(x)
+    first, memory = model.advance(model.start(2, 12), x[:, :5])
+    parts = [first]
+    for t in range(5, 12):
+        logits, memory = model.advance(memory, x[:, t : t + 1])
+        parts.append(logits)
+    np.testing.assert_allclose(jnp.concatenate(parts, axis=1), whole, atol=1e-10)
+    assert int(memory.position) == 12
+    if style == "random-features":  # sums cannot forget
+        return
+    again, _ = model.advance(memory.rewind(7).fork(jnp.array([1])), x[1:, 7:9])
+    np.testing.assert_allclose(again, whole[1:, 7:9], atol=1e-10)
+
+
+DOCUMENTS = ["abc", "jihgfedcb", "aaa", "cab"]
+
+
+@pytest.mark.parametrize("style", ["gpt2", "modern"])
+def test_packed_padded_and_single_documents_have_the_same_likelihoods(style: str) -> None:
+    model = built(**STYLES[style])
+    single = [model.tokenizer.encode(text) for text in DOCUMENTS]
+    log_prob = eqx.filter_jit(model.log_prob)
+    alone = np.array([float(log_prob(jnp.asarray(one)[None])[0]) for one in single])
+    np.testing.assert_allclose(log_probs(model, DOCUMENTS), alone, atol=1e-10)
+    rows = pack(single, length=12)
+    assert len(rows) == 2
+    judged = surprise.documents(model, rows, 11)
+    np.testing.assert_allclose(judged.nats, -alone, atol=1e-10)
+    batch = jax.tree.map(jnp.asarray, rows.batch(np.arange(2)))
+    judge = eqx.filter_jit(model.loss)
+    loss, _ = judge(batch, KEY)
+    np.testing.assert_allclose(loss, -alone.sum() / sum(len(one) - 1 for one in single), atol=1e-10)
+    other = batch._replace(x=jnp.where(batch.documents < 0, 7, batch.x))
+    assert float(judge(other, KEY)[0]) == float(loss), "padding has no weight"
+
+
+def test_prompts_of_different_length_are_continued_together_as_each_alone() -> None:
+    model = built(**STYLES["gpt2"])
+    prompts = ["abcdef", "ba"]
+    options: dict[str, Any] = {"length": 6, "temperature": 0, "repetition": 1.3}
+    together = np.asarray(model.sample(KEY, 2, prompt=prompts, **options))
+    for prompt, row in zip(prompts, together, strict=True):
+        alone = np.asarray(model.sample(KEY, 1, prompt=prompt, **options))[0]
+        assert row[: len(alone)].tolist() == alone.tolist()
+        assert (row[len(alone) :] == -1).all()
+    with pytest.raises(ArgumentError, match="2 prompts for n=3 texts"):
+        model.sample(KEY, 3, prompt=prompts)
+    with pytest.raises(ArgumentError, match="do not fit into a context of 12"):
+        model.sample(KEY, 2, prompt=prompts, length=9)
+
+
+def test_texts_that_cannot_be_judged_are_named() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"texts\[1\] has 14 symbols; it must have at least one and 13 at"
+    ):
+        log_probs(built(), ["ab", "a" * 14])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_512_symbols_with_and_without_a_cache_are_the_same(temperature: float) -> None:
+    room = 513
+    schema = Schema("text", (room + 1,), symbols=LETTERS.symbols)
+    model = models.build("gpt", schema, layers=2, heads=2, width=8)
+    model = jax.tree.map(lambda a: a * 6 if eqx.is_array(a) and a.ndim > 1 else a, model)
+    assert isinstance(model, GPT)
+    rules = decoding.rules(11, temperature=temperature)
+    cached = model.sample(KEY, 1, prompt="\n", length=room - 1, temperature=temperature, top_p=1.0)
+    # No logit depends on what comes later: reading all of the text at once is reading each of its beginnings afresh.
+    afresh = jnp.moveaxis(eqx.filter_jit(model.logits)(cached)[:, :-1], 1, 0)
+
+    def drawn(logits: jax.Array, place: jax.Array) -> jax.Array:
+        return decoding.draw(logits, None, KEY, place, rules)[0]
+
+    expected = jax.jit(jax.vmap(drawn))(afresh, jnp.arange(1, room))
+    assert cached[0, 1:].tolist() == expected[:, 0].tolist()
+
+
+def test_past_the_context_crop_reads_afresh_and_a_window_slides() -> None:
+    model = built()
+    long = np.asarray(model.sample(KEY, 1, prompt="abc", length=20, temperature=0))
+    for t in range(12, 22):
+        logits = model.logits(jnp.asarray(long[:, t - 11 : t + 1]))[0, -1]
+        assert int(logits.argmax()) == long[0, t + 1]
+
+    x = jax.random.randint(KEY, (1, 23), 0, 11)
+    slid, _ = model.advance(model.start(1, x.shape[1]), x)
+    h = model.placed(model.vectors(x))
+    for block in model.blocks:
+        h = block(h, mask=Window(12))
+    np.testing.assert_allclose(slid, model.read_out(model.norm(h)), atol=1e-10)
+    cropped = model.logits(x[:, -12:])[0, -1]
+    assert np.abs(np.asarray(slid[0, -1] - cropped)).max() > 1e-4
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoids"])
+def test_absolute_positions_do_not_slide(positions: str) -> None:
+    with pytest.raises(CapabilityError, match=f"positions={positions}: symbols that stay"):
+        built(positions=positions).sample(KEY, 1, prompt="abc", length=20, overflow="window")
+
+
+def test_sines_and_cosines_are_added_to_embeddings_that_are_scaled_up() -> None:
+    model = built(positions="sinusoids")
+    x = jax.random.randint(KEY, (2, 4), 0, 11)
+    symbols = np.sqrt(8) * np.asarray(model.embedding.weight)[np.asarray(x)]
+    at = np.arange(3, 7)[:, None] / 10_000 ** (np.arange(4) / 4)[None, :]
+    waves = np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(4, 8)
+    np.testing.assert_allclose(model.placed(model.vectors(x), 3), symbols + waves[None], atol=1e-6)
+    places = jnp.array([[6, 3, 4, 5], [3, 3, 3, 3]])
+    np.testing.assert_allclose(
+        model.placed(model.vectors(x), positions=places), symbols + waves[places - 3], atol=1e-6
+    )
+    with pytest.raises(ArgumentError, match="width must be even"):
+        models.build("gpt", LETTERS, width=7, heads=1, positions="sinusoids")
+
+
+def test_one_loss_whether_scanned_recomputed_or_in_chunks() -> None:
+    batch = Batch(jax.random.randint(KEY, (3, 13), 0, 11))
+
+    def loss(model: GPT) -> jax.Array:
+        return model.loss(batch, KEY)[0]
+
+    results = [
+        eqx.filter_jit(eqx.filter_value_and_grad(loss))(built(dropout=0.2, **settings))
+        for settings in ({}, {"scan": True}, {"recompute": True}, {"chunk": 7})
+    ]
+    for value, slope in results[1:]:
+        np.testing.assert_allclose(value, results[0][0], rtol=1e-12)
+        for ours, first in zip(jax.tree.leaves(slope), jax.tree.leaves(results[0][1]), strict=True):
+            np.testing.assert_allclose(ours, first, atol=1e-10)
+
+
+def test_dropout_acts_while_training_only() -> None:
+    model, batch = built(dropout=0.5), Batch(jax.random.randint(KEY, (3, 13), 0, 11))
+    judged = eqx.nn.inference_mode(model)
+    assert model.loss(batch, KEY)[0] != model.loss(batch, jax.random.key(4))[0]
+    assert judged.loss(batch, KEY)[0] == judged.loss(batch, jax.random.key(4))[0]
+    np.testing.assert_allclose(judged.loss(batch, KEY)[0], -model.log_prob(batch.x).mean() / 12, rtol=1e-12)
+
+
+def test_texts_that_do_not_fit_are_refused() -> None:
+    model = built()
+    with pytest.raises(ArgumentError, match="13 tokens do not fit into a context of 12"):
+        model.logits(jnp.zeros((1, 13), jnp.int32))
+    with pytest.raises(ArgumentError, match=r"symbol number 11 at place .: the vocabulary has 0 to 10"):
+        model.logits(jnp.array([[11]]))
+    with pytest.raises(ArgumentError, match="passages of the data have 12 symbols"):
+        built(context=8)
+
+
+def test_what_is_shown_is_what_happens() -> None:
+    model, x = built(), jax.random.randint(KEY, (2, 9), 0, 11)
+    weights = model.attention(x)
+    assert weights.shape == (2, 2, 2, 9, 9)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1.0, atol=1e-12)
+    lens = model.lens(x)
+    np.testing.assert_allclose(lens[-1], model.logits(x), atol=1e-12)
+    np.testing.assert_allclose(lens[0], model.read_out(model.norm(model.embedding(x))), atol=1e-12)
+    silent = model
+    for head in range(2):
+        silent = silent.without_head(0, head)
+    h = model.placed(model.vectors(x))
+    widened = model.blocks[0]._finished(h, None, [None] * 3)
+    np.testing.assert_allclose(
+        silent.logits(x), silent.read_out(silent.norm(silent.blocks[1](widened))), atol=1e-12
+    )

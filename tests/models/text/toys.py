@@ -1,0 +1,118 @@
+"""Small models of text whose probabilities are known or easily changed."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.errors import CapabilityError
+from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.schema import Schema
+from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.models.protocol import State
+from chainrule.models.text.language_model import Text
+from chainrule.models.text.memory import Symbols
+
+LETTERS = Schema("text", (9,), symbols=("\n", "a", "b", "c", "d"))
+TRACED: list[tuple[int, ...]] = []
+"""One entry for every time a `Chain` is traced."""
+
+
+@final
+class Chain(Text):
+    """A Markov chain of first order: its state is the last symbol, and it reads on for ever."""
+
+    schema: Schema = eqx.field(static=True)
+    table: Float[Array, "vocabulary vocabulary"]
+    context: None = eqx.field(static=True, default=None)
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        return self.table[x]
+
+    def start(self, batch: int, room: int) -> State:
+        return Symbols.blank(batch, room)
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        assert isinstance(state, Symbols)
+        TRACED.append(tokens.shape)
+        return self.table[tokens], state.read(tokens)
+
+
+@final
+class Placed(Text):
+    """Looks at every symbol of its context by its place: what a text says depends on where it begins."""
+
+    schema: Schema = eqx.field(static=True)
+    weights: Float[Array, "context vocabulary vocabulary"]
+    context: int = eqx.field(static=True)
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        terms = self.weights[jnp.arange(x.shape[1])[None, :], x]
+        return jnp.cumsum(terms, axis=1)
+
+    def start(self, batch: int, room: int) -> State:
+        if room > self.context:
+            raise CapabilityError("places are absolute: a window cannot slide")
+        return Symbols.blank(batch, room)
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        assert isinstance(state, Symbols)
+        after = state.read(tokens)
+        logits = jax.lax.dynamic_slice_in_dim(
+            self.logits(after.tokens), state.position, tokens.shape[1], axis=1
+        )
+        return logits, after
+
+
+@final
+class Script(Text):
+    """Writes the symbols it was given, whatever it reads, and almost surely nothing else."""
+
+    schema: Schema = eqx.field(static=True)
+    script: Int[Array, " length"]
+    context: None = eqx.field(static=True, default=None)
+
+    def logits(
+        self, x: Int[Array, "batch time"], key: Key | None = None
+    ) -> Float[Array, "batch time vocabulary"]:
+        rows = 50.0 * jax.nn.one_hot(self.script[: x.shape[1]], len(self.schema.symbols))
+        return jnp.broadcast_to(rows[None, :, :], (len(x), *rows.shape))
+
+    def start(self, batch: int, room: int) -> State:
+        return Symbols.blank(batch, room)
+
+    def advance(
+        self, state: State, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        assert isinstance(state, Symbols)
+        said = jax.lax.dynamic_slice_in_dim(self.script, state.position, tokens.shape[1])
+        rows = 50.0 * jax.nn.one_hot(said, len(self.schema.symbols))
+        return jnp.broadcast_to(rows[None, :, :], (len(tokens), *rows.shape)), state.read(tokens)
+
+
+def script(tokenizer: Tokenizer, text: str) -> Script:
+    """A model that goes on with this text after a prompt of one symbol."""
+    ids = tokenizer.encode(text)
+    schema = Schema("text", (len(ids) + 1,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    return Script(schema, jnp.asarray(ids))
+
+
+def chain(schema: Schema = LETTERS, seed: int = 0) -> Chain:
+    size = len(schema.symbols)
+    return Chain(schema, jnp.asarray(np.random.default_rng(seed).normal(size=(size, size)) * 1.5))
+
+
+def placed(context: int, schema: Schema = LETTERS, seed: int = 0) -> Placed:
+    size = len(schema.symbols)
+    weights = np.random.default_rng(seed).normal(size=(context, size, size))
+    return Placed(schema, jnp.asarray(weights), context)
