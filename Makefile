@@ -7,14 +7,20 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check format peers bench constraints clean
+.PHONY: demo test test-all check format peers bench constraints clean
 
 demo: $(VENV)/.demo
 	$(BIN)/chainrule train
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations=30
+
 test: $(VENV)/.test
-	@echo 'tests    src, tests and README.md with $(BIN)/python, two processes'
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	@echo 'tests    src, tests and README.md with $(BIN)/python, two processes; make test-all adds the slow ones'
+	$(PYTEST) -m 'not slow'
+
+test-all: $(VENV)/.test
+	@echo 'tests    src, tests and README.md with $(BIN)/python, two processes, the slow ones too'
+	$(PYTEST)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python -m pytest -q tests/architecture

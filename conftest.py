@@ -12,9 +12,10 @@
 
 import os
 import runpy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import hypothesis
 import pytest
@@ -32,6 +33,8 @@ _COMPILED_QUICKLY = " ".join(
 )
 _MOST_MEMORY = 3 * 2**30
 """Bytes a process of the suite may keep from one module to the next."""
+_LEFT_OUT = pytest.StashKey[int]()
+"""Slow tests that this selection leaves out."""
 
 # JAX, Matplotlib and child processes read these; conftest.py files further down may import them, so it happens here.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
@@ -64,6 +67,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid}: give this parameter an id that is the same in every process"
             )
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count the slow tests that are left out, where they are collected."""
+    config = items[0].config
+    count = sum(item.get_closest_marker("slow") is not None for item in items)
+    config.stash[_LEFT_OUT] = config.stash.get(_LEFT_OUT, 0) + count
+    getattr(config, "workeroutput", {})["slow"] = config.stash[_LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Every process that shares the work collects the same tests: hear of the left out ones from any."""
+    node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("slow", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if count := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(f"left out: {count} slow tests; `make test-all` runs them too")
 
 
 @pytest.fixture(scope="session", autouse=True)

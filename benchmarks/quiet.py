@@ -14,15 +14,15 @@ _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _SHARE = 0.05
 """Of one processor: above this, others disturb."""
 _SAMPLE_SECONDS = 0.25
-_REPEATS = 2
 
 
 @final
 class Watch:
     """Waits for quiet before a turn, up to `patience` seconds, and repeats turns that others disturbed."""
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: float, *, repeats: int = 2) -> None:
         self.patience = patience
+        self.repeats = repeats
         self._mine: list[int] = [os.getpid()]
 
     def track(self, processes: Sequence[int]) -> None:
@@ -32,7 +32,7 @@ class Watch:
     def take(self, turn: Callable[[], float]) -> tuple[float, bool]:
         """The seconds a turn reports, and whether the machine was ours while it ran."""
         seconds, calm = 0.0, False
-        for _ in range(1 + _REPEATS):
+        for _ in range(1 + self.repeats):
             self._wait()
             before, began = self._foreign(), time.perf_counter()
             seconds = turn()

@@ -1,5 +1,6 @@
 """The package as others get it: quick to import, complete as a wheel, honest about what it needs."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -114,8 +115,15 @@ def test_the_version_stands_in_the_package_alone(project: dict[str, Any]) -> Non
 
 
 def test_optional_parts_are_the_promised_ones(project: dict[str, Any]) -> None:
-    promised = {"text", "studio", "compress", "games", "rl", "ode", "cuda12", "cuda13", "multihost", "test"}
-    assert set(project["optional-dependencies"]) == promised
+    assert set(project["optional-dependencies"]) == {"text", "cuda12", "cuda13", "test"}
+
+
+def test_everything_that_is_asked_for_is_used(project: dict[str, Any]) -> None:
+    imported = {"pyyaml": "yaml", "pillow": "PIL"}
+    code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    needs = [*project["dependencies"], *project["optional-dependencies"]["text"]]
+    for name in (need.split(">=")[0] for need in needs):
+        assert re.search(rf"^\s*(import|from) {imported.get(name, name)}\b", code, re.MULTILINE), name
 
 
 def test_only_the_cuda_extras_ask_for_cuda(project: dict[str, Any]) -> None:

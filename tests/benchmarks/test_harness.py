@@ -54,10 +54,26 @@ class TestStatistics:
 class TestMeasuring:
     def test_everybody_takes_a_turn_in_every_round(self):
         people = [contestant("ours", [1.0], [1, 2, 3]), contestant("peer", [1.0], [10, 20, 30])]
-        case, versions = harness.measure("c", people, rounds=3, tolerance=1e-3, watch=Watch(patience=0))
+        watch = Watch(patience=0, repeats=0)
+        case, versions = harness.measure("c", people, rounds=3, tolerance=1e-3, watch=watch)
         assert [t.seconds for t in case.times] == [(1, 2, 3), (10, 20, 30)]
         assert case.ours.compile_seconds == 1.5
         assert versions == {"ours": "1.0", "peer": "1.0"}
+
+    @pytest.mark.parametrize(
+        ("others", "found"),
+        [
+            ([0, 0], (1, True)),  # seconds that others have used before and after each turn
+            ([0, 9, 9, 9], (2, True)),
+            ([0, 9, 9, 18, 18, 27], (3, False)),
+        ],
+    )
+    def test_a_turn_that_others_disturb_is_repeated_and_counted(
+        self, others: list[float], found: tuple[float, bool], monkeypatch: pytest.MonkeyPatch
+    ):
+        used = iter(others)
+        monkeypatch.setattr(Watch, "_foreign", lambda self: next(used))
+        assert Watch(patience=0, repeats=2).take(iter([1.0, 2.0, 3.0]).__next__) == found
 
     @pytest.mark.parametrize("result", [[1.0, 2.01], [1.0], [1.0, float("nan")]])
     def test_contestants_that_do_other_work_are_refused(self, result: list[float]):

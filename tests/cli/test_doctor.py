@@ -44,13 +44,18 @@ def test_every_extra_that_users_can_install_is_explained() -> None:
 
 
 def test_an_extra_is_installed_when_all_its_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = [("tokenizers", "text"), ("mctx", "games"), ("pgx", "games"), ("jax-cuda12-plugin", "cuda12")]
+    wanted = [
+        ("tokenizers", "text"),
+        ("jax", "cuda12"),
+        ("jax-cuda12-plugin", "cuda12"),
+        ("jax-cuda13-plugin", "cuda13"),
+    ]
     monkeypatch.setattr(doctor, "_requirements", lambda: wanted)
-    monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if name in ("tokenizers", "mctx") else None)
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if name in ("tokenizers", "jax") else None)
     assert {name: row["installed"] for name, row in doctor._extras().items()} == {
         "text": True,
-        "games": False,
         "cuda12": False,
+        "cuda13": False,
     }
 
 

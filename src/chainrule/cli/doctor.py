@@ -8,14 +8,8 @@ import typer
 
 _ENABLES = {
     "text": "sub-word tokenizers",
-    "studio": "the local web studio",
-    "compress": "lossless compression with trained models",
-    "games": "self-play and tree search on board games",
-    "rl": "Gymnasium environments",
-    "ode": "adaptive solvers for continuous-time models",
     "cuda12": "NVIDIA GPUs, driver 525 or newer",
     "cuda13": "NVIDIA GPUs, driver 580 or newer",
-    "multihost": "training on several machines",
 }
 
 

@@ -3,7 +3,6 @@
 A single text is shown while it is being written.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -191,39 +190,34 @@ def _labels(text: str, schema: "Schema", n: int) -> "np.ndarray":
 
 
 def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[str, Any]:
-    """The model's own options, by the signature of its `sample`."""
+    """The model's own options, by the schemas it says they have."""
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import CapabilityError
-    from chainrule.models.protocol import CanSample
+    from chainrule.models.protocol import CanSample, option_fields, read_options
 
     if not isinstance(run.model, CanSample):
         return {}  # run.sample says what is wrong
-    parameters = inspect.signature(run.model.sample).parameters
-    own = {
-        k: p for k, p in parameters.items() if k not in ("key", "n", "condition") and p.kind != p.VAR_KEYWORD
-    }
-    takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters.values())
-    if conditional and not takes_any and "condition" not in parameters:
+    groups = run.model.sample_options()
+    fields = option_fields(groups)
+    takes_any = any(group.is_open for group in groups)
+    if conditional and not takes_any and "condition" not in fields:
         raise CapabilityError(f"{run.id} draws from all classes together", remedy="leave class= out")
+    own = [name for name in fields if name != "condition"]
     for name in given:
         if name not in own and not takes_any:
             raise unknown(name, [*_OWN, *own], f"options of {run.id}: {', '.join([*_OWN, *own])}")
-    kinds = {name: {p.annotation, *get_args(p.annotation)} for name, p in own.items()}
-    return {name: _value(name, text, kinds.get(name, set())) for name, text in given.items()}
+    found = {
+        name: _value(text, fields[name].annotation if name in own else Any) for name, text in given.items()
+    }
+    read_options(groups, found)  # complains before anything is drawn
+    return found
 
 
-def _value(name: str, text: str, kinds: set[Any]) -> Any:
-    """An option as one of the types the model names for it; a number where it wants one."""
+def _value(text: str, annotation: Any) -> Any:
+    """An option as text where it may be one, and otherwise as what it looks like."""
     from chainrule.cli.settings import guess
-    from chainrule.core.errors import ArgumentError
 
-    if str in kinds:
-        return text
-    value = guess(text)
-    if isinstance(value, str) and kinds & {int, float}:
-        wanted = "a number" if float in kinds else "a whole number"
-        raise ArgumentError(f"{name}={text}: {name} must be {wanted}", remedy=f"for example {name}=1")
-    return value
+    return text if str in (annotation, *get_args(annotation)) else guess(text)
 
 
 def _write(

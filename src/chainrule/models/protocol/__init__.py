@@ -23,6 +23,13 @@ from chainrule.models.protocol.mechanisms import (
     HasRecurrence,
 )
 from chainrule.models.protocol.model import Metrics, Model
+from chainrule.models.protocol.options import (
+    OptionGroup,
+    SampleOptions,
+    check_options,
+    option_fields,
+    read_options,
+)
 from chainrule.models.protocol.prediction import CanPredict, as_prediction, output_count, supervised_loss
 from chainrule.models.protocol.registration import Config, Entry, Recipe
 from chainrule.models.protocol.sampling import CanSample, HasRequest
@@ -77,13 +84,18 @@ __all__ = [
     "Model",
     "Name",
     "NameTable",
+    "OptionGroup",
     "Part",
     "Piece",
     "Recipe",
+    "SampleOptions",
     "Scored",
     "State",
     "as_prediction",
+    "check_options",
+    "option_fields",
     "output_count",
     "parts_of",
+    "read_options",
     "supervised_loss",
 ]

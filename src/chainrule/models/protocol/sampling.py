@@ -1,10 +1,12 @@
-"""Drawing new examples."""
+"""Drawing new examples, and the options one can draw them with."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 from chainrule.core.types import Array, Key
 from chainrule.models.protocol.model import Model
+from chainrule.models.protocol.options import OptionGroup, from_signature
 
 
 class CanSample(Model):
@@ -12,7 +14,19 @@ class CanSample(Model):
 
     @abc.abstractmethod
     def sample(self, key: Key, n: int, **options: Any) -> Array:
-        """`n` new examples, in model units. `condition` is the option for class-conditional models."""
+        """`n` new examples, in model units; the options are those that `sample_options` describes.
+
+        An option named `condition` is the class, caption or value that examples are to have: the command line says it
+        as `class=`, `text=` or `y=`.
+        """
+
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """Default: the keyword-only parameters of `sample`.
+
+        A model with many options returns groups of its own, and reads with `read_options` what `sample` is given.
+        """
+        return from_signature(cls.sample)
 
 
 class HasRequest(CanSample):
