@@ -129,4 +129,4 @@ def test_ticks_of_one_axis_are_written_alike() -> None:
     assert ticks.write([-2, 0, 2]) == ["−2", "0", "2"]
     assert ticks.write([0, 1e6, 2e6]) == ["0", "1,000,000", "2,000,000"]
     assert ticks.write([]) == []
-    assert [ticks.Powers()(10.0**k) for k in (-6, -1, 0, 3, 7)] == ["10⁻⁶", "0.1", "1", "1,000", "10⁷"]
+    assert [ticks.PowerTicks()(10.0**k) for k in (-6, -1, 0, 3, 7)] == ["10⁻⁶", "0.1", "1", "1,000", "10⁷"]

@@ -21,7 +21,7 @@ from chainrule.derive.computation_graph.numbers import brief
 from chainrule.derive.computation_graph.writing import text
 from chainrule.derive.jaxprs.formula import literal, render
 from chainrule.derive.jaxprs.local import Operation
-from chainrule.derive.jaxprs.source import Source, of_caller
+from chainrule.derive.jaxprs.source import SourceLine, of_caller
 from chainrule.derive.jaxprs.tracing import directions, dotted, flatten, is_inexact, require_some_inexact
 
 
@@ -58,12 +58,12 @@ def tape(f: Callable[..., Any], *args: Any, order: int = 1) -> "Tape":
 
 @final
 @dataclass(frozen=True)
-class Step:
+class TapeStep:
     """One recorded operation; an operation with several results has tuples of values."""
 
     operation: str
     formula: str
-    source: Source | None
+    source: SourceLine | None
     value: Any = field(repr=False)
 
 
@@ -86,10 +86,10 @@ class Tape:
         return jax.tree.unflatten(self._out_tree, leaves)
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[TapeStep, ...]:
         """What was recorded, in the order it ran."""
         return tuple(
-            Step(entry.name, entry.formula, entry.source, values[0] if len(values) == 1 else values)
+            TapeStep(entry.name, entry.formula, entry.source, values[0] if len(values) == 1 else values)
             for entry, values in zip(self._entries[self._inputs :], self._values[self._inputs :], strict=True)
         )
 
@@ -174,7 +174,7 @@ class _Entry:
     name: str
     operation: Operation | None
     operands: tuple[Any, ...]
-    source: Source | None
+    source: SourceLine | None
     formula: str = ""
 
 
@@ -311,4 +311,4 @@ def _number(leaf: Any) -> Any:
     return leaf.value if isinstance(leaf, _Recorded) else leaf
 
 
-__all__ = ["Step", "Tape", "tape"]
+__all__ = ["Tape", "TapeStep", "tape"]

@@ -23,7 +23,7 @@ class MemoryBudgetError(ArgumentError):
 
 @final
 @dataclass(frozen=True)
-class Cost:
+class CompiledCost:
     """What the compiler says about a program."""
 
     flops: float
@@ -79,18 +79,18 @@ def check_output(where: str, entries: int, itemsize: int, budget: int, remedies:
     return needed
 
 
-def compiled_cost(function: Callable[..., Any], *shapes: Any) -> Cost:
+def compiled_cost(function: Callable[..., Any], *shapes: Any) -> CompiledCost:
     """The cost of a function compiled for such arguments."""
     return cost_of(jax.jit(function).lower(*shapes).compile())
 
 
-def cost_of(compiled: Any) -> Cost:
+def cost_of(compiled: Any) -> CompiledCost:
     """The cost of a compiled program, by the compiler's own analysis."""
     analysis = compiled.cost_analysis() or {}
     memory = compiled.memory_analysis()
     # Transcendental functions cost more than a multiplication; ten is about right on CPU and GPU.
     flops = float(analysis.get("flops", 0.0)) + 10.0 * float(analysis.get("transcendentals", 0.0))
-    return Cost(flops, int(getattr(memory, "temp_size_in_bytes", 0) or 0))
+    return CompiledCost(flops, int(getattr(memory, "temp_size_in_bytes", 0) or 0))
 
 
 def _spaced(number: int) -> str:
@@ -103,7 +103,7 @@ def struct(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 __all__ = [
-    "Cost",
+    "CompiledCost",
     "MemoryBudgetError",
     "check_output",
     "compiled_cost",

@@ -176,7 +176,7 @@ def potential(p: Any, q: Any, at: Any = None, *, normalize: bool = False) -> Pro
 
 @final
 @dataclass(frozen=True)
-class Distance:
+class DistanceEntry:
     """What is known about a distance."""
 
     name: str
@@ -187,7 +187,7 @@ class Distance:
     """Whether `base` changes it."""
 
 
-distances: Registry[Distance] = Registry("distance")
+distances: Registry[DistanceEntry] = Registry("distance")
 
 for _name, _function, _is_metric, _is_symmetric, _in_bits in (
     ("L1", lambda p, q: lp(p, q, 1.0), True, True, False),
@@ -201,7 +201,7 @@ for _name, _function, _is_metric, _is_symmetric, _in_bits in (
     ("Jeffreys", jeffreys, False, True, True),
     ("chi-square", chi_square, False, False, False),
 ):
-    distances.add(_name, Distance(_name, _function, _is_metric, _is_symmetric, _in_bits))
+    distances.add(_name, DistanceEntry(_name, _function, _is_metric, _is_symmetric, _in_bits))
 
 
 @final
@@ -307,7 +307,7 @@ def _gaps(at: Any, like: Array) -> Array:
 
 __all__ = [
     "Compared",
-    "Distance",
+    "DistanceEntry",
     "chi_square",
     "compare",
     "cross_entropy",

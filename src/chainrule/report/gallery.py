@@ -41,7 +41,7 @@ _WORDS = {
 
 @final
 @dataclass(frozen=True)
-class Group:
+class PictureGroup:
     """Pictures that belong together, or the reason why there are none."""
 
     title: str
@@ -54,22 +54,22 @@ def pictures(run: Run) -> list[Picture]:
     return [picture for group in groups(run) for picture in group.pictures]
 
 
-def groups(run: Run) -> list[Group]:
+def groups(run: Run) -> list[PictureGroup]:
     """The same by what they show."""
-    found = [Group("Learning", learning_curves(run))]
+    found = [PictureGroup("Learning", learning_curves(run))]
     try:
         model = run.model
     except ChainruleError as error:
-        return [*found, Group("The model", (), problem=str(error))]
+        return [*found, PictureGroup("The model", (), problem=str(error))]
     if isinstance(model, HasSurprise):
         curves = [texts.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)]
-        found = [Group("Learning", curves)]
+        found = [PictureGroup("Learning", curves)]
     for title, capability, make in _CAPABILITIES:
         if isinstance(model, capability):
             try:
-                found.append(Group(title, make(run)))
+                found.append(PictureGroup(title, make(run)))
             except ChainruleError as error:
-                found.append(Group(title, (), problem=str(error)))
+                found.append(PictureGroup(title, (), problem=str(error)))
     return [group for group in found if group.pictures or group.problem]
 
 
@@ -232,7 +232,7 @@ _CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
 )
 
 __all__ = [
-    "Group",
+    "PictureGroup",
     "groups",
     "judged_split",
     "learning_curves",

@@ -12,7 +12,7 @@ from chainrule.report.text import number, power
 
 
 @final
-class Plain(ticker.Formatter):
+class PlainTicks(ticker.Formatter):
     """All ticks of a linear axis with the same number of decimals, or as powers of ten when they are very small."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
@@ -26,7 +26,7 @@ class Plain(ticker.Formatter):
 
 
 @final
-class Powers(ticker.Formatter):
+class PowerTicks(ticker.Formatter):
     """Ticks of a logarithmic axis: plain numbers near one, powers of ten elsewhere."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
@@ -65,7 +65,7 @@ def write(values: Iterable[float]) -> list[str]:
 def linear(axis: Axis, count: int = 6, whole: bool = False) -> None:
     """Round ticks on a linear axis; `whole` for steps and other counts."""
     axis.set_major_locator(ticker.MaxNLocator(nbins=count, steps=[1, 2, 2.5, 5, 10], integer=whole))
-    axis.set_major_formatter(Plain())
+    axis.set_major_formatter(PlainTicks())
 
 
 def logarithmic(axis: Axis, low: float, high: float) -> None:
@@ -76,7 +76,7 @@ def logarithmic(axis: Axis, low: float, high: float) -> None:
         parts = (1.0, 2.0, 5.0) if decades >= 0.8 else tuple(float(n) for n in range(1, 10))
     axis.set_major_locator(ticker.LogLocator(subs=parts, numticks=7))
     axis.set_minor_locator(ticker.NullLocator())
-    axis.set_major_formatter(Powers())
+    axis.set_major_formatter(PowerTicks())
 
 
-__all__ = ["Plain", "Powers", "linear", "logarithmic", "write"]
+__all__ = ["PlainTicks", "PowerTicks", "linear", "logarithmic", "write"]

@@ -20,7 +20,7 @@ from chainrule.core.pictures import Film, Picture
 from chainrule.models.protocol import CanSample, Model
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
-from chainrule.report.gallery import Group, groups, judged_split
+from chainrule.report.gallery import PictureGroup, groups, judged_split
 from chainrule.report.text import duration, measured, number
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
@@ -81,7 +81,7 @@ def _about(run: Run) -> dict[str, Any]:
     return {"run": run.id, "step": step, "seed": run.settings.seed, "settings": run.config}
 
 
-def _page(run: Run, found: Sequence[Group]) -> str:
+def _page(run: Run, found: Sequence[PictureGroup]) -> str:
     record = read_data(run.path)
     model = _model(run)
     header = [
@@ -179,7 +179,7 @@ def _score(metric: Metric) -> tuple[str, str]:
     return value, " ".join(filter(None, [f"± {error}" if error else "", metric.unit]))
 
 
-def _group(group: Group) -> str:
+def _group(group: PictureGroup) -> str:
     body = (
         page.notice("There are no pictures here.", group.problem)
         if group.problem

@@ -10,7 +10,7 @@ from jax import lax
 
 from chainrule.derive.computation_graph import graph
 from chainrule.derive.jaxprs import cost
-from chainrule.derive.jaxprs.source import Source
+from chainrule.derive.jaxprs.source import SourceLine
 
 
 def _flops(f: Any, *args: Any) -> int:
@@ -60,7 +60,7 @@ def first_line(x: Any) -> Any:
 
 def test_every_operation_knows_the_line_it_was_written_on() -> None:
     node = graph(lambda x: first_line(x) * 2.0, 1.0).node("sin")
-    assert isinstance(node.source, Source)
+    assert isinstance(node.source, SourceLine)
     assert str(node.source).startswith("test_costs_and_sources.py:")
     assert node.source.function == "first_line"
     assert node.source.text == "return jnp.sin(x)  # the line of the sine"

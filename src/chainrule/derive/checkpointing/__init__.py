@@ -1,7 +1,7 @@
 """Checkpointing: store fewer values for the reverse pass and recompute the rest."""
 
-from chainrule.derive.checkpointing.planning import Plan, Point, plan
+from chainrule.derive.checkpointing.planning import FrontierPoint, Plan, plan
 from chainrule.derive.checkpointing.policies import checkpoint
 from chainrule.derive.checkpointing.steps import Chain, Repeat
 
-__all__ = ["Chain", "Plan", "Point", "Repeat", "checkpoint", "plan"]
+__all__ = ["Chain", "FrontierPoint", "Plan", "Repeat", "checkpoint", "plan"]

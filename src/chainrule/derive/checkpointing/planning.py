@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
 from chainrule.derive.checkpointing.policies import Policy, checkpoint
-from chainrule.derive.checkpointing.steps import Chain, Equations, Stage, Steps
+from chainrule.derive.checkpointing.steps import Chain, EquationSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 from chainrule.derive.memory_budget import MemoryBudgetError, parse
 from chainrule.derive.memory_timeline import memory as live_memory
@@ -25,7 +25,7 @@ _REPEATS = 6
 
 @final
 @dataclass(frozen=True)
-class Point:
+class FrontierPoint:
     """One way of checkpointing, with the peak bytes and the operations of its gradient."""
 
     label: str
@@ -40,15 +40,15 @@ class Point:
 class Plan:
     """All candidates, those worth taking, and the cheapest one that fits the budget."""
 
-    points: tuple[Point, ...]
-    chosen: Point
+    points: tuple[FrontierPoint, ...]
+    chosen: FrontierPoint
     budget: int
     f: Callable[..., Any] | Steps
 
     @property
-    def frontier(self) -> tuple[Point, ...]:
+    def frontier(self) -> tuple[FrontierPoint, ...]:
         """Points that no other beats in both memory and work, the smallest memory first."""
-        best: list[Point] = []
+        best: list[FrontierPoint] = []
         for point in sorted(self.points, key=lambda one: (one.peak, one.flops)):
             if not best or point.flops < best[-1].flops:
                 best.append(point)
@@ -62,7 +62,7 @@ class Plan:
         """The candidates and the chosen point as data."""
         cheapest = min(point.flops for point in self.points)
 
-        def place(points: Sequence[Point]) -> np.ndarray:
+        def place(points: Sequence[FrontierPoint]) -> np.ndarray:
             return np.array([[point.peak, point.flops / max(cheapest, 1)] for point in points])
 
         groups = {
@@ -109,7 +109,7 @@ def plan(
     points = []
     for label, policy, snapshots in _candidates(length):
         timeline = live_memory(checkpoint(steps, policy, snapshots=snapshots), *args, argnums=argnums)
-        points.append(Point(label, policy, snapshots, timeline.peak, timeline.flops))
+        points.append(FrontierPoint(label, policy, snapshots, timeline.peak, timeline.flops))
     fitting = [point for point in points if point.peak <= budget]
     if not fitting:
         least = min(points, key=lambda point: point.peak)
@@ -122,7 +122,7 @@ def plan(
 
 
 def _equations(f: Callable[..., Any], args: Sequence[Any]) -> int:
-    return Equations(trace("plan", f, args, abstract=True).program).length
+    return EquationSteps(trace("plan", f, args, abstract=True).program).length
 
 
 def _candidates(length: int) -> list[tuple[str, Policy, int | None]]:
@@ -145,4 +145,4 @@ def _spread(length: int) -> list[int]:
     ]
 
 
-__all__ = ["Plan", "Point", "plan"]
+__all__ = ["FrontierPoint", "Plan", "plan"]

@@ -9,7 +9,7 @@ import jax
 
 from chainrule.core.errors import ArgumentError, spell, suggest
 from chainrule.derive.checkpointing import binomial
-from chainrule.derive.checkpointing.steps import Chain, Equations, Stage, Steps
+from chainrule.derive.checkpointing.steps import Chain, EquationSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 
 Policy: TypeAlias = str | int | Sequence[str] | Callable[..., Any] | None
@@ -114,7 +114,7 @@ def _by_equations(f: Callable[..., Any], segment: Callable[[Steps], Stage]) -> C
     @functools.wraps(f)
     def checkpointed(*args: Any) -> Any:
         traced = trace("checkpoint", f, args, abstract=True)
-        steps = Equations(traced.program)
+        steps = EquationSteps(traced.program)
         results = steps.leave(segment(steps)(steps.enter(traced.leaves)))
         return jax.tree.unflatten(traced.out_tree, results)
 

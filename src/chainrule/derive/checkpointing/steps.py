@@ -90,7 +90,7 @@ class Repeat(Steps):
 
 
 @final
-class Equations(Steps):
+class EquationSteps(Steps):
     """The equations of a program; the state is the tuple of values still needed."""
 
     def __init__(self, program: ClosedJaxpr) -> None:
@@ -133,4 +133,4 @@ def _live(program: ClosedJaxpr) -> list[list[Any]]:
     return places[::-1]
 
 
-__all__ = ["Chain", "Equations", "Repeat", "Stage", "Steps"]
+__all__ = ["Chain", "EquationSteps", "Repeat", "Stage", "Steps"]

@@ -1,9 +1,21 @@
 """The computation graph of any JAX function: operations with value, tangent and adjoint, paths, cuts and pictures."""
 
 from chainrule.derive.computation_graph.cuts import Cut, Invariant
-from chainrule.derive.computation_graph.folding import Folded, Group, Link
+from chainrule.derive.computation_graph.folding import Folded, Link, NodeGroup
 from chainrule.derive.computation_graph.graph import Graph, graph
 from chainrule.derive.computation_graph.node import Edge, Node
-from chainrule.derive.computation_graph.paths import Path, Paths
+from chainrule.derive.computation_graph.paths import GraphPath, GraphPaths
 
-__all__ = ["Cut", "Edge", "Folded", "Graph", "Group", "Invariant", "Link", "Node", "Path", "Paths", "graph"]
+__all__ = [
+    "Cut",
+    "Edge",
+    "Folded",
+    "Graph",
+    "GraphPath",
+    "GraphPaths",
+    "Invariant",
+    "Link",
+    "Node",
+    "NodeGroup",
+    "graph",
+]

@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from chainrule.derive.computation_graph.folding import Folded, Group, Link, fold
+from chainrule.derive.computation_graph.folding import Folded, Link, NodeGroup, fold
 from chainrule.derive.computation_graph.layout import arrange, depth
 from chainrule.derive.computation_graph.node import Node
 from chainrule.derive.computation_graph.numbers import brief, number
@@ -174,7 +174,7 @@ def _canvas(graph: Record, folded: Folded, width: float, height: float) -> Canva
     return canvas
 
 
-def _box(graph: Record, group: Group) -> _Box:
+def _box(graph: Record, group: NodeGroup) -> _Box:
     node = group.single
     if node is None:
         return _group_box(group)
@@ -196,7 +196,7 @@ def _box(graph: Record, group: Group) -> _Box:
     return _Box(title, lines, look, node.folded, _tooltip(node))
 
 
-def _group_box(group: Group) -> _Box:
+def _group_box(group: NodeGroup) -> _Box:
     source = next((one.source for one in group.nodes if one.source), None)
     code = source.text if source else ""
     lines = [
@@ -283,7 +283,7 @@ def _around(graph: Record, focus: Node, radius: int) -> Folded:
     )
     hidden = len(graph.nodes) - len(chosen)
     return Folded(
-        tuple(Group(graph.nodes[one].name, (graph.nodes[one],)) for one in chosen),
+        tuple(NodeGroup(graph.nodes[one].name, (graph.nodes[one],)) for one in chosen),
         tuple(Link(tail, head, 1, 0.0) for tail, head in links),
         f"{radius} steps around {focus.name}; {hidden} other nodes are not shown." if hidden else "",
     )

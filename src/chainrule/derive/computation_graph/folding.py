@@ -24,7 +24,7 @@ LIMIT = 28
 
 @final
 @dataclass(frozen=True)
-class Group:
+class NodeGroup:
     """Some nodes drawn as one box."""
 
     title: str
@@ -74,7 +74,7 @@ class Link:
 class Folded:
     """Groups, the links between them, and a sentence that says what was folded."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[NodeGroup, ...]
     links: tuple[Link, ...] = field(repr=False)
     statement: str
 
@@ -83,7 +83,7 @@ def fold(graph: Record, limit: int) -> Folded:
     """Group the nodes of a graph into at most about `limit` boxes."""
     nodes = graph.nodes
     if len(nodes) <= limit:
-        groups = [Group(node.name, (node,)) for node in nodes]
+        groups = [NodeGroup(node.name, (node,)) for node in nodes]
         return Folded(tuple(groups), _links(graph, list(range(len(nodes)))), "")
     leaves = [node.kind if node.kind in ("input", "constant") else "" for node in nodes]
     counts = Counter(leaves)
@@ -106,7 +106,7 @@ def fold(graph: Record, limit: int) -> Folded:
     for node, group in zip(nodes, groups_of, strict=True):
         members[group].append(node)
     return Folded(
-        tuple(Group(_title(some), tuple(some)) for some in members),
+        tuple(NodeGroup(_title(some), tuple(some)) for some in members),
         _links(graph, groups_of),
         f"{len(nodes)} nodes in {len(members)} boxes: {how}.",
     )
@@ -158,4 +158,4 @@ def _title(nodes: Sequence[Node]) -> str:
     return f"{name}:{span}"
 
 
-__all__ = ["LIMIT", "Folded", "Group", "Link", "fold"]
+__all__ = ["LIMIT", "Folded", "Link", "NodeGroup", "fold"]

@@ -123,7 +123,7 @@ class Graph:
 
     def paths(
         self, start: int | str | Node, end: int | str | Node, *, limit: int = paths.LIMIT
-    ) -> paths.Paths:
+    ) -> paths.GraphPaths:
         """Every way from one node to another with its share of the derivative; see `Paths`."""
         return paths.find(self._record, self.node(start), self.node(end), limit)
 

@@ -17,7 +17,7 @@ _ROUNDS = 12
 
 @final
 @dataclass(frozen=True)
-class Layout:
+class LayeredLayout:
     """Centres of the boxes, the points each edge passes, and the size of the whole."""
 
     x: np.ndarray
@@ -41,7 +41,7 @@ def arrange(
     *,
     between: float,
     apart: float,
-) -> Layout:
+) -> LayeredLayout:
     """Place boxes of the given sizes so that all links run to the right, `between` layers and `apart` within one."""
     layers = _layers(len(widths), links)
     heights = list(heights)
@@ -69,7 +69,7 @@ def arrange(
     routes = [
         [(float(x[one]), float(y[one]), float(columns[layers[one]])) for one in chain] for chain in chains
     ]
-    return Layout(
+    return LayeredLayout(
         x=x[: len(widths)],
         y=y[: len(widths)],
         room=np.array([columns[layer] for layer in layers[: len(widths)]]),
@@ -191,4 +191,4 @@ def _spaced(wanted: np.ndarray, gaps: np.ndarray, weights: np.ndarray) -> np.nda
     return np.concatenate([np.full(count, mean) for mean, _, count in blocks]) + offsets
 
 
-__all__ = ["Layout", "arrange", "depth"]
+__all__ = ["LayeredLayout", "arrange", "depth"]

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, final
 import jax
 
 from chainrule.derive.computation_graph.numbers import pairing
-from chainrule.derive.jaxprs.source import Source
+from chainrule.derive.jaxprs.source import SourceLine
 
 NodeKind: TypeAlias = Literal["input", "constant", "operation", "call", "loop", "branch"]
 
@@ -28,7 +28,7 @@ class Node:
     """The primitive."""
     kind: NodeKind
     formula: str
-    source: Source | None
+    source: SourceLine | None
     types: tuple[jax.ShapeDtypeStruct, ...]
     bytes: int
     flops: int

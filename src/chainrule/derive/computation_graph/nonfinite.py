@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.derive.computation_graph import Graph, Node, graph
 from chainrule.derive.computation_graph.numbers import brief, is_numeric, to_host
-from chainrule.derive.jaxprs.source import Source
+from chainrule.derive.jaxprs.source import SourceLine
 
 What: TypeAlias = Literal["value", "tangent", "adjoint"]
 
@@ -66,7 +66,7 @@ class Finding:
     what: What
     operation: str
     formula: str
-    source: Source | None
+    source: SourceLine | None
     inside: tuple[str, ...]
     """The calls, loop steps and branches the operation is in, outermost first."""
     shown: str

@@ -24,7 +24,7 @@ LIMIT = 1000
 
 @final
 @dataclass(frozen=True)
-class Path:
+class GraphPath:
     """One way through the graph."""
 
     nodes: tuple[Node, ...] = field(repr=False)
@@ -36,7 +36,7 @@ class Path:
 
 @final
 @dataclass(frozen=True)
-class Paths:
+class GraphPaths:
     """All paths between two nodes; `total` is the derivative their contributions add up to.
 
     >>> from chainrule.derive.computation_graph import graph
@@ -47,23 +47,23 @@ class Paths:
     total: 0
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[GraphPath, ...]
     total: float
 
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __iter__(self) -> Iterator[Path]:
+    def __iter__(self) -> Iterator[GraphPath]:
         return iter(self.paths)
 
-    def __getitem__(self, position: int) -> Path:
+    def __getitem__(self, position: int) -> GraphPath:
         return self.paths[position]
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.paths), f"total: {number(self.total)}"])
 
 
-def find(graph: Record, start: Node, end: Node, limit: int) -> Paths:
+def find(graph: Record, start: Node, end: Node, limit: int) -> GraphPaths:
     """Count the paths, refuse if there are too many, then follow each."""
     ways = _count(graph, start, end)
     if ways[start.id] > limit:
@@ -71,10 +71,10 @@ def find(graph: Record, start: Node, end: Node, limit: int) -> Paths:
             f"graph.paths({start.name!r}, {end.name!r}): there are {ways[start.id]} paths, more than limit={limit}",
             remedy="raise limit=, take nodes closer together, or fold a repeated part into a function or scan",
         )
-    found: list[Path] = []
+    found: list[GraphPath] = []
     follower = _Follower(graph, end, ways, found)
     follower.follow((start,), _seed(start))
-    return Paths(tuple(found), float(sum(path.contribution for path in found)))
+    return GraphPaths(tuple(found), float(sum(path.contribution for path in found)))
 
 
 def _count(graph: Record, start: Node, end: Node) -> list[int]:
@@ -103,7 +103,7 @@ def _is_scalar(node: Node) -> bool:
 class _Follower:
     """Depth first along the edges, pushing the tangent through one operand at a time."""
 
-    def __init__(self, graph: Record, end: Node, ways: list[int], found: list[Path]) -> None:
+    def __init__(self, graph: Record, end: Node, ways: list[int], found: list[GraphPath]) -> None:
         self.graph, self.end, self.ways, self.found = graph, end, ways, found
         self.operations = Operations(node.equation for node in graph.nodes if node.equation is not None)
 
@@ -113,7 +113,7 @@ class _Follower:
         while stack:
             walked, tangents = stack.pop()
             if walked[-1].id == self.end.id:
-                self.found.append(Path(walked, self._weigh(tangents)))
+                self.found.append(GraphPath(walked, self._weigh(tangents)))
                 continue
             for edge in reversed(self.graph.edges_from(walked[-1])):
                 if edge.target is not None and edge.adjoint is not None and self.ways[edge.target]:
@@ -138,4 +138,4 @@ class _Follower:
         return sum(pairing(weight, tangent) for weight, tangent in zip(weights, tangents, strict=True))
 
 
-__all__ = ["LIMIT", "Path", "Paths", "find"]
+__all__ = ["LIMIT", "GraphPath", "GraphPaths", "find"]

@@ -14,7 +14,7 @@ from chainrule.core.types import Array, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense.hessians import FOF, FOR, RUNS, STRATEGIES, runs, second, tensor
 from chainrule.derive.flattening import Flat, flatten
-from chainrule.derive.memory_budget import Cost
+from chainrule.derive.memory_budget import CompiledCost
 from chainrule.derive.report import bytes_text
 
 
@@ -128,7 +128,9 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
     return Comparison(flat.n, gradient.flops, gradient.scratch, rows)
 
 
-def _measured(flat: Flat, strategy: str, gradient: Cost, reference: Array, repeats: int) -> StrategyCost:
+def _measured(
+    flat: Flat, strategy: str, gradient: CompiledCost, reference: Array, repeats: int
+) -> StrategyCost:
     run = _one_run(flat, strategy)
     v = jnp.ones_like(flat.x)
     cost = memory_budget.compiled_cost(run, flat.x, v)

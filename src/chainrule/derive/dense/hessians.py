@@ -28,8 +28,8 @@ from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense import planning
 from chainrule.derive.dense.batching import basis_map, index_map
 from chainrule.derive.dense.jacobians import check_chunk, jacobian
-from chainrule.derive.dense.planning import NoRuleError, Problem, Trial
-from chainrule.derive.dense.preparation import Prepared
+from chainrule.derive.dense.planning import NoRuleError, PlanningProblem, Trial
+from chainrule.derive.dense.preparation import PreparedDerivative
 from chainrule.derive.flattening import Flat, flatten
 from chainrule.derive.report import Report
 
@@ -53,7 +53,7 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     memory: str | int | None = None,
     measure: bool | None = None,
-) -> Prepared:
+) -> PreparedDerivative:
     """The Hessian of a function, as a function: `hessian(f)(x)` has shape output + input + input.
 
     `strategy` is one of the four nestings, or "auto": the cheapest of the first three by the compiler's count of
@@ -76,7 +76,7 @@ def hessian(
 
         def among(*names: str) -> Report:
             counts = {name: runs(name, flat.n, flat.m) for name in names}
-            problem = Problem("hessian", flat.n, flat.m, "strategy", counts, chunk, out, limit)
+            problem = PlanningProblem("hessian", flat.n, flat.m, "strategy", counts, chunk, out, limit)
             return planning.plan(problem, trial, rank, measure=measure)
 
         if strategy != "auto":
@@ -91,7 +91,7 @@ def hessian(
     def evaluate(flat: Flat, strategy: str, chunk: int) -> Tree:
         return flat.hessian_tree(tensor(flat, strategy, chunk))
 
-    return Prepared("hessian", f, argnums, memory, None, plan, evaluate)
+    return PreparedDerivative("hessian", f, argnums, memory, None, plan, evaluate)
 
 
 def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], Tree]:
@@ -139,7 +139,7 @@ def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
 
 def lagrangian_hessian(
     f: Callable[[Any], Any], strategy: str = FOR, chunk: int | None = None, *, memory: str | int | None = None
-) -> Prepared:
+) -> PreparedDerivative:
     """`sum_i y_i H_i(x)` of a function of several outputs, from one reverse seed: `lagrangian_hessian(f)(x, y)`.
 
     >>> f = lambda x: jnp.stack([x[0] ** 2, x[0] * x[1]])
@@ -155,7 +155,7 @@ def lagrangian_hessian(
     return hessian(lagrangian, strategy, chunk, memory=memory)
 
 
-def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> Prepared:
+def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> PreparedDerivative:
     """The block of second derivatives between two arguments of a scalar function: first x other.
 
     >>> mixed(lambda x, q: q * jnp.sum(x**2))(jnp.array([1.0, 2.0]), 3.0).tolist()

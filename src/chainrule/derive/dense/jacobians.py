@@ -17,8 +17,8 @@ from chainrule.core.types import Array, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense import planning
 from chainrule.derive.dense.batching import basis_map
-from chainrule.derive.dense.planning import Problem, Trial
-from chainrule.derive.dense.preparation import Prepared
+from chainrule.derive.dense.planning import PlanningProblem, Trial
+from chainrule.derive.dense.preparation import PreparedDerivative
 from chainrule.derive.flattening import Flat
 from chainrule.derive.report import Report
 
@@ -38,7 +38,7 @@ def jacobian(
     memory: str | int | None = None,
     measure: bool | None = None,
     holomorphic: bool = False,
-) -> Prepared:
+) -> PreparedDerivative:
     """The Jacobian of a function, as a function: `jacobian(f)(x)` has shape output + input (blocks for PyTrees).
 
     - `mode`: "forward" (a product per input), "reverse" (a product per output) or "auto".
@@ -65,13 +65,13 @@ def jacobian(
         names = (mode,) if mode != "auto" else sorted(counts, key=lambda name: counts[name])
         counts = {name: counts[name] for name in names}
         # Operations do not predict time better than within a factor of three.
-        problem = Problem("jacobian", flat.n, flat.m, "mode", counts, chunk, out, limit, close=3.0)
+        problem = PlanningProblem("jacobian", flat.n, flat.m, "mode", counts, chunk, out, limit, close=3.0)
         return planning.plan(problem, trial, functools.partial(_rank, flat), measure=measure)
 
     def evaluate(flat: Flat, mode: str, chunk: int) -> Tree:
         return flat.jacobian_tree(matrix(flat, mode, chunk))
 
-    return Prepared("jacobian", f, argnums, memory, holomorphic, plan, evaluate)
+    return PreparedDerivative("jacobian", f, argnums, memory, holomorphic, plan, evaluate)
 
 
 def matrix(flat: Flat, mode: str, chunk: int) -> Array:

@@ -17,7 +17,7 @@ import jax
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.derive.dense.batching import even
-from chainrule.derive.memory_budget import Cost, cost_of
+from chainrule.derive.memory_budget import CompiledCost, cost_of
 from chainrule.derive.report import Report, bytes_text
 
 BRANCHES = "it branches on values in Python"
@@ -51,7 +51,7 @@ class NoRuleError(ArgumentError):
 
 @final
 @dataclass(frozen=True)
-class Problem:
+class PlanningProblem:
     """A derivative to plan."""
 
     what: str
@@ -95,14 +95,14 @@ class Trial:
         """Why the function cannot be compiled on its own; empty when it can."""
         self._program = program
         self._args = args
-        self._costs: dict[tuple[str, int], Cost] = {}
+        self._costs: dict[tuple[str, int], CompiledCost] = {}
         concrete = not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args))
         self.concrete = concrete
         """Whether there are numbers, and not just shapes inside a trace."""
         self.can_race = concrete and not effects
         """Whether programs may run before the user asks for it: with numbers, and if nobody would notice."""
 
-    def cost(self, name: str, chunk: int) -> Cost:
+    def cost(self, name: str, chunk: int) -> CompiledCost:
         """The cost of a program; compiles it."""
         if (name, chunk) not in self._costs:
             program: Any = self._program(name, chunk)
@@ -134,7 +134,7 @@ class Trial:
         return best
 
 
-def plan(problem: Problem, trial: Trial, rank: Rank, *, measure: bool | None = None) -> Report:
+def plan(problem: PlanningProblem, trial: Trial, rank: Rank, *, measure: bool | None = None) -> Report:
     """Choose a candidate and a batch size.
 
     With `measure=True` all candidates are timed, with `None` those whose costs are close and batch sizes that matter,
@@ -154,7 +154,7 @@ def plan(problem: Problem, trial: Trial, rank: Rank, *, measure: bool | None = N
         )
 
 
-def _plan(problem: Problem, trial: Trial, rank: Rank, measure: bool | None) -> Report:
+def _plan(problem: PlanningProblem, trial: Trial, rank: Rank, measure: bool | None) -> Report:
     decided = len(problem.counts) == 1 and problem.chunk is not None
     if trial.obstacle or not problem.inputs or not problem.outputs or (decided and not trial.concrete):
         return _without_costs(problem, trial)
@@ -186,7 +186,7 @@ def _plan(problem: Problem, trial: Trial, rank: Rank, measure: bool | None) -> R
     return problem.report(chosen, size, why, flops=considered, peak_bytes=peak, notes=notes)
 
 
-def _without_costs(problem: Problem, trial: Trial) -> Report:
+def _without_costs(problem: PlanningProblem, trial: Trial) -> Report:
     """The first candidate that has a rule, where there is nothing to compile."""
     shape = f"{problem.inputs:,} inputs, {problem.outputs:,} outputs"
     why = shape if len(problem.counts) > 1 else "asked for"
@@ -204,12 +204,12 @@ def _without_costs(problem: Problem, trial: Trial) -> Report:
     raise _refusal(problem, missing) from next(iter(missing.values()))
 
 
-def _costs(problem: Problem, trial: Trial) -> tuple[dict[str, Cost], dict[str, Exception]]:
+def _costs(problem: PlanningProblem, trial: Trial) -> tuple[dict[str, CompiledCost], dict[str, Exception]]:
     """The cost of each candidate, and why one without a derivative rule is missing.
 
     A choice is made between programs that do everything at once, because the compiler counts a loop only once.
     """
-    costs: dict[str, Cost] = {}
+    costs: dict[str, CompiledCost] = {}
     missing: dict[str, Exception] = {}
     for name, count in problem.counts.items():
         try:
@@ -227,7 +227,7 @@ def _costs(problem: Problem, trial: Trial) -> tuple[dict[str, Cost], dict[str, E
     return costs, missing
 
 
-def _fit(problem: Problem, trial: Trial, name: str) -> int:
+def _fit(problem: PlanningProblem, trial: Trial, name: str) -> int:
     """The largest batch that fits the budget; 1 if none does."""
     chunk = problem.batch(name)
     if problem.chunk is not None or chunk == 1 or trial.cost(name, chunk).scratch <= problem.room:
@@ -240,7 +240,7 @@ def _fit(problem: Problem, trial: Trial, name: str) -> int:
     return chunk
 
 
-def _cached(problem: Problem, trial: Trial, name: str, chunk: int) -> list[Entrant]:
+def _cached(problem: PlanningProblem, trial: Trial, name: str, chunk: int) -> list[Entrant]:
     """A smaller batch that works within a processor's cache, where the one that memory allows is far larger."""
     scratch = trial.cost(name, chunk).scratch
     if problem.chunk is not None or scratch < 4 * _CACHE or jax.default_backend() != "cpu":
@@ -249,7 +249,7 @@ def _cached(problem: Problem, trial: Trial, name: str, chunk: int) -> list[Entra
     return [(name, small)] if small < chunk else []
 
 
-def _worth_timing(problem: Problem, flops: Mapping[str, float], measure: bool | None) -> bool:
+def _worth_timing(problem: PlanningProblem, flops: Mapping[str, float], measure: bool | None) -> bool:
     """Whether all candidates should be timed."""
     if measure is not None:
         return measure
@@ -271,7 +271,7 @@ def _missing(missing: Mapping[str, Exception]) -> str:
     return "".join(f"; no {name} rule ({first_sentence(error)})" for name, error in missing.items())
 
 
-def _refusal(problem: Problem, missing: Mapping[str, Exception]) -> NoRuleError:
+def _refusal(problem: PlanningProblem, missing: Mapping[str, Exception]) -> NoRuleError:
     if len(problem.counts) > 1:
         reasons = "\n".join(f"{name}: {first_sentence(error)}" for name, error in missing.items())
         return NoRuleError(
@@ -304,7 +304,7 @@ __all__ = [
     "MISSING_RULE",
     "NEEDS_VALUES",
     "NoRuleError",
-    "Problem",
+    "PlanningProblem",
     "Program",
     "Rank",
     "Trial",

@@ -27,7 +27,7 @@ _TRACED = (jax.Array, np.ndarray, np.generic, float, complex)
 
 
 @final
-class Prepared:
+class PreparedDerivative:
     """A callable derivative; `.report` tells how the latest call was done, `.plan(x)` how a call will be.
 
     It works under `jit`, `vmap` and further derivatives. Arrays and floats among the arguments are traced; everything
@@ -247,4 +247,4 @@ def _kind(leaf: Any) -> Any:
     return type(leaf), leaf
 
 
-__all__ = ["Evaluator", "Planner", "Prepared"]
+__all__ = ["Evaluator", "Planner", "PreparedDerivative"]

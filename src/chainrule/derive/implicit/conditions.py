@@ -21,7 +21,7 @@ from chainrule.core.errors import ImplicitFunctionError
 from chainrule.core.types import Array, Float, Int, Scalar
 from chainrule.derive.implicit import host_callback
 from chainrule.derive.implicit.linear.linear_solver import Factor, Product, System
-from chainrule.derive.implicit.problem import Problem, Values
+from chainrule.derive.implicit.problem import ImplicitProblem, Values
 
 FINE, NOT_A_SOLUTION, NOT_FINITE, WRONG_FACTOR, SINGULAR, FOLD, NOT_CONVERGED, INDEFINITE = range(8)
 CONDITIONS = (
@@ -51,7 +51,7 @@ class Diagnosis(NamedTuple):
     """The change of the unknowns that F notices least, of length 1."""
 
 
-def of_solution(problem: Problem, x: Array, values: Values) -> Diagnosis:
+def of_solution(problem: ImplicitProblem, x: Array, values: Values) -> Diagnosis:
     """The first condition alone, which needs no factor."""
     residual, response = jax.jvp(problem.equations.evaluate, (x, values), _wiggled((x, values), at_least=1.0))
     size, scale = jnp.linalg.norm(residual), jnp.linalg.norm(response)
@@ -62,7 +62,7 @@ def of_solution(problem: Problem, x: Array, values: Values) -> Diagnosis:
     return Diagnosis(code, size, relative, unknown, unknown, jnp.zeros_like(x))
 
 
-def of_factor(problem: Problem, factor: Factor, x: Array, values: Values) -> Diagnosis:
+def of_factor(problem: ImplicitProblem, factor: Factor, x: Array, values: Values) -> Diagnosis:
     """The other conditions, as far as the way of solving with A lets them be seen."""
     first = of_solution(problem, x, values)._replace(code=jnp.full((), FINE, jnp.int32))
     if not problem.linear.exact:
@@ -93,7 +93,7 @@ def of_solve(found: Array, matvec: Product, b: Array, limit: float) -> Diagnosis
     return Diagnosis(code, size, relative, unknown, unknown, jnp.zeros_like(b))
 
 
-def gate(problem: Problem, found: Diagnosis) -> Scalar:
+def gate(problem: ImplicitProblem, found: Diagnosis) -> Scalar:
     """One where all is well; otherwise an error now, an error when the compiled program runs, or NaN.
 
     What depends on the theorem is multiplied by this number, so the check runs exactly where its outcome matters, also
@@ -131,7 +131,7 @@ def _probe(system: System, factor: Factor) -> tuple[Scalar, Array, Scalar]:
     return jnp.max(sizes), _safe_ratio(best, jnp.linalg.norm(best)), defect
 
 
-def _drift(problem: Problem, factor: Factor, system: System, values: Values) -> Scalar:
+def _drift(problem: ImplicitProblem, factor: Factor, system: System, values: Values) -> Scalar:
     """The relative change of A, as the solution sees it, over the distance by which the solution is uncertain."""
     x = system.x
     residual, response = jax.jvp(problem.equations.evaluate, (x, values), _wiggled((x, values), at_least=0.0))
@@ -167,7 +167,7 @@ def _multipliers(n: int, seed: int) -> Array:
     return jnp.where(share < 0.5, -0.5 - 2 * share, 2 * share - 0.5)
 
 
-def _raise(problem: Problem, *found: Any) -> np.ndarray:
+def _raise(problem: ImplicitProblem, *found: Any) -> np.ndarray:
     """On the host, with any leading axes: an error for the first case that fails, ones if there is none."""
     codes, *numbers, direction = (np.asarray(part) for part in found)
     shape = np.broadcast_shapes(codes.shape, *(part.shape for part in numbers), direction.shape[:-1])
@@ -181,7 +181,7 @@ def _raise(problem: Problem, *found: Any) -> np.ndarray:
 
 
 def error(
-    problem: Problem,
+    problem: ImplicitProblem,
     code: int,
     direction: np.ndarray,
     residual: float,
@@ -241,7 +241,7 @@ def _leave(direction: np.ndarray) -> str:
     )
 
 
-def _in_structure(problem: Problem, direction: np.ndarray) -> Any:
+def _in_structure(problem: ImplicitProblem, direction: np.ndarray) -> Any:
     parts, start = [], 0
     for shape, dtype in problem.equations.unknowns.leaves:
         stop = start + math.prod(shape)

@@ -14,12 +14,12 @@ from chainrule.derive import validation
 from chainrule.derive.implicit import theorem
 from chainrule.derive.implicit.conditions import CONDITIONS
 from chainrule.derive.implicit.linear.dense import LeastSquares
-from chainrule.derive.implicit.linear.linear_solver import Linear
+from chainrule.derive.implicit.linear.linear_solver import LinearSolver
 from chainrule.derive.implicit.linear.selection import Automatic, chosen
 from chainrule.derive.implicit.problem import (
     Form,
-    Layout,
-    Problem,
+    ImplicitProblem,
+    ProblemLayout,
     Values,
     fixed_point_of,
     formulate,
@@ -27,7 +27,15 @@ from chainrule.derive.implicit.problem import (
     pose,
     root_of,
 )
-from chainrule.derive.implicit.solvers import LBFGS, Anderson, Newton, Outcome, Picard, Solver, Task
+from chainrule.derive.implicit.solvers import (
+    LBFGS,
+    Anderson,
+    Newton,
+    Picard,
+    Solver,
+    SolverOutcome,
+    SolverTask,
+)
 from chainrule.derive.implicit.tolerances import Conditions
 
 UserSolver: TypeAlias = Callable[..., Any]
@@ -84,7 +92,7 @@ class Implicit:
         function: Any,
         form: Form,
         solver: Solver | UserSolver,
-        linear: Linear,
+        linear: LinearSolver,
         limits: Conditions,
         on_failure: str,
     ) -> None:
@@ -121,7 +129,7 @@ class Implicit:
         )
         return Solution(problem.equations.unknowns.tree(x), stats)
 
-    def _solve(self, w0: Tree, params: tuple[Any, ...]) -> tuple[Problem, Outcome, Values]:
+    def _solve(self, w0: Tree, params: tuple[Any, ...]) -> tuple[ImplicitProblem, SolverOutcome, Values]:
         """Run the solver on values that carry no derivatives."""
         equations, x, values = formulate(self.name, self.function, self._form, w0, params)
         problem = pose(equations, x, values, self._linear, self._limits, self._on_failure)
@@ -133,12 +141,12 @@ class Implicit:
             function = lambda w, *_: equations.call(w, held)  # noqa: E731
         found = self._solver(function, equations.unknowns.tree(x), *equations.arguments(held))
         unknown, none = jnp.full((), -1, jnp.int32), jnp.zeros((), jnp.int32)
-        return problem, Outcome(self._accept(equations.unknowns, found), unknown, none), values
+        return problem, SolverOutcome(self._accept(equations.unknowns, found), unknown, none), values
 
-    def _accept(self, wanted: Layout, found: Tree) -> Array:
+    def _accept(self, wanted: ProblemLayout, found: Tree) -> Array:
         """What the user's solver returned, as a vector."""
         found = jax.tree.map(jnp.asarray, found)
-        got = Layout.of(found)
+        got = ProblemLayout.of(found)
         if got.structure != wanted.structure or [s for s, _ in got.leaves] != [s for s, _ in wanted.leaves]:
             raise ArgumentError(
                 f"{self.name}: the solver returned {got}, but w0 has {wanted}",
@@ -282,17 +290,17 @@ def hypergradient(
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _run(solver: Solver, problem: Problem, x: Array, values: Values) -> Outcome:
+def _run(solver: Solver, problem: ImplicitProblem, x: Array, values: Values) -> SolverOutcome:
     equations = problem.equations
     objective = (lambda z: equations.given(z, values)) if equations.is_minimum else None
-    return solver.run(Task(equations.system(x, values), problem.linear, objective))
+    return solver.run(SolverTask(equations.system(x, values), problem.linear, objective))
 
 
 def _difference(f: Callable[..., Any], w: Tree, y: Tree, *params: Any) -> Tree:
     return jax.tree.map(jnp.subtract, f(w, *params), y)
 
 
-def _linear(name: str, given: Any, on_singular: str) -> Linear:
+def _linear(name: str, given: Any, on_singular: str) -> LinearSolver:
     check_choice(name, "on_singular", on_singular, ("fail", "lstsq"))
     return LeastSquares() if on_singular == "lstsq" else chosen(name, given)
 

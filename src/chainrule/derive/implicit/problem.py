@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive import validation
-from chainrule.derive.implicit.linear.linear_solver import Linear, Prepared, System
+from chainrule.derive.implicit.linear.linear_solver import LinearSolver, PreparedSolver, System
 from chainrule.derive.implicit.tolerances import Conditions
 
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int, complex, bool)
@@ -39,14 +39,14 @@ class Values(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Layout:
+class ProblemLayout:
     """Structure, shapes and types of a tree of arrays."""
 
     structure: Any
     leaves: tuple[tuple[tuple[int, ...], Any], ...]
 
     @classmethod
-    def of(cls, tree: Tree) -> "Layout":
+    def of(cls, tree: Tree) -> "ProblemLayout":
         """That of a tree."""
         leaves, structure = jax.tree.flatten(tree)
         return cls(structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
@@ -105,7 +105,7 @@ class Equations:
     """The public function it comes from, for messages."""
     function: Callable[..., Any]
     form: Form
-    unknowns: Layout
+    unknowns: ProblemLayout
     parameters: Any
     """Structure of the parameters."""
     fixed: tuple[Any, ...]
@@ -183,11 +183,11 @@ class Structure:
 
 @final
 @dataclass(frozen=True)
-class Problem:
+class ImplicitProblem:
     """Equations, how to solve with their Jacobian, and what to do where the theorem does not hold."""
 
     equations: Equations
-    linear: Prepared
+    linear: PreparedSolver
     limits: Conditions
     on_failure: str
 
@@ -196,13 +196,13 @@ def pose(
     equations: Equations,
     x: Array,
     values: Values,
-    linear: Linear,
+    linear: LinearSolver,
     limits: Conditions,
     on_failure: str,
-) -> Problem:
+) -> ImplicitProblem:
     """The whole problem, with what `linear` has to find out about the equations found out."""
     structure = Structure(equations, jax.typeof(x), jax.tree.map(jax.typeof, values))
-    return Problem(equations, linear.prepare(structure), limits, on_failure)
+    return ImplicitProblem(equations, linear.prepare(structure), limits, on_failure)
 
 
 def formulate(
@@ -211,7 +211,7 @@ def formulate(
     """The equations, the unknowns as a vector, and the values of the parameters."""
     validation.function(name, function)
     w = validation.point(name, w, name="w")
-    unknowns = Layout.of(w)
+    unknowns = ProblemLayout.of(w)
     if not unknowns.size:
         raise ArgumentError(f"{name}: there are no unknowns; w holds no numbers")
     fixed, values, structure = _split(params)
@@ -286,8 +286,8 @@ _MOVING, _STILL = _Mark(), _Mark()
 __all__ = [
     "Equations",
     "Form",
-    "Layout",
-    "Problem",
+    "ImplicitProblem",
+    "ProblemLayout",
     "Structure",
     "Values",
     "fixed_point_of",

@@ -18,8 +18,8 @@ from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive.implicit import conditions as checks
 from chainrule.derive.implicit.conditions import Diagnosis
 from chainrule.derive.implicit.linear.dense import LU
-from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Product, factorise
-from chainrule.derive.implicit.problem import Problem, Values, formulate, pose, root_of
+from chainrule.derive.implicit.linear.linear_solver import Factor, LinearSolver, Product, factorise
+from chainrule.derive.implicit.problem import ImplicitProblem, Values, formulate, pose, root_of
 from chainrule.derive.implicit.tolerances import Conditions
 
 
@@ -27,7 +27,7 @@ def attach(
     F: Callable[..., Any],
     w_star: Tree,
     params: tuple[Any, ...],
-    linear: Linear = LU(),  # noqa: B008 (immutable)
+    linear: LinearSolver = LU(),  # noqa: B008 (immutable)
     conditions: Conditions = Conditions(),  # noqa: B008 (immutable)
     on_failure: str = "raise",
     *,
@@ -47,7 +47,7 @@ def attach(
     return equations.unknowns.tree(solution(problem, x, values))
 
 
-def solution(problem: Problem, x: Array, values: Values, factor: Factor | None = None) -> Array:
+def solution(problem: ImplicitProblem, x: Array, values: Values, factor: Factor | None = None) -> Array:
     """The vector `x`, checked to be a solution, as a function of the parameters; `factor` saves factorising there."""
     x, factor = jax.lax.stop_gradient((x, factor))
     x = x * checks.gate(problem, examine(problem, x, values.held()))
@@ -67,7 +67,7 @@ examine = jax.jit(checks.of_solution, static_argnums=0)
 
 @partial(jax.jit, static_argnums=0)
 def factored(
-    problem: Problem, x: Array, values: Values, inherited: Factor | None = None
+    problem: ImplicitProblem, x: Array, values: Values, inherited: Factor | None = None
 ) -> tuple[Factor, Diagnosis]:
     """The factor of A at a solution, unless one is at hand, and whether the theorem holds there."""
     factor = inherited
@@ -77,13 +77,13 @@ def factored(
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solution(_problem: Problem, x: Array, _factor: Factor | None, _values: Values) -> Array:
+def _solution(_problem: ImplicitProblem, x: Array, _factor: Factor | None, _values: Values) -> Array:
     """w* before any derivative was asked for: no factor yet, or one of the solver's."""
     return x
 
 
 @partial(_solution.defjvp, symbolic_zeros=True)
-def _first_derivative(problem: Problem, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _first_derivative(problem: ImplicitProblem, primals: Any, tangents: Any) -> tuple[Array, Array]:
     x, inherited, values = primals
     x0, inherited = jax.lax.stop_gradient((x, inherited))
     factor, found = factored(problem, x0, values.held(), inherited)
@@ -92,17 +92,17 @@ def _first_derivative(problem: Problem, primals: Any, tangents: Any) -> tuple[Ar
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _factored(_problem: Problem, x: Array, _kept: Handle, _values: Values) -> Array:
+def _factored(_problem: ImplicitProblem, x: Array, _kept: Handle, _values: Values) -> Array:
     """w* with the factor that all its derivatives share."""
     return x
 
 
 @partial(_factored.defjvp, symbolic_zeros=True)
-def _next_derivative(problem: Problem, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _next_derivative(problem: ImplicitProblem, primals: Any, tangents: Any) -> tuple[Array, Array]:
     return _derivative(problem, primals, tangents[2])
 
 
-def _derivative(problem: Problem, primals: Any, tangents: Values) -> tuple[Array, Array]:
+def _derivative(problem: ImplicitProblem, primals: Any, tangents: Values) -> tuple[Array, Array]:
     x, kept, values = primals
     moved = tuple(i for i, dq in enumerate(tangents.moving) if not isinstance(dq, SymbolicZero))
     directions = tuple(tangents.moving[i] for i in moved)
@@ -111,7 +111,7 @@ def _derivative(problem: Problem, primals: Any, tangents: Values) -> tuple[Array
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _tangent(
-    problem: Problem,
+    problem: ImplicitProblem,
     moved: tuple[int, ...],
     x: Array,
     kept: Handle,
@@ -131,7 +131,7 @@ def _tangent(
     return at, solve_with(problem, kept, at, values, -change)
 
 
-def solve_with(problem: Problem, kept: Handle, x: Array, values: Values, b: Array) -> Array:
+def solve_with(problem: ImplicitProblem, kept: Handle, x: Array, values: Values, b: Array) -> Array:
     """A⁻¹ b, differentiable in everything A and b depend on; the factor itself is never differentiated."""
 
     def solve(matvec: Product, b: Array) -> Array:
@@ -144,7 +144,7 @@ def solve_with(problem: Problem, kept: Handle, x: Array, values: Values, b: Arra
     return jax.lax.custom_linear_solve(matvec, b, solve=solve, transpose_solve=solve_transposed)
 
 
-def _checked(problem: Problem, solve: Product, matvec: Product, b: Array) -> Array:
+def _checked(problem: ImplicitProblem, solve: Product, matvec: Product, b: Array) -> Array:
     """A solve under the name by which programs are searched for solves; where it iterates, its residual is checked."""
 
     def implicit_solve(c: Array) -> Array:

@@ -31,7 +31,7 @@ _STANDARD = sysconfig.get_paths()["stdlib"]
 
 @final
 @dataclass(frozen=True)
-class Source:
+class SourceLine:
     """A line of the user's code.
 
     >>> str(Source("work/model.py", 12, "loss"))
@@ -51,7 +51,7 @@ class Source:
         return linecache.getline(self.file, self.line).strip()
 
 
-def of_equation(equation: Any) -> Source | None:
+def of_equation(equation: Any) -> SourceLine | None:
     """The line an equation of a program comes from; none where no line of the user took part."""
     traceback = equation.source_info.traceback
     if traceback is None:
@@ -59,7 +59,7 @@ def of_equation(equation: Any) -> Source | None:
     return _first((frame.file_name, frame.line_num, frame.function_name) for frame in traceback.frames)
 
 
-def of_caller() -> Source | None:
+def of_caller() -> SourceLine | None:
     """The line of the user's code that is being run now."""
     return _first(_frames(sys._getframe(1)))
 
@@ -70,10 +70,10 @@ def _frames(frame: FrameType | None) -> Iterable[tuple[str, int, str]]:
         frame = frame.f_back
 
 
-def _first(frames: Iterable[tuple[str, int, str]]) -> Source | None:
+def _first(frames: Iterable[tuple[str, int, str]]) -> SourceLine | None:
     for file, line, function in frames:
         if not _is_library(file):
-            return Source(file, line, function.rpartition(".")[2])
+            return SourceLine(file, line, function.rpartition(".")[2])
     return None
 
 
@@ -83,4 +83,4 @@ def _is_library(file: str) -> bool:
     return "/beartype/" in file or (file.startswith(_STANDARD) and "-packages" not in file)
 
 
-__all__ = ["Source", "of_caller", "of_equation"]
+__all__ = ["SourceLine", "of_caller", "of_equation"]

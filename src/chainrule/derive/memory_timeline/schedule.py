@@ -16,18 +16,18 @@ from jax.extend.core import ClosedJaxpr
 
 from chainrule.derive.jaxprs import cost
 from chainrule.derive.jaxprs import equations as eqs
-from chainrule.derive.jaxprs.source import Source, of_equation
+from chainrule.derive.jaxprs.source import SourceLine, of_equation
 from chainrule.derive.memory_timeline.roles import Role, moving_results
 
 
 @final
 @dataclass
-class Value:
+class BufferValue:
     """A variable in memory."""
 
     label: str
     bytes: int
-    source: Source | None
+    source: SourceLine | None
     moving: bool
     born: int
     dies: int
@@ -36,23 +36,23 @@ class Value:
 
 @final
 @dataclass(frozen=True)
-class Step:
+class ExecutionStep:
     """One operation, run once."""
 
     label: str
-    source: Source | None
+    source: SourceLine | None
     flops: int
     extra: int = field(repr=False)
     """Bytes it needs inside, beyond its operands and results."""
 
 
 @final
-class Schedule:
+class ExecutionSchedule:
     """Steps and values, appended program by program."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.values: list[Value] = []
+        self.steps: list[ExecutionStep] = []
+        self.values: list[BufferValue] = []
         self._slots: dict[Any, int] = {}
         self._read_by_moving: set[int] = set()
 
@@ -126,14 +126,14 @@ class Schedule:
                 if any(moving):
                     self._read_by_moving.add(slot)
         label, source = eqs.label(equation), of_equation(equation)
-        self.steps.append(Step(label, source, cost.flops(equation), inner_bytes(equation)))
+        self.steps.append(ExecutionStep(label, source, cost.flops(equation), inner_bytes(equation)))
         for variable, moves in zip(equation.outvars, moving, strict=True):
             self._add(variable, label, source, moves, now)
             self.values[self._slots[variable]].dies = now
 
-    def _add(self, variable: Any, label: str, source: Source | None, moving: bool, born: int) -> None:
+    def _add(self, variable: Any, label: str, source: SourceLine | None, moving: bool, born: int) -> None:
         self._slots[variable] = len(self.values)
-        self.values.append(Value(label, cost.nbytes([variable]), source, moving, born, born - 1))
+        self.values.append(BufferValue(label, cost.nbytes([variable]), source, moving, born, born - 1))
 
 
 def inner_bytes(equation: Any) -> int:
@@ -163,9 +163,9 @@ def flat(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _peak(program: ClosedJaxpr) -> int:
-    schedule = Schedule()
+    schedule = ExecutionSchedule()
     schedule.keep(schedule.append(flat(program)))
     return int(schedule.live_bytes().max(initial=0))
 
 
-__all__ = ["Schedule", "Step", "Value", "flat", "inner_bytes"]
+__all__ = ["BufferValue", "ExecutionSchedule", "ExecutionStep", "flat", "inner_bytes"]

@@ -15,11 +15,11 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, check_choice
 from chainrule.core.pictures import Lines
-from chainrule.derive.jaxprs.source import Source
+from chainrule.derive.jaxprs.source import SourceLine
 from chainrule.derive.jaxprs.tracing import flatten, is_inexact, require_inexact, trace
 from chainrule.derive.memory_timeline import drawing
 from chainrule.derive.memory_timeline.roles import ROLES, Role
-from chainrule.derive.memory_timeline.schedule import Schedule, Step, Value, flat
+from chainrule.derive.memory_timeline.schedule import BufferValue, ExecutionSchedule, ExecutionStep, flat
 
 MODES = ("evaluate", "forward", "reverse")
 
@@ -76,7 +76,7 @@ def peak_bytes(f: Callable[..., Any], *args: Any) -> int:
 class Holder:
     """Values of one source line and role that are alive at the peak."""
 
-    source: Source | None
+    source: SourceLine | None
     role: Role
     bytes: int
     values: int
@@ -87,9 +87,9 @@ class Holder:
 class Timeline:
     """Bytes alive at every step, by role, with the peak and what holds it."""
 
-    def __init__(self, mode: str, schedule: Schedule, lower: Callable[[], Any]) -> None:
+    def __init__(self, mode: str, schedule: ExecutionSchedule, lower: Callable[[], Any]) -> None:
         self.mode = mode
-        self.steps: tuple[Step, ...] = tuple(schedule.steps)
+        self.steps: tuple[ExecutionStep, ...] = tuple(schedule.steps)
         self.timeline: np.ndarray = schedule.live_bytes()
         """Bytes alive at each step."""
         self.by_role: dict[str, np.ndarray] = {role: schedule.live_bytes(role) for role in ROLES}
@@ -183,18 +183,18 @@ _TITLES = {
 }
 
 
-def _place(step: Step) -> str:
+def _place(step: ExecutionStep) -> str:
     return f"{step.label}, {step.source}" if step.source else step.label
 
 
-def _shared_label(values: Sequence[Value]) -> str:
+def _shared_label(values: Sequence[BufferValue]) -> str:
     labels = list(dict.fromkeys(value.label for value in values))
     return labels[0] if len(labels) == 1 else f"{labels[0]} and others"
 
 
-def _evaluate(f: Callable[..., Any], args: Any) -> Schedule:
+def _evaluate(f: Callable[..., Any], args: Any) -> ExecutionSchedule:
     traced = trace("memory", f, args, abstract=True)
-    schedule = Schedule()
+    schedule = ExecutionSchedule()
     schedule.keep(schedule.append(flat(traced.program), names=traced.inputs))
     return schedule
 
@@ -220,10 +220,10 @@ class _Derivative:
     ) -> None:
         self.f, self.tree, self.shapes, self.names, self.moving = f, tree, shapes, names, moving
 
-    def forward(self) -> Schedule:
+    def forward(self) -> ExecutionSchedule:
         """The schedule of a forward product."""
         program = trace("memory", self._push, self._pushed(), abstract=True).program
-        schedule = Schedule()
+        schedule = ExecutionSchedule()
         first = len(self.shapes)
         moving = range(first, first + len(self.moving))
         names = [*self.names, *(f"direction of {self.names[i]}" for i in self.moving)]
@@ -231,7 +231,7 @@ class _Derivative:
         schedule.assign_roles("tangent", "primal")
         return schedule
 
-    def reverse(self) -> Schedule:
+    def reverse(self) -> ExecutionSchedule:
         """The schedule of a forward pass that keeps residuals, then a reverse pass that uses them."""
         there = trace("memory", self._split, [self.shapes], abstract=True)
         shapes = [jax.ShapeDtypeStruct(out.shape, out.dtype) for out in there.program.out_avals]
@@ -242,7 +242,7 @@ class _Derivative:
             return jax.tree.unflatten(structure, kept)(seeds)
 
         back = flat(trace("memory", pull, [residuals, outs], abstract=True).program)
-        schedule = Schedule()
+        schedule = ExecutionSchedule()
         results = schedule.append(flat(there.program), names=self.names)
         known = dict(enumerate(results[len(outs) :]))
         seeds = range(len(residuals), len(residuals) + len(outs))

@@ -1,5 +1,5 @@
 """Derivatives as programs: to print, count, simplify, compile, export and differentiate again."""
 
-from chainrule.derive.source_transformation.program import Count, Program, program
+from chainrule.derive.source_transformation.program import OperationCount, Program, program
 
-__all__ = ["Count", "Program", "program"]
+__all__ = ["OperationCount", "Program", "program"]

@@ -61,7 +61,7 @@ def program(f: Callable[..., Any], *args: Any, order: int = 1, argnums: int = 0)
 
 @final
 @dataclass(frozen=True)
-class Count:
+class OperationCount:
     """The size of a program: operations as written, loops counted once, and floating-point operations as run."""
 
     operations: int
@@ -106,10 +106,10 @@ class Program:
         """Write the program out as pseudo-code."""
         print(self)
 
-    def count(self) -> Count:
+    def count(self) -> OperationCount:
         """How many operations it has, and what they cost."""
         names = Counter(_operations(self.jaxpr))
-        return Count(names.total(), cost.program_flops(self.jaxpr), dict(names.most_common()))
+        return OperationCount(names.total(), cost.program_flops(self.jaxpr), dict(names.most_common()))
 
     def simplify(self) -> "Program":
         """The same function in fewer operations; see `simplifying` for what is rewritten."""
@@ -169,4 +169,4 @@ def _operations(program: ClosedJaxpr) -> list[str]:
     return found
 
 
-__all__ = ["Count", "Program", "program"]
+__all__ = ["OperationCount", "Program", "program"]

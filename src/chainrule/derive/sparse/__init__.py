@@ -9,7 +9,7 @@ from typing import Any
 _HOMES = {
     "coloring": ("METHODS", "ORDERS", "Coloring", "ColoringError", "color"),
     "certificate": ("PatternError",),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("ColoringComparison", "compare"),
     "detection": (
         "DenseDetectionWarning",
         "Detected",

@@ -31,7 +31,7 @@ class PatternError(ChainruleError):
 
 @final
 @dataclass(frozen=True)
-class Outcome:
+class CertificateOutcome:
     """What was compared."""
 
     products: int
@@ -52,7 +52,7 @@ def certify(
     points: Iterator[Tree],
     dtype: Any,
     seed: int = 0,
-) -> Outcome:
+) -> CertificateOutcome:
     """Compare at every point, or raise `PatternError` with the rows that differ.
 
     `products` has "rows" for products J v (one number per row) and "columns" for products u J.
@@ -72,7 +72,7 @@ def certify(
             unchecked = max(unchecked, skipped)
             if len(wrong):
                 raise missing(where, lines, wrong)
-    return Outcome(count, unchecked)
+    return CertificateOutcome(count, unchecked)
 
 
 def differing(
@@ -126,7 +126,7 @@ def _direction(draw: np.random.Generator, size: int) -> np.ndarray:
 
 __all__ = [
     "POINTS",
-    "Outcome",
+    "CertificateOutcome",
     "PatternError",
     "certify",
     "differing",

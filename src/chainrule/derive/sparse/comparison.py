@@ -14,7 +14,7 @@ _HEADINGS = ("method", "products", "colours", "at least", "order", "depth", "sec
 
 @final
 @dataclass(frozen=True)
-class Comparison:
+class ColoringComparison:
     """Colourings by method, with what decompression needs of each."""
 
     colorings: dict[str, Coloring]
@@ -41,7 +41,7 @@ class Comparison:
         }
 
 
-def compare(pattern: Any, order: Any = "auto", seed: int = 0, budget: float = 0.2) -> Comparison:
+def compare(pattern: Any, order: Any = "auto", seed: int = 0, budget: float = 0.2) -> ColoringComparison:
     """Every method that applies to a pattern (or a SciPy sparse matrix): symmetric ones only where it is symmetric.
 
     For every graph distance-1 needs the fewest colours, then acyclic, star, and columns; with a zero diagonal columns
@@ -57,7 +57,7 @@ def compare(pattern: Any, order: Any = "auto", seed: int = 0, budget: float = 0.
     methods = [method for method in METHODS if symmetric or method not in _SYMMETRIC]
     colorings = {method: color(pattern, method, order, seed, budget) for method in methods}
     recipes = {method: recipe(made) for method, made in colorings.items() if method != "distance-1"}
-    return Comparison(
+    return ColoringComparison(
         colorings,
         {method: made.products for method, made in recipes.items()},
         {
@@ -67,4 +67,4 @@ def compare(pattern: Any, order: Any = "auto", seed: int = 0, budget: float = 0.
     )
 
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["ColoringComparison", "compare"]

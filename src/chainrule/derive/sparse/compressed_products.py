@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.core.types import Array, Tree
 from chainrule.derive.flattening import flatten
-from chainrule.derive.sparse.compression import Recipe
+from chainrule.derive.sparse.compression import CompressionRecipe
 
 _MOST_CONSTANT = {32: 2**22, 2**31: 2**18}
 """Numbers in seeds and places that become constants, by the number of products up to which it holds."""
@@ -38,13 +38,13 @@ class Tables(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Plan:
+class CompressedProducts:
     """A function of one PyTree, the shapes it returns, and the recipe for its derivative."""
 
     f: Callable[[Any], Any]
     """What is compressed: the function itself, or its gradient."""
     outputs: Tree
-    recipe: Recipe
+    recipe: CompressionRecipe
     dtype: Any
 
     def tables(self) -> Tables:
@@ -153,4 +153,4 @@ def _restore(vector: Array, shapes: Tree) -> Tree:
     return jax.tree.unflatten(structure, shaped)
 
 
-__all__ = ["Plan", "Tables", "forward_product", "reverse_product"]
+__all__ = ["CompressedProducts", "Tables", "forward_product", "reverse_product"]

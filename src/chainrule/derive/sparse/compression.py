@@ -19,7 +19,7 @@ from chainrule.derive.sparse.substitution import Substitution, substitution, two
 
 @final
 @dataclass(frozen=True)
-class Recipe:
+class CompressionRecipe:
     """Products and where to read them."""
 
     pattern: Pattern
@@ -49,7 +49,7 @@ class Recipe:
         return np.where(index < ahead, index // max(m, 1), self.forward + (index - ahead) // max(n, 1))
 
 
-def recipe(coloring: Coloring) -> Recipe:
+def recipe(coloring: Coloring) -> CompressionRecipe:
     """How to compute a derivative with these colours; colours that nothing is read from are dropped."""
     pattern = coloring.pattern
     if coloring.method == "distance-1":
@@ -69,7 +69,7 @@ def recipe(coloring: Coloring) -> Recipe:
     return _acyclic(pattern, coloring.colors)
 
 
-def _two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> Recipe:
+def _two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> CompressionRecipe:
     m, n = pattern.shape
     forward, reverse = (int(c.max(initial=-1)) + 1 for c in (column_colors, row_colors))
     c, r = column_colors[pattern.cols], row_colors[pattern.rows]
@@ -77,18 +77,20 @@ def _two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarr
     by_row = reading.alone(pattern.cols, r)
     _all_read(pattern, by_column | by_row)
     index = np.where(by_column, c * m + pattern.rows, forward * m + r * n + pattern.cols)
-    return Recipe(pattern, column_colors, row_colors, forward, reverse, index)
+    return CompressionRecipe(pattern, column_colors, row_colors, forward, reverse, index)
 
 
-def _two_sided_trees(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray) -> Recipe:
+def _two_sided_trees(
+    pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarray
+) -> CompressionRecipe:
     m, n = pattern.shape
     forward, reverse = (int(c.max(initial=-1)) + 1 for c in (column_colors, row_colors))
     found = two_sided(pattern, row_colors, column_colors)
     index = np.where(found.forward, found.color * m, forward * m + found.color * n) + found.line
-    return Recipe(pattern, column_colors, row_colors, forward, reverse, index, found, found.edge)
+    return CompressionRecipe(pattern, column_colors, row_colors, forward, reverse, index, found, found.edge)
 
 
-def _star(pattern: Pattern, colors: np.ndarray) -> Recipe:
+def _star(pattern: Pattern, colors: np.ndarray) -> CompressionRecipe:
     """Entry (i, j) from the product of j's colour at i, or by symmetry from that of i's colour at j."""
     n = pattern.shape[0]
     ahead, mirrored = colors[pattern.cols], colors[pattern.rows]
@@ -100,7 +102,7 @@ def _star(pattern: Pattern, colors: np.ndarray) -> Recipe:
     names = np.where(needed, np.cumsum(needed) - 1, -1)
     take = by_column & needed[ahead]
     index = np.where(take, names[ahead] * n + pattern.rows, names[mirrored] * n + pattern.cols)
-    return Recipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index)
+    return CompressionRecipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index)
 
 
 def _needed(
@@ -119,7 +121,7 @@ def _needed(
         needed[int(uses.argmax())] = True
 
 
-def _acyclic(pattern: Pattern, colors: np.ndarray) -> Recipe:
+def _acyclic(pattern: Pattern, colors: np.ndarray) -> CompressionRecipe:
     n = pattern.shape[0]
     found = substitution(pattern, colors)
     diagonal = np.flatnonzero(found.edge < 0)
@@ -131,10 +133,12 @@ def _acyclic(pattern: Pattern, colors: np.ndarray) -> Recipe:
     index = names[read_colors] * n + np.concatenate([on, found.line])
     spread = found.edge + len(diagonal)
     spread[diagonal] = np.arange(len(diagonal))
-    return Recipe(pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index, found, spread)
+    return CompressionRecipe(
+        pattern, names[colors], np.full(n, -1), int(needed.sum()), 0, index, found, spread
+    )
 
 
-def restricted(made: Recipe, part: str) -> Recipe:
+def restricted(made: CompressionRecipe, part: str) -> CompressionRecipe:
     """The recipe for one triangle of a symmetric matrix, "lower" or "upper", or as it is for "full"."""
     if part == "full":
         return made
@@ -163,4 +167,4 @@ def _all_read(pattern: Pattern, read: np.ndarray) -> None:
         raise ColoringError(f"entry ({i}, {j}) cannot be read from any product of these colours")
 
 
-__all__ = ["Recipe", "mirrored", "recipe", "restricted"]
+__all__ = ["CompressionRecipe", "mirrored", "recipe", "restricted"]

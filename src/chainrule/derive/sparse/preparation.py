@@ -15,7 +15,8 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
 from chainrule.derive.sparse import strategy
-from chainrule.derive.sparse.compressed_products import Plan, forward_product, reverse_product
+from chainrule.derive.sparse.coloring.compiled import one_task
+from chainrule.derive.sparse.compressed_products import CompressedProducts, forward_product, reverse_product
 from chainrule.derive.sparse.compression import restricted
 from chainrule.derive.sparse.detection import Detected, Guard, analyse
 from chainrule.derive.sparse.formats import FORMATS
@@ -230,11 +231,12 @@ def _found(request: _Request, given: Any) -> Detected:
 
 
 def _choose(request: _Request, pattern: Pattern) -> strategy.Choice:
-    if request.method != "auto":
-        return strategy.asked(pattern, request.method, request.search)
-    if request.what == "hessian":
-        return strategy.for_hessian(pattern, request.search)
-    return strategy.for_jacobian(pattern, request.search, request.prices)
+    with one_task():
+        if request.method != "auto":
+            return strategy.asked(pattern, request.method, request.search)
+        if request.what == "hessian":
+            return strategy.for_hessian(pattern, request.search)
+        return strategy.for_jacobian(pattern, request.search, request.prices)
 
 
 def _compiled(
@@ -258,7 +260,9 @@ def _compiled(
 
 
 def _build(request: _Request, chosen: strategy.Choice, guard: Guard | None) -> SparseDerivative:
-    plan = Plan(request.inner, request.outputs, restricted(chosen.recipe, request.part), request.dtype)
+    plan = CompressedProducts(
+        request.inner, request.outputs, restricted(chosen.recipe, request.part), request.dtype
+    )
     made = SparseDerivative(
         request.what, request.f, plan, chosen, request.inputs, request.format, request.part, guard
     )

@@ -13,7 +13,12 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Tree
 from chainrule.derive.sparse import certificate, formats
 from chainrule.derive.sparse.coloring.result import Coloring
-from chainrule.derive.sparse.compressed_products import Plan, Tables, forward_product, reverse_product
+from chainrule.derive.sparse.compressed_products import (
+    CompressedProducts,
+    Tables,
+    forward_product,
+    reverse_product,
+)
 from chainrule.derive.sparse.compression import mirrored
 from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.patterns import Pattern
@@ -36,7 +41,7 @@ class SparseDerivative:
         self,
         what: str,
         f: Callable[[Any], Any],
-        plan: Plan,
+        plan: CompressedProducts,
         choice: Choice,
         inputs: Tree,
         format: str,
@@ -123,7 +128,7 @@ class SparseDerivative:
         """Trace and compile, so that later calls only run."""
         jax.block_until_ready(self._run(x))
 
-    def certify(self, x: Tree, seed: int = 0) -> certificate.Outcome:
+    def certify(self, x: Tree, seed: int = 0) -> certificate.CertificateOutcome:
         """The certificate taken at preparation: this point and points around it, by the kinds of product in use."""
         recipe = self._plan.recipe
         products: dict[str, certificate.Products] = {}
@@ -185,7 +190,7 @@ class SparseDerivative:
 
     def _certify(
         self, points: Any, products: dict[str, certificate.Products], seed: int = 0
-    ) -> certificate.Outcome:
+    ) -> certificate.CertificateOutcome:
         return certificate.certify(
             f"sparse {self.what}",
             self.coloring.pattern,

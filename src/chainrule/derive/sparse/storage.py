@@ -23,7 +23,7 @@ from chainrule.derive import validation
 from chainrule.derive.sparse import preparation
 from chainrule.derive.sparse.coloring.methods import METHODS
 from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
-from chainrule.derive.sparse.compressed_products import Plan
+from chainrule.derive.sparse.compressed_products import CompressedProducts
 from chainrule.derive.sparse.compression import recipe, restricted
 from chainrule.derive.sparse.detection import Guard, analyse
 from chainrule.derive.sparse.formats import FORMATS
@@ -101,7 +101,7 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     guard = _guard(Path(path), about, arrays, f, inputs, pattern) if about["local"] else None
     inner = _inner(about["what"], f, inputs)
     kind = jnp.result_type(*jax.tree.leaves(inputs))
-    plan = Plan(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
+    plan = CompressedProducts(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
     made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["part"], guard)
     made.report = preparation.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
     return made

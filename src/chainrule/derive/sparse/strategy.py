@@ -9,7 +9,7 @@ import jax
 
 from chainrule.derive.sparse.coloring import bounds, choose, color
 from chainrule.derive.sparse.coloring.result import Coloring
-from chainrule.derive.sparse.compression import Recipe, recipe
+from chainrule.derive.sparse.compression import CompressionRecipe, recipe
 from chainrule.derive.sparse.patterns import Pattern
 
 _SUBSTITUTION_PAYS = 0.75
@@ -24,7 +24,7 @@ class Choice:
     """A colouring, its recipe, and the reason."""
 
     coloring: Coloring
-    recipe: Recipe
+    recipe: CompressionRecipe
     reason: str
     colors: dict[str, dict[str, int]]
 

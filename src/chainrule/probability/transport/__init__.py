@@ -2,10 +2,10 @@
 
 from chainrule.probability.transport.sinkhorn import (
     Divergence,
-    Plan,
+    TransportPlan,
     entropic,
     entropic_to_itself,
     sinkhorn_divergence,
 )
 
-__all__ = ["Divergence", "Plan", "entropic", "entropic_to_itself", "sinkhorn_divergence"]
+__all__ = ["Divergence", "TransportPlan", "entropic", "entropic_to_itself", "sinkhorn_divergence"]

@@ -30,7 +30,7 @@ _SHARE = 0.05
 """The usual epsilon, beside the mean cost."""
 
 
-class Plan(NamedTuple):
+class TransportPlan(NamedTuple):
     """A solution: its cost, both potentials, and how much of its mass is not where it should be."""
 
     cost: Float[Array, ""]
@@ -91,7 +91,7 @@ def squared_distances(
 
 
 @jax.jit
-def entropic(x: Float[Array, "some dim"], y: Float[Array, "others dim"], epsilon: Any) -> Plan:
+def entropic(x: Float[Array, "some dim"], y: Float[Array, "others dim"], epsilon: Any) -> TransportPlan:
     """The smoothed transport of one set to another: potentials that make columns and rows uniform, in turn."""
     cost = squared_distances(x, y)
 
@@ -101,11 +101,11 @@ def entropic(x: Float[Array, "some dim"], y: Float[Array, "others dim"], epsilon
 
     # Rows are uniform after each turn: what is left of the error is in the columns.
     f, g, error = _until(turn, lambda f, g: g - best(cost.T, f, epsilon), cost, epsilon)
-    return Plan(f.mean() + g.mean(), f, g, error)
+    return TransportPlan(f.mean() + g.mean(), f, g, error)
 
 
 @jax.jit
-def entropic_to_itself(x: Float[Array, "some dim"], epsilon: Any) -> Plan:
+def entropic_to_itself(x: Float[Array, "some dim"], epsilon: Any) -> TransportPlan:
     """The same for one set and itself: one potential, which moves halfway each time and converges in a few moves."""
     cost = squared_distances(x, x)
 
@@ -115,7 +115,7 @@ def entropic_to_itself(x: Float[Array, "some dim"], epsilon: Any) -> Plan:
         return f, f
 
     f, _, error = _until(half, lambda f, g: f - best(cost, f, epsilon), cost, epsilon)
-    return Plan(2 * f.mean(), f, f, error)
+    return TransportPlan(2 * f.mean(), f, f, error)
 
 
 def best(
@@ -159,7 +159,7 @@ def _tolerance(dtype: Any) -> float:
 
 __all__ = [
     "Divergence",
-    "Plan",
+    "TransportPlan",
     "best",
     "entropic",
     "entropic_to_itself",

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ from tests.derive.sparse.coloring.graphs import arrow, band_with_hubs, brusselat
 
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> tuple[Any, Any]:
-    found = []
-    for small in (0, 10**12):
-        monkeypatch.setattr(compiled, "_plain_work", 0.0)
-        monkeypatch.setattr(compiled, "SMALL_WORK", small)
-        found.append(color(*arguments))
-    return found[0], found[1]
+    """The colouring by compiled loops, and by plain Python."""
+    with monkeypatch.context() as patch:
+        patch.setattr(compiled, "SMALL_WORK", 0)
+        fast = color(*arguments)
+        patch.setattr(compiled, "compiler", lambda: None)
+        return fast, color(*arguments)
 
 
 @pytest.mark.parametrize("method", ["column", "star", "acyclic", "distance-1"])
@@ -56,6 +57,37 @@ def test_a_small_graph_does_not_load_the_compiler() -> None:
         "assert color(s.eye_array(50)).num_colors == 1; assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_work_adds_up_within_a_task_and_not_over_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    monkeypatch.setattr(compiled, "compiler", lambda: loaded.append(1))  # asked for, and not there
+    monkeypatch.setattr(compiled, "SMALL_WORK", 10)
+    kernel = compiled.Kernel(lambda values: len(values))
+    for _ in range(5):
+        kernel(6.0, np.arange(2))
+    assert not loaded
+    with compiled.one_task():
+        kernel(6.0, np.arange(2))
+        assert not loaded
+        with compiled.one_task():
+            kernel(6.0, np.arange(2))
+    assert loaded == [1]
+    kernel(6.0, np.arange(2))
+    assert loaded == [1]
+
+
+def test_tasks_in_two_threads_do_not_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[int] = []
+    monkeypatch.setattr(compiled, "compiler", lambda: loaded.append(1))
+    monkeypatch.setattr(compiled, "SMALL_WORK", 10)
+    kernel = compiled.Kernel(lambda values: len(values))
+    with compiled.one_task():
+        kernel(6.0, np.arange(2))
+        other = threading.Thread(target=kernel, args=(6.0, np.arange(2)))
+        other.start()
+        other.join()
+    assert not loaded
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_cache(

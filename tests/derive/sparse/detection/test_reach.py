@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 
 from chainrule.derive.sparse.detection import reach, tables
 from chainrule.derive.sparse.detection.reach import Layer, Reach
-from chainrule.derive.sparse.detection.tables import Table
+from chainrule.derive.sparse.detection.tables import InputSets
 
 _WIDTH = 9
 
 
-def _sets(table: Table) -> list[set[int]]:
+def _sets(table: InputSets) -> list[set[int]]:
     rows = [table.indices[a:b].tolist() for a, b in zip(table.indptr[:-1], table.indptr[1:], strict=True)]
     assert all(row == sorted(set(row)) for row in rows)
     return [set(row) for row in rows]
 
 
-def _table(sets: list[set[int]]) -> Table:
+def _table(sets: list[set[int]]) -> InputSets:
     rows = np.array([number for number, one in enumerate(sets) for _ in one], dtype=np.int64)
     columns = np.array([entry for one in sets for entry in one], dtype=np.int32)
     return tables.from_pairs(rows, columns, len(sets), _WIDTH)

@@ -7,18 +7,18 @@ import pytest
 from jax import lax
 
 from chainrule.derive.sparse.detection import values
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Notes, Sense
-from chainrule.derive.sparse.detection.values import Value
+from chainrule.derive.sparse.detection.analysis import Analysis, Notes, Sense, Tracked
+from chainrule.derive.sparse.detection.values import TrackedValue
 
 _I = np.arange(-3, 5)
 _J = np.array([2, 3, 1, 5, 2, 7, 1, 3])
 _F = np.array([0.0, 0.1, -0.2, 1.5, 3.0, -4.0, 0.3, 7.0])
 
 
-def _value(f: object, *operands: object, unknown: tuple[int, ...] = ()) -> Value:
+def _value(f: object, *operands: object, unknown: tuple[int, ...] = ()) -> TrackedValue:
     program = jax.make_jaxpr(f)(*operands)  # type: ignore[arg-type]
     cells = [
-        Cell(values.source(v.aval) if n in unknown else values.constant(v.aval, np.asarray(o)), None)
+        Tracked(values.source(v.aval) if n in unknown else values.constant(v.aval, np.asarray(o)), None)
         for n, (v, o) in enumerate(zip(program.jaxpr.invars, operands, strict=True))
     ]
     return Analysis(1, Sense.SLOPES, Notes()).walk(program, cells)[0].value

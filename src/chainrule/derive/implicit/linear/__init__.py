@@ -3,7 +3,7 @@
 from chainrule.derive.implicit.linear.banded import Banded
 from chainrule.derive.implicit.linear.dense import LU, Cholesky, LeastSquares
 from chainrule.derive.implicit.linear.krylov import Krylov
-from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Prepared, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, LinearSolver, PreparedSolver, System
 from chainrule.derive.implicit.linear.neumann import Neumann
 from chainrule.derive.implicit.linear.sparse import Sparse
 
@@ -14,9 +14,9 @@ __all__ = [
     "Factor",
     "Krylov",
     "LeastSquares",
-    "Linear",
+    "LinearSolver",
     "Neumann",
-    "Prepared",
+    "PreparedSolver",
     "Sparse",
     "System",
 ]

@@ -17,20 +17,26 @@ import scipy.linalg
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Scalar
 from chainrule.derive.implicit import host_callback
-from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import (
+    Factor,
+    LinearSolver,
+    PreparedSolver,
+    Product,
+    System,
+)
 from chainrule.derive.implicit.linear.sparsity import places
 from chainrule.derive.sparse import Pattern
 
 
 @final
 @dataclass(frozen=True)
-class Banded(Linear):
+class Banded(LinearSolver):
     """A has entries only `lower` places below its diagonal and `upper` above; found from the program if not given."""
 
     lower: int | None = None
     upper: int | None = None
 
-    def prepare(self, structure: Any, /) -> Prepared:
+    def prepare(self, structure: Any, /) -> PreparedSolver:
         """The bandwidths, from the pattern unless both are given."""
         for name, value in (("lower", self.lower), ("upper", self.upper)):
             if value is not None and value < 0:
@@ -46,7 +52,7 @@ class Banded(Linear):
 
 @final
 @dataclass(frozen=True)
-class BandedLU(Prepared):
+class BandedLU(PreparedSolver):
     """With known bandwidths."""
 
     lower: int

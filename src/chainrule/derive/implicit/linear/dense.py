@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jax.lax import linalg
 
 from chainrule.core.types import Array, Float, Int, Scalar
-from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, PreparedSolver, Product, System
 
 
 @final
 @dataclass(frozen=True)
-class LU(Prepared):
+class LU(PreparedSolver):
     """Dense LU with partial pivoting; the default."""
 
     def factorise(self, system: System, /) -> Factor:
@@ -50,7 +50,7 @@ class LUFactor(Factor):
 
 @final
 @dataclass(frozen=True)
-class Cholesky(Prepared):
+class Cholesky(PreparedSolver):
     """Dense Cholesky, for a Jacobian declared symmetric and positive definite: half the work of LU.
 
     A matrix that is not positive definite is found out by the factorisation, one that is not symmetric by holding the
@@ -86,7 +86,7 @@ class CholeskyFactor(Factor):
 
 @final
 @dataclass(frozen=True)
-class LeastSquares(Prepared):
+class LeastSquares(PreparedSolver):
     """The shortest least-squares solution by an SVD, with singular values below n eps times the largest left out."""
 
     exact: ClassVar[bool] = False

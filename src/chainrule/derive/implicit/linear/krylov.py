@@ -12,7 +12,7 @@ from jax.scipy.sparse import linalg
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Scalar
-from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, PreparedSolver, Product, System
 
 _METHODS = ("gmres", "bicgstab", "cg")
 _SLACK = 100
@@ -21,7 +21,7 @@ _SLACK = 100
 
 @final
 @dataclass(frozen=True)
-class Krylov(Prepared):
+class Krylov(PreparedSolver):
     """GMRES, BiCGStab, or CG for a positive definite A.
 
     `rtol` bounds the residual relative to the right-hand side (default: eps^(3/4), 1e-12 in double precision),

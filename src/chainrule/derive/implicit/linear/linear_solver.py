@@ -89,15 +89,15 @@ class Refined(Factor):
         return self.factor.norm()
 
 
-class Linear(abc.ABC):
+class LinearSolver(abc.ABC):
     """A way to solve linear systems with A; instances are immutable and compare by value."""
 
     @abc.abstractmethod
-    def prepare(self, structure: Any, /) -> "Prepared":
+    def prepare(self, structure: Any, /) -> "PreparedSolver":
         """Settle, once for all points, what depends on the equations: size, bandwidths, pattern and colours."""
 
 
-class Prepared(Linear):
+class PreparedSolver(LinearSolver):
     """A way with nothing left to settle."""
 
     factorises: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class Prepared(Linear):
     exact: ClassVar[bool] = True
     """Whether solutions are those of A, up to rounding or a tolerance."""
 
-    def prepare(self, _structure: Any, /) -> "Prepared":
+    def prepare(self, _structure: Any, /) -> "PreparedSolver":
         """Nothing to do."""
         return self
 
@@ -118,7 +118,7 @@ class Prepared(Linear):
         return None
 
 
-def factorise(linear: Prepared, system: System) -> Factor:
+def factorise(linear: PreparedSolver, system: System) -> Factor:
     """`linear.factorise`, under a name by which programs are searched for factorisations if it is one."""
     if not linear.factorises:
         return linear.factorise(system)
@@ -129,4 +129,4 @@ def factorise(linear: Prepared, system: System) -> Factor:
     return jax.jit(implicit_factorise)(system.x)
 
 
-__all__ = ["Factor", "Linear", "Prepared", "Product", "Refined", "System", "factorise"]
+__all__ = ["Factor", "LinearSolver", "PreparedSolver", "Product", "Refined", "System", "factorise"]

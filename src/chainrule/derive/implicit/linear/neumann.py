@@ -9,12 +9,12 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Scalar
-from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, PreparedSolver, Product, System
 
 
 @final
 @dataclass(frozen=True)
-class Neumann(Prepared):
+class Neumann(PreparedSolver):
     """For fixed points x = g(x): A⁻¹ = (I - G)⁻¹ replaced by I + G + ... + G^terms, with G = dg/dx.
 
     `terms=0` is the one-step gradient, as if only the last application of g depended on the parameters. **Biased**:

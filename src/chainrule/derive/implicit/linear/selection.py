@@ -7,11 +7,11 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.implicit.linear.banded import Banded
 from chainrule.derive.implicit.linear.dense import LU, Cholesky
 from chainrule.derive.implicit.linear.krylov import Krylov
-from chainrule.derive.implicit.linear.linear_solver import Linear, Prepared
+from chainrule.derive.implicit.linear.linear_solver import LinearSolver, PreparedSolver
 from chainrule.derive.implicit.linear.sparse import Sparse
 
 _MOST_DENSE = 2000
-_NAMED: dict[str, Linear] = {
+_NAMED: dict[str, LinearSolver] = {
     "lu": LU(),
     "cholesky": Cholesky(),
     "banded": Banded(),
@@ -22,9 +22,9 @@ _NAMED: dict[str, Linear] = {
 }
 
 
-def chosen(where: str, linear: Any) -> Linear:
+def chosen(where: str, linear: Any) -> LinearSolver:
     """The way of that name, or the one given."""
-    if isinstance(linear, Linear):
+    if isinstance(linear, LinearSolver):
         return linear
     if not isinstance(linear, str):
         raise ArgumentError(
@@ -36,10 +36,10 @@ def chosen(where: str, linear: Any) -> Linear:
 
 @final
 @dataclass(frozen=True)
-class Automatic(Linear):
+class Automatic(LinearSolver):
     """Dense LU while n x n numbers are no trouble, GMRES above that."""
 
-    def prepare(self, structure: Any, /) -> Prepared:
+    def prepare(self, structure: Any, /) -> PreparedSolver:
         """Decide by the number of unknowns."""
         return LU() if structure.x.size <= _MOST_DENSE else Krylov("gmres")
 

@@ -25,10 +25,16 @@ from jaxtyping import Shaped
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
 from chainrule.derive.implicit import host_callback
-from chainrule.derive.implicit.linear.linear_solver import Factor, Linear, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import (
+    Factor,
+    LinearSolver,
+    PreparedSolver,
+    Product,
+    System,
+)
 from chainrule.derive.implicit.linear.sparsity import places
 from chainrule.derive.sparse import Pattern, compressed_products, strategy
-from chainrule.derive.sparse.compression import Recipe
+from chainrule.derive.sparse.compression import CompressionRecipe
 
 _KEPT = 16
 """Factors on the host."""
@@ -36,12 +42,12 @@ _KEPT = 16
 
 @final
 @dataclass(frozen=True)
-class Sparse(Linear):
+class Sparse(LinearSolver):
     """Sparse LU; the places of the entries are found from the program of F unless a `pattern` is given."""
 
     pattern: Pattern | None = None
 
-    def prepare(self, structure: Any, /) -> Prepared:
+    def prepare(self, structure: Any, /) -> PreparedSolver:
         """Find the pattern and colour it."""
         n = structure.x.size
         if self.pattern is not None and self.pattern.shape != (n, n):
@@ -59,16 +65,18 @@ def _coloured(pattern: Pattern, symmetric: bool) -> "SparseLU":
 
 @final
 @dataclass(frozen=True, eq=False)
-class SparseLU(Prepared):
+class SparseLU(PreparedSolver):
     """With a known pattern and the products its entries are read from."""
 
-    recipe: Recipe
+    recipe: CompressionRecipe
     fingerprint: bytes
     """Of the pattern."""
 
     def factorise(self, system: System, /) -> Factor:
         """From as many products as there are colours."""
-        plan = compressed_products.Plan(system.f, jax.typeof(system.x), self.recipe, system.x.dtype)
+        plan = compressed_products.CompressedProducts(
+            system.f, jax.typeof(system.x), self.recipe, system.x.dtype
+        )
         # Behind a barrier, or the compiler would spend its time on working large tables out beforehand.
         tables = jax.lax.optimization_barrier(jax.tree.map(jnp.asarray, plan.tables()))
         entries = plan.values(system.x, tables)

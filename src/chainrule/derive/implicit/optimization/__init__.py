@@ -12,7 +12,7 @@ _HOMES = {
     "nonlinear": ("NonlinearProgram", "nonlinear_program"),
     "drawing": ("draw_program",),
     "quadratic": ("quadratic_program",),
-    "results": ("LinearSolution", "NonlinearSolution", "QuadraticSolution", "Ray", "Stats", "Status"),
+    "results": ("LinearSolution", "NonlinearSolution", "QuadraticSolution", "Ray", "ProgramStats", "Status"),
 }
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}
 

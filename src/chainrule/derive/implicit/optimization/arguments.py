@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.implicit.linear.dense import LeastSquares
-from chainrule.derive.implicit.linear.linear_solver import Linear
+from chainrule.derive.implicit.linear.linear_solver import LinearSolver
 from chainrule.derive.implicit.linear.selection import chosen
 from chainrule.derive.implicit.optimization.failures import POLICIES, SINGULAR_POLICIES
 
@@ -66,7 +66,7 @@ def smoothing(where: str, mu: Any, dtype: Any) -> tuple[Array, bool]:
     return made, True
 
 
-def policies(where: str, linear: Any, on_failure: str, on_singular: str, max_steps: int) -> Linear:
+def policies(where: str, linear: Any, on_failure: str, on_singular: str, max_steps: int) -> LinearSolver:
     """Check the choices that are common to all programs; the way to solve for derivatives that they imply."""
     check_choice(where, "on_failure", on_failure, POLICIES)
     check_choice(where, "on_singular", on_singular, SINGULAR_POLICIES)

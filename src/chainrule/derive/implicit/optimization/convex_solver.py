@@ -9,16 +9,16 @@ from jaxtyping import Array
 
 from chainrule.core.types import Scalar
 from chainrule.derive.implicit.optimization import polishing, primal_dual
-from chainrule.derive.implicit.optimization.forms import Form, General, Point
+from chainrule.derive.implicit.optimization.forms import Form, General, PrimalDualPoint
 from chainrule.derive.implicit.optimization.matrices import SparseMatrix
-from chainrule.derive.implicit.optimization.results import Ray, Stats, Status
+from chainrule.derive.implicit.optimization.results import ProgramStats, Ray, Status
 
 
-class Outcome(NamedTuple):
+class ConvexOutcome(NamedTuple):
     """A point, how it was found, and the numbers that explain a failure."""
 
-    point: Point
-    stats: Stats
+    point: PrimalDualPoint
+    stats: ProgramStats
     row: Array
     """The first row of A that depends on those before it, where the status says so."""
     eigenvalue: Scalar
@@ -36,7 +36,9 @@ def accepted(dtype: Any) -> float:
 
 
 @partial(jax.jit, static_argnames=("smooth", "max_steps", "independent"))
-def interior_point(form: Form, mu: Array, *, smooth: bool, max_steps: int, independent: bool) -> Outcome:
+def interior_point(
+    form: Form, mu: Array, *, smooth: bool, max_steps: int, independent: bool
+) -> ConvexOutcome:
     """Solve by the interior-point method; `smooth` asks for the point where slack times multiplier is mu."""
     scaled, scales = form.equilibrated()
     state = primal_dual.solve(scaled, tolerance(form.q.dtype), max_steps, mu if smooth else 0.0)
@@ -57,14 +59,16 @@ def interior_point(form: Form, mu: Array, *, smooth: bool, max_steps: int, indep
 
 @partial(jax.jit, static_argnames=("smooth", "independent"))
 def given_point(
-    form: Form, point: Point, verdict: Array, mu: Array, *, smooth: bool, independent: bool
-) -> Outcome:
+    form: Form, point: PrimalDualPoint, verdict: Array, mu: Array, *, smooth: bool, independent: bool
+) -> ConvexOutcome:
     """Judge, and if not smooth polish, a point that another solver found."""
     polished = jnp.asarray(False)
     sparse = isinstance(form.A, SparseMatrix)
     scaled, scales = (form, None) if sparse else form.equilibrated()
     if scales is not None and not smooth:
-        inside = Point(point.x / scales.x, point.y / scales.y, point.z / scales.z, point.t * scales.z)
+        inside = PrimalDualPoint(
+            point.x / scales.x, point.y / scales.y, point.z / scales.z, point.t * scales.z
+        )
         found, polished = polishing.polish(scaled, inside)
         solved = verdict == Status.SOLVED
         polished = polished & solved
@@ -77,12 +81,12 @@ def given_point(
 def _conclude(
     form: Form,
     scaled: Form,
-    point: Point,
+    point: PrimalDualPoint,
     mu: Array | float,
     verdict: Array,
     stats: tuple[Array, Array, Array, Array],
     independent: bool,
-) -> Outcome:
+) -> ConvexOutcome:
     """The verdict in the units of the program: what the solver says counts only if the numbers agree."""
     limit = accepted(form.q.dtype)
     found = polishing.errors(form, point, mu)
@@ -99,8 +103,10 @@ def _conclude(
         jnp.where(open_ended, point.x, 0.0), jnp.where(lost, point.y, 0.0), jnp.where(lost, point.z, 0.0)
     )
     steps, factorisations, polished, active = stats
-    made = Stats(status, steps, factorisations, found.primal, found.dual, found.gap, polished, active, ray)
-    return Outcome(point, made, row, eigenvalue)
+    made = ProgramStats(
+        status, steps, factorisations, found.primal, found.dual, found.gap, polished, active, ray
+    )
+    return ConvexOutcome(point, made, row, eigenvalue)
 
 
 def dependent_row(A: Array | SparseMatrix) -> tuple[Array, Array]:
@@ -127,7 +133,7 @@ def smallest_eigenvalue(form: Form) -> tuple[Scalar, Array]:
 
 
 __all__ = [
-    "Outcome",
+    "ConvexOutcome",
     "accepted",
     "dependent_row",
     "given_point",

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from chainrule.core.errors import ArgumentError, ChainruleError, ImplicitFunctionError
 from chainrule.core.types import Scalar, Tree
 from chainrule.derive.implicit import host_callback
-from chainrule.derive.implicit.optimization.convex_solver import Outcome
+from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome
 from chainrule.derive.implicit.optimization.results import Ray, Status
 
 POLICIES = ("raise", "nan")
@@ -40,7 +40,7 @@ class UnboundedError(ArgumentError):
         self.ray = ray
 
 
-def gate(where: str, outcome: Outcome, on_failure: str) -> Scalar:
+def gate(where: str, outcome: ConvexOutcome, on_failure: str) -> Scalar:
     """One for a solved program; otherwise an error, now or when the compiled program runs, or NaN."""
     stats = outcome.stats
     errors = (stats.primal_error, stats.dual_error, stats.gap)

@@ -23,7 +23,7 @@ _REFINEMENTS = 2
 Solve = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
 
 
-class Point(NamedTuple):
+class PrimalDualPoint(NamedTuple):
     """Unknowns of a program: variables, multipliers of equations and of inequalities, slacks of inequalities."""
 
     x: Array
@@ -39,9 +39,9 @@ class Scales(NamedTuple):
     y: Array
     z: Array
 
-    def restore(self, point: Point) -> Point:
+    def restore(self, point: PrimalDualPoint) -> PrimalDualPoint:
         """The point in the units of the original program."""
-        return Point(point.x * self.x, point.y * self.y, point.z * self.z, point.t / self.z)
+        return PrimalDualPoint(point.x * self.x, point.y * self.y, point.z * self.z, point.t / self.z)
 
 
 class Form(eqx.Module):
@@ -225,4 +225,4 @@ def _inverse_root(size: Array) -> Array:
     return jnp.where(size > 0.0, 1.0 / jnp.sqrt(jnp.where(size > 0.0, size, 1.0)), 1.0)
 
 
-__all__ = ["Form", "General", "Point", "Scales", "Solve", "Standard", "refined"]
+__all__ = ["Form", "General", "PrimalDualPoint", "Scales", "Solve", "Standard", "refined"]

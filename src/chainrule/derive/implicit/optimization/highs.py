@@ -15,7 +15,7 @@ import scipy.sparse
 from jaxtyping import Array, Float
 
 from chainrule.derive.implicit import host_callback
-from chainrule.derive.implicit.optimization.forms import Point
+from chainrule.derive.implicit.optimization.forms import PrimalDualPoint
 from chainrule.derive.implicit.optimization.results import Status
 
 _OPTIMAL = 0
@@ -24,12 +24,12 @@ _TOLERANCE = 1e-7
 
 def solve(
     q: Float[Array, "n"], entries: Array, b: Float[Array, "m"], assemble: Callable[[np.ndarray], Any]
-) -> tuple[Point, Array]:
+) -> tuple[PrimalDualPoint, Array]:
     """A vertex (or a ray), and which of the two it is; `assemble` makes the matrix of its entries."""
     shapes = tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (q, b, q))
     shapes += (jax.ShapeDtypeStruct((), jnp.int32),)
     x, y, z, status = host_callback.call(partial(_run, assemble), shapes, q, entries, b)
-    return Point(x, y, z, x), status
+    return PrimalDualPoint(x, y, z, x), status
 
 
 def _run(assemble: Callable[[np.ndarray], Any], c: np.ndarray, entries: np.ndarray, b: np.ndarray) -> Any:

@@ -18,9 +18,9 @@ from jaxtyping import Array
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.implicit.linear.sparse import Sparse
 from chainrule.derive.implicit.optimization import arguments, convex_solver, failures, highs
-from chainrule.derive.implicit.optimization.convex_solver import Outcome
+from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome
 from chainrule.derive.implicit.optimization.failures import Doubt
-from chainrule.derive.implicit.optimization.forms import Point, Standard
+from chainrule.derive.implicit.optimization.forms import PrimalDualPoint, Standard
 from chainrule.derive.implicit.optimization.matrices import (
     SparseMatrix,
     assembled,
@@ -118,7 +118,7 @@ def _scale(form: Standard, x: Array, y: Array) -> Array:
 
 def _solve(
     form: Standard, mu: Array, solver: str | Solver, smooth: bool, max_steps: int, independent: bool
-) -> Outcome:
+) -> ConvexOutcome:
     """The outcome in the signs of a linear program: A'y + s = c."""
     if solver == "interior":
         if isinstance(form.A, SparseMatrix):
@@ -137,7 +137,7 @@ def _solve(
     return outcome._replace(point=point, stats=stats)
 
 
-def _foreign(form: Standard, solver: str | Solver, smooth: bool) -> tuple[Point, Array]:
+def _foreign(form: Standard, solver: str | Solver, smooth: bool) -> tuple[PrimalDualPoint, Array]:
     """A point (or a ray) from another solver, and what it says about it."""
     if callable(solver):
         found = solver(form.q, form.A, form.b)
@@ -149,7 +149,7 @@ def _foreign(form: Standard, solver: str | Solver, smooth: bool) -> tuple[Point,
         arguments.shape(_WHERE, "x of the solver", made["x"], form.q.shape, "that of c")
         arguments.shape(_WHERE, "y of the solver", made["y"], form.b.shape, "that of b")
         x, y = (jax.lax.stop_gradient(one).astype(form.q.dtype) for one in (made["x"], made["y"]))
-        return Point(x, -y, form.q - form.A.T @ y, x), jnp.asarray(int(Status.SOLVED))
+        return PrimalDualPoint(x, -y, form.q - form.A.T @ y, x), jnp.asarray(int(Status.SOLVED))
     check_choice(_WHERE, "solver", solver, SOLVERS)
     if smooth:
         raise ArgumentError(

@@ -16,14 +16,14 @@ from jaxtyping import Array
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.derive import validation
-from chainrule.derive.implicit.linear.linear_solver import Linear
+from chainrule.derive.implicit.linear.linear_solver import LinearSolver
 from chainrule.derive.implicit.optimization import arguments, failures, sequential
-from chainrule.derive.implicit.optimization.convex_solver import Outcome, accepted
+from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome, accepted
 from chainrule.derive.implicit.optimization.failures import Doubt
-from chainrule.derive.implicit.optimization.forms import Point
+from chainrule.derive.implicit.optimization.forms import PrimalDualPoint
 from chainrule.derive.implicit.optimization.primal_dual import norm
-from chainrule.derive.implicit.optimization.results import NonlinearSolution, Ray, Stats, Status
-from chainrule.derive.implicit.optimization.sequential import Functions
+from chainrule.derive.implicit.optimization.results import NonlinearSolution, ProgramStats, Ray, Status
+from chainrule.derive.implicit.optimization.sequential import ProgramFunctions
 from chainrule.derive.implicit.theorem import attach
 
 _WHERE = "nonlinear_program"
@@ -74,7 +74,7 @@ class NonlinearProgram:
         self,
         functions: tuple[Any, Any, Any],
         solver: Any,
-        way: Linear,
+        way: LinearSolver,
         on_failure: str,
         on_singular: str,
         max_steps: int,
@@ -123,11 +123,11 @@ class NonlinearProgram:
         e, i = (_flat(one(x, *params), z) for one in self._constraints)
         return jax.grad(lagrangian)(x), e, scale * z * i
 
-    def _found(self, start: Tree, params: tuple[Any, ...]) -> Outcome:
+    def _found(self, start: Tree, params: tuple[Any, ...]) -> ConvexOutcome:
         """The search on vectors, and its verdict."""
         flat, back = ravel_pytree(start)
         e, i = self._constraints
-        functions = Functions(
+        functions = ProgramFunctions(
             lambda x: self._objective(back(x), *params),
             lambda x: _flat(e(back(x), *params), x),
             lambda x: _flat(i(back(x), *params), x),
@@ -140,8 +140,10 @@ class NonlinearProgram:
         status = jnp.where(solved, int(Status.SOLVED), int(Status.STUCK))
         none = Ray(*(jnp.zeros_like(part) for part in (x, y, z)))
         polished = errors.worst <= math.sqrt(jnp.finfo(x.dtype).eps) * accepted(x.dtype)
-        stats = Stats(status, state.steps, state.inner, *errors, polished, z > slack, none)
-        return Outcome(Point(back(x), y, z, slack), stats, jnp.asarray(0), jnp.zeros((), x.dtype))
+        stats = ProgramStats(status, state.steps, state.inner, *errors, polished, z > slack, none)
+        return ConvexOutcome(
+            PrimalDualPoint(back(x), y, z, slack), stats, jnp.asarray(0), jnp.zeros((), x.dtype)
+        )
 
 
 def _doubt(x: Tree, y: Array, z: Array, slack: Array) -> Doubt:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from chainrule.core.types import Scalar
-from chainrule.derive.implicit.optimization.forms import Form, Point
+from chainrule.derive.implicit.optimization.forms import Form, PrimalDualPoint
 from chainrule.derive.implicit.optimization.primal_dual import norm
 
 _PROXIMITY = 1e-6
@@ -33,7 +33,7 @@ class Errors(NamedTuple):
         return jnp.max(jnp.stack(list(self)))
 
 
-def errors(form: Form, point: Point, mu: Array | float = 0.0) -> Errors:
+def errors(form: Form, point: PrimalDualPoint, mu: Array | float = 0.0) -> Errors:
     """Violations of feasibility, stationarity (signs included) and complementarity."""
     x, y, z, t = point
     curved, pulled = form.curve(x), form.pull(z)
@@ -51,12 +51,12 @@ def errors(form: Form, point: Point, mu: Array | float = 0.0) -> Errors:
     )
 
 
-def is_active(point: Point) -> Array:
+def is_active(point: PrimalDualPoint) -> Array:
     """Inequalities whose multiplier outweighs their slack, each measured by the largest of its kind."""
     return point.z * (1.0 + norm(point.t)) > point.t * (1.0 + norm(point.z))
 
 
-def polish(form: Form, point: Point) -> tuple[Point, Array]:
+def polish(form: Form, point: PrimalDualPoint) -> tuple[PrimalDualPoint, Array]:
     """The point moved onto its active inequalities, if that makes it better, and whether it did."""
     active = is_active(point)
     near = jnp.asarray(_PROXIMITY, form.q.dtype)
@@ -73,21 +73,25 @@ def polish(form: Form, point: Point) -> tuple[Point, Array]:
 
     start = (point.x, point.y, jnp.where(active, point.z, 0.0))
     x, y, z = jax.lax.fori_loop(0, _POLISHING_STEPS, step, start)
-    moved = Point(x, y, z, jnp.where(active, 0.0, form.h - form.bound(x)))
+    moved = PrimalDualPoint(x, y, z, jnp.where(active, 0.0, form.h - form.bound(x)))
     better = errors(form, moved).worst <= errors(form, point).worst
     return jax.tree.map(lambda new, old: jnp.where(better, new, old), moved, point), better
 
 
-def center(form: Form, point: Point, mu: Array | float, max_steps: int) -> tuple[Point, Array]:
+def center(
+    form: Form, point: PrimalDualPoint, mu: Array | float, max_steps: int
+) -> tuple[PrimalDualPoint, Array]:
     """The point where t_i z_i = mu for all i, by Newton's method from the inside, and the number of steps."""
     goal = 64.0 * float(jnp.finfo(form.q.dtype).eps)
 
-    def going(now: tuple[Point, Scalar, Scalar, Array]) -> Array:
+    def going(now: tuple[PrimalDualPoint, Scalar, Scalar, Array]) -> Array:
         _, error, before, steps = now
         settled = (error < 1e-3) & (error > 0.5 * before)  # rounding is all that is left
         return (error > goal) & ~settled & (steps < max_steps)
 
-    def step(now: tuple[Point, Scalar, Scalar, Array]) -> tuple[Point, Scalar, Scalar, Array]:
+    def step(
+        now: tuple[PrimalDualPoint, Scalar, Scalar, Array],
+    ) -> tuple[PrimalDualPoint, Scalar, Scalar, Array]:
         (x, y, z, t), error, _, steps = now
         products = t * z - mu
         dx, dy, dz = form.factor(z / t)(
@@ -98,7 +102,7 @@ def center(form: Form, point: Point, mu: Array | float, max_steps: int) -> tuple
         dt = -(products + t * dz) / z
         shrinking = jnp.concatenate([-dz / z, -dt / t])
         length = jnp.minimum(1.0, 0.9 / jnp.max(shrinking, initial=0.1))
-        moved = Point(x + length * dx, y + length * dy, z + length * dz, t + length * dt)
+        moved = PrimalDualPoint(x + length * dx, y + length * dy, z + length * dz, t + length * dt)
         return moved, _distance(form, moved, mu), error, steps + 1
 
     start = (point, _distance(form, point, mu), jnp.asarray(jnp.inf, form.q.dtype), jnp.asarray(0))
@@ -106,7 +110,7 @@ def center(form: Form, point: Point, mu: Array | float, max_steps: int) -> tuple
     return point, steps
 
 
-def _distance(form: Form, point: Point, mu: Array | float) -> Scalar:
+def _distance(form: Form, point: PrimalDualPoint, mu: Array | float) -> Scalar:
     return jnp.maximum(errors(form, point, mu).worst, norm(point.t * point.z / mu - 1.0))
 
 

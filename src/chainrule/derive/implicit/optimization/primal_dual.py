@@ -13,21 +13,21 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from chainrule.core.types import Scalar
-from chainrule.derive.implicit.optimization.forms import Form, Point, Solve
+from chainrule.derive.implicit.optimization.forms import Form, PrimalDualPoint, Solve
 from chainrule.derive.implicit.optimization.results import Status
 
 RUNNING = -1
 SOLVED, INFEASIBLE, UNBOUNDED, STUCK = (int(one) for one in Status if one <= Status.STUCK)
-Step: TypeAlias = tuple[Point, Scalar, Scalar]
+Step: TypeAlias = tuple[PrimalDualPoint, Scalar, Scalar]
 """A change of the unknowns, of tau and of kappa."""
 _STEP = 0.99
 _SHORTEST = 1e-10
 
 
-class State(NamedTuple):
+class InteriorState(NamedTuple):
     """Where the method is: the unknowns of the embedding, the verdict so far and the number of steps."""
 
-    point: Point
+    point: PrimalDualPoint
     tau: Scalar
     kappa: Scalar
     verdict: Array
@@ -41,7 +41,7 @@ class _Residual(NamedTuple):
     tau: Scalar
 
 
-def solve(form: Form, tolerance: float, max_steps: int, floor: Array | float = 0.0) -> State:
+def solve(form: Form, tolerance: float, max_steps: int, floor: Array | float = 0.0) -> InteriorState:
     """Run the method; `point` is divided by tau if there is a solution, and a ray if there is none.
 
     `floor` ends the run as soon as the point is feasible and its average complementarity is that small, for solvers
@@ -50,8 +50,8 @@ def solve(form: Form, tolerance: float, max_steps: int, floor: Array | float = 0
     n, p, m = len(form.q), len(form.b), len(form.h)
     dtype = form.q.dtype
     one = jnp.ones((), dtype)
-    start = Point(jnp.zeros(n, dtype), jnp.zeros(p, dtype), jnp.ones(m, dtype), jnp.ones(m, dtype))
-    state = State(start, one, one, jnp.asarray(RUNNING), jnp.asarray(0))
+    start = PrimalDualPoint(jnp.zeros(n, dtype), jnp.zeros(p, dtype), jnp.ones(m, dtype), jnp.ones(m, dtype))
+    state = InteriorState(start, one, one, jnp.asarray(RUNNING), jnp.asarray(0))
     state = jax.lax.while_loop(
         lambda now: (now.verdict == RUNNING) & (now.steps < max_steps),
         lambda now: _advance(form, now, tolerance, floor),
@@ -62,10 +62,10 @@ def solve(form: Form, tolerance: float, max_steps: int, floor: Array | float = 0
     size = jnp.select(
         [verdict == INFEASIBLE, verdict == UNBOUNDED], [gain, -jnp.vdot(form.q, state.point.x)], state.tau
     )
-    return state._replace(point=Point(*(part / size for part in state.point)), verdict=verdict)
+    return state._replace(point=PrimalDualPoint(*(part / size for part in state.point)), verdict=verdict)
 
 
-def _residual(form: Form, state: State) -> _Residual:
+def _residual(form: Form, state: InteriorState) -> _Residual:
     (x, y, z, t), tau = state.point, state.tau
     curved = form.curve(x)
     linear = jnp.vdot(form.q, x) + jnp.vdot(form.b, y) + jnp.vdot(form.h, z)
@@ -77,7 +77,7 @@ def _residual(form: Form, state: State) -> _Residual:
     )
 
 
-def _advance(form: Form, state: State, tolerance: float, floor: Array | float) -> State:
+def _advance(form: Form, state: InteriorState, tolerance: float, floor: Array | float) -> InteriorState:
     """One predictor and one corrector."""
     (_, _, z, t), tau, kappa = state.point, state.tau, state.kappa
     residual = _residual(form, state)
@@ -104,8 +104,8 @@ def _advance(form: Form, state: State, tolerance: float, floor: Array | float) -
     corrector, _ = jax.lax.fori_loop(0, 2, improve, (nothing, zero))
     length = _STEP * _longest(state, corrector)
     step, dtau, dkappa = corrector
-    point = Point(*(old + length * new for old, new in zip(state.point, step, strict=True)))
-    moved = State(point, tau + length * dtau, kappa + length * dkappa, state.verdict, state.steps + 1)
+    point = PrimalDualPoint(*(old + length * new for old, new in zip(state.point, step, strict=True)))
+    moved = InteriorState(point, tau + length * dtau, kappa + length * dkappa, state.verdict, state.steps + 1)
     # A step that is not finite, or moves nothing, ends the run where it was.
     usable = jnp.isfinite(moved.tau) & (length > _SHORTEST)
     for part in point:
@@ -117,7 +117,7 @@ def _advance(form: Form, state: State, tolerance: float, floor: Array | float) -
 
 def _direction(
     form: Form,
-    state: State,
+    state: InteriorState,
     fixed: tuple[Array, Array, Array],
     solve: Solve,
     residual: _Residual,
@@ -137,10 +137,10 @@ def _direction(
     over = -residual.tau + product / tau - slope(free)
     dtau = over / (slope(fixed) - kappa / tau - jnp.vdot(inner, curved))
     dx, dy, dz = (one + dtau * two for one, two in zip(free, fixed, strict=True))
-    return Point(dx, dy, dz, -(products + t * dz) / z), dtau, -(product + kappa * dtau) / tau
+    return PrimalDualPoint(dx, dy, dz, -(products + t * dz) / z), dtau, -(product + kappa * dtau) / tau
 
 
-def _longest(state: State, step: Step) -> Scalar:
+def _longest(state: InteriorState, step: Step) -> Scalar:
     """The longest step of at most one that keeps t, z, tau and kappa from becoming negative."""
     (_, _, dz, dt), dtau, dkappa = step
     old = jnp.concatenate([state.point.z, state.point.t, state.tau[None], state.kappa[None]])
@@ -148,11 +148,11 @@ def _longest(state: State, step: Step) -> Scalar:
     return jnp.min(jnp.where(new < 0.0, -old / jnp.where(new < 0.0, new, -1.0), 1.0), initial=1.0)
 
 
-def _judge(form: Form, state: State, tolerance: float, floor: Array | float) -> Array:
+def _judge(form: Form, state: InteriorState, tolerance: float, floor: Array | float) -> Array:
     """Whether the point is a solution, or a proof that there is none."""
     point, tau = state.point, state.tau
     residual = _residual(form, state)
-    inside = Point(*(part / tau for part in point))
+    inside = PrimalDualPoint(*(part / tau for part in point))
     primal = jnp.maximum(norm(residual.y), norm(residual.z)) / tau
     dual = norm(residual.x) / tau
     dot = jnp.vdot(inside.t, inside.z)
@@ -179,4 +179,4 @@ def _size(*vectors: Array) -> Scalar:
     return jnp.max(jnp.stack([norm(vector) for vector in vectors]))
 
 
-__all__ = ["INFEASIBLE", "RUNNING", "SOLVED", "STUCK", "UNBOUNDED", "State", "norm", "solve"]
+__all__ = ["INFEASIBLE", "RUNNING", "SOLVED", "STUCK", "UNBOUNDED", "InteriorState", "norm", "solve"]

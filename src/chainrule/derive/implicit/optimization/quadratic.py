@@ -14,9 +14,9 @@ from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.implicit.optimization import arguments, convex_solver, failures
-from chainrule.derive.implicit.optimization.convex_solver import Outcome
+from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome
 from chainrule.derive.implicit.optimization.failures import Doubt
-from chainrule.derive.implicit.optimization.forms import General, Point
+from chainrule.derive.implicit.optimization.forms import General, PrimalDualPoint
 from chainrule.derive.implicit.optimization.primal_dual import norm
 from chainrule.derive.implicit.optimization.results import QuadraticSolution, Status
 from chainrule.derive.implicit.theorem import attach
@@ -61,7 +61,7 @@ def quadratic_program(
     held = General(*(jax.lax.stop_gradient(one) for one in data))
     outcome = _solve(held, jax.lax.stop_gradient(mu), solver, smooth, max_steps, strict)
     valid = failures.gate(_WHERE, outcome, on_failure)
-    found = Point(*(part * valid for part in outcome.point))
+    found = PrimalDualPoint(*(part * valid for part in outcome.point))
     if strict and not smooth:
         data = failures.guard(_WHERE, data, _doubt(held, found), on_failure)
     w = (found.x, found.y, found.z)
@@ -95,7 +95,7 @@ def _scaled_conditions(
     return forces, equations, scale * products
 
 
-def _scale(point: Point) -> Array:
+def _scale(point: PrimalDualPoint) -> Array:
     size = jnp.abs(point.z) + jnp.abs(point.t)
     return jax.lax.stop_gradient(1.0 / jnp.where(size > 0.0, size, 1.0))
 
@@ -126,7 +126,7 @@ def _data(P: Any, q: Any, A: Any, b: Any, G: Any, h: Any) -> tuple[Array, ...]:
 
 def _solve(
     form: General, mu: Array, solver: str | Solver, smooth: bool, max_steps: int, independent: bool
-) -> Outcome:
+) -> ConvexOutcome:
     if solver == "interior":
         return convex_solver.interior_point(
             form, mu, smooth=smooth, max_steps=max_steps, independent=independent
@@ -142,12 +142,12 @@ def _solve(
     for name, like, of in ("x", form.q, "q"), ("y", form.b, "b"), ("z", form.limit, "h"):
         arguments.shape(_WHERE, f"{name} of the solver", made[name], like.shape, f"that of {of}")
     x, y, z = (jax.lax.stop_gradient(made[name]).astype(form.q.dtype) for name in "xyz")
-    point = Point(x, y, z, form.limit - form.G @ x)
+    point = PrimalDualPoint(x, y, z, form.limit - form.G @ x)
     solved = jnp.asarray(int(Status.SOLVED))
     return convex_solver.given_point(form, point, solved, mu, smooth=smooth, independent=independent)
 
 
-def _doubt(form: General, point: Point) -> Doubt:
+def _doubt(form: General, point: PrimalDualPoint) -> Doubt:
     """Whether every inequality is either slack or pressed against, and no more of them are active than can be."""
     tiny = math.sqrt(jnp.finfo(point.x.dtype).eps)
     rows = jnp.max(jnp.abs(form.G), axis=1, initial=0.0)

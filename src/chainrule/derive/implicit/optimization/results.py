@@ -39,7 +39,7 @@ class Ray(NamedTuple):
 
 
 @final
-class Stats(eqx.Module):
+class ProgramStats(eqx.Module):
     """How a program was solved. `Status(int(stats.status)).name` is the verdict in a word."""
 
     status: Int[Array, ""]
@@ -70,7 +70,7 @@ class LinearSolution(eqx.Module):
     s: Float[Array, "n"]
     """Reduced costs c - A'y, the multipliers of x >= 0."""
     value: Scalar
-    stats: Stats
+    stats: ProgramStats
 
 
 @final
@@ -83,7 +83,7 @@ class QuadraticSolution(eqx.Module):
     z: Float[Array, "m"]
     """Multipliers of the inequalities, not negative: minus the derivative of the value in h."""
     value: Scalar
-    stats: Stats
+    stats: ProgramStats
 
 
 @final
@@ -96,7 +96,7 @@ class NonlinearSolution(eqx.Module):
     z: Float[Array, "m"]
     """Multipliers of the inequalities, not negative."""
     value: Scalar
-    stats: Stats
+    stats: ProgramStats
 
 
-__all__ = ["LinearSolution", "NonlinearSolution", "QuadraticSolution", "Ray", "Stats", "Status"]
+__all__ = ["LinearSolution", "NonlinearSolution", "ProgramStats", "QuadraticSolution", "Ray", "Status"]

@@ -25,7 +25,7 @@ _MOST_PENALTY = 1e8
 _QP_STEPS = 60
 
 
-class Functions(NamedTuple):
+class ProgramFunctions(NamedTuple):
     """A nonlinear program at fixed parameters: minimise objective, equalities = 0, inequalities <= 0."""
 
     objective: Callable[[Array], Array]
@@ -48,7 +48,7 @@ class Functions(NamedTuple):
         )
 
 
-class State(NamedTuple):
+class SequentialState(NamedTuple):
     """Where the method is."""
 
     x: Array
@@ -63,25 +63,25 @@ class State(NamedTuple):
     """Factorisations so far."""
 
 
-def solve(functions: Functions, x: Array, max_steps: int) -> State:
+def solve(functions: ProgramFunctions, x: Array, max_steps: int) -> SequentialState:
     """A local solution near x; `error` says whether it is one."""
     p, m = len(functions.equalities(x)), len(functions.inequalities(x))
     dtype = x.dtype
     y, z = jnp.zeros(p, dtype), jnp.zeros(m, dtype)
     penalty = 10.0 * (1.0 + norm(jax.grad(functions.objective)(x)))
-    start = State(
+    start = SequentialState(
         x, y, z, penalty, functions.errors(x, y, z).worst, jnp.ones((), dtype), jnp.asarray(0), jnp.asarray(0)
     )
     goal = tolerance(dtype)
 
-    def going(now: State) -> Array:
+    def going(now: SequentialState) -> Array:
         return (now.error > goal) & (now.moved > goal) & (now.steps < max_steps) & jnp.isfinite(now.error)
 
     state = jax.lax.while_loop(going, lambda now: _advance(functions, now), start)
     return _newton(functions, state)
 
 
-def _advance(functions: Functions, state: State) -> State:
+def _advance(functions: ProgramFunctions, state: SequentialState) -> SequentialState:
     """One convex subproblem and a line search."""
     x = state.x
     slope, (je, ji) = jax.grad(functions.objective)(x), _jacobians(functions, x)
@@ -101,7 +101,7 @@ def _advance(functions: Functions, state: State) -> State:
     new = x + length * d
     moved = jnp.where(stuck & (penalty > state.penalty), 1.0, length * norm(d) / (1.0 + norm(x)))
     error = functions.errors(new, y, z).worst
-    return State(new, y, z, penalty, error, moved, state.steps + 1, state.inner + found.steps + 1)
+    return SequentialState(new, y, z, penalty, error, moved, state.steps + 1, state.inner + found.steps + 1)
 
 
 def _elastic(bend: Array, slope: Array, je: Array, e: Array, ji: Array, i: Array, penalty: Scalar) -> General:
@@ -122,7 +122,7 @@ def _elastic(bend: Array, slope: Array, je: Array, e: Array, ji: Array, i: Array
     )
 
 
-def _search(functions: Functions, x: Array, d: Array, penalty: Scalar, expected: Scalar) -> Scalar:
+def _search(functions: ProgramFunctions, x: Array, d: Array, penalty: Scalar, expected: Scalar) -> Scalar:
     """The first of the lengths 1, 1/2, 1/4, ... at which the penalised objective falls by a part of what it could."""
 
     def merit(length: Array) -> Scalar:
@@ -143,13 +143,13 @@ def _search(functions: Functions, x: Array, d: Array, penalty: Scalar, expected:
     return jax.lax.while_loop(refused, lambda at: (0.5 * at[0], at[1] + 1), (one, jnp.asarray(0)))[0]
 
 
-def _newton(functions: Functions, state: State) -> State:
+def _newton(functions: ProgramFunctions, state: SequentialState) -> SequentialState:
     """Newton's method on the conditions of the active inequalities, while it makes the point better."""
 
-    def going(now: tuple[State, Array]) -> Array:
+    def going(now: tuple[SequentialState, Array]) -> Array:
         return now[1] & (now[0].inner < state.inner + _NEWTON_STEPS)
 
-    def step(now: tuple[State, Array]) -> tuple[State, Array]:
+    def step(now: tuple[SequentialState, Array]) -> tuple[SequentialState, Array]:
         old, _ = now
         e, i = functions.equalities(old.x), functions.inequalities(old.x)
         active = old.z > -i
@@ -178,7 +178,7 @@ def _newton(functions: Functions, state: State) -> State:
     return jax.lax.while_loop(going, step, (state, jnp.asarray(True)))[0]
 
 
-def _jacobians(functions: Functions, x: Array) -> Any:
+def _jacobians(functions: ProgramFunctions, x: Array) -> Any:
     return jax.jacrev(functions.equalities)(x), jax.jacrev(functions.inequalities)(x)
 
 
@@ -193,4 +193,4 @@ def _convex(matrix: Array) -> Array:
     return (vectors * jnp.maximum(jnp.abs(values), least)[None, :]) @ vectors.T
 
 
-__all__ = ["Functions", "State", "solve"]
+__all__ = ["ProgramFunctions", "SequentialState", "solve"]

@@ -3,6 +3,6 @@
 from chainrule.derive.implicit.solvers.lbfgs import LBFGS
 from chainrule.derive.implicit.solvers.newton import Newton
 from chainrule.derive.implicit.solvers.picard import Anderson, Picard
-from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
+from chainrule.derive.implicit.solvers.solver import Solver, SolverOutcome, SolverTask
 
-__all__ = ["LBFGS", "Anderson", "Newton", "Outcome", "Picard", "Solver", "Task"]
+__all__ = ["LBFGS", "Anderson", "Newton", "Picard", "Solver", "SolverOutcome", "SolverTask"]

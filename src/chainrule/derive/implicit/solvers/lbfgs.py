@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.implicit.solvers.newton import Newton
-from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
+from chainrule.derive.implicit.solvers.solver import Solver, SolverOutcome, SolverTask
 
 
 @final
@@ -23,7 +23,7 @@ class LBFGS(Solver):
     tolerance: float = 1e-4
     polish_steps: int = 20
 
-    def run(self, task: Task) -> Outcome:
+    def run(self, task: SolverTask) -> SolverOutcome:
         """Needs the objective itself, not only its gradient."""
         import optimistix  # it takes a moment to load, and only this solver needs it
 

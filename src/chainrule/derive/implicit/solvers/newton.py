@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int, Scalar
 from chainrule.derive.implicit.linear.linear_solver import Factor, Product, Refined, factorise
-from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
+from chainrule.derive.implicit.solvers.solver import Solver, SolverOutcome, SolverTask
 
 _SHORTEST = 2.0**-30
 
@@ -31,7 +31,7 @@ class Newton(Solver):
     inherit: bool = False
     """Let derivatives use the factor of the last step, each solution corrected once, instead of one at the solution."""
 
-    def run(self, task: Task) -> Outcome:
+    def run(self, task: SolverTask) -> SolverOutcome:
         """One factorisation per step."""
         rtol = jnp.finfo(task.x.dtype).eps ** 0.75 if self.rtol is None else self.rtol
 
@@ -54,7 +54,9 @@ class Newton(Solver):
         blank = jax.tree.map(_zeros, jax.eval_shape(factor_at, task.x)) if self.inherit else None
         first = _State(task.x, residual, jnp.zeros((), jnp.int32), done, blank)
         last = jax.lax.while_loop(lambda s: ~s.done & (s.steps < self.max_steps), advance, first)
-        return Outcome(last.x, last.steps, last.steps, None if last.factor is None else Refined(last.factor))
+        return SolverOutcome(
+            last.x, last.steps, last.steps, None if last.factor is None else Refined(last.factor)
+        )
 
 
 class _State(NamedTuple):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Int
-from chainrule.derive.implicit.solvers.solver import Outcome, Solver, Task
+from chainrule.derive.implicit.solvers.solver import Solver, SolverOutcome, SolverTask
 
 _DIGITS_LEFT = 32
 """The last change, in units of rounding; less is not to be expected of a function with more than a few operations."""
@@ -21,7 +21,7 @@ class Picard(Solver):
     max_steps: int = 1000
     rtol: float | None = None
 
-    def run(self, task: Task) -> Outcome:
+    def run(self, task: SolverTask) -> SolverOutcome:
         """f is x - g(x), so a step subtracts it."""
 
         def advance(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -34,7 +34,7 @@ class Picard(Solver):
 
         start = (task.x, task.f(task.x), jnp.zeros((), jnp.int32))
         x, _, steps = jax.lax.while_loop(going, advance, start)
-        return Outcome(x, steps, jnp.zeros((), jnp.int32))
+        return SolverOutcome(x, steps, jnp.zeros((), jnp.int32))
 
 
 @final
@@ -49,7 +49,7 @@ class Anderson(Solver):
     max_steps: int = 1000
     rtol: float | None = None
 
-    def run(self, task: Task) -> Outcome:
+    def run(self, task: SolverTask) -> SolverOutcome:
         """The point with the smallest change is returned, whatever came after it."""
 
         def advance(state: _Memory) -> _Memory:
@@ -71,7 +71,7 @@ class Anderson(Solver):
         empty = jnp.zeros((self.memory, task.x.size), task.x.dtype)
         first = _Memory(task.x, change, empty, empty, task.x, change, jnp.zeros((), jnp.int32))
         last = jax.lax.while_loop(going, advance, first)
-        return Outcome(last.best, last.steps, jnp.zeros((), jnp.int32))
+        return SolverOutcome(last.best, last.steps, jnp.zeros((), jnp.int32))
 
 
 class _Memory(NamedTuple):

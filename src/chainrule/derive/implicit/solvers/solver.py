@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from chainrule.core.types import Array, Int, Scalar
-from chainrule.derive.implicit.linear.linear_solver import Factor, Prepared, Product, System
+from chainrule.derive.implicit.linear.linear_solver import Factor, PreparedSolver, Product, System
 
 
 @final
 @dataclass(frozen=True)
-class Task:
+class SolverTask:
     """Find the x with f(x) = 0, from a first guess."""
 
     start: System
     """f, and the first guess."""
-    linear: Prepared
+    linear: PreparedSolver
     """How to solve with the Jacobian of f, for those who want to."""
     objective: Callable[[Array], Scalar] | None = None
     """What f is the gradient of, if it is to be minimised."""
@@ -32,7 +32,7 @@ class Task:
         return self.start.x
 
 
-class Outcome(NamedTuple):
+class SolverOutcome(NamedTuple):
     """Where a solver stopped."""
 
     x: Array
@@ -46,8 +46,8 @@ class Solver(abc.ABC):
     """An iteration. Instances are immutable and compare by value, so that their programs are compiled once."""
 
     @abc.abstractmethod
-    def run(self, task: Task) -> Outcome:
+    def run(self, task: SolverTask) -> SolverOutcome:
         """Iterate until nothing more is to be gained; whether that is a solution is checked elsewhere."""
 
 
-__all__ = ["Outcome", "Solver", "Task"]
+__all__ = ["Solver", "SolverOutcome", "SolverTask"]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive.sparse.coloring.compiled import Kernel
-from chainrule.derive.sparse.coloring.graphs import Graph
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph
 
 
 def acyclic(
-    graph: Graph, order: np.ndarray, expected: int, *, two_sided: bool = False
+    graph: AdjacencyGraph, order: np.ndarray, expected: int, *, two_sided: bool = False
 ) -> tuple[np.ndarray, int]:
     """First fit under the acyclic condition; with `two_sided`, rows and columns of a bipartite graph count apart."""
     n, ends = graph.vertices, len(graph.idx)

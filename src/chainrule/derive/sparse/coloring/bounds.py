@@ -4,7 +4,7 @@ from math import ceil
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.graphs import Graph
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph
 from chainrule.derive.sparse.patterns import Pattern
 
 _TRIED_CLIQUES, _TRIED_MEMBERS = 8, 64
@@ -20,7 +20,7 @@ def rows(pattern: Pattern) -> int:
     return int(np.bincount(pattern.cols, minlength=1).max()) if pattern.nnz else 0
 
 
-def forests(graph: Graph) -> int:
+def forests(graph: AdjacencyGraph) -> int:
     """Acyclic and star colourings with k colours allow (k - 1) n - k (k - 1) / 2 edges at most.
 
     Each pair of colours induces a forest, which has fewer edges than vertices; sum over all pairs.
@@ -31,7 +31,7 @@ def forests(graph: Graph) -> int:
     return k
 
 
-def proper(graph: Graph) -> int:
+def proper(graph: AdjacencyGraph) -> int:
     """One colour, or two as soon as there is an edge; a clique grown from the busiest vertices needs its size."""
     if not graph.edges:
         return min(graph.vertices, 1)
@@ -46,7 +46,7 @@ def proper(graph: Graph) -> int:
     return most
 
 
-def _around(graph: Graph, v: int) -> np.ndarray:
+def _around(graph: AdjacencyGraph, v: int) -> np.ndarray:
     return graph.idx[graph.ptr[v] : graph.ptr[v + 1]]
 
 

@@ -1,21 +1,50 @@
 """Loops over graphs that NumPy cannot express: compiled when that pays, run as plain Python when it does not.
 
 Starting the compiler costs about as much as colouring a graph of some hundred thousand edges in plain Python, so a
-process that colours little never waits for it, and a machine without numba gives the same colours, only later. What is
-compiled is kept on disk for the next process.
+colouring with little to do never waits for it, and a machine without numba gives the same colours, only later. A loop
+that is compiled stays so, and is kept on disk for the next process.
+
+Work is added up within one task (`one_task`, around a colouring and around all that one derivative tries), not over
+the process: what a colouring does depends on its own arguments, in every thread.
 """
 
+import contextlib
+import contextvars
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
-SMALL_WORK = 1_000_000
+SMALL_WORK = 300_000
 """Steps that plain Python takes in about the time it takes to load the compiler."""
 
-_plain_work = 0.0  # done so far in this process
+
+@final
+class _Work:
+    """Steps that plain Python has taken for one task."""
+
+    __slots__ = ("done",)
+
+    def __init__(self) -> None:
+        self.done = 0.0
+
+
+_task: contextvars.ContextVar[_Work | None] = contextvars.ContextVar("task", default=None)
+
+
+@contextlib.contextmanager
+def one_task() -> Iterator[None]:
+    """Loops inside are added up when it is decided whether compiling pays; a task inside a task is part of it."""
+    if _task.get() is not None:
+        yield
+        return
+    token = _task.set(_Work())
+    try:
+        yield
+    finally:
+        _task.reset(token)
 
 
 @functools.cache
@@ -42,11 +71,10 @@ class Kernel:
 
     def __call__(self, work: float, *args: Any) -> int:
         """Run it."""
-        global _plain_work
-        if _plain_work + work >= SMALL_WORK and compiler() is not None:
-            _plain_work = SMALL_WORK
+        task = _task.get() or _Work()
+        task.done += work
+        if (self._fast is not None or task.done >= SMALL_WORK) and compiler() is not None:
             return int(self._compiled()(*args))
-        _plain_work += work
         lists = [arg.tolist() if isinstance(arg, np.ndarray) else arg for arg in args]
         result = self._plain(*lists)
         for arg, changed in zip(args, lists, strict=True):
@@ -65,4 +93,4 @@ class Kernel:
         return self._fast
 
 
-__all__ = ["SMALL_WORK", "Kernel", "compiler"]
+__all__ = ["SMALL_WORK", "Kernel", "compiler", "one_task"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.graphs import Graph, Nets
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 MOST_VERTICES = 16
 _MOST_STEPS = 60_000
@@ -61,7 +61,7 @@ def meeting(graph: Nets) -> list[set[int]]:
     return [around - {v} for v, around in enumerate(found)]
 
 
-def beside(graph: Graph) -> list[set[int]]:
+def beside(graph: AdjacencyGraph) -> list[set[int]]:
     """For each vertex its neighbours."""
     return [set(graph.idx[graph.ptr[v] : graph.ptr[v + 1]].tolist()) for v in range(graph.vertices)]
 

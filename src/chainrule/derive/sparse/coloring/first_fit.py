@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive.sparse.coloring.compiled import Kernel
-from chainrule.derive.sparse.coloring.graphs import Graph, Nets
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 BITS = 63
 FULL = 2**63 - 1
@@ -24,13 +24,13 @@ def by_nets(graph: Nets, order: np.ndarray, expected: int) -> tuple[np.ndarray, 
     return _run(_by_nets, graph, graph.nets, order, expected)
 
 
-def proper(graph: Graph, order: np.ndarray, expected: int) -> tuple[np.ndarray, int]:
+def proper(graph: AdjacencyGraph, order: np.ndarray, expected: int) -> tuple[np.ndarray, int]:
     """Colours in which neighbours differ."""
     return _run(_proper, graph, graph.vertices, order, expected)
 
 
 def _run(
-    kernel: Kernel, graph: Nets | Graph, places: int, order: np.ndarray, expected: int
+    kernel: Kernel, graph: Nets | AdjacencyGraph, places: int, order: np.ndarray, expected: int
 ) -> tuple[np.ndarray, int]:
     words = min(max(1, -(-expected // BITS)), _MOST_WORDS)
     masks = np.zeros(places * words, dtype=np.int64)

@@ -43,7 +43,7 @@ class Nets:
 
 @final
 @dataclass(frozen=True)
-class Graph:
+class AdjacencyGraph:
     """Vertices and their neighbours, without loops."""
 
     ptr: np.ndarray
@@ -76,7 +76,7 @@ def rows(pattern: Pattern) -> Nets:
     return columns(pattern).swapped()
 
 
-def adjacency(where: str, pattern: Pattern) -> Graph:
+def adjacency(where: str, pattern: Pattern) -> AdjacencyGraph:
     """The graph of a symmetric pattern; the diagonal plays no part."""
     if pattern.shape[0] != pattern.shape[1]:
         raise ArgumentError(
@@ -92,15 +92,15 @@ def adjacency(where: str, pattern: Pattern) -> Graph:
         )
     off = pattern.rows != pattern.cols
     ptr = np.concatenate([[0], np.cumsum(np.bincount(pattern.rows[off], minlength=pattern.shape[0]))])
-    return Graph(ptr.astype(np.int64), pattern.cols[off])
+    return AdjacencyGraph(ptr.astype(np.int64), pattern.cols[off])
 
 
-def bipartite(pattern: Pattern) -> Graph:
+def bipartite(pattern: Pattern) -> AdjacencyGraph:
     """Rows first and then columns as vertices, an edge for every place."""
     m = pattern.shape[0]
     both = columns(pattern)
     ptr = np.concatenate([pattern.indptr, pattern.indptr[-1] + both.ptr[1:]])
-    return Graph(ptr, np.concatenate([pattern.cols + np.int32(m), both.idx]))
+    return AdjacencyGraph(ptr, np.concatenate([pattern.cols + np.int32(m), both.idx]))
 
 
 def _transposed(pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
@@ -117,4 +117,4 @@ def _unmatched(pattern: Pattern) -> tuple[int, int] | None:
     return pattern.unmatched()
 
 
-__all__ = ["Graph", "Nets", "adjacency", "bipartite", "columns", "rows"]
+__all__ = ["AdjacencyGraph", "Nets", "adjacency", "bipartite", "columns", "rows"]

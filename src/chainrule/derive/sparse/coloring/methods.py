@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.derive.sparse.coloring import bounds, exact, first_fit, graphs, orders, portfolio
+from chainrule.derive.sparse.coloring import bounds, compiled, exact, first_fit, graphs, orders, portfolio
 from chainrule.derive.sparse.coloring.acyclic import acyclic
 from chainrule.derive.sparse.coloring.balance import balanced
 from chainrule.derive.sparse.coloring.bidirectional import bidirectional, estimate
@@ -66,19 +66,20 @@ def color(
             remedy='use method="column" or "row"',
         )
     began = time.perf_counter()
-    if pattern.nnz == 0 and method in ("auto", "column", "row", *TWO_SIDED):
-        made = _empty(pattern, method)
-    elif method == "auto":
-        made = choose(pattern, order, seed, budget, lambda: (1.0, 1.0))
-    elif method in TWO_SIDED:
-        made = _two_sided(pattern, method, order, seed, budget, (1.0, 1.0))
-    elif method in ("column", "row"):
-        made = _groups(pattern, method, order, seed, budget)
-    else:
-        made = _symmetric(pattern, method, order, seed, budget)
-    if balance and pattern.nnz:
-        graph = graphs.columns(pattern) if method == "column" else graphs.rows(pattern)
-        made = replace(made, colors=balanced(graph, made.colors, made.num_colors))  # type: ignore[arg-type]  # one side
+    with compiled.one_task():
+        if pattern.nnz == 0 and method in ("auto", "column", "row", *TWO_SIDED):
+            made = _empty(pattern, method)
+        elif method == "auto":
+            made = choose(pattern, order, seed, budget, lambda: (1.0, 1.0))
+        elif method in TWO_SIDED:
+            made = _two_sided(pattern, method, order, seed, budget, (1.0, 1.0))
+        elif method in ("column", "row"):
+            made = _groups(pattern, method, order, seed, budget)
+        else:
+            made = _symmetric(pattern, method, order, seed, budget)
+        if balance and pattern.nnz:
+            graph = graphs.columns(pattern) if method == "column" else graphs.rows(pattern)
+            made = replace(made, colors=balanced(graph, made.colors, made.num_colors))  # type: ignore[arg-type]  # one side
     return replace(made, seconds=time.perf_counter() - began)
 
 
@@ -87,7 +88,7 @@ def choose(
 ) -> Coloring:
     """Columns, rows or both: whichever costs least at the prices of a forward and of a reverse product.
 
-    What cannot win is not tried, and nobody is asked for prices unless more than one kind could.
+    What cannot win is not tried, and prices are measured only if more than one kind could.
     """
     if not isinstance(order, str):
         raise ArgumentError(
@@ -147,7 +148,7 @@ def _symmetric(pattern: Pattern, method: str, order: Any, seed: int, budget: flo
 def _search(
     pattern: Pattern,
     method: str,
-    graph: graphs.Nets | graphs.Graph,
+    graph: graphs.Nets | graphs.AdjacencyGraph,
     fit: portfolio.Fit,
     order: Any,
     seed: int,

@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.sparse.coloring import first_fit
 from chainrule.derive.sparse.coloring.compiled import Kernel
-from chainrule.derive.sparse.coloring.graphs import Graph, Nets
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 ORDERS = (
     "natural",
@@ -26,7 +26,7 @@ ORDERS = (
 _WIDEST_NET = 1024
 
 
-def arrange(graph: Nets | Graph, order: Any, seed: int) -> np.ndarray:
+def arrange(graph: Nets | AdjacencyGraph, order: Any, seed: int) -> np.ndarray:
     """The vertices in a named or given order."""
     n = graph.vertices
     if not isinstance(order, str):
@@ -61,9 +61,9 @@ def check(order: Any) -> None:
         check_choice("color", "order", order, ("auto", *ORDERS))
 
 
-def degrees(graph: Nets | Graph) -> np.ndarray:
+def degrees(graph: Nets | AdjacencyGraph) -> np.ndarray:
     """Neighbours of each vertex, as counted here."""
-    if isinstance(graph, Graph):
+    if isinstance(graph, AdjacencyGraph):
         return graph.degrees
     sizes = np.diff(graph.net_ptr) - 1
     sizes[sizes >= _WIDEST_NET] = 0
@@ -76,10 +76,10 @@ def classes(colors: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return np.argsort(ranks[colors], kind="stable")
 
 
-def _independent_sets(graph: Nets | Graph) -> np.ndarray:
+def _independent_sets(graph: Nets | AdjacencyGraph) -> np.ndarray:
     """Maximal independent sets, each grown from the vertices of smallest degree; the largest set first."""
     order = np.argsort(degrees(graph), kind="stable")
-    fit = first_fit.proper if isinstance(graph, Graph) else first_fit.by_nets
+    fit = first_fit.proper if isinstance(graph, AdjacencyGraph) else first_fit.by_nets
     colors, count = fit(graph, order, first_fit.BITS)  # type: ignore[arg-type]
     sizes = np.bincount(colors, minlength=count)
     ranks = np.empty(count, dtype=np.int64)
@@ -87,7 +87,7 @@ def _independent_sets(graph: Nets | Graph) -> np.ndarray:
     return classes(colors, ranks)
 
 
-def _by_buckets(graph: Nets | Graph, order: str) -> np.ndarray:
+def _by_buckets(graph: Nets | AdjacencyGraph, order: str) -> np.ndarray:
     n = graph.vertices
     most = degrees(graph)
     keys = np.zeros(n, dtype=np.int64) if order == "incidence-degree" else most.astype(np.int64)
@@ -97,7 +97,7 @@ def _by_buckets(graph: Nets | Graph, order: str) -> np.ndarray:
     _buckets(
         float(most.sum()) + 4 * n,
         *(nets.ptr, nets.idx, nets.net_ptr, nets.net_idx),
-        int(isinstance(graph, Graph)),
+        int(isinstance(graph, AdjacencyGraph)),
         int(order != "smallest-last"),
         1 if order == "incidence-degree" else -1,
         *(keys, head, after, before, out),

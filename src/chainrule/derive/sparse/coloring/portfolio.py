@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.derive.sparse.coloring import orders, tabu
-from chainrule.derive.sparse.coloring.graphs import Graph, Nets
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 _PATIENCE = 24
 """Recolourings without gain before giving up."""
@@ -44,7 +44,7 @@ class Found:
 
 
 def search(
-    graph: Nets | Graph,
+    graph: Nets | AdjacencyGraph,
     fit: Fit,
     order: Any,
     *,

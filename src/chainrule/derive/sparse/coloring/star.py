@@ -15,11 +15,11 @@ import numpy as np
 
 from chainrule.derive.sparse.coloring.compiled import Kernel
 from chainrule.derive.sparse.coloring.first_fit import BITS, FULL
-from chainrule.derive.sparse.coloring.graphs import Graph
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph
 
 
 def star(
-    graph: Graph, order: np.ndarray, expected: int, *, two_sided: bool = False
+    graph: AdjacencyGraph, order: np.ndarray, expected: int, *, two_sided: bool = False
 ) -> tuple[np.ndarray, int]:
     """First fit under the star condition; with `two_sided`, rows and columns of a bipartite graph count apart."""
     words = max(1, -(-expected // BITS))

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from chainrule.derive.sparse.coloring.compiled import Kernel
-from chainrule.derive.sparse.coloring.graphs import Graph, Nets
+from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 _MOST_NEIGHBOURS = 16_000_000
 """As often as they are met."""
@@ -30,7 +30,7 @@ _PATIENCE = 64
 
 
 def improved(
-    graph: Nets | Graph, colors: np.ndarray, count: int, least: int, deadline: float
+    graph: Nets | AdjacencyGraph, colors: np.ndarray, count: int, least: int, deadline: float
 ) -> tuple[np.ndarray, int] | None:
     """Proper colours fewer than `count`, or `None`."""
     n = graph.vertices
@@ -48,7 +48,7 @@ def improved(
     return best
 
 
-def _meeting(graph: Nets) -> Graph:
+def _meeting(graph: Nets) -> AdjacencyGraph:
     """The vertices that share a net with each vertex, listed."""
     ones = np.ones(len(graph.idx), dtype=np.int32)
     belongs = scipy.sparse.csr_array((ones, graph.idx, graph.ptr), shape=(graph.vertices, graph.nets))
@@ -57,10 +57,10 @@ def _meeting(graph: Nets) -> Graph:
     listed = scipy.sparse.csr_array(
         (np.ones(int(off.sum()), np.int8), (pairs.row[off], pairs.col[off])), pairs.shape
     )
-    return Graph(listed.indptr.astype(np.int64), listed.indices.astype(np.int64))
+    return AdjacencyGraph(listed.indptr.astype(np.int64), listed.indices.astype(np.int64))
 
 
-def _dissolved(graph: Graph, colors: np.ndarray, count: int) -> np.ndarray:
+def _dissolved(graph: AdjacencyGraph, colors: np.ndarray, count: int) -> np.ndarray:
     """Colours without the smallest class, each vertex of which joins the colour it meets least."""
     made = colors.astype(np.int64).copy()
     gone = int(np.bincount(made, minlength=count).argmin())
@@ -72,7 +72,7 @@ def _dissolved(graph: Graph, colors: np.ndarray, count: int) -> np.ndarray:
     return made
 
 
-def _repaired(graph: Graph, colors: np.ndarray, count: int, deadline: float) -> np.ndarray | None:
+def _repaired(graph: AdjacencyGraph, colors: np.ndarray, count: int, deadline: float) -> np.ndarray | None:
     n = graph.vertices
     met = np.repeat(np.arange(n), graph.degrees) * count + colors[graph.idx]
     beside, barred = np.bincount(met, minlength=n * count), np.zeros(n * count, dtype=np.int64)

@@ -28,7 +28,7 @@ from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.kinds import is_inexact
 from chainrule.derive.sparse.detection.reach import Reach, union
 from chainrule.derive.sparse.detection.tables import TooLarge
-from chainrule.derive.sparse.detection.values import Value
+from chainrule.derive.sparse.detection.values import TrackedValue
 
 Reaches: TypeAlias = list[Reach | None]
 
@@ -39,10 +39,10 @@ _OURS = ("chainrule.", "jaxtyping.")
 _REFERENCES = {"new_ref", "empty_ref", "get", "swap", "addupdate", "freeze", "run_state", "accum_grad_in_ref"}
 
 
-class Cell(NamedTuple):
+class Tracked(NamedTuple):
     """A variable: its numbers, and what they depend on."""
 
-    value: Value
+    value: TrackedValue
     reach: Reach | None
 
 
@@ -75,24 +75,26 @@ class Analysis:
         """Whole numbers and truth values depend on nothing."""
         self.notes = notes
 
-    def walk(self, program: Any, operands: Sequence[Cell]) -> list[Cell]:
+    def walk(self, program: Any, operands: Sequence[Tracked]) -> list[Tracked]:
         """The results of a closed program."""
         constants = [
-            Cell(values_of.constant(variable.aval, number), None)
+            Tracked(values_of.constant(variable.aval, number), None)
             for variable, number in zip(program.jaxpr.constvars, program.consts, strict=True)
         ]
         return self.walk_open(program.jaxpr, constants, operands)
 
-    def walk_open(self, program: Any, constants: Sequence[Cell], operands: Sequence[Cell]) -> list[Cell]:
+    def walk_open(
+        self, program: Any, constants: Sequence[Tracked], operands: Sequence[Tracked]
+    ) -> list[Tracked]:
         """The results of a program whose constants are given as cells."""
         if any(equation.primitive.name in _REFERENCES for equation in program.eqns):
             return self._opaque(program, [*constants, *operands])
-        cells: dict[Any, Cell] = dict(zip(program.constvars, constants, strict=True))
+        cells: dict[Any, Tracked] = dict(zip(program.constvars, constants, strict=True))
         cells.update(zip(program.invars, operands, strict=True))
 
-        def read(atom: Any) -> Cell:
+        def read(atom: Any) -> Tracked:
             if isinstance(atom, Literal):
-                return Cell(values_of.constant(atom.aval, atom.val), None)
+                return Tracked(values_of.constant(atom.aval, atom.val), None)
             return cells[atom]
 
         for equation in program.eqns:
@@ -100,24 +102,24 @@ class Analysis:
             cells.update(zip(equation.outvars, found, strict=True))
         return [read(atom) for atom in program.outvars]
 
-    def step(self, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+    def step(self, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
         """The results of one equation."""
         structure = STRUCTURES.get(equation.primitive.name)
         if structure is not None:
             return self._guarded(structure, equation, operands)
         values = values_of.results(equation, [cell.value for cell in operands])
         if all(cell.reach is None for cell in operands):
-            return [Cell(value, None) for value in values]
+            return [Tracked(value, None) for value in values]
         if self.smooth and not any(is_inexact(variable.aval) for variable in equation.outvars):
-            return [Cell(value, None) for value in values]
+            return [Tracked(value, None) for value in values]
         return [
-            Cell(value, self._possible(variable, reach))
+            Tracked(value, self._possible(variable, reach))
             for value, variable, reach in zip(
                 values, equation.outvars, self._reach(equation, operands), strict=True
             )
         ]
 
-    def _guarded(self, structure: "Structure", equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+    def _guarded(self, structure: "Structure", equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
         try:
             return structure(self, equation, operands)
         except _TO_THE_CALLER:
@@ -125,9 +127,9 @@ class Analysis:
         except Exception as error:  # a pattern comes out whatever JAX changes; the warning says what happened
             values = values_of.results(equation, [cell.value for cell in operands])
             reaches = self.dense(equation, operands, f"could not be looked into ({_first_line(error)})")
-            return [Cell(value, reach) for value, reach in zip(values, reaches, strict=True)]
+            return [Tracked(value, reach) for value, reach in zip(values, reaches, strict=True)]
 
-    def _reach(self, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    def _reach(self, equation: Any, operands: Sequence[Tracked]) -> Reaches:
         try:
             return self.reach(equation, operands)
         except _TO_THE_CALLER:
@@ -135,7 +137,7 @@ class Analysis:
         except Exception as error:  # as above
             return self.dense(equation, operands, f"could not be looked into ({_first_line(error)})")
 
-    def reach(self, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    def reach(self, equation: Any, operands: Sequence[Tracked]) -> Reaches:
         """What the results of an operation depend on."""
         name = equation.primitive.name
         custom = CUSTOM.get(name)
@@ -151,7 +153,7 @@ class Analysis:
                 pass  # the general way below covers every case
         return self.slopes_of(equation, operands) if self.slopes else self.opened(equation, operands)
 
-    def slopes_of(self, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    def slopes_of(self, equation: Any, operands: Sequence[Tracked]) -> Reaches:
         """Differentiate one equation with JAX and walk the linear program."""
         moving = [cell.reach is not None for cell in operands]
         try:
@@ -159,28 +161,28 @@ class Analysis:
         except (NotImplementedError, TypeError, ValueError) as error:
             return self.dense(equation, operands, f"has no forward derivative ({_first_line(error)})")
         tangents = [
-            Cell(values_of.unknown(cell.value.aval), cell.reach)
+            Tracked(values_of.unknown(cell.value.aval), cell.reach)
             for cell in operands
             if cell.reach is not None
         ]
         inner = Analysis(self.width, Sense.LINEAR, self.notes)
-        found = inner.walk(program, [*(Cell(cell.value, None) for cell in operands), *tangents])
+        found = inner.walk(program, [*(Tracked(cell.value, None) for cell in operands), *tangents])
         remaining = iter(found)
         return [next(remaining).reach if is_inexact(v.aval) else None for v in equation.outvars]
 
-    def opened(self, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    def opened(self, equation: Any, operands: Sequence[Tracked]) -> Reaches:
         """Walk the definition of an operation that is made of others, if it has one."""
         program = self.notes.definition(equation)
         if program is None:
             return self.dense(equation, operands, "has no rule")
         return [cell.reach for cell in self.walk(program, operands)]
 
-    def dense(self, equation: Any, operands: Sequence[Cell], why: str) -> Reaches:
+    def dense(self, equation: Any, operands: Sequence[Tracked], why: str) -> Reaches:
         """Every result depends on everything any operand depends on."""
         self.notes.warn(equation.primitive.name, why)
         return self.everything(equation.outvars, operands)
 
-    def everything(self, variables: Sequence[Any], operands: Sequence[Cell]) -> Reaches:
+    def everything(self, variables: Sequence[Any], operands: Sequence[Tracked]) -> Reaches:
         """The same without a warning, for operations that do mix everything."""
         total = union((), [summed(cell.reach) for cell in operands])
         return [
@@ -188,13 +190,13 @@ class Analysis:
             for variable in variables
         ]
 
-    def _opaque(self, program: Any, operands: Sequence[Cell]) -> list[Cell]:
+    def _opaque(self, program: Any, operands: Sequence[Tracked]) -> list[Tracked]:
         """A program that writes into memory it has set aside, which is not followed."""
         self.notes.warn("new_ref", "writes into an array reference")
         variables = program.outvars
         reaches = self.everything(variables, operands)
         return [
-            Cell(values_of.unknown(variable.aval), self._possible(variable, reach))
+            Tracked(values_of.unknown(variable.aval), self._possible(variable, reach))
             for variable, reach in zip(variables, reaches, strict=True)
         ]
 
@@ -326,8 +328,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-Rule: TypeAlias = Callable[[Analysis, Any, Sequence[Cell]], Reaches]
-Structure: TypeAlias = Callable[[Analysis, Any, Sequence[Cell]], list[Cell]]
+Rule: TypeAlias = Callable[[Analysis, Any, Sequence[Tracked]], Reaches]
+Structure: TypeAlias = Callable[[Analysis, Any, Sequence[Tracked]], list[Tracked]]
 
 RULES: dict[str, Rule] = {}
 """What operations hand on, in either sense."""
@@ -365,11 +367,11 @@ __all__ = [
     "RULES",
     "STRUCTURES",
     "Analysis",
-    "Cell",
     "DenseDetectionWarning",
     "Notes",
     "Reaches",
     "Sense",
+    "Tracked",
     "Unruled",
     "rule",
     "structure",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.sparse.detection.analysis import CUSTOM, Analysis, Cell, Reaches
+from chainrule.derive.sparse.detection.analysis import CUSTOM, Analysis, Reaches, Tracked
 from chainrule.derive.sparse.detection.reach import union
 from chainrule.derive.sparse.patterns import Pattern
 
@@ -30,7 +30,7 @@ def register(primitive: Any, rule: Any) -> None:
     if not callable(rule):
         raise ArgumentError(f"register({name!r}, rule={rule!r}): the rule must be a function")
 
-    def apply(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+    def apply(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
         patterns = rule([atom.aval for atom in equation.invars], equation.params)
         return [
             _united(str(name), variable, entries, operands)
@@ -40,7 +40,7 @@ def register(primitive: Any, rule: Any) -> None:
     CUSTOM[name] = apply
 
 
-def _united(name: str, variable: Any, entries: Sequence[Pattern | None], operands: Sequence[Cell]) -> Any:
+def _united(name: str, variable: Any, entries: Sequence[Pattern | None], operands: Sequence[Tracked]) -> Any:
     shape = tuple(variable.aval.shape)
     parts = []
     for entry, cell in zip(entries, operands, strict=True):

@@ -16,11 +16,11 @@ from chainrule.derive import memory_budget as budgets
 from chainrule.derive import validation
 from chainrule.derive.sparse.detection import rules, tables
 from chainrule.derive.sparse.detection import values as values_of
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Notes, Sense
+from chainrule.derive.sparse.detection.analysis import Analysis, Notes, Sense, Tracked
 from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.detection.reach import NOTHING, Reach, seed
-from chainrule.derive.sparse.detection.tables import Table, TooLarge
-from chainrule.derive.sparse.detection.values import Point
+from chainrule.derive.sparse.detection.tables import InputSets, TooLarge
+from chainrule.derive.sparse.detection.values import LocalPoint
 from chainrule.derive.sparse.patterns import Pattern
 
 _PIECES = (1, 4, 16, 64)
@@ -98,7 +98,7 @@ def _find(f: Any, x: Tree, of: str, local: bool, memory: str | int | None) -> De
     began = time.perf_counter()
     program, square = _program(f, x, of)
     traced = time.perf_counter()
-    search = _Search(program, jax.tree.leaves(x), Point() if local else None, allowed)
+    search = _Search(program, jax.tree.leaves(x), LocalPoint() if local else None, allowed)
     token = tables.budget.set(allowed)
     try:
         pattern = search.pattern()
@@ -156,7 +156,7 @@ def _can_be_remembered(f: Callable[[Any], Any]) -> bool:
 class _Search:
     """One detection: the program, its inputs, and what is learned on the way."""
 
-    def __init__(self, program: Any, leaves: Sequence[Any], point: Point | None, allowed: int) -> None:
+    def __init__(self, program: Any, leaves: Sequence[Any], point: LocalPoint | None, allowed: int) -> None:
         self.program = program
         self.leaves = leaves
         self.point = point
@@ -186,21 +186,21 @@ class _Search:
         assert self.point is not None
         return Guard(self.sources, list(self.point.selectors.values()), structure)
 
-    def _rows(self, first: int, last: int) -> Table:
+    def _rows(self, first: int, last: int) -> InputSets:
         """What every output depends on among the inputs `first` to `last`."""
         cells, start = [], 0
         for atom, source in zip(self.program.jaxpr.invars, self.sources, strict=False):
             reach = seed(self.width, tuple(atom.aval.shape), start)
             if reach is not None and (start < first or start + atom.aval.size > last):
                 reach = reach.map(lambda i: np.where((i >= first) & (i < last), i, NOTHING))
-            cells.append(Cell(source, reach))
+            cells.append(Tracked(source, reach))
             start += atom.aval.size
         directions = self.program.jaxpr.invars[len(cells) :]
-        cells += [Cell(values_of.unknown(atom.aval), None) for atom in directions]
+        cells += [Tracked(values_of.unknown(atom.aval), None) for atom in directions]
         found = Analysis(self.width, Sense.SLOPES, self.notes).walk(self.program, cells)
         return self._stack([cell.reach for cell in found])
 
-    def _stack(self, reaches: Sequence[Reach | None]) -> Table:
+    def _stack(self, reaches: Sequence[Reach | None]) -> InputSets:
         atoms = self.program.jaxpr.outvars
         if len(reaches) == 1 and reaches[0] is not None:
             return reaches[0].table()
@@ -213,7 +213,7 @@ class _Search:
             starts.append(table.indptr[1:] + offset)
             indices.append(table.indices)
             offset += table.nnz
-        return Table(np.concatenate(starts), np.concatenate(indices))
+        return InputSets(np.concatenate(starts), np.concatenate(indices))
 
     def _full(self) -> Pattern:
         """Every place, because finding fewer would take more memory than there is."""

@@ -11,7 +11,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Array, Tree
 from chainrule.derive.jaxprs.local import function_of
-from chainrule.derive.sparse.detection.values import Value
+from chainrule.derive.sparse.detection.values import TrackedValue
 
 _Result = TypeVar("_Result")
 _SENTENCE = "the local pattern does not hold here: a branch, selection or index differs from the point it was found at"
@@ -25,7 +25,9 @@ class LocalPatternError(ChainruleError):
 class Guard:
     """Says whether a local pattern holds at another point: all selections it relies on come out as they did."""
 
-    def __init__(self, sources: Sequence[Value], selectors: Sequence[Value], structure: Any) -> None:
+    def __init__(
+        self, sources: Sequence[TrackedValue], selectors: Sequence[TrackedValue], structure: Any
+    ) -> None:
         self._sources = list(sources)
         self._selectors = list(selectors)
         self._expected = [np.asarray(value.number()) for value in selectors]
@@ -83,7 +85,7 @@ def _raise_unless(holds: Any) -> None:
         )
 
 
-def _evaluate(value: Value, numbers: dict[int, Any]) -> Any:
+def _evaluate(value: TrackedValue, numbers: dict[int, Any]) -> Any:
     """The numbers of a value from those of the inputs, each operation once."""
     stack = [value]
     while stack:

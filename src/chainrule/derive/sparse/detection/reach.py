@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias, final
 import numpy as np
 
 from chainrule.derive.sparse.detection import tables
-from chainrule.derive.sparse.detection.tables import Table
+from chainrule.derive.sparse.detection.tables import InputSets
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
     """Rows of one table, one per element."""
 
     rows: np.ndarray
-    table: Table | None
+    table: InputSets | None
     """`None` is the identity."""
 
 
@@ -120,14 +120,14 @@ class Reach:
             parts.append(found if table is None else found.through(table, self.width))
         return from_table(self.width, shape, tables.unite(parts, self.width))
 
-    def by_table(self) -> "list[tuple[Table | None, list[Layer]]]":
+    def by_table(self) -> "list[tuple[InputSets | None, list[Layer]]]":
         """Layers grouped by what they point into."""
-        groups: dict[int, tuple[Table | None, list[Layer]]] = {}
+        groups: dict[int, tuple[InputSets | None, list[Layer]]] = {}
         for layer in self.layers:
             groups.setdefault(id(layer.table), (layer.table, []))[1].append(layer)
         return list(groups.values())
 
-    def table(self) -> Table:
+    def table(self) -> InputSets:
         """One row per element, in flat order."""
         return _united([(layer.rows.reshape(1, -1), layer.table) for layer in self.layers], self.width)
 
@@ -136,7 +136,7 @@ class Reach:
         if inner is None:
             return None
         parts: list[Reach | None] = []
-        rows: Table | None = None
+        rows: InputSets | None = None
         for index, table in self.layers:
             if table is None:
                 parts.append(inner.take(index))
@@ -155,7 +155,7 @@ def seed(width: int, shape: Shape, start: int) -> Reach | None:
     return Reach(width, shape, [Layer(np.arange(start, start + size, dtype=np.int32).reshape(shape), None)])
 
 
-def from_table(width: int, shape: Shape, table: Table) -> Reach | None:
+def from_table(width: int, shape: Shape, table: InputSets) -> Reach | None:
     """An array whose elements own the rows of a table."""
     if not table.nnz:
         return None
@@ -182,7 +182,7 @@ def blend(
     if not some:
         return None
     absent = [np.broadcast_to(NOTHING, shape) for shape in shapes]
-    slots: dict[int, tuple[Table | None, list[list[np.ndarray]]]] = {}
+    slots: dict[int, tuple[InputSets | None, list[list[np.ndarray]]]] = {}
     for position, part in enumerate(parts):
         for table, layers in part.by_table() if part is not None else ():
             rows = slots.setdefault(id(table), (table, []))[1]
@@ -196,7 +196,7 @@ def blend(
     return _settled(some[0].width, made[0].rows.shape, made)
 
 
-def _gathered(width: int, shape: Shape, layers: Iterable[tuple[np.ndarray, Table | None]]) -> Reach:
+def _gathered(width: int, shape: Shape, layers: Iterable[tuple[np.ndarray, InputSets | None]]) -> Reach:
     found: list[Layer] = []
     for index, table in layers:
         _absorb(found, index, table)
@@ -211,7 +211,7 @@ def _settled(width: int, shape: Shape, layers: list[Layer]) -> Reach:
     return Reach(width, shape, [Layer(np.arange(table.height, dtype=np.int32).reshape(shape), table)])
 
 
-def _absorb(found: list[Layer], index: np.ndarray, table: Table | None) -> None:
+def _absorb(found: list[Layer], index: np.ndarray, table: InputSets | None) -> None:
     """Add a layer, merged with an earlier one where nowhere both say something different."""
     probe = _probe(index.shape)
     a: np.ndarray | None = None
@@ -253,9 +253,9 @@ def _columns(index: np.ndarray, axes: Sequence[int], kept: Shape) -> np.ndarray:
     return moved.reshape((-1, *kept))
 
 
-def _united(columns: Sequence[tuple[np.ndarray, Table | None]], width: int) -> Table:
+def _united(columns: Sequence[tuple[np.ndarray, InputSets | None]], width: int) -> InputSets:
     """Rows given as (count, height) arrays of rows of several tables."""
-    groups: dict[int, tuple[Table | None, list[np.ndarray]]] = {}
+    groups: dict[int, tuple[InputSets | None, list[np.ndarray]]] = {}
     for column, table in columns:
         groups.setdefault(id(table), (table, []))[1].append(column)
     joined = [
@@ -271,8 +271,8 @@ def _united(columns: Sequence[tuple[np.ndarray, Table | None]], width: int) -> T
 
 
 def _without_covered(
-    groups: list[tuple[np.ndarray, Table | None]], width: int
-) -> list[tuple[np.ndarray, Table | None]]:
+    groups: list[tuple[np.ndarray, InputSets | None]], width: int
+) -> list[tuple[np.ndarray, InputSets | None]]:
     """Where one row holds every input already, nothing else needs to be said."""
     covered, by = None, None
     for rows, table in groups:

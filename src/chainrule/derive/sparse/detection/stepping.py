@@ -14,10 +14,10 @@ import scipy.sparse
 from scipy.sparse import csgraph
 
 from chainrule.derive.sparse.detection import tables
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches
+from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked
 from chainrule.derive.sparse.detection.kinds import is_inexact
 from chainrule.derive.sparse.detection.reach import Layer, Reach, Shape, blend, seed
-from chainrule.derive.sparse.detection.tables import Table
+from chainrule.derive.sparse.detection.tables import InputSets
 
 _ROOM = 1 << 27
 """Elements times inputs up to which sets are held as bits."""
@@ -28,10 +28,10 @@ _STEPS = 64
 
 
 @final
-class Stepper:
+class LoopStepper:
     """The body of a loop, with what moves in it laid out in one row: constants, state, slices."""
 
-    def __init__(self, analysis: Analysis, program: Any, operands: Sequence[Cell], state: range) -> None:
+    def __init__(self, analysis: Analysis, program: Any, operands: Sequence[Tracked], state: range) -> None:
         """Walk a body once; what moves are the state and the operands that depend on something already."""
         self.width = analysis.width
         self.state = state
@@ -45,13 +45,13 @@ class Stepper:
             self.starts.append(self.size if moves else None)
             self.size += self.sizes[number] if moves else 0
         cells = [
-            Cell(cell.value, None if start is None else seed(self.size, shape, start))
+            Tracked(cell.value, None if start is None else seed(self.size, shape, start))
             for cell, start, shape in zip(operands, self.starts, self.shapes, strict=True)
         ]
         inner = Analysis(self.size, analysis.sense, analysis.notes)
         self.results = [cell.reach for cell in inner.walk(program, cells)]
         self.out_shapes = [tuple(variable.aval.shape) for variable in program.jaxpr.outvars]
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[int, InputSets] = {}
 
     def scan(self, operands: Reaches, length: int, *, reverse: bool) -> Reaches:
         """The final state and the stacked outputs after a known number of steps."""
@@ -105,12 +105,12 @@ class Stepper:
                 found.append((number, slice(start, start + self.sizes[operand])))
         return found
 
-    def table(self, number: int) -> Table:
+    def table(self, number: int) -> InputSets:
         """One result of the body as rows of the boolean matrix."""
         if number not in self._tables:
             result = self.results[number]
             height = math.prod(self.out_shapes[number])
-            empty = Table(np.zeros(height + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+            empty = InputSets(np.zeros(height + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
             self._tables[number] = empty if result is None else result.table()
         return self._tables[number]
 
@@ -174,7 +174,7 @@ class Stepper:
 class _Steps:
     """One run of a loop."""
 
-    def __init__(self, body: Stepper, operands: Reaches, order: range) -> None:
+    def __init__(self, body: LoopStepper, operands: Reaches, order: range) -> None:
         self.body = body
         self.operands = operands
         self.order = order
@@ -312,8 +312,8 @@ def _repeated(reach: Reach, count: int) -> Reach:
         many = np.where(index < 0, -1, index + shift[ahead] * table.height).astype(np.int32)
         starts = (table.indptr[:-1] + shift[:, None] * table.nnz).reshape(-1)
         indices = (table.indices + shift[:, None] * reach.width).reshape(-1).astype(np.int32)
-        layers.append(Layer(many, Table(np.append(starts, count * table.nnz), indices)))
+        layers.append(Layer(many, InputSets(np.append(starts, count * table.nnz), indices)))
     return Reach(reach.width * count, (count, *reach.shape), layers)
 
 
-__all__ = ["Stepper", "blocks"]
+__all__ = ["LoopStepper", "blocks"]

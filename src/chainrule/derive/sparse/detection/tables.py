@@ -35,7 +35,7 @@ def reserve(entries: int) -> None:
 
 
 @final
-class Table:
+class InputSets:
     """Rows of input numbers in compressed form: each row sorted, each number once."""
 
     __slots__ = ("indices", "indptr")
@@ -65,15 +65,15 @@ class Table:
         """Entries in all rows."""
         return len(self.indices)
 
-    def take(self, rows: np.ndarray) -> "Table":
+    def take(self, rows: np.ndarray) -> "InputSets":
         """The chosen rows in the given order; row -1 is empty."""
         length = self.uniform
         if length is not None and len(rows) and rows.min() >= 0:
             reserve(len(rows) * length)
             chosen = self.indices.reshape(-1, length)[rows]
-            return Table(np.arange(len(rows) + 1, dtype=np.int64) * length, chosen.reshape(-1))
+            return InputSets(np.arange(len(rows) + 1, dtype=np.int64) * length, chosen.reshape(-1))
         owners, columns = self.expand(rows)
-        return Table(_starts(owners, len(rows)), columns)
+        return InputSets(_starts(owners, len(rows)), columns)
 
     def expand(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Every entry of the chosen rows: the position in `rows` it belongs to, and the number."""
@@ -85,7 +85,7 @@ class Table:
         inside = np.arange(total) - np.repeat(ends - lengths, lengths)
         return owners, self.indices[self.indptr[rows[owners]] + inside]
 
-    def through(self, other: "Table", width: int) -> "Table":
+    def through(self, other: "InputSets", width: int) -> "InputSets":
         """Rows of numbers that are themselves rows of `other`: the union of those, row by row."""
         if self.nnz == self.height and (self.lengths == 1).all():
             return other.take(self.indices)
@@ -95,7 +95,7 @@ class Table:
             return from_bits(united_bits(self, to_bits(other, width)), width)
         product = self._matrix(other.height) @ other._matrix(width)
         product.sort_indices()
-        return Table(product.indptr.astype(np.int64), product.indices.astype(np.int32))
+        return InputSets(product.indptr.astype(np.int64), product.indices.astype(np.int32))
 
     def _matrix(self, width: int) -> scipy.sparse.csr_array:
         ones = np.ones(self.nnz, dtype=bool)
@@ -106,7 +106,7 @@ class Table:
         return np.repeat(np.arange(self.height), self.lengths), self.indices
 
 
-def from_padded(columns: np.ndarray, width: int) -> Table:
+def from_padded(columns: np.ndarray, width: int) -> InputSets:
     """Rows given as the second axis of a (few, height) or (many, height) array; -1 means nothing."""
     count, height = columns.shape
     reserve(columns.size)
@@ -121,12 +121,12 @@ def from_padded(columns: np.ndarray, width: int) -> Table:
     keep = rows >= 0
     keep[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     if keep.all():
-        return Table(np.arange(0, rows.size + 1, count), rows.ravel())
+        return InputSets(np.arange(0, rows.size + 1, count), rows.ravel())
     counts = keep.sum(axis=1)
-    return Table(_cumulative(counts), rows[keep])
+    return InputSets(_cumulative(counts), rows[keep])
 
 
-def from_pairs(rows: np.ndarray, columns: np.ndarray, height: int, width: int) -> Table:
+def from_pairs(rows: np.ndarray, columns: np.ndarray, height: int, width: int) -> InputSets:
     """Rows from (row, number) pairs in any order, repetitions allowed."""
     reserve(len(rows))
     if height * width <= max(_MARK * len(rows), 1 << 12):
@@ -138,10 +138,10 @@ def from_pairs(rows: np.ndarray, columns: np.ndarray, height: int, width: int) -
         if len(keys):
             keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
     found = keys // max(width, 1)
-    return Table(_starts(found, height), (keys - found * width).astype(np.int32))
+    return InputSets(_starts(found, height), (keys - found * width).astype(np.int32))
 
 
-def unite(tables: list[Table], width: int) -> Table:
+def unite(tables: list[InputSets], width: int) -> InputSets:
     """Row by row the union of tables of one height."""
     largest, *others = sorted(tables, key=lambda table: -table.nnz)
     if not others:
@@ -154,7 +154,7 @@ def unite(tables: list[Table], width: int) -> Table:
         for table in tables:
             marked[table.to_pairs()] = True
         owners, inputs = np.nonzero(marked)
-        return Table(_starts(owners, height), inputs.astype(np.int32))
+        return InputSets(_starts(owners, height), inputs.astype(np.int32))
     rows, columns = largest.to_pairs()
     keys = rows * width + columns
     for table in others:
@@ -167,7 +167,7 @@ def unite(tables: list[Table], width: int) -> Table:
     if len(keys) == largest.nnz:
         return largest
     found = keys // max(width, 1)
-    return Table(_starts(found, height), (keys - found * width).astype(np.int32))
+    return InputSets(_starts(found, height), (keys - found * width).astype(np.int32))
 
 
 def words(width: int) -> int:
@@ -175,20 +175,20 @@ def words(width: int) -> int:
     return (width + 63) // 64
 
 
-def to_bits(table: Table, width: int) -> np.ndarray:
+def to_bits(table: InputSets, width: int) -> np.ndarray:
     """The rows of a table as rows of bits."""
     marked = np.zeros((table.height, 64 * words(width)), dtype=bool)
     marked[table.to_pairs()] = True
     return np.packbits(marked, axis=1, bitorder="little").view(np.uint64)
 
 
-def from_bits(bits: np.ndarray, width: int) -> Table:
+def from_bits(bits: np.ndarray, width: int) -> InputSets:
     """Rows of bits as a table."""
     owners, inputs = np.nonzero(np.unpackbits(bits.view(np.uint8), axis=1, count=width, bitorder="little"))
-    return Table(_starts(owners, len(bits)), inputs.astype(np.int32))
+    return InputSets(_starts(owners, len(bits)), inputs.astype(np.int32))
 
 
-def united_bits(table: Table, bits: np.ndarray) -> np.ndarray:
+def united_bits(table: InputSets, bits: np.ndarray) -> np.ndarray:
     """For every row of the table the union of the rows of bits it names."""
     found = np.zeros((table.height, bits.shape[1]), dtype=np.uint64)
     some = table.lengths > 0
@@ -197,11 +197,11 @@ def united_bits(table: Table, bits: np.ndarray) -> np.ndarray:
     return found
 
 
-def _from_single(column: np.ndarray) -> Table:
+def _from_single(column: np.ndarray) -> InputSets:
     present = column >= 0
     if present.all():
-        return Table(np.arange(len(column) + 1), column)
-    return Table(_cumulative(present), column[present])
+        return InputSets(np.arange(len(column) + 1), column)
+    return InputSets(_cumulative(present), column[present])
 
 
 def _starts(sorted_rows: np.ndarray, height: int) -> np.ndarray:
@@ -238,7 +238,7 @@ def _network(count: int) -> tuple[tuple[int, int], ...]:
 
 
 __all__ = [
-    "Table",
+    "InputSets",
     "TooLarge",
     "budget",
     "from_bits",

@@ -1,6 +1,6 @@
 """What is known about the numbers of a program without running it: values, evaluated only when somebody asks.
 
-Every variable gets a `Value` that remembers its operation and operands. Three questions can be asked of it:
+Every variable gets a `TrackedValue` that remembers its operation and operands. Three questions can be asked of it:
 
 - `bounds`: the smallest and largest number each element can be. Equal bounds are a known number; this is how indices
   and conditions that do not depend on the input are found. Floating-point bounds include rounding, so that a number
@@ -28,19 +28,19 @@ _LARGEST = 1 << 26
 
 
 @final
-class Point:
+class LocalPoint:
     """A local analysis: the conditions and indices it looked at."""
 
     def __init__(self) -> None:
-        self.selectors: dict[int, Value] = {}
+        self.selectors: dict[int, TrackedValue] = {}
 
-    def record(self, value: "Value") -> None:
+    def record(self, value: "TrackedValue") -> None:
         """Remember that the pattern relies on these numbers."""
         self.selectors[id(value)] = value
 
 
 @final
-class Loop:
+class LoopAnalysis:
     """A loop whose body is analysed once for all steps; learns whether the numbers of a single step were wanted."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Loop:
 
 
 @final
-class Value:
+class TrackedValue:
     """The numbers of one variable."""
 
     __slots__ = (
@@ -73,11 +73,11 @@ class Value:
         self.computable = computable
         """Can be computed from the input and constants (not: from the unknown state of a loop)."""
         self.equation: Any = None
-        self.operands: Sequence[Value] = ()
+        self.operands: Sequence[TrackedValue] = ()
         self.output = 0
-        self.siblings: Sequence[Value] = ()
-        self.loop: Loop | None = None
-        self.point: Point | None = None
+        self.siblings: Sequence[TrackedValue] = ()
+        self.loop: LoopAnalysis | None = None
+        self.point: LocalPoint | None = None
         self._bounds: Any = _UNASKED
         self._mask: Any = _UNASKED
         self._number: Any = _UNASKED
@@ -111,38 +111,38 @@ class Value:
         return found[0] if found is not None and is_exact(found) else None
 
 
-def constant(aval: Any, number: Any) -> Value:
+def constant(aval: Any, number: Any) -> TrackedValue:
     """Numbers written into the program."""
     if isinstance(number, jax.core.Tracer):  # they belong to a computation around this one
         return unknown(aval)
-    made = Value(aval, varies=False, computable=True)
+    made = TrackedValue(aval, varies=False, computable=True)
     made._number = number
     return made
 
 
-def source(aval: Any, number: Any = None, point: Point | None = None) -> Value:
+def source(aval: Any, number: Any = None, point: LocalPoint | None = None) -> TrackedValue:
     """An input of the function; its numbers are used by local analyses only."""
-    made = Value(aval, varies=True, computable=True)
+    made = TrackedValue(aval, varies=True, computable=True)
     made._number, made.point = number, point
     made._bounds = made._mask = None
     return made
 
 
-def unknown(aval: Any, bounds: Bounds | None = None, mask: Mask | None = None) -> Value:
+def unknown(aval: Any, bounds: Bounds | None = None, mask: Mask | None = None) -> TrackedValue:
     """Numbers about which no more is known than is said here."""
-    made = Value(aval, varies=True, computable=False)
+    made = TrackedValue(aval, varies=True, computable=False)
     made._bounds, made._mask = bounds, mask
     return made
 
 
-def of_step(aval: Any, bounds: Callable[[], Bounds | None], loop: Loop) -> Value:
+def of_step(aval: Any, bounds: Callable[[], Bounds | None], loop: LoopAnalysis) -> TrackedValue:
     """Numbers that differ from step to step of a loop; bounds hold for all steps and are found when asked for."""
-    made = Value(aval, varies=True, computable=False)
+    made = TrackedValue(aval, varies=True, computable=False)
     made._number, made.loop = bounds, loop
     return made
 
 
-def results(equation: Any, operands: Sequence[Value]) -> list[Value]:
+def results(equation: Any, operands: Sequence[TrackedValue]) -> list[TrackedValue]:
     """The values an equation computes."""
     varies, computable, point, loop = False, True, None, None
     for operand in operands:
@@ -150,16 +150,16 @@ def results(equation: Any, operands: Sequence[Value]) -> list[Value]:
         computable = computable and operand.computable
         point = operand.point if point is None else point
         loop = operand.loop if loop is None else loop
-    made: list[Value] = []
+    made: list[TrackedValue] = []
     for output, variable in enumerate(equation.outvars):
-        one = Value(variable.aval, varies=varies, computable=computable)
+        one = TrackedValue(variable.aval, varies=varies, computable=computable)
         one.equation, one.operands, one.output, one.siblings = equation, operands, output, made
         one.point, one.loop = point, loop
         made.append(one)
     return made
 
 
-def _ask(value: Value, slot: str, find: Callable[[Value], Any]) -> Any:
+def _ask(value: TrackedValue, slot: str, find: Callable[[TrackedValue], Any]) -> Any:
     stack = [value]
     while stack:
         top = stack[-1]
@@ -175,7 +175,7 @@ def _ask(value: Value, slot: str, find: Callable[[Value], Any]) -> Any:
     return getattr(value, slot)
 
 
-def _alone(value: Value, slot: str) -> bool:
+def _alone(value: TrackedValue, slot: str) -> bool:
     """Whether a question is answered without asking it of the operands."""
     if slot == "_mask":
         return not value.varies
@@ -184,7 +184,7 @@ def _alone(value: Value, slot: str) -> bool:
     return False
 
 
-def _by_number(value: Value) -> bool:
+def _by_number(value: TrackedValue) -> bool:
     """Whether bounds are found by computing the value itself."""
     if not value.computable or value.equation is None:
         return False
@@ -194,7 +194,7 @@ def _by_number(value: Value) -> bool:
     return not value.varies and any(kind(one.aval.dtype) == "x" for one in value.operands)
 
 
-def _find_bounds(value: Value) -> Bounds | None:
+def _find_bounds(value: TrackedValue) -> Bounds | None:
     if value.equation is None:
         return value._number() if value.loop is not None else as_bounds(value._number)
     if value.aval.size > _LARGEST:
@@ -206,7 +206,7 @@ def _find_bounds(value: Value) -> Bounds | None:
     return bounds_rules.of(value.equation, value.output, [operand._bounds for operand in value.operands])
 
 
-def _find_mask(value: Value) -> Mask | None:
+def _find_mask(value: TrackedValue) -> Mask | None:
     if not value.varies or value.equation is None:
         found = value.bounds()
         return None if found is None else mask_rules.settled((found[0] != 0) | (found[1] != 0))
@@ -214,7 +214,7 @@ def _find_mask(value: Value) -> Mask | None:
     return mask_rules.of(value.equation, value.output, masks, lambda number: value.operands[number].bounds())
 
 
-def _find_number(value: Value) -> Any:
+def _find_number(value: TrackedValue) -> Any:
     with jax.ensure_compile_time_eval():
         found = function_of(value.equation)(*[operand._number for operand in value.operands])
     for sibling, number in zip(value.siblings, found, strict=True):
@@ -222,4 +222,13 @@ def _find_number(value: Value) -> Any:
     return found[value.output]
 
 
-__all__ = ["Loop", "Point", "Value", "constant", "of_step", "results", "source", "unknown"]
+__all__ = [
+    "LocalPoint",
+    "LoopAnalysis",
+    "TrackedValue",
+    "constant",
+    "of_step",
+    "results",
+    "source",
+    "unknown",
+]

@@ -13,7 +13,7 @@ import numpy as np
 from jax.lax import GatherScatterMode
 
 
-class Windows(NamedTuple):
+class IndexWindows(NamedTuple):
     """What the parameters of an equation say, in plain integers."""
 
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class Windows(NamedTuple):
         return tuple(axis for axis in self.indexed if self.sizes[axis] < self.shape[axis])
 
 
-def of(equation: Any) -> Windows:
+def of(equation: Any) -> IndexWindows:
     """The windows of a gather, scatter or dynamic (update) slice."""
     params = equation.params
     shape = tuple(equation.invars[0].aval.shape)
@@ -47,7 +47,7 @@ def of(equation: Any) -> Windows:
     name = equation.primitive.name
     if name in ("dynamic_slice", "dynamic_update_slice"):
         sizes = params["slice_sizes"] if name == "dynamic_slice" else equation.invars[1].aval.shape
-        return Windows(shape, _plain(sizes), (), every, (), every, (), clip=True)
+        return IndexWindows(shape, _plain(sizes), (), every, (), every, (), clip=True)
     numbers = params["dimension_numbers"]
     if name == "gather":
         offsets, hidden, indexed = numbers.offset_dims, numbers.collapsed_slice_dims, numbers.start_index_map
@@ -62,7 +62,7 @@ def of(equation: Any) -> Windows:
     else:
         shown = iter(equation.invars[2].aval.shape[axis] for axis in offsets)
         sizes = [1 if axis in hidden else next(shown) for axis in every]
-    return Windows(
+    return IndexWindows(
         shape=shape,
         sizes=_plain(sizes),
         batch=tuple(equation.invars[1].aval.shape[:-1]),
@@ -79,14 +79,16 @@ def _plain(numbers: Iterable[Any]) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers)
 
 
-def starts(windows: Windows, indices: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+def starts(windows: IndexWindows, indices: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
     """For every indexed axis the array of indices, from an equation's index operand or operands."""
     if len(indices) == len(windows.indexed) and not windows.batch and np.ndim(indices[0]) == 0:
         return dict(zip(windows.indexed, indices, strict=True))
     return {axis: indices[0][..., number] for number, axis in enumerate(windows.indexed)}
 
 
-def place(windows: Windows, begins: Mapping[int, np.ndarray], blurred: Collection[int] = ()) -> np.ndarray:
+def place(
+    windows: IndexWindows, begins: Mapping[int, np.ndarray], blurred: Collection[int] = ()
+) -> np.ndarray:
     """The position of every element of every window; -1 for windows that are left out.
 
     `begins` has the index along each indexed axis that is not blurred.
@@ -143,4 +145,4 @@ def stays_inside(equation: Any) -> bool:
     return of(equation).clip
 
 
-__all__ = ["Windows", "of", "place", "positions", "starts", "stays_inside"]
+__all__ = ["IndexWindows", "of", "place", "positions", "starts", "stays_inside"]

@@ -9,9 +9,9 @@ from chainrule.derive.jaxprs.equations import closed
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import (
     Analysis,
-    Cell,
     Reaches,
     Sense,
+    Tracked,
     Unruled,
     rule,
     structure,
@@ -19,37 +19,37 @@ from chainrule.derive.sparse.detection.analysis import (
 from chainrule.derive.sparse.detection.kinds import Bounds, is_inexact
 from chainrule.derive.sparse.detection.reach import Reach, seed, union
 from chainrule.derive.sparse.detection.stepping import blocks
-from chainrule.derive.sparse.detection.values import Value
+from chainrule.derive.sparse.detection.values import TrackedValue
 
 
 @structure("jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "composite")
-def _call(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+def _call(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     params = equation.params
     program = closed(params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"])
     return analysis.walk(program, operands)
 
 
 @structure("custom_jvp_call", "custom_vjp_call", "custom_vmap_call")
-def _custom(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+def _custom(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     params = equation.params
     program = closed(params["call"] if "call" in params else params["call_jaxpr"])
     if not analysis.slopes:
         return analysis.walk(program, operands)
-    found = analysis.walk(program, [Cell(cell.value, None) for cell in operands])
+    found = analysis.walk(program, [Tracked(cell.value, None) for cell in operands])
     if all(cell.reach is None for cell in operands):
         return found
     # The numbers are those of the function, the slopes those of its rule.
     reaches = analysis.slopes_of(equation, operands)
-    return [Cell(cell.value, reach) for cell, reach in zip(found, reaches, strict=True)]
+    return [Tracked(cell.value, reach) for cell, reach in zip(found, reaches, strict=True)]
 
 
 @structure("linear_call")
-def _linear_call(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+def _linear_call(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     return analysis.walk(closed(equation.params["callee"]), operands)
 
 
 @structure("cond")
-def _branch(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+def _branch(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     which, *rest = operands
     branches = equation.params["branches"]
     bounds = which.value.bounds()
@@ -63,11 +63,11 @@ def _branch(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list
     for variable, *cells in zip(equation.outvars, *outcomes, strict=True):
         shape = tuple(variable.aval.shape)
         reach = union(shape, [which.reach, *(cell.reach for cell in cells)])
-        made.append(Cell(joined(variable.aval, [cell.value for cell in cells]), reach))
+        made.append(Tracked(joined(variable.aval, [cell.value for cell in cells]), reach))
     return made
 
 
-def joined(aval: Any, values: Sequence[Value]) -> Value:
+def joined(aval: Any, values: Sequence[TrackedValue]) -> TrackedValue:
     """A value that is one of several."""
     bounds: list[Bounds | None] = [value.bounds() for value in values]
     masks = [value.mask() for value in values]
@@ -80,7 +80,7 @@ def joined(aval: Any, values: Sequence[Value]) -> Value:
 
 
 @rule("custom_lin")
-def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     """The forward side of a custom reverse rule: what the rule reads of each cotangent, turned round."""
     kept = equation.params["num_res"]
     residuals, tangents = operands[:kept], operands[kept:]
@@ -91,11 +91,11 @@ def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Cell])
     width = int(starts[-1])
     program = analysis.notes.transposed(equation, kept)
     cotangents = [
-        Cell(values_of.unknown(v.aval), seed(width, tuple(v.aval.shape), int(start)))
+        Tracked(values_of.unknown(v.aval), seed(width, tuple(v.aval.shape), int(start)))
         for v, start in zip(outs, starts, strict=False)
     ]
     inner = Analysis(width, Sense.ANY, analysis.notes)
-    back = inner.walk(program, [*(Cell(cell.value, None) for cell in residuals), *cotangents])
+    back = inner.walk(program, [*(Tracked(cell.value, None) for cell in residuals), *cotangents])
     parts: dict[Any, list[Reach | None]] = {variable: [] for variable in outs}
     for cell, answer in zip(tangents, back, strict=True):
         if cell.reach is None or answer.reach is None:
@@ -109,7 +109,7 @@ def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Cell])
 
 
 @rule("custom_linear_solve")
-def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     """An inverse couples what its matrix connects: everything within one connected block."""
     lengths, programs = equation.params["const_lengths"], equation.params["jaxprs"]
     constants = sum(lengths)
@@ -121,7 +121,7 @@ def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -
     width = int(starts[-1])
     inner = Analysis(width, Sense.LINEAR, analysis.notes)
     seeds = [
-        Cell(values_of.unknown(cell.value.aval), seed(width, tuple(cell.value.aval.shape), int(start)))
+        Tracked(values_of.unknown(cell.value.aval), seed(width, tuple(cell.value.aval.shape), int(start)))
         for cell, start in zip(given, starts, strict=False)
     ]
     matrix = inner.walk(programs.matvec, [*operands[: lengths.matvec], *seeds])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive.sparse.detection import contraction
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
 from chainrule.derive.sparse.detection.contraction import Convolution
 from chainrule.derive.sparse.detection.kinds import Mask
 from chainrule.derive.sparse.detection.reach import Reach, union
@@ -15,7 +15,7 @@ from chainrule.derive.sparse.detection.rules.summing import mixed, related
 
 
 @rule("dot_general")
-def _dot(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _dot(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     dot = contraction.dot_of(equation)
     left, right = operands
     parts = []
@@ -51,7 +51,7 @@ def _contract(reach: Reach, mask: Mask | None, columns: int) -> Reach | None:
 
 
 @rule("conv_general_dilated")
-def _convolution(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _convolution(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     image, kernel = operands
     form = contraction.convolution_of(equation)
     shape = (form.groups, form.batch, form.outs, form.spots)
@@ -98,7 +98,7 @@ def _inside(lines: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 @rule("triangular_solve")
-def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     matrix, given = operands
     if matrix.reach is not None or given.reach is None:
         raise Unruled
@@ -116,7 +116,7 @@ def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Cell]) -> R
 
 
 @rule("tridiagonal_solve")
-def _tridiagonal_solve(_: Analysis, __: Any, operands: Sequence[Cell]) -> Reaches:
+def _tridiagonal_solve(_: Analysis, __: Any, operands: Sequence[Tracked]) -> Reaches:
     if any(cell.reach is not None for cell in operands[:3]) or operands[3].reach is None:
         raise Unruled
     reach = operands[3].reach

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Cell, Reaches, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Reaches, Tracked, Unruled, rule
 from chainrule.derive.sparse.detection.kinds import Mask
 from chainrule.derive.sparse.detection.reach import Reach, Shape, union
 
@@ -30,24 +30,24 @@ FLAT.update(_STEPS)
 
 
 @rule("clamp", "max", "min")
-def _choice(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _choice(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     if analysis.slopes and any(cell.value.point is not None for cell in operands):
         raise Unruled  # at a point, the derivative that JAX takes knows which operand it is
     return _elementwise(analysis, equation, operands)
 
 
 @rule(*_SMOOTH, *_STEPS, *_DISCRETE)
-def _elementwise(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _elementwise(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     return [union(tuple(equation.outvars[0].aval.shape), [cell.reach for cell in operands])]
 
 
 @rule("optimization_barrier", "device_put")
-def _unchanged(_: Analysis, __: Any, operands: Sequence[Cell]) -> Reaches:
+def _unchanged(_: Analysis, __: Any, operands: Sequence[Tracked]) -> Reaches:
     return [cell.reach for cell in operands]
 
 
 @rule("mul")
-def _product(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _product(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     shape = tuple(equation.outvars[0].aval.shape)
     a, b = operands
     if not analysis.slopes and a.reach is not None and b.reach is not None:
@@ -56,14 +56,14 @@ def _product(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Rea
 
 
 @rule("div")
-def _quotient(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _quotient(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     shape = tuple(equation.outvars[0].aval.shape)
     a, b = operands
     return [union(shape, [a.reach, _times(b.reach, shape, a)])]
 
 
 @rule("integer_pow", "square")
-def _power(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _power(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     exponent = equation.params.get("y", 2)
     if exponent == 0:
         return [None]
@@ -75,7 +75,7 @@ def _power(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reach
 
 
 @rule("select_n")
-def _select(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _select(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     which, *cases = operands
     shape = tuple(equation.outvars[0].aval.shape)
     bounds = which.value.bounds()
@@ -87,7 +87,7 @@ def _select(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     return [union(shape, parts)]
 
 
-def _times(reach: Reach | None, shape: Shape, factor: Cell) -> Reach | None:
+def _times(reach: Reach | None, shape: Shape, factor: Tracked) -> Reach | None:
     """What remains of a reach after multiplication by a factor that may be zero in places."""
     mask: Mask | None = None if reach is None else factor.value.mask()
     if reach is None or mask is None:

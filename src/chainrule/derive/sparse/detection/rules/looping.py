@@ -13,46 +13,46 @@ import numpy as np
 
 from chainrule.derive.jaxprs.equations import ScanParts, closed, inner_programs, is_literal, scan_parts
 from chainrule.derive.sparse.detection import values as values_of
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, structure
+from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, structure
 from chainrule.derive.sparse.detection.kinds import Bounds, is_exact, is_inexact
 from chainrule.derive.sparse.detection.reach import Reach, blend
-from chainrule.derive.sparse.detection.stepping import Stepper
-from chainrule.derive.sparse.detection.values import Loop, Value
+from chainrule.derive.sparse.detection.stepping import LoopStepper
+from chainrule.derive.sparse.detection.values import LoopAnalysis, TrackedValue
 
 _WRITTEN_OUT = 2000
 """Equations a loop that is written out may come to."""
 
 
 @structure("scan")
-def _scan(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+def _scan(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     values = values_of.results(equation, [cell.value for cell in operands])
     if all(cell.reach is None for cell in operands):
-        return [Cell(value, None) for value in values]
+        return [Tracked(value, None) for value in values]
     parts = scan_parts(equation)
     program = closed(equation.params["jaxpr"])
     constants = operands[: parts.constants]
     start = operands[parts.constants : parts.constants + parts.carried]
     slices = operands[parts.constants + parts.carried :]
-    loop = Loop()
+    loop = LoopAnalysis()
     moving = [
         *constants,
         *_carried(program, start, parts.constants, parts.length, loop),
         *(
-            Cell(_any_slice(cell.value, variable.aval, loop), cell.reach)
+            Tracked(_any_slice(cell.value, variable.aval, loop), cell.reach)
             for cell, variable in _sliced(program, slices)
         ),
     ]
     carried = range(parts.constants, parts.constants + parts.carried)
-    stepper = Stepper(analysis, program, moving, carried)
+    stepper = LoopStepper(analysis, program, moving, carried)
     if loop.asked and parts.length * equations(program) <= _WRITTEN_OUT:
         reaches = _written_out(analysis, program, parts, constants, start, slices)
     else:
         reaches = stepper.scan([cell.reach for cell in operands], parts.length, reverse=parts.reverse)
-    return [Cell(value, reach) for value, reach in zip(values, reaches, strict=True)]
+    return [Tracked(value, reach) for value, reach in zip(values, reaches, strict=True)]
 
 
 @structure("while")
-def _while(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[Cell]:
+def _while(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     values = values_of.results(equation, [cell.value for cell in operands])
     params = equation.params
     ask, run = closed(params["cond_jaxpr"]), closed(params["body_jaxpr"])
@@ -61,18 +61,18 @@ def _while(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> list[
     if all(cell.reach is None for cell in [*constants, *start]) and (
         analysis.smooth or all(cell.reach is None for cell in asked)
     ):
-        return [Cell(value, None) for value in values]
+        return [Tracked(value, None) for value in values]
     reaches = _known_steps(analysis, ask, run, asked, constants, start)
     if reaches is None:
         carried = range(len(constants), len(constants) + len(start))
-        moving = [*constants, *_carried(run, start, len(constants), None, Loop())]
-        stepper = Stepper(analysis, run, moving, carried)
+        moving = [*constants, *_carried(run, start, len(constants), None, LoopAnalysis())]
+        stepper = LoopStepper(analysis, run, moving, carried)
         reaches = stepper.settle([cell.reach for cell in [*constants, *start]])
         if not analysis.smooth:
-            cells = [*asked, *(Cell(v, reach) for v, reach in zip(values, reaches, strict=True))]
+            cells = [*asked, *(Tracked(v, reach) for v, reach in zip(values, reaches, strict=True))]
             if any(cell.reach is not None for cell in analysis.walk(ask, cells)):
                 reaches = analysis.everything(equation.outvars, operands)
-    return [Cell(value, reach) for value, reach in zip(values, reaches, strict=True)]
+    return [Tracked(value, reach) for value, reach in zip(values, reaches, strict=True)]
 
 
 def equations(program: Any) -> int:
@@ -80,7 +80,9 @@ def equations(program: Any) -> int:
     return sum(1 + sum(equations(inner) for inner in inner_programs(one)) for one in program.eqns)
 
 
-def _carried(program: Any, start: Sequence[Cell], offset: int, length: int | None, loop: Loop) -> list[Cell]:
+def _carried(
+    program: Any, start: Sequence[Tracked], offset: int, length: int | None, loop: LoopAnalysis
+) -> list[Tracked]:
     """The state at an unknown step: numbers that never change keep their value, counters their range."""
     made = []
     written_by = {variable: one for one in program.eqns for variable in one.outvars}
@@ -94,7 +96,7 @@ def _carried(program: Any, start: Sequence[Cell], offset: int, length: int | Non
         stride = _stride(writer, before)
         if stride is not None and length is not None:
             value = _counter(cell.value, before.aval, stride * (length - 1), loop)
-        made.append(Cell(value, cell.reach))
+        made.append(Tracked(value, cell.reach))
     return made
 
 
@@ -108,7 +110,7 @@ def _stride(writer: Any, before: Any) -> int | None:
     return int(b.val) if a is before and is_literal(b) and np.ndim(b.val) == 0 else None
 
 
-def _counter(first: Value, aval: Any, travel: int, loop: Loop) -> Value:
+def _counter(first: TrackedValue, aval: Any, travel: int, loop: LoopAnalysis) -> TrackedValue:
     def bounds() -> Bounds | None:
         begin = first.bounds()
         return None if begin is None else (begin[0] + min(travel, 0), begin[1] + max(travel, 0))
@@ -116,7 +118,7 @@ def _counter(first: Value, aval: Any, travel: int, loop: Loop) -> Value:
     return values_of.of_step(aval, bounds, loop)
 
 
-def _any_slice(whole: Value, aval: Any, loop: Loop) -> Value:
+def _any_slice(whole: TrackedValue, aval: Any, loop: LoopAnalysis) -> TrackedValue:
     def bounds() -> Bounds | None:
         found = whole.bounds()
         return None if found is None or not len(found[0]) else (found[0].min(axis=0), found[1].max(axis=0))
@@ -124,7 +126,7 @@ def _any_slice(whole: Value, aval: Any, loop: Loop) -> Value:
     return values_of.of_step(aval, bounds, loop)
 
 
-def _sliced(program: Any, slices: Sequence[Cell]) -> list[tuple[Cell, Any]]:
+def _sliced(program: Any, slices: Sequence[Tracked]) -> list[tuple[Tracked, Any]]:
     variables = program.jaxpr.invars[len(program.jaxpr.invars) - len(slices) :]
     return list(zip(slices, variables, strict=True))
 
@@ -133,9 +135,9 @@ def _written_out(
     analysis: Analysis,
     program: Any,
     parts: ScanParts,
-    constants: Sequence[Cell],
-    start: Sequence[Cell],
-    slices: Sequence[Cell],
+    constants: Sequence[Tracked],
+    start: Sequence[Tracked],
+    slices: Sequence[Tracked],
 ) -> Reaches:
     state = list(start)
     stacked: list[list[Reach | None]] = [[None] * parts.length for _ in range(parts.stacked)]
@@ -157,7 +159,7 @@ def _written_out(
     ]
 
 
-def _one_slice(cell: Cell, aval: Any, step: int) -> Cell:
+def _one_slice(cell: Tracked, aval: Any, step: int) -> Tracked:
     found = cell.value.bounds()
     value = values_of.unknown(aval)
     if found is not None:
@@ -165,16 +167,16 @@ def _one_slice(cell: Cell, aval: Any, step: int) -> Cell:
         if not cell.value.varies and is_exact(found):
             value = values_of.constant(aval, found[0][step].astype(aval.dtype))
     reach = None if cell.reach is None else cell.reach.map(lambda index: index[step])
-    return Cell(value, reach if reach is None or 0 not in reach.shape else None)
+    return Tracked(value, reach if reach is None or 0 not in reach.shape else None)
 
 
 def _known_steps(
     analysis: Analysis,
     ask: Any,
     run: Any,
-    asked: Sequence[Cell],
-    constants: Sequence[Cell],
-    start: Sequence[Cell],
+    asked: Sequence[Tracked],
+    constants: Sequence[Tracked],
+    start: Sequence[Tracked],
 ) -> Reaches | None:
     """The loop written out, if it is short and its condition does not depend on the input."""
     state = list(start)

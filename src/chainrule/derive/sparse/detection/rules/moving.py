@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive.sparse.detection import windows
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
 from chainrule.derive.sparse.detection.kinds import Bounds, is_exact
 from chainrule.derive.sparse.detection.moves import MOVES
 from chainrule.derive.sparse.detection.reach import Reach, blend, union
-from chainrule.derive.sparse.detection.windows import Windows
+from chainrule.derive.sparse.detection.windows import IndexWindows
 
 
 @rule(*MOVES)
-def _move(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _move(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     move = MOVES[equation.primitive.name]
     count = len(equation.outvars)
     if len(operands) == 1:
@@ -35,7 +35,7 @@ def _sized(reach: Reach) -> Reach | None:
 
 
 @rule("gather", "dynamic_slice")
-def _gather(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _gather(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     source, *indices = operands
     if any(cell.reach is not None for cell in indices) or source.reach is None:
         raise Unruled
@@ -57,7 +57,7 @@ def _gather(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     "scatter-max",
     "dynamic_update_slice",
 )
-def _scatter(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _scatter(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     name = equation.primitive.name
     replaces = name in ("scatter", "dynamic_update_slice")
     target, indices, updates = (
@@ -86,7 +86,7 @@ def _scatter(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     return [union(where.shape, [kept, arrived])]
 
 
-def _begins(where: Windows, indices: Sequence[Cell]) -> tuple[dict[int, Bounds], set[int], bool]:
+def _begins(where: IndexWindows, indices: Sequence[Tracked]) -> tuple[dict[int, Bounds], set[int], bool]:
     """Bounds of the window starts along every indexed axis, the axes along which they are unknown, and if none is."""
     found: dict[int, Bounds] = {}
     blurred: set[int] = set()
@@ -107,7 +107,7 @@ def _begins(where: Windows, indices: Sequence[Cell]) -> tuple[dict[int, Bounds],
     return found, blurred, certain
 
 
-def _components(where: Windows, indices: Sequence[Cell], *, ask: bool) -> dict[int, Bounds | None]:
+def _components(where: IndexWindows, indices: Sequence[Tracked], *, ask: bool) -> dict[int, Bounds | None]:
     bounds = [cell.value.bounds() if ask else None for cell in indices]
     if not where.batch and len(indices) == len(where.indexed) and indices[0].value.aval.ndim == 0:
         return dict(zip(where.indexed, bounds, strict=True))
@@ -117,7 +117,7 @@ def _components(where: Windows, indices: Sequence[Cell], *, ask: bool) -> dict[i
     return {axis: (only[0][..., n], only[1][..., n]) for n, axis in enumerate(where.indexed)}
 
 
-def _span(where: Windows, axis: int, bounds: Bounds | None) -> tuple[int, int]:
+def _span(where: IndexWindows, axis: int, bounds: Bounds | None) -> tuple[int, int]:
     """First and last-but-one position a window may touch along an axis."""
     length, window = where.shape[axis], where.sizes[axis]
     if bounds is None or not bounds[0].size:
@@ -128,7 +128,7 @@ def _span(where: Windows, axis: int, bounds: Bounds | None) -> tuple[int, int]:
     return max(low, 0), max(min(high + window, length), 0)
 
 
-def _blur(reach: Reach, where: Windows, begins: dict[int, Bounds], blurred: set[int]) -> Reach | None:
+def _blur(reach: Reach, where: IndexWindows, begins: dict[int, Bounds], blurred: set[int]) -> Reach | None:
     """Unite along the axes where the windows' place is unknown, over the range they can be in."""
     if not blurred:
         return reach
@@ -144,7 +144,7 @@ def _blur(reach: Reach, where: Windows, begins: dict[int, Bounds], blurred: set[
     return None if short is None else short.reshaped(shape)
 
 
-def _range(where: Windows, begins: dict[int, Bounds], blurred: set[int]) -> np.ndarray | None:
+def _range(where: IndexWindows, begins: dict[int, Bounds], blurred: set[int]) -> np.ndarray | None:
     """Where windows of unknown place can lie at all."""
     if not blurred:
         return None

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
 from chainrule.derive.sparse.detection.reach import union
 
 
 @rule("bcoo_dot_general")
-def _coordinates(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _coordinates(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     data, indices, right = operands
     places = indices.value.known()
     if places is None or indices.value.aval.ndim != 2 or data.value.aval.ndim != 1:
@@ -20,7 +20,7 @@ def _coordinates(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reache
 
 
 @rule("bcsr_dot_general")
-def _rows(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _rows(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     data, columns, starts, right = operands
     column, start = columns.value.known(), starts.value.known()
     if column is None or start is None or column.ndim != 1 or data.value.aval.ndim != 1:
@@ -29,7 +29,7 @@ def _rows(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
     return _product(equation, data, np.stack([rows, column], axis=1), right)
 
 
-def _product(equation: Any, data: Cell, places: np.ndarray, right: Cell) -> Reaches:
+def _product(equation: Any, data: Tracked, places: np.ndarray, right: Tracked) -> Reaches:
     (left_sum, right_sum), (left_batch, _) = equation.params["dimension_numbers"]
     shape = equation.params["lhs_spinfo"].shape
     if left_batch or places.shape[1] != len(shape):

@@ -5,36 +5,36 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import Analysis, Cell, Reaches, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
 from chainrule.derive.sparse.detection.contraction import window_positions
 from chainrule.derive.sparse.detection.reach import Reach
 
 
 @rule("reduce_sum", "reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin")
-def _reduce(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _reduce(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     return [_given(operands).reduce(tuple(equation.params["axes"]))]
 
 
 @rule("reduce_max", "reduce_min", "reduce_prod")
-def _extreme(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _extreme(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     _unless_local(analysis, operands)
     return _reduce(analysis, equation, operands)
 
 
 @rule("cumsum")
-def _cumulative(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _cumulative(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     reach, axis = _given(operands), equation.params["axis"]
     return [running(reach, axis, reverse=equation.params["reverse"])]
 
 
 @rule("cumprod", "cummax", "cummin", "cumlogsumexp")
-def _cumulative_other(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _cumulative_other(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     _unless_local(analysis, operands)
     return _cumulative(analysis, equation, operands)
 
 
 @rule("sort")
-def _sort(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _sort(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     _unless_local(analysis, operands)
     axis = equation.params["dimension"]
     if analysis.slopes:
@@ -45,7 +45,7 @@ def _sort(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reache
 
 
 @rule("top_k")
-def _top_k(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _top_k(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     _unless_local(analysis, operands)
     reach = _given(operands)
     axis = equation.params.get("axis", -1) % len(reach.shape)
@@ -53,7 +53,7 @@ def _top_k(analysis: Analysis, equation: Any, operands: Sequence[Cell]) -> Reach
 
 
 @rule("fft")
-def _fft(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _fft(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     reach = _given(operands)
     count = len(equation.params["fft_lengths"])
     axes = tuple(range(len(reach.shape) - count, len(reach.shape)))
@@ -61,7 +61,7 @@ def _fft(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
 
 
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "select_and_gather_add")
-def _windows(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _windows(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     if any(cell.reach is not None for cell in operands[1:]):
         raise Unruled
     reach = _given(operands)
@@ -72,7 +72,7 @@ def _windows(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
 
 
 @rule("select_and_scatter_add")
-def _windows_back(_: Analysis, equation: Any, operands: Sequence[Cell]) -> Reaches:
+def _windows_back(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     source, operand = operands
     if operand.reach is not None or source.reach is None:
         raise Unruled
@@ -134,14 +134,14 @@ def _seen(equation: Any, shape: Sequence[int], out_shape: Sequence[int]) -> np.n
     )
 
 
-def _given(operands: Sequence[Cell]) -> Reach:
+def _given(operands: Sequence[Tracked]) -> Reach:
     reach = operands[0].reach
     if reach is None:
         raise Unruled
     return reach
 
 
-def _unless_local(analysis: Analysis, operands: Sequence[Cell]) -> None:
+def _unless_local(analysis: Analysis, operands: Sequence[Tracked]) -> None:
     """At a point, the derivative that JAX takes knows which elements are the largest."""
     if analysis.slopes and any(cell.value.point is not None for cell in operands):
         raise Unruled
