@@ -34,7 +34,7 @@ _STANDARD = sysconfig.get_paths()["stdlib"]
 class SourceLine:
     """A line of the user's code.
 
-    >>> str(Source("work/model.py", 12, "loss"))
+    >>> str(SourceLine("work/model.py", 12, "loss"))
     'model.py:12'
     """
 
