@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,9 +19,16 @@ from chainrule.explain.methods.generation import (
     nearest,
     spread,
 )
+from chainrule.explain.methods.interpolation import between
 from chainrule.train import Run, fit
 
 DRAW = np.random.default_rng(0)
+
+
+def test_codes_between_two_codes_are_as_long_as_they_are() -> None:
+    with jax.enable_x64(True):
+        path = between(jnp.array([3.0, 0.0]), jnp.array([0.0, 3.0]), 5)
+        np.testing.assert_allclose(jnp.linalg.norm(path, axis=1), 3, rtol=1e-12)
 
 
 def test_the_kernel_distance_is_unbiased_and_grows_with_the_difference() -> None:

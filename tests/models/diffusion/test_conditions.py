@@ -156,20 +156,20 @@ def model_of(schema: Schema, **settings: Any) -> Diffusion:
 )
 def test_vectors_of_another_space_are_refused(condition: np.ndarray, message: str) -> None:
     model = model_of(Schema("points", (2,), "value", (3,), target_length=1.0))
-    assert model.asked(np.ones(3), 2).shape == (2, 3)
+    assert model.conditions(np.ones(3), 2).shape == (2, 3)
     with pytest.raises(ArgumentError, match=message):
-        model.asked(condition, 2)
+        model.conditions(condition, 2)
 
 
 def test_captions_may_be_asked_for_as_rows_of_tokens() -> None:
     model = model_of(TEXT)
     rows = np.array([[1, 2, 4, 4], [1, 3, 4, 4]])
-    np.testing.assert_array_equal(model.asked(rows, 2), rows)
+    np.testing.assert_array_equal(model.conditions(rows, 2), rows)
     for bad in (np.array([[1, 2, 4, 9]]), rows[:, :3], 3):
         with pytest.raises(ArgumentError, match="condition: "):
-            model.asked(bad, 2)
+            model.conditions(bad, 2)
     with pytest.raises(CapabilityError, match="without classes or other conditions"):
-        model_of(TEXT, conditional=False).asked("a three", 2)
+        model_of(TEXT, conditional=False).conditions("a three", 2)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods import taps
 from chainrule.explain.methods.training import train
 from chainrule.models.protocol import Model
-from chainrule.models.supervised.base import Supervised
 
 _BINS = 41
 _SATURATED = {"tanh": 0.05, "sigmoid": 0.05}
@@ -42,7 +41,7 @@ class HistogramsSettings(Settings):
 def run(settings: HistogramsSettings, listener: Listener) -> Outcome:
     """Watch the outputs of one layer while the network learns, twice."""
     data = sources.load(settings.data)
-    x = jnp.asarray(data.train.batch(np.arange(min(256, len(data.train)))).x)
+    batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(min(256, len(data.train)))))
     seen: dict[str, list[np.ndarray]] = {}
     shares: dict[str, list[float]] = {}
     steps: list[int] = []
@@ -60,8 +59,7 @@ def run(settings: HistogramsSettings, listener: Listener) -> Outcome:
         layer = _layer(model, settings.layer)
         seen[label], shares[label] = [], []
 
-        assert isinstance(model, Supervised)
-        flows = taps.observer(model, lambda model: model.outputs(x, jax.random.key(0))[0])
+        flows = taps.observer(model, lambda model: model.loss(batch, jax.random.key(0))[0])
 
         def look(
             step: int,

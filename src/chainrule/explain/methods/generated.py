@@ -18,8 +18,7 @@ from chainrule.explain.methods.generation import (
     kernel_distance,
 )
 from chainrule.explain.methods.judging import Judge, trained
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
 _MOST = 5000
@@ -29,18 +28,18 @@ _MOST = 5000
 def is_diffusion(model: Model, schema: Schema) -> bool:
     """Whether the model denoises its way to new examples."""
     del schema
-    return isinstance(model, Generative)
+    return isinstance(model, HasDenoiser)
 
 
 def is_class_diffusion(model: Model, schema: Schema) -> bool:
     """The same, by class."""
     del schema
-    return isinstance(model, Generative) and model.denoiser.classes > 0
+    return isinstance(model, HasDenoiser) and model.classes > 0
 
 
 def is_image_diffusion(model: Model, schema: Schema) -> bool:
     """The same, of images that can be shown."""
-    return isinstance(model, Generative) and schema.kind == "image" and schema.shape[-1] in (1, 3)
+    return isinstance(model, HasDenoiser) and schema.kind == "image" and schema.shape[-1] in (1, 3)
 
 
 @final
@@ -104,8 +103,8 @@ def real(data: Data) -> Real:
 def draw(run: Run, n: int, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """`n` samples in model units and the classes they were asked for, all in turn."""
     model = run.model
-    assert isinstance(model, Generative)
-    labels = np.arange(n) % model.denoiser.classes if model.denoiser.classes else None
+    assert isinstance(model, HasDenoiser)
+    labels = np.arange(n) % model.classes if model.classes else None
     if labels is not None:
         options = {"condition": labels.astype(np.int32), **options}
     return np.asarray(model.sample(random.key(seed, "probe"), n, **options)), labels

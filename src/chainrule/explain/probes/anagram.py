@@ -11,10 +11,8 @@ from chainrule.core.pictures import Images, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import is_class_diffusion, is_image_diffusion, real
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.steering.views import view
-from chainrule.models.protocol import Model
+from chainrule.explain.methods.generated import is_image_diffusion, real
+from chainrule.models.protocol import HasViews, Model
 from chainrule.train import Run
 
 _SHOWN = 10
@@ -36,7 +34,7 @@ class AnagramSettings(Settings):
 def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
     """Draw anagrams and let a classifier of the training examples judge them from both sides."""
     model = run.model
-    assert isinstance(model, Generative)
+    assert isinstance(model, HasViews)
     drawn = model.sample(
         random.key(settings.seed, "probe"),
         settings.n,
@@ -46,11 +44,10 @@ def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
         guidance=settings.guidance,
         steps=settings.steps,
     )
-    # Views act on the range of the network, where the negative of black is white.
-    turned = model.outside(view(settings.view, run.schema.shape).apply(model.inside(drawn)))
+    turned = model.in_view(drawn, settings.view)
     judge = real(data).judge
     names = (settings.first, settings.second)
-    numbers = [int(model.asked(name, 1)[0]) for name in names]
+    numbers = [int(model.conditions(name, 1)[0]) for name in names]
     said = [judge.probabilities(np.asarray(x, np.float64).reshape(settings.n, -1)) for x in (drawn, turned)]
     right = [p.argmax(axis=1) == number for p, number in zip(said, numbers, strict=True)]
     both = float((right[0] & right[1]).mean())
@@ -87,7 +84,7 @@ def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return is_class_diffusion(model, schema) and is_image_diffusion(model, schema)
+    return isinstance(model, HasViews) and model.classes > 0 and is_image_diffusion(model, schema)
 
 
 probe = Probe(

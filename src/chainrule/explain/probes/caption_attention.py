@@ -4,6 +4,7 @@ A denoiser that attends asks every word at every place of a few grids. Weights a
 brought to the size of the image, and shown as one map for each word at a few moments between noise and image.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import equinox as eqx
@@ -20,11 +21,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import captions, pairs, tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.probes.captions import is_caption_diffusion
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.pictures import way
-from chainrule.models.diffusion.process import Level
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasTokenAttention, Model
 from chainrule.train import Run
 
 _MOMENTS = 5
@@ -46,22 +43,24 @@ class CaptionAttentionSettings(Settings):
 def look(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome:
     """Draw samples of one caption and keep what every place attends to at every step."""
     model, schema = run.model, run.schema
-    assert isinstance(model, Generative)
+    assert isinstance(model, HasTokenAttention)
     text = settings.text or captions.text(schema, data.test.batch(np.arange(1)).y[0])
     row = captions.encode(schema, text)
     words = ["whole", *(piece.strip() for piece in pairs.pieces(tokenizers.of_target(schema), row))]
     key = random.key(settings.seed, "probe")
-    walked = way(model, key, settings.n, condition=text, steps=settings.steps, guidance=settings.guidance)
-    told = model.asked(text, settings.n)
+    walked = model.trajectory(
+        key, settings.n, condition=text, steps=settings.steps, guidance=settings.guidance
+    )
+    condition = model.conditions(text, settings.n)
     maps = np.stack(
         [
-            _mean(_looks(model.denoiser, seen, model.schedule.process.level(jnp.asarray(lam)), told), schema)
-            for seen, lam in zip(walked.seen, walked.lams, strict=False)
+            _mean(_attention(model, noisy, jnp.asarray(lam), condition), schema)
+            for noisy, lam in zip(walked.noisy, walked.lams, strict=False)
         ]
     )[..., : len(words)]
     shares = maps.mean(axis=(1, 2, 3))
     favourite = int(shares.mean(axis=0)[1:].argmax()) + 1
-    guesses = np.clip(np.asarray(model.outside(walked.guesses)), 0, 1)
+    guesses = np.clip(np.asarray(model.to_model_units(walked.estimates)), 0, 1)
     return Outcome(
         [
             f"Of the words of {text!r}, {words[favourite]!r} is attended to most: it gets "
@@ -85,11 +84,11 @@ def look(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome:
 
 
 @eqx.filter_jit
-def _looks(denoiser: Network, x: Array, level: Level, told: Array) -> list[Array]:
-    return denoiser.looks(x, level, told)
+def _attention(model: HasTokenAttention, noisy: Array, lam: Array, condition: Array) -> Sequence[Array]:
+    return model.token_attention(noisy, lam, condition)
 
 
-def _mean(found: list[Array], schema: Schema) -> Float[np.ndarray, "n height width tokens"]:
+def _mean(found: Sequence[Array], schema: Schema) -> Float[np.ndarray, "n height width tokens"]:
     """Maps of all layers and heads as one, in the size of the image; what a network has padded is cut off."""
     height, width = schema.shape[:2]
     whole = []
@@ -129,10 +128,10 @@ def _sheet(
 def _applies(model: Model, schema: Schema) -> bool:
     if not is_caption_diffusion(model, schema):
         return False
-    assert isinstance(model, Generative)
-    x, level = jnp.zeros((1, *schema.shape)), Level(jnp.asarray(0.6), jnp.asarray(0.8))
-    asked = jnp.zeros((1, *schema.target_shape), jnp.int32)
-    return bool(eqx.filter_eval_shape(_looks, model.denoiser, x, level, asked))
+    if not isinstance(model, HasTokenAttention):
+        return False
+    x, condition = jnp.zeros((1, *schema.shape)), jnp.zeros((1, *schema.target_shape), jnp.int32)
+    return bool(eqx.filter_eval_shape(_attention, model, x, jnp.asarray(0.0), condition))
 
 
 probe = Probe(

@@ -19,8 +19,7 @@ from chainrule.data.splits import Split
 from chainrule.data.text import captions
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.judging import trained
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
 _MOST = 10_000
@@ -43,7 +42,7 @@ class CaptionSettings(Settings):
 def look(run: Run, data: Data, settings: CaptionSettings) -> Outcome:
     """Judge held-out images and samples alike."""
     model = run.model
-    assert isinstance(model, Generative)
+    assert isinstance(model, HasDenoiser)
     known = _frequent(data.train)
     train, train_y = _named(data.train, known)
     real, real_y = _named(data.test, known)
@@ -125,8 +124,8 @@ def _named(split: Split, known: Int[np.ndarray, "captions length"]) -> tuple[np.
 
 def is_caption_diffusion(model: Model, schema: Schema) -> bool:
     """Whether the model denoises its way from captions to images."""
-    told = isinstance(model, Generative) and model.denoiser.reader is not None
-    return told and schema.kind == "image" and schema.target == "text"
+    conditional = isinstance(model, HasDenoiser) and model.conditional
+    return conditional and schema.kind == "image" and schema.target == "text"
 
 
 probe = Probe(

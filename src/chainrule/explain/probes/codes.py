@@ -9,12 +9,10 @@ from pydantic import Field
 
 from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import is_diffusion
-from chainrule.models.diffusion import samplers, schedules
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.inversion import between, decode, encode
-from chainrule.models.diffusion.process import Level
+from chainrule.explain.methods.interpolation import between
+from chainrule.models.protocol import CanInvert, Model
 from chainrule.train import Run
 
 _SHOWN = 8
@@ -32,16 +30,15 @@ class CodesSettings(Settings):
 def look(run: Run, data: Data, settings: CodesSettings) -> Outcome:
     """Encode held-out examples by DDIM walked upwards, decode them, and decode what lies between two."""
     model = run.model
-    assert isinstance(model, Generative)
+    assert isinstance(model, CanInvert)
     part = data.test if len(data.test) else data.val
     batch = part.batch(np.arange(min(settings.n, len(part))))
-    x = model.inside(jnp.asarray(batch.x, jnp.float32))
-    condition = jnp.asarray(batch.y) if model.denoiser.classes else None
+    x = model.to_network_units(jnp.asarray(batch.x, jnp.float32))
+    condition = jnp.asarray(batch.y) if model.classes else None
     errors, codes, back = [], x, x
     for steps in settings.steps:
-        levels = schedules.grid(model.schedule, steps, "uniform-lam", clean=False)
-        codes = encode(model.denoiser, x, levels, samplers.DDIM(), condition)
-        back = decode(model.denoiser, codes, levels, samplers.DDIM(), condition)
+        codes = model.invert(x, steps, condition)
+        back = model.regenerate(codes, steps, condition)
         apart = np.asarray(back - x).reshape(len(x), -1)
         errors.append(float(np.linalg.norm(apart, axis=1).mean()))
     size = float(np.linalg.norm(np.asarray(x).reshape(len(x), -1), axis=1).mean())
@@ -59,11 +56,11 @@ def look(run: Run, data: Data, settings: CodesSettings) -> Outcome:
         )
     ]
     if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):
-        rows = jnp.concatenate([x[:_SHOWN], _quiet(model, codes[:_SHOWN], levels), back[:_SHOWN]])
+        # Three standard deviations of the noise from black to white.
+        rows = jnp.concatenate([x[:_SHOWN], codes[:_SHOWN] / 3, back[:_SHOWN]])
         pictures.append(Images("codes", "Examples, their codes, and back", _pixels(model, rows), (), _SHOWN))
-        pictures.append(
-            _way(model, x, np.asarray(batch.y) if condition is not None else np.arange(len(x)), levels)
-        )
+        kinds = np.asarray(batch.y) if condition is not None else np.arange(len(x))
+        pictures.append(_interpolated(model, x, kinds, settings.steps[-1]))
     return Outcome(
         [
             f"In {counts[-1]} steps an example comes back {errors[-1]:.3g} away ({100 * errors[-1] / size:.1f} % of "
@@ -75,20 +72,15 @@ def look(run: Run, data: Data, settings: CodesSettings) -> Outcome:
     )
 
 
-def _quiet(model: Generative, codes: jax.Array, levels: Level) -> jax.Array:
-    """Codes as dim as pictures: three standard deviations from black to white."""
-    return codes / (3 * jnp.asarray(model.schedule.process.prior_std(levels.at(0)), codes.dtype))
+def _pixels(model: CanInvert, x: jax.Array) -> np.ndarray:
+    return np.clip(np.asarray(model.to_model_units(x)), 0, 1)
 
 
-def _pixels(model: Generative, x: jax.Array) -> np.ndarray:
-    return np.clip(np.asarray(model.outside(x)), 0, 1)
-
-
-def _way(model: Generative, x: jax.Array, kinds: np.ndarray, levels: Level) -> Picture:
+def _interpolated(model: CanInvert, x: jax.Array, kinds: np.ndarray, steps: int) -> Picture:
     """What lies between the codes of two examples, of different classes where there are classes."""
     other = int(np.argmax(kinds != kinds[0]))
-    ends = encode(model.denoiser, x[np.array([0, other])], levels, samplers.DDIM())
-    strip = decode(model.denoiser, between(ends[0], ends[1], _WAY), levels, samplers.DDIM())
+    ends = model.invert(x[np.array([0, other])], steps)
+    strip = model.regenerate(between(ends[0], ends[1], _WAY), steps)
     return Images(
         "interpolation",
         "Between two codes",
@@ -99,10 +91,15 @@ def _way(model: Generative, x: jax.Array, kinds: np.ndarray, levels: Level) -> P
     )
 
 
+def _applies(model: Model, schema: Schema) -> bool:
+    del schema
+    return isinstance(model, CanInvert)
+
+
 probe = Probe(
     "Codes of examples: the error of the round trip, and what lies between two codes.",
     "a diffusion model",
-    is_diffusion,
+    _applies,
     look,
     CodesSettings,
 )

@@ -15,10 +15,8 @@ from chainrule.core.types import Array, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.diffusion.control import Control
-from chainrule.models.diffusion.control.model import sheet
-from chainrule.models.diffusion.steering.variations import similarity
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasControl, Model
+from chainrule.networks.pictures.images import controlled
 from chainrule.train import Run
 
 _SHOWN = 8
@@ -38,7 +36,7 @@ class ControlSettings(Settings):
 def look(run: Run, data: Data, settings: ControlSettings) -> Outcome:
     """Follow the same pictures from the same noise with every strength."""
     model = run.model
-    assert isinstance(model, Control)
+    assert isinstance(model, HasControl)
     part = data.test if len(data.test) else data.val
     batch = part.batch(np.arange(min(settings.n, len(part))))
     x, y = jnp.asarray(batch.x), None if batch.y is None else jnp.asarray(batch.y)
@@ -48,18 +46,18 @@ def look(run: Run, data: Data, settings: ControlSettings) -> Outcome:
         progress.tell(f"strength {strength:g}", number, len(settings.strengths))
         found = _followed(model, key, asked, y, jnp.asarray(strength))
         drawn[f"strength {strength:g}"] = found[:_SHOWN]
-        agreement[strength] = np.asarray(similarity(model.extract(found), asked), np.float64)
+        agreement[strength] = np.asarray(model.agreement(found, asked), np.float64)
     means = {strength: float(values.mean()) for strength, values in agreement.items()}
     errors = {strength: float(v.std() / math.sqrt(len(v))) for strength, v in agreement.items()}
     best = max(means, key=lambda strength: means[strength])
     rows: list[list[str | float | int]] = [[f"{s:g}", means[s], errors[s]] for s in means]
     return Outcome(
         [
-            f"Samples follow the {model.config.extract} of {len(x)} held-out examples best with strength {best:g}: "
+            f"Samples follow the {model.extracted} of {len(x)} held-out examples best with strength {best:g}: "
             f"the correlation is {means[best]:.3f} ± {errors[best]:.3f}"
             + (f", and {means[0.0]:.3f} ± {errors[0.0]:.3f} without the branch." if 0.0 in means else "."),
         ],
-        [sheet("control", x[:_SHOWN], asked[:_SHOWN], drawn), *_curves(run, means, errors)],
+        [controlled("control", x[:_SHOWN], asked[:_SHOWN], drawn), *_curves(run, means, errors)],
         Table("control", "How well samples follow", ["strength", "correlation", "standard error"], rows),
         {
             "strength": list(means),
@@ -71,7 +69,7 @@ def look(run: Run, data: Data, settings: ControlSettings) -> Outcome:
 
 
 @eqx.filter_jit
-def _followed(model: Control, key: Key, asked: Array, y: Array | None, strength: Array) -> jax.Array:
+def _followed(model: HasControl, key: Key, asked: Array, y: Array | None, strength: Array) -> jax.Array:
     return model.followed(key, asked, y, strength)
 
 
@@ -109,7 +107,7 @@ def _curves(run: Run, means: dict[float, float], errors: dict[float, float]) -> 
 
 def _applies(model: Model, schema: Schema) -> bool:
     del schema
-    return isinstance(model, Control)
+    return isinstance(model, HasControl)
 
 
 probe = Probe(

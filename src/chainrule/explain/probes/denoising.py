@@ -2,6 +2,7 @@
 
 from typing import final
 
+import numpy as np
 from pydantic import Field
 
 from chainrule.core import random
@@ -9,8 +10,8 @@ from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import is_image_diffusion
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.pictures import changes, film, strip, way
+from chainrule.models.protocol import HasDenoiser
+from chainrule.networks.pictures.denoising import film, strip
 from chainrule.train import Run
 
 
@@ -29,16 +30,19 @@ def look(run: Run, data: Data, settings: DenoisingSettings) -> Outcome:
     """Walk from noise to images, keeping every step."""
     del data
     model = run.model
-    assert isinstance(model, Generative)
-    walked = way(
-        model,
+    assert isinstance(model, HasDenoiser)
+    walked = model.trajectory(
         random.key(settings.seed, "probe"),
         settings.n,
         condition=settings.condition,
         steps=settings.steps,
         guidance=settings.guidance,
     )
-    lams, left = changes(model, walked)
+    lams = walked.lams
+    noisy, estimates = (
+        np.clip(np.asarray(model.to_model_units(x)), 0, 1) for x in (walked.noisy, walked.estimates)
+    )
+    left = np.sqrt(np.square(estimates - estimates[-1:]).reshape(len(lams), -1).mean(axis=1))
     half = float(lams[int((left <= left[0] / 2).argmax())])
     return Outcome(
         [
@@ -46,8 +50,8 @@ def look(run: Run, data: Data, settings: DenoisingSettings) -> Outcome:
             f"({settings.n} samples, {settings.steps} steps).",
         ],
         [
-            strip(model, walked),
-            film(model, walked),
+            strip(noisy, estimates, lams),
+            film(noisy, estimates, lams),
             Lines(
                 "denoising-distance",
                 "How far the estimate still has to go",

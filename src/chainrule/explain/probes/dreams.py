@@ -20,8 +20,7 @@ from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.dreams import Ascent, climb
 from chainrule.explain.methods.features import feature_maps, layer_number
 from chainrule.explain.methods.saliency import rank_correlation, shuffled, verdict
-from chainrule.models.protocol import Model
-from chainrule.models.supervised.base import Supervised
+from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
 
 ROW = 10
@@ -104,7 +103,7 @@ def look(run: Run, data: Data, settings: DreamsSettings) -> Outcome:
     )
 
 
-def _layer(model: Supervised, x: Array, settings: DreamsSettings) -> int | None:
+def _layer(model: HasLogits, x: Array, settings: DreamsSettings) -> int | None:
     """The number of the layer that was asked for; none: classes."""
     if settings.layer is None:
         if settings.channels:
@@ -156,7 +155,7 @@ def _ascent(schema: Schema, settings: DreamsSettings) -> Ascent:
 
 def _dreamer(
     pool: Array, targets: np.ndarray, layer: int | None, ascent: Ascent, settings: DreamsSettings
-) -> Callable[[Supervised], np.ndarray]:
+) -> Callable[[HasLogits], np.ndarray]:
     """From a model to its dreams, (starts, targets, *shape); every model begins at the same images."""
     low, high = (jnp.asarray(limit(pool, axis=(0, 1, 2))) for limit in (jnp.min, jnp.max))
     unit = jnp.where(high > low, high - low, 1)
@@ -166,7 +165,7 @@ def _dreamer(
     wanted = jnp.asarray(targets)
 
     @eqx.filter_jit
-    def one(model: Supervised, start: Array, key: Array) -> Array:
+    def one(model: HasLogits, start: Array, key: Array) -> Array:
         def excitement(x: Float[Array, "batch height width channels"]) -> Float[Array, " batch"]:
             found = _units(model, x * unit[None, None, None] + low[None, None, None], layer)
             return jnp.take_along_axis(found, wanted[:, None], axis=1)[:, 0]
@@ -182,18 +181,18 @@ def _dreamer(
     )
 
 
-def _units(model: Supervised, x: Float[Array, "batch height width channels"], layer: int | None) -> Array:
+def _units(model: HasLogits, x: Float[Array, "batch height width channels"], layer: int | None) -> Array:
     """What can be excited, one number each: logits of classes, or the mean activity of the channels of a layer."""
     return model.logits(x) if layer is None else feature_maps(model.logits, x)[layer].mean(axis=(1, 2))
 
 
 @eqx.filter_jit
-def _activity(model: Supervised, x: Array, layer: int | None) -> Array:
+def _activity(model: HasLogits, x: Array, layer: int | None) -> Array:
     return _units(model, x, layer)
 
 
 @eqx.filter_jit
-def _confidence(model: Supervised, x: Array, layer: int | None) -> Array:
+def _confidence(model: HasLogits, x: Array, layer: int | None) -> Array:
     """Probabilities of classes; of channels there are none."""
     return model.predict(x) if layer is None else _units(model, x, layer)
 
@@ -310,7 +309,7 @@ def _table(layer: int | None, names: list[str], columns: Mapping[str, np.ndarray
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, Supervised) and schema.kind == "image" and schema.target == "class"
+    return isinstance(model, HasLogits) and schema.kind == "image" and schema.target == "class"
 
 
 probe = Probe(

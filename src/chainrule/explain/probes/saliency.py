@@ -25,8 +25,7 @@ from chainrule.explain.methods.saliency import (
     shuffled,
     verdict,
 )
-from chainrule.models.protocol import Model
-from chainrule.models.supervised.base import Supervised
+from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
 
 SIGNED = ("occlusion",)
@@ -98,18 +97,18 @@ def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
 
 def _explainer(
     x: Array, classes: Array, fill: Array, covers: Array, cam: int | None
-) -> Callable[[Supervised], tuple[dict[str, np.ndarray], np.ndarray]]:
+) -> Callable[[HasLogits], tuple[dict[str, np.ndarray], np.ndarray]]:
     """From a model to its maps of the images, and what the worst patch takes; one image at a time, compiled once."""
 
     @eqx.filter_jit
-    def one(model: Supervised, x: Array, classes: Array) -> tuple[dict[str, Array], Array]:
+    def one(model: HasLogits, x: Array, classes: Array) -> tuple[dict[str, Array], Array]:
         lost, each = occlusion(model.predict, x, classes, fill, covers)
         found = {"gradient": gradient(model.logits, x, classes), "occlusion": lost}
         if cam is not None:
             found["Grad-CAM"] = grad_cam(model.logits, cam, x, classes)
         return found, each.max(axis=0)
 
-    def of(model: Supervised) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def of(model: HasLogits) -> tuple[dict[str, np.ndarray], np.ndarray]:
         parts = [one(model, x[i : i + 1], classes[i : i + 1]) for i in range(len(x))]
         maps = {name: np.concatenate([np.asarray(found[name]) for found, _ in parts]) for name in parts[0][0]}
         return maps, np.concatenate([np.asarray(worst) for _, worst in parts])
@@ -147,7 +146,7 @@ def _sheet(
 
 
 def _activity(
-    model: Supervised, x: Float[Array, "batch height width channels"], layer: int, channels: int
+    model: HasLogits, x: Float[Array, "batch height width channels"], layer: int, channels: int
 ) -> Images:
     """A row for each image: the image and what the channels of a layer make of it."""
     maps = eqx.filter_jit(lambda model, x: feature_maps(model.logits, x)[layer])(model, x)
@@ -208,7 +207,7 @@ def _table(
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, Supervised) and schema.kind == "image" and schema.target == "class"
+    return isinstance(model, HasLogits) and schema.kind == "image" and schema.target == "class"
 
 
 probe = Probe(

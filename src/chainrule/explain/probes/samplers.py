@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
@@ -12,25 +11,17 @@ from chainrule.core import progress, random
 from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import is_diffusion, real
+from chainrule.explain.methods.generated import real
 from chainrule.explain.methods.generation import Estimate
-from chainrule.models.diffusion import samplers, schedules
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.process import Level
+from chainrule.models.protocol import HasSamplers, Model
 from chainrule.train import Run
 
+_FLOW = "dpm-solver"
+"""The sampler that stands for the flow."""
 _FINE = (100, 500)
 """Steps at least and at most of the walk that stands for the flow, in second order; in between twice the longest."""
-_SAMPLERS = {
-    "ddim": samplers.DDIM(),
-    "gradient-estimation": samplers.GradientEstimation(),
-    "heun": samplers.Heun(),
-    "dpm-solver": samplers.DPMSolver(),
-    "ddpm": samplers.Ancestral(),
-    "ddim-eta-1": samplers.DDIM(1.0),
-    "reverse-sde": samplers.ReverseSDE(),
-}
 
 
 @final
@@ -40,55 +31,51 @@ class SamplersSettings(Settings):
     evaluations: tuple[int, ...] = Field(
         (5, 10, 20, 40), min_length=1, description="evaluations of the network for each sample, rising"
     )
-    samplers: tuple[str, ...] = Field(tuple(_SAMPLERS), min_length=1, description="which samplers")
+    samplers: tuple[str, ...] = Field((), description="samplers by name; empty: all")
     n: int = Field(200, ge=20, description="samples for each walk; four times as many halve the errors")
     seed: int = Field(0, ge=0, description="noise all walks start from")
 
 
 def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     """Every sampler from the same noise with the same number of evaluations."""
-    for name in settings.samplers:
-        check_choice("samplers", "samplers", name, tuple(_SAMPLERS))
     model = run.model
-    assert isinstance(model, Generative)
+    assert isinstance(model, HasSamplers)
+    known = model.samplers()
+    names = settings.samplers or tuple(known)
+    for name in names:
+        check_choice("samplers", "samplers", name, tuple(known))
     key = random.key(settings.seed, "probe")
-    noise = jax.random.normal(key, (settings.n, *model.schema.shape))
-    classes = model.denoiser.classes
+    noise = jax.random.normal(key, (settings.n, *run.schema.shape))
     # Drawn: classes in turn would be spread more evenly than those of the data, and the distance come out too small.
     drawn_classes = jax.random.randint(
-        random.key(settings.seed, "classes"), (settings.n,), 0, max(classes, 1)
+        random.key(settings.seed, "classes"), (settings.n,), 0, max(model.classes, 1)
     )
-    condition = drawn_classes if classes else None
-    clip = "static" if model.unit else "none"
-
+    condition = drawn_classes if model.classes else None
     done = 0
 
-    def walk(name: str, sampler: samplers.Sampler, evaluations: int) -> np.ndarray:
+    def walk(what: str, sampler: str, evaluations: int) -> np.ndarray:
         nonlocal done
-        progress.tell(f"evaluations of the network, {name} with {evaluations}", done, total)
+        progress.tell(f"evaluations of the network, {what} with {evaluations}", done, total)
         done += evaluations
-        # Heun's method asks twice in every step but the last.
-        steps = (evaluations + 1) // 2 if isinstance(sampler, samplers.Heun) else evaluations
-        levels = _levels(model.schedule, steps)
-        start = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), noise.dtype) * noise
-        out = samplers.walk(
-            model.denoiser, start, levels, sampler, key, condition=condition, clip=clip
-        ).samples
-        return np.asarray(model.outside(out), np.float64).reshape(settings.n, -1)
+        drawn = model.walk(noise, sampler, evaluations, key, condition)
+        return np.asarray(drawn, np.float64).reshape(settings.n, -1)
 
     steps = min(max(_FINE[0], 2 * max(settings.evaluations)), _FINE[1])
-    total = steps + len(settings.samplers) * sum(settings.evaluations)
-    fine = walk("the flow", samplers.DPMSolver(), steps)
-    known = real(data)
+    total = steps + len(names) * sum(settings.evaluations)
+    fine = walk("the flow", _FLOW, steps)
+    examples = real(data)
     found: dict[str, list[_Walked]] = {}
-    for name in settings.samplers:
+    for name in names:
         found[name] = []
         for count in settings.evaluations:
-            drawn = walk(name, _SAMPLERS[name], count)
+            drawn = walk(name, name, count)
             apart = float(np.linalg.norm(drawn - fine, axis=1).mean())
-            found[name].append(_Walked(known.kernel_distance(drawn), known.frechet_distance(drawn), apart))
-    flow = _Walked(known.kernel_distance(fine), known.frechet_distance(fine), 0.0)
-    return _outcome(settings, found, flow, steps, total)
+            found[name].append(
+                _Walked(examples.kernel_distance(drawn), examples.frechet_distance(drawn), apart)
+            )
+    flow = _Walked(examples.kernel_distance(fine), examples.frechet_distance(fine), 0.0)
+    fixed = [name for name in names if known[name]]
+    return _outcome(settings, found, flow, fixed, steps, total)
 
 
 class _Walked(NamedTuple):
@@ -99,19 +86,16 @@ class _Walked(NamedTuple):
     error: float
 
 
-def _levels(schedule: schedules.Schedule, steps: int) -> Level:
-    """Levels evenly spaced in lam, which suits samplers of every kind; below -10 there is nothing but noise."""
-    clean, noisy = schedule.ends()
-    a, s = schedule.process.level(jnp.linspace(max(noisy, -10.0), clean, steps))
-    return Level(np.append(np.asarray(a), 1.0), np.append(np.asarray(s), 0.0))
-
-
 def _outcome(
-    settings: SamplersSettings, found: dict[str, list[_Walked]], flow: _Walked, steps: int, total: int
+    settings: SamplersSettings,
+    found: dict[str, list[_Walked]],
+    flow: _Walked,
+    fixed: list[str],
+    steps: int,
+    total: int,
 ) -> Outcome:
     counts = np.asarray(settings.evaluations)
     best = min(found, key=lambda name: found[name][-1].law.value)
-    fixed = [name for name in found if _SAMPLERS[name].deterministic]
     nearest = f"with {counts[-1]}, {best} is nearest to the data ({_measured(found[best][-1].law)}; the flow itself "
     findings = [
         (
@@ -170,7 +154,7 @@ def _pictures(
             "Distance of samples from the data",
             "kernel distance",
             "kernel_distance",
-            settings.samplers,
+            list(numbers["kernel_distance"]),
             False,
             f"Of {settings.n:,} samples each. {flow} {fine['kernel']:.4f} ± {fine['kernel_error']:.4f}.",
         ),
@@ -179,7 +163,7 @@ def _pictures(
             "Distance of samples from the data, by means and covariances",
             "Fréchet distance",
             "frechet_distance",
-            settings.samplers,
+            list(numbers["kernel_distance"]),
             True,
             f"Of {settings.n:,} samples each. {flow} {fine['frechet']:.2f}.",
         ),
@@ -194,16 +178,21 @@ def _pictures(
                 fixed,
                 True,
                 "Samplers without noise follow one flow, and can be held against it sample by sample: against "
-                f"dpm-solver in {steps:,} steps.",
+                f"{_FLOW} in {steps:,} steps.",
             )
         )
     return pictures
 
 
+def _applies(model: Model, schema: Schema) -> bool:
+    del schema
+    return isinstance(model, HasSamplers)
+
+
 probe = Probe(
     "All samplers of a diffusion model at equal numbers of evaluations.",
     "a diffusion model",
-    is_diffusion,
+    _applies,
     look,
     SamplersSettings,
 )

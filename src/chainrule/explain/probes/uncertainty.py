@@ -14,11 +14,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import is_image_diffusion
-from chainrule.models.diffusion.base import Denoiser
-from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.process import Level, noised
-from chainrule.models.diffusion.tweedie import posterior_covariance
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
 _MOST = 1024
@@ -39,22 +35,21 @@ class UncertaintySettings(Settings):
 def look(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
     """Standard deviations from the derivative of the estimate, beside the error that is made."""
     model = run.model
-    assert isinstance(model, Generative)
+    assert isinstance(model, HasDenoiser)
     part = data.test if len(data.test) else data.val
     chosen = np.unique(np.append(np.arange(min(settings.n, len(part))), min(settings.example, len(part) - 1)))
     place = int(np.searchsorted(chosen, min(settings.example, len(part) - 1)))
-    x0 = model.inside(jnp.asarray(part.batch(chosen).x, jnp.float32))
+    x0 = model.to_network_units(jnp.asarray(part.batch(chosen).x, jnp.float32))
     noise = jax.random.normal(random.key(settings.seed, "probe"), x0.shape)
     rows: list[list[np.ndarray]] = [[], [], []]
     expected, made = [], []
     for lam in settings.lams:
-        level = model.schedule.process.level(jnp.asarray(lam, jnp.float32))
-        x = noised(x0, noise, level)
-        guess, variance = _unsure(model.denoiser, x, level)
+        x = model.noised(x0, noise, lam)
+        guess, variance = _unsure(model, x, jnp.asarray(lam, jnp.float32))
         std = jnp.sqrt(jnp.maximum(variance, 0)).reshape(x.shape)
         expected.append(float(jnp.sqrt(jnp.square(std).mean())))
         made.append(float(jnp.sqrt(jnp.square(guess - x0).mean())))
-        for row, image in zip(rows, (model.outside(x), model.outside(guess), std), strict=True):
+        for row, image in zip(rows, (model.to_model_units(x), model.to_model_units(guess), std), strict=True):
             row.append(np.clip(np.asarray(image[place]), 0, 1))
     lams = np.asarray(settings.lams)
     labels = [f"lam {lam:g}" for lam in lams] + [""] * 2 * len(lams)
@@ -87,9 +82,9 @@ def look(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
 
 
 @eqx.filter_jit
-def _unsure(denoiser: Denoiser, x: jax.Array, level: Level) -> tuple[jax.Array, jax.Array]:
-    covariance = posterior_covariance(denoiser, x, level)
-    return denoiser.value("x0", x, level), jnp.diagonal(covariance, axis1=1, axis2=2)
+def _unsure(model: HasDenoiser, x: jax.Array, lam: jax.Array) -> tuple[jax.Array, jax.Array]:
+    covariance = model.posterior_covariance(x, lam)
+    return model.denoised(x, lam), jnp.diagonal(covariance, axis1=1, axis2=2)
 
 
 def _applies(model: Model, schema: Schema) -> bool:

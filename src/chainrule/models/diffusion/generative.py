@@ -5,7 +5,7 @@ A model of this family says how it is trained; drawing from it, steering it and 
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import equinox as eqx
@@ -20,15 +20,29 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units
+from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units, walks
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided
+from chainrule.models.diffusion.likelihood import flow_likelihood
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.conditions import ClassReader, TextReader
 from chainrule.models.diffusion.process import noised
-from chainrule.models.diffusion.steering import anagrams, asking, inpainting, variations
+from chainrule.models.diffusion.steering import anagrams, asking, inpainting, variations, views
 from chainrule.models.diffusion.steering.classifier import by_classifier
-from chainrule.models.protocol import Bounded, CanSample, HasBoundParts, HasPictures, Scored
+from chainrule.models.diffusion.tweedie import posterior_covariance
+from chainrule.models.protocol import (
+    Bounded,
+    CanInvert,
+    FlowLikelihood,
+    HasBoundParts,
+    HasFlowLikelihood,
+    HasPictures,
+    HasSamplers,
+    HasTokenAttention,
+    HasViews,
+    Scored,
+    Trajectory,
+)
 
 _GUIDANCE = 2.0
 """For images, where looks count more than the law; points and rows are drawn from the law of their class."""
@@ -44,7 +58,9 @@ would cost the same and give 1.3 times the standard error.
 """
 
 
-class Generative(CanSample, HasBoundParts, HasPictures):
+class Generative(
+    HasSamplers, CanInvert, HasFlowLikelihood, HasTokenAttention, HasViews, HasBoundParts, HasPictures
+):
     """A denoiser, a schedule and the data they belong to."""
 
     denoiser: eqx.AbstractVar[Network]
@@ -85,12 +101,12 @@ class Generative(CanSample, HasBoundParts, HasPictures):
         """Whether the data lie in [0, 1], and are moved to [-1, 1] for the network."""
         return units.unit(self.schema)
 
-    def inside(self, x: Array) -> Array:
+    def to_network_units(self, x: Array) -> Array:
         """Examples as the network sees them."""
         return units.inside(self.schema, x)
 
-    def outside(self, x: Array) -> Array:
-        """The way back."""
+    def to_model_units(self, x: Array) -> Array:
+        """The inverse of `to_network_units`."""
         return units.outside(self.schema, x)
 
     def dropped(self, y: Any, key: Key) -> Any:
@@ -154,12 +170,12 @@ class Generative(CanSample, HasBoundParts, HasPictures):
         spacing = _SPACING.get(name, "uniform-t") if spacing is None else spacing
         levels = schedules.grid(self.schedule, count if steps is None else steps, spacing)
         if classifier is None:
-            classes = None if condition is None else self.asked(condition, n)
+            classes = None if condition is None else self.conditions(condition, n)
             denoiser = own.steered(guidance, classes is not None, negative, interval, rescale)
         else:
             denoiser, classes = own._led(classifier, guidance, condition, n)
         if view is not None or other is not None:
-            second = None if other is None else self.asked(other, n)
+            second = None if other is None else self.conditions(other, n)
             denoiser, classes = anagrams.anagram(denoiser, self.schema, view, classes, second)
         plan = variations.plan(self, start, strength, levels, n)
         chosen, denoiser = inpainting.apply(self, chosen, denoiser, inpaint, method)
@@ -174,7 +190,7 @@ class Generative(CanSample, HasBoundParts, HasPictures):
                 None if classes is None else _cycled(classes, part * size, size, axis=int(view is not None))
             )
             drawn = samplers.walk(denoiser, x, plan.levels, chosen, walk, condition=mine, clip=clip)
-            found.append(self.outside(drawn.samples))
+            found.append(self.to_model_units(drawn.samples))
         return jnp.concatenate(found)[:n]
 
     def computing_in(self, precision: str) -> Self:
@@ -202,7 +218,7 @@ class Generative(CanSample, HasBoundParts, HasPictures):
             )
         if guidance is None:
             guidance = _GUIDANCE if self.dropping and self.schema.kind == "image" else 1.0
-        away = None if negative is None else self.asked(negative, 1)[0]
+        away = None if negative is None else self.conditions(negative, 1)[0]
         return guided(self.denoiser, guidance, interval=_pair(interval), negative=away, rescale=rescale)
 
     def _led(self, classifier: Any, guidance: float | None, condition: Any, n: int) -> tuple[Denoiser, Array]:
@@ -214,7 +230,7 @@ class Generative(CanSample, HasBoundParts, HasPictures):
             self.schema, condition, n
         )
 
-    def asked(self, condition: Any, n: int) -> Array:
+    def conditions(self, condition: Any, n: int) -> Array:
         """The conditions of `n` examples: one class, caption, vector or picture for all, or one for each."""
         reader = self.denoiser.reader
         if reader is None:
@@ -236,7 +252,7 @@ class Generative(CanSample, HasBoundParts, HasPictures):
 
     def terms(self, x: Array, key: Key, condition: Any = None) -> bounds.Terms:
         """The three parts of the bound for each example, in nats."""
-        x0, process = self.inside(x), self.schedule.process
+        x0, process = self.to_network_units(x), self.schedule.process
         for_clean, for_levels, for_noise = jax.random.split(key, 3)
         high, low = (jnp.asarray(lam, x0.dtype) for lam in self.lams())
         even = jnp.arange(_DRAWS, dtype=x0.dtype)[:, None] / _DRAWS
@@ -269,6 +285,72 @@ class Generative(CanSample, HasBoundParts, HasPictures):
             name = "bound_given_class" if self.denoiser.classes else "bound_given_condition"
             found[name] = Scored(given / scale, unit)
         return Bounded(units.log_density(self.schema, terms.total), found)
+
+    def flow_likelihood(
+        self, x: Array, key: Key, *, probes: int = 0, tolerance: float = 1e-4
+    ) -> FlowLikelihood:
+        """The likelihood by the probability flow; data with levels are noised to the cleanest one, and that counted."""
+        return flow_likelihood(self, x, key, probes, tolerance)
+
+    # ------------------------------------------------------------------ mechanisms
+
+    @property
+    def classes(self) -> int:
+        """How many classes it can be conditioned on."""
+        return self.denoiser.classes
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it takes conditions of any kind."""
+        return self.denoiser.reader is not None
+
+    def noised(self, x: Array, noise: Array, lam: Any) -> Array:
+        """Examples in network units with this much noise."""
+        return noised(x, noise, self.schedule.process.level(jnp.asarray(lam, x.dtype)))
+
+    def denoised(self, noisy: Array, lam: Any, condition: Any = None) -> Array:
+        """The estimate of the clean examples, in network units."""
+        level = self.schedule.process.level(jnp.asarray(lam, noisy.dtype))
+        return self.denoiser.value("x0", noisy, level, condition)
+
+    def posterior_covariance(self, noisy: Array, lam: Any, condition: Any = None) -> Array:
+        """The covariance of the clean examples given the noisy ones."""
+        level = self.schedule.process.level(jnp.asarray(lam, noisy.dtype))
+        return posterior_covariance(self.denoiser, noisy, level, condition)
+
+    def token_attention(self, noisy: Array, lam: Any, condition: Array) -> Sequence[Array]:
+        """How much every position takes from every token of its condition, for each layer that attends."""
+        level = self.schedule.process.level(jnp.asarray(lam, noisy.dtype))
+        return self.denoiser.looks(noisy, level, condition)
+
+    def in_view(self, x: Array, view: str) -> Array:
+        """Images as they are seen in a view, which acts in network units: there the negative of black is white."""
+        seen = views.view(view, self.schema.shape).apply(self.to_network_units(x))
+        return self.to_model_units(seen)
+
+    def trajectory(
+        self, key: Key, n: int, *, condition: Any = None, steps: int = 50, guidance: float | None = None
+    ) -> Trajectory:
+        """`n` samples by DDIM with every step kept."""
+        return walks.trajectory(self, key, n, condition, steps, guidance)
+
+    def samplers(self) -> Mapping[str, bool]:
+        """Samplers that can start from the same noise, and whether each is deterministic."""
+        return {name: sampler.deterministic for name, sampler in walks.SAMPLERS.items()}
+
+    def walk(self, noise: Array, sampler: str, evaluations: int, key: Key, condition: Any = None) -> Array:
+        """The samples that a sampler makes of standard normal noise with so many evaluations, without guidance."""
+        return walks.walk(self, noise, sampler, evaluations, key, condition)
+
+    def invert(self, x: Array, steps: int, condition: Any = None) -> Array:
+        """The standard normal noise behind examples in network units, by DDIM walked upwards."""
+        return walks.invert(self, x, steps, condition)
+
+    def regenerate(self, noise: Array, steps: int, condition: Any = None) -> Array:
+        """The examples behind noise in network units, by DDIM."""
+        return walks.regenerate(self, noise, steps, condition)
+
+    # ------------------------------------------------------------------ pictures
 
     def own_pictures(self) -> Sequence[Picture]:
         """Default: nothing beyond what all models of the family show."""

@@ -8,7 +8,7 @@ the data up to the noise, together with the integral of its divergence:
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,9 +16,14 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
+from chainrule.models.diffusion import bounds, units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.ode import Solution, dormand_prince, runge_kutta
-from chainrule.models.diffusion.process import Level, Process, log_normal
+from chainrule.models.diffusion.process import Level, Process, log_normal, noised
+from chainrule.models.protocol import FlowLikelihood
+
+if TYPE_CHECKING:
+    from chainrule.models.diffusion.generative import Generative
 
 EXACT = 64
 """Most dimensions for which the divergence is computed exactly unless told otherwise."""
@@ -137,4 +142,32 @@ def divergence(
     return jax.vmap(along)(jnp.broadcast_to(basis, (count, *y.shape))).sum(axis=0)[None]
 
 
-__all__ = ["EXACT", "Likelihood", "divergence", "flow_log_prob"]
+def flow_likelihood(
+    model: "Generative", x: Float[Array, "batch ..."], key: Key, probes: int, tolerance: float
+) -> FlowLikelihood:
+    """The likelihood of a model's data by its flow, in nats and model units.
+
+    Continuous data are taken as they are at the cleanest level. Data with levels are noised to it, and what is gained
+    and lost by that is counted: log p(x) >= E[log p(z) + log p(x|z) - log q(z|x)], z at the cleanest level.
+    """
+    for_clean, for_signs = jax.random.split(key)
+    high, low = (float(lam) for lam in model.lams())
+    x0, process = model.to_network_units(x), model.schedule.process
+    clean, noisy = (process.level(jnp.asarray(lam, x0.dtype)) for lam in (high, low))
+    discrete = bool(model.schema.levels)
+    z = noised(x0, jax.random.normal(for_clean, x0.shape, x0.dtype), clean) if discrete else x0
+    found = flow_log_prob(
+        model.denoiser, z, process, (high, low), probes=probes, key=for_signs, tolerance=tolerance
+    )
+    nats = -found.log_prob
+    if discrete:
+        entropy = x0[0].size * 0.5 * (1 + math.log(2 * math.pi) + 2 * jnp.log(clean.s))
+        # The same noise as above: `reconstruction` draws it from the same key.
+        nats = nats + model.reconstruction(x0, jnp.asarray(high), for_clean) - entropy
+    mismatch = bounds.prior_term(x0, noisy, process)
+    return FlowLikelihood(
+        units.log_density(model.schema, nats), found.stderr, found.round_trip, mismatch, found.evaluations
+    )
+
+
+__all__ = ["EXACT", "Likelihood", "divergence", "flow_likelihood", "flow_log_prob"]

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.pictures import Bars, Film, Images, Lines, Picture, Scatter
+from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
 from chainrule.core.types import Array, Key
 from chainrule.data.dataset import Data
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.process import noised
+from chainrule.networks.pictures import denoising
 
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _FRAMES = 10
 _STEPS = 50
 _SHOWN = 10
-_MOMENTS = 26
 _MOST = 256
 """Held-out examples looked at."""
 
@@ -32,8 +32,10 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     found: list[Picture] = [error_by_level(model, x, key)]
     if model.schema.kind == "image" and model.schema.shape[-1] in (1, 3):
-        walked = way(model, key, _SHOWN)
-        found = [strip(model, walked), film(model, walked), forward_strip(model, x, key), *found]
+        walked = model.trajectory(key, _SHOWN, steps=_STEPS)
+        noisy, estimates = _pixels(model, walked.noisy), _pixels(model, walked.estimates)
+        moving = [f(noisy, estimates, walked.lams) for f in (denoising.strip, denoising.film)]
+        found = [*moving, forward_strip(model, x, key), *found]
     if model.schema.kind == "points" and model.schema.dimensions == 2:
         found = [score_field(model, np.asarray(x), key), *found]
     if model.schema.levels:
@@ -41,95 +43,22 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     return found
 
 
-class Way(NamedTuple):
-    """Samples on their way: at every step what is seen, what the network takes it for, and lam."""
-
-    seen: Array
-    guesses: Array
-    lams: np.ndarray
-    caption: str
-
-
-def way(
-    model: "Generative",
-    key: Key,
-    count: int,
-    *,
-    condition: Any = None,
-    steps: int = _STEPS,
-    guidance: float | None = None,
-) -> Way:
-    """`count` samples by DDIM, all of one class or, where there are classes and none is named, each of the next."""
-    if condition is None and model.denoiser.classes:
-        condition = np.arange(count, dtype=np.int32) % model.denoiser.classes
-    classes = None if condition is None else model.asked(condition, count)
-    denoiser = model.steered(guidance, classes is not None, None, None, 0.0)
-    levels = schedules.grid(model.schedule, steps)
-    std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
-    start = std * jax.random.normal(key, (count, *model.schema.shape))
-    drawn = samplers.walk(
-        denoiser, start, levels, samplers.DDIM(), key, condition=classes, clip="static", trajectory=True
-    )
-    assert drawn.path is not None
-    assert drawn.guesses is not None
-    return Way(
-        jnp.concatenate([start[None], drawn.path]),
-        drawn.guesses,
-        np.asarray(levels.at(np.arange(steps)).lam),
-        f"DDIM in {steps} steps. Above: the image on its way; below: what the network takes it for.",
-    )
-
-
-def strip(model: "Generative", way: Way) -> Images:
-    """One sample as it comes about, in a few moments."""
-    count = min(_FRAMES, len(way.lams))
-    shown = np.linspace(0, len(way.lams) - 1, count).round().astype(int)
-    pixels = jnp.concatenate([way.seen[shown, 0], way.guesses[shown, 0]])
-    labels = [f"lam {lam:.1f}" for lam in way.lams[shown]] + [""] * count
-    return Images("denoising", "From noise to data", _pixels(model, pixels), labels, count, way.caption)
-
-
-def film(model: "Generative", way: Way) -> Film:
-    """All samples as they come about, moving; the last moment is the samples themselves."""
-    shown = np.unique(np.linspace(0, len(way.lams), min(_MOMENTS, len(way.lams) + 1)).round().astype(int))
-    # The samples are the last estimate: the last step goes there.
-    taken = np.minimum(shown, len(way.lams) - 1)
-    frames = jnp.concatenate([way.seen[shown], way.guesses[taken]], axis=1)
-    labels = [f"lam {way.lams[i]:.1f}" if i < len(way.lams) else "done" for i in shown]
-    pixels = _pixels(model, frames)
-    return Film(
-        "denoising-film",
-        "From noise to data, moving",
-        pixels,
-        labels,
-        frames.shape[1] // 2,
-        caption=way.caption,
-    )
-
-
-def changes(model: "Generative", way: Way) -> tuple[np.ndarray, np.ndarray]:
-    """lam at each step, and how far the estimate there is from the finished image (root mean square of a pixel)."""
-    guesses = _pixels(model, way.guesses)
-    apart = np.square(guesses - guesses[-1:]).reshape(len(guesses), -1).mean(axis=1)
-    return way.lams, np.sqrt(apart)
-
-
 def forward_strip(model: "Generative", x: Array, key: Key) -> Picture:
     """One example with more and more noise."""
     level = model.schedule.level(jnp.linspace(model.schedule.first, 1.0, _FRAMES))
-    x0 = jnp.repeat(model.inside(x[:1]), _FRAMES, axis=0)
+    x0 = jnp.repeat(model.to_network_units(x[:1]), _FRAMES, axis=0)
     eps = jnp.repeat(jax.random.normal(key, x0[:1].shape), _FRAMES, axis=0)
     labels = [f"lam {float(lam):.1f}" for lam in level.lam]
     return Images("noising", "From data to noise", _pixels(model, noised(x0, eps, level)), labels, _FRAMES)
 
 
 def _pixels(model: "Generative", x: Array) -> np.ndarray:
-    return np.clip(np.asarray(model.outside(x)), 0, 1)
+    return np.clip(np.asarray(model.to_model_units(x)), 0, 1)
 
 
 @eqx.filter_jit
 def _errors(model: "Generative", x: Array, lams: Array, key: Key) -> Array:
-    x0 = model.inside(x)
+    x0 = model.to_network_units(x)
 
     def one(pair: tuple[Array, Array]) -> Array:
         lam, index = pair
@@ -209,15 +138,4 @@ def _ways(model: "Generative", key: Key) -> np.ndarray:
     return beside.reshape(-1, 2)
 
 
-__all__ = [
-    "Way",
-    "all_of",
-    "bound_terms",
-    "changes",
-    "error_by_level",
-    "film",
-    "forward_strip",
-    "score_field",
-    "strip",
-    "way",
-]
+__all__ = ["all_of", "bound_terms", "error_by_level", "forward_strip", "score_field"]

@@ -6,6 +6,17 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
+from chainrule.models.protocol.denoising import (
+    CanInvert,
+    FlowLikelihood,
+    HasControl,
+    HasDenoiser,
+    HasFlowLikelihood,
+    HasSamplers,
+    HasTokenAttention,
+    HasViews,
+    Trajectory,
+)
 from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
 from chainrule.models.protocol.likelihood import (
     Bounded,
@@ -30,7 +41,13 @@ from chainrule.models.protocol.options import (
     option_fields,
     read_options,
 )
-from chainrule.models.protocol.prediction import CanPredict, as_prediction, output_count, supervised_loss
+from chainrule.models.protocol.prediction import (
+    CanPredict,
+    HasLogits,
+    as_prediction,
+    output_count,
+    supervised_loss,
+)
 from chainrule.models.protocol.registration import Config, Entry, Recipe
 from chainrule.models.protocol.sampling import CanSample, HasRequest
 from chainrule.models.protocol.text import (
@@ -52,6 +69,7 @@ __all__ = [
     "CanContinue",
     "CanDecode",
     "CanEncode",
+    "CanInvert",
     "CanPack",
     "CanPad",
     "CanPredict",
@@ -62,21 +80,29 @@ __all__ = [
     "Entry",
     "FileFormat",
     "Flattened",
+    "FlowLikelihood",
     "HasAlignment",
     "HasAttention",
     "HasBound",
     "HasBoundParts",
+    "HasControl",
+    "HasDenoiser",
     "HasEmbedding",
+    "HasFlowLikelihood",
     "HasJointSpace",
     "HasLens",
     "HasLogProb",
+    "HasLogits",
     "HasParts",
     "HasPictures",
     "HasRecurrence",
     "HasRequest",
+    "HasSamplers",
     "HasScores",
     "HasState",
     "HasSurprise",
+    "HasTokenAttention",
+    "HasViews",
     "Hypothesis",
     "InOut",
     "Joined",
@@ -91,6 +117,7 @@ __all__ = [
     "SampleOptions",
     "Scored",
     "State",
+    "Trajectory",
     "as_prediction",
     "check_options",
     "option_fields",

@@ -20,6 +20,14 @@ class CanPredict(Model):
         """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape)."""
 
 
+class HasLogits(CanPredict):
+    """Predicts by a network that ends in logits, or in values."""
+
+    @abc.abstractmethod
+    def logits(self, x: Array) -> Float[Array, "batch outputs"]:
+        """The outputs of the network before any softmax, in inference mode."""
+
+
 def output_count(schema: Schema) -> int:
     """How many numbers a network that predicts has to give for one example.
 
@@ -49,4 +57,4 @@ def as_prediction(schema: Schema, out: Float[Array, "batch outputs"]) -> Array:
     return out.reshape(out.shape[0], *schema.target_shape)
 
 
-__all__ = ["CanPredict", "as_prediction", "output_count", "supervised_loss"]
+__all__ = ["CanPredict", "HasLogits", "as_prediction", "output_count", "supervised_loss"]

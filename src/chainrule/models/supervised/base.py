@@ -14,7 +14,7 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
-    CanPredict,
+    HasLogits,
     HasState,
     Metrics,
     as_prediction,
@@ -26,7 +26,7 @@ from chainrule.nn import Norm
 L = TypeVar("L")
 
 
-class Supervised(HasState, CanPredict):
+class Supervised(HasState, HasLogits):
     """A network that ends in logits (cross-entropy: of one class, or of each label) or values (squared error)."""
 
     schema: eqx.AbstractVar[Schema]
@@ -46,7 +46,7 @@ class Supervised(HasState, CanPredict):
         return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
 
     def logits(self, x: Array) -> Float[Array, "batch outputs"]:
-        """What the network says before any softmax, in inference mode."""
+        """The outputs of the network before any softmax, in inference mode."""
         still = eqx.nn.inference_mode(self)
         out, _ = still.outputs(x, jax.random.key(0))  # in inference mode the key is not used
         return out

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
-from chainrule.core.pictures import Images, Picture
+from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
@@ -27,14 +27,15 @@ from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.steering.variations import similarity
 from chainrule.models.protocol import (
     Config,
+    HasControl,
     HasPictures,
-    HasRequest,
     HasScores,
     HasState,
     Metrics,
     Model,
     Scored,
 )
+from chainrule.networks.pictures.images import controlled
 
 _KINDS: Mapping[str, Any] = {"controlnet": ControlNet, "adapter": Adapter}
 _STEPS = 20
@@ -70,7 +71,7 @@ class ControlConfig(Config):
 
 
 @final
-class Control(HasState, HasRequest, HasScores, HasPictures):
+class Control(HasState, HasControl, HasScores, HasPictures):
     """Makes pictures that have the edges, the mask or the relief of a given one."""
 
     body: Diffusion
@@ -167,16 +168,25 @@ class Control(HasState, HasRequest, HasScores, HasPictures):
         drawn = samplers.walk(
             model.denoiser, noise, levels, samplers.DDIM(), key, condition=condition, clip="static"
         )
-        return self.body.outside(drawn.samples)
+        return self.body.to_model_units(drawn.samples)
 
     # ------------------------------------------------------------------ judged and shown
+
+    @property
+    def extracted(self) -> str:
+        """What the branch is shown of a picture."""
+        return self.config.extract
+
+    def agreement(self, x: Array, control: Array) -> Float[Array, " batch"]:
+        """The correlation of what is extracted from examples with what was asked."""
+        return similarity(self.extract(x), control)
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
         """How well samples follow what was extracted from each example, and how well those of the model alone do."""
         asked = self.extract(batch.x)
 
         def one(strength: Array) -> Array:  # one program for both
-            return similarity(self.extract(self.followed(key, asked, batch.y, strength)), asked)
+            return self.agreement(self.followed(key, asked, batch.y, strength), asked)
 
         followed, alone = jax.lax.map(one, jnp.array([1.0, 0.0]))
         return {
@@ -192,24 +202,7 @@ class Control(HasState, HasRequest, HasScores, HasPictures):
         asked = self.extract(x)
         y = None if batch.y is None else jnp.asarray(batch.y)
         drawn = [self.followed(key, asked, y, strength) for strength in (1.0, 0.0)]
-        return [sheet("control", x, asked, {"followed": drawn[0], "without": drawn[1]})]
-
-
-def sheet(name: str, x: Array, asked: Array, drawn: Mapping[str, Array]) -> Images:
-    """Examples, what is asked for, and samples, each kind in a row of its own."""
-    channels = x.shape[-1]
-    shown = (
-        asked if asked.shape[-1] == channels else jnp.repeat(asked.mean(-1, keepdims=True), channels, axis=-1)
-    )
-    rows = {"example": x, "asked": shown, **drawn}
-    return Images(
-        name,
-        "Samples that follow a picture",
-        np.clip(np.concatenate([np.asarray(row) for row in rows.values()]), 0, 1),
-        [label if i == 0 else "" for label, row in rows.items() for i in range(len(row))],
-        len(x),
-        "Held-out examples; what the branch is shown of them; samples of their class from the same noise.",
-    )
+        return [controlled("control", x, asked, {"followed": drawn[0], "without": drawn[1]})]
 
 
 def adopts(source: Model, known_as: str) -> dict[str, Any]:
@@ -233,4 +226,4 @@ def _unet(model: Diffusion) -> UNetDenoiser:
     return base
 
 
-__all__ = ["Control", "ControlConfig", "adopts", "sheet"]
+__all__ = ["Control", "ControlConfig", "adopts"]

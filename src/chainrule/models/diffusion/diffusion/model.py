@@ -105,7 +105,7 @@ class Diffusion(Generative):
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Weighted squared error of the prediction, at noise levels spread evenly over the batch."""
-        x0 = self.inside(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
+        x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
         for_times, for_noise, for_dropping = jax.random.split(key, 3)
         level, rate = self._levels(len(x0), for_times, x0)
         eps = jax.random.normal(for_noise, x0.shape, x0.dtype)

@@ -50,7 +50,7 @@ def batch(schema: Schema, n: int = 8) -> Batch:
 
 def test_a_fresh_model_predicts_nothing_and_its_loss_is_the_size_of_the_target() -> None:
     model, examples = build(DIGITS), batch(DIGITS, 512)
-    x0 = model.inside(examples.x)
+    x0 = model.to_network_units(examples.x)
     losses = eqx.filter_jit(jax.vmap(lambda key: model.loss(examples, key)[0]))(jax.random.split(KEY, 20))
     level, _ = jax.jit(lambda x0: model._levels(512, KEY, x0))(x0)
     signal, noise = float(jnp.square(x0).mean()), 1.0
@@ -142,9 +142,9 @@ def test_many_samples_are_drawn_in_parts_with_noise_of_their_own(monkeypatch: py
 
 def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
     model = build(DIGITS)
-    np.testing.assert_array_equal(model.asked("b", 2), [1, 1])
-    np.testing.assert_array_equal(model.asked(["c", "a"], 2), [2, 0])
-    np.testing.assert_array_equal(model.asked(2, 2), [2, 2])
+    np.testing.assert_array_equal(model.conditions("b", 2), [1, 1])
+    np.testing.assert_array_equal(model.conditions(["c", "a"], 2), [2, 0])
+    np.testing.assert_array_equal(model.conditions(2, 2), [2, 2])
 
 
 @pytest.mark.parametrize(

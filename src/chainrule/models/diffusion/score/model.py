@@ -113,7 +113,7 @@ class ScoreModel(Generative):
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Denoising score matching, at noise levels spread evenly over the batch on a logarithmic scale."""
-        x0 = self.inside(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
+        x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
         for_times, for_noise, for_dropping = jax.random.split(key, 3)
         even = (
             jax.random.uniform(for_times, (), x0.dtype) + jnp.arange(len(x0), dtype=x0.dtype) / len(x0)

@@ -168,7 +168,7 @@ def read(model: "Generative", given: Any) -> Known:
             f"known: shape {values.shape}; the data have shape {shape}",
             remedy="one finite number for each entry",
         )
-    inside = model.inside(jnp.asarray(np.where(mask, values, 0.0), jnp.float32))
+    inside = model.to_network_units(jnp.asarray(np.where(mask, values, 0.0), jnp.float32))
     return Known(inside, jnp.asarray(mask, jnp.float32))
 
 

@@ -54,7 +54,7 @@ def plan(model: "Generative", start: Any, strength: float, levels: Level, n: int
         )
     steps = len(np.asarray(levels.a)) - 1
     first = min(round((1 - strength) * steps), steps - 1)
-    return Plan(levels.at(slice(first, None)), model.inside(jnp.asarray(given)), std, shape)
+    return Plan(levels.at(slice(first, None)), model.to_network_units(jnp.asarray(given)), std, shape)
 
 
 def similarity(one: Float[Array, "batch ..."], other: Float[Array, "batch ..."]) -> Float[Array, " batch"]:

@@ -113,7 +113,7 @@ class VDM(Generative):
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """The bound, in bits per dimension (nats for continuous data), at one noise level for each example."""
-        x0 = self.inside(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
+        x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
         for_times, for_noise, for_dropping, for_clean = jax.random.split(key, 4)
         eps = jax.random.normal(for_noise, x0.shape, x0.dtype)
         condition = self.dropped(batch.y, for_dropping)

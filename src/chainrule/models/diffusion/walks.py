@@ -1,0 +1,97 @@
+"""Walks between noise and data that show how a model works: every step kept, all samplers, DDIM upwards."""
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.types import Array, Float, Key
+from chainrule.models.diffusion import inversion, samplers, schedules
+from chainrule.models.diffusion.process import Level
+from chainrule.models.protocol import Trajectory
+
+if TYPE_CHECKING:
+    from chainrule.models.diffusion.generative import Generative
+
+SAMPLERS: dict[str, samplers.Sampler] = {
+    "ddim": samplers.DDIM(),
+    "gradient-estimation": samplers.GradientEstimation(),
+    "heun": samplers.Heun(),
+    "dpm-solver": samplers.DPMSolver(),
+    "ddpm": samplers.Ancestral(),
+    "ddim-eta-1": samplers.DDIM(1.0),
+    "reverse-sde": samplers.ReverseSDE(),
+}
+"""Samplers that can be compared at equal numbers of evaluations."""
+
+
+def trajectory(
+    model: "Generative", key: Key, n: int, condition: Any, steps: int, guidance: float | None
+) -> Trajectory:
+    """`n` samples by DDIM, of one condition or, with classes and none named, of each class in turn."""
+    if condition is None and model.classes:
+        condition = np.arange(n, dtype=np.int32) % model.classes
+    conditions = None if condition is None else model.conditions(condition, n)
+    denoiser = model.steered(guidance, conditions is not None, None, None, 0.0)
+    levels = schedules.grid(model.schedule, steps)
+    start = _deviation(model, levels) * jax.random.normal(key, (n, *model.schema.shape))
+    drawn = samplers.walk(
+        denoiser, start, levels, samplers.DDIM(), key, condition=conditions, clip="static", trajectory=True
+    )
+    assert drawn.path is not None
+    assert drawn.guesses is not None
+    lams = np.asarray(levels.at(np.arange(steps)).lam)
+    return Trajectory(jnp.concatenate([start[None], drawn.path]), drawn.guesses, lams)
+
+
+def walk(
+    model: "Generative",
+    noise: Float[Array, "n ..."],
+    sampler: str,
+    evaluations: int,
+    key: Key,
+    condition: Any,
+) -> Float[Array, "n ..."]:
+    """Samples from standard normal noise, at levels evenly spaced in lam, which suits samplers of every kind."""
+    chosen = SAMPLERS[sampler]
+    # Heun's method evaluates twice in every step but the last.
+    steps = (evaluations + 1) // 2 if isinstance(chosen, samplers.Heun) else evaluations
+    clean, noisy = model.schedule.ends()
+    # Below -10 there is nothing but noise.
+    a, s = model.schedule.process.level(jnp.linspace(max(noisy, -10.0), clean, steps))
+    levels = Level(np.append(np.asarray(a), 1.0), np.append(np.asarray(s), 0.0))
+    clip = "static" if model.unit else "none"
+    start = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), noise.dtype) * noise
+    drawn = samplers.walk(model.denoiser, start, levels, chosen, key, condition=condition, clip=clip)
+    return model.to_model_units(drawn.samples)
+
+
+def invert(
+    model: "Generative", x: Float[Array, "n ..."], steps: int, condition: Any
+) -> Float[Array, "n ..."]:
+    """The noise behind examples, by DDIM walked upwards."""
+    levels = _noisy_levels(model, steps)
+    noise = inversion.encode(model.denoiser, x, levels, samplers.DDIM(), condition)
+    return noise / _deviation(model, levels)
+
+
+def regenerate(
+    model: "Generative", noise: Float[Array, "n ..."], steps: int, condition: Any
+) -> Float[Array, "n ..."]:
+    """The examples behind noise, by DDIM."""
+    levels = _noisy_levels(model, steps)
+    start = noise * _deviation(model, levels)
+    return inversion.decode(model.denoiser, start, levels, samplers.DDIM(), condition)
+
+
+def _noisy_levels(model: "Generative", steps: int) -> Level:
+    return schedules.grid(model.schedule, steps, "uniform-lam", clean=False)
+
+
+def _deviation(model: "Generative", levels: Level) -> Float[Array, ""]:
+    """Standard deviation of the noise that a walk along these levels starts from."""
+    return jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
+
+
+__all__ = ["SAMPLERS", "invert", "regenerate", "trajectory", "walk"]
