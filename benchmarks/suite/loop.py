@@ -34,7 +34,7 @@ from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
 from chainrule.train.schedules import schedule
 from chainrule.train.step import Stepper, initial_state
-from chainrule.train.stretch import MOST_STEPS_PER_CALL
+from chainrule.train.trainer import MOST_STEPS_PER_CALL
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
 TARGET_WIDTH = 512

@@ -193,7 +193,7 @@ def test_areas_that_stand_alone_never_load_the_upper_layers(chainrule: Path) -> 
 
 
 def test_loading_an_upper_layer_would_be_seen() -> None:
-    assert "chainrule.cli.words" in _loaded_by("import chainrule.cli.words")
+    assert "chainrule.cli.arguments" in _loaded_by("import chainrule.cli.arguments")
 
 
 def _loaded_by(program: str) -> set[str]:

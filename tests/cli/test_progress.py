@@ -24,11 +24,11 @@ def at(step: int) -> events.Progress:
 
 def test_a_log_gets_a_line_every_few_seconds_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    voice = Plain(UNIT, clock=lambda: now)
+    printer = Plain(UNIT, clock=lambda: now)
     for step in range(1, 101):
-        voice(at(step))
+        printer(at(step))
         now += 0.125  # exact in binary, so that five seconds are forty steps
-    voice.close()
+    printer.close()
     out = capsys.readouterr().out
     assert "\r" not in out
     assert "\033" not in out
@@ -38,9 +38,9 @@ def test_a_log_gets_a_line_every_few_seconds_and_one_at_the_end(capsys: pytest.C
 def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    voice = Plain(UNIT)
-    voice(events.Logged(80, "val", {"loss": 2.19}))
-    voice(at(90))
+    printer = Plain(UNIT)
+    printer(events.Logged(80, "val", {"loss": 2.19}))
+    printer(at(90))
     assert capsys.readouterr().out.split("step ")[1].split("  ") == [
         " 90/100",
         "loss 2.11",
@@ -58,9 +58,9 @@ def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
 def test_the_live_line_never_exceeds_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    voice = Live(UNIT, stream)
-    voice(at(90))
-    voice.close()
+    printer = Live(UNIT, stream)
+    printer(at(90))
+    printer.close()
     line = stream.getvalue()
     assert line.startswith("\r step ")
     assert line.endswith("\033[K\n")
@@ -70,19 +70,19 @@ def test_the_live_line_never_exceeds_the_terminal(columns: int, monkeypatch: pyt
 
 def test_the_live_line_is_ended_once() -> None:
     stream = io.StringIO()
-    voice = Live(UNIT, stream)
-    voice(at(1))
-    voice(at(2))
-    voice.close()
-    voice.close()
+    printer = Live(UNIT, stream)
+    printer(at(1))
+    printer(at(2))
+    printer.close()
+    printer.close()
     assert stream.getvalue().count("\r") == 2
     assert stream.getvalue().count("\n") == 1
 
 
 def test_the_words_about_compilation_make_room_for_its_time(capsys: pytest.CaptureFixture[str]) -> None:
-    voice = Live(UNIT)
-    voice(STARTED)
-    voice(events.Compiled(6.23))
+    printer = Live(UNIT)
+    printer(STARTED)
+    printer(events.Compiled(6.23))
     out = capsys.readouterr().out
     assert "\rcompile  ...\033[K\r\033[Kcompile  6.2 s\n" in out
 
@@ -118,19 +118,19 @@ def test_the_end_says_how_good_it_got_and_an_interruption_how_to_go_on(
 
 
 def test_machines_get_every_event_but_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    voice = Machine()
+    printer = Machine()
     for event in (STARTED, events.Compiled(1.0), at(5), events.Saved(5), FINISHED):
-        voice(event)
-    voice.close()
+        printer(event)
+    printer.close()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines] == ["started", "compiled", "progress", "saved"]
     assert lines[2]["metrics"]["loss"] == 2.113
 
 
 def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    voice = Silent()
-    voice(STARTED)
-    voice.close()
+    printer = Silent()
+    printer(STARTED)
+    printer.close()
     assert capsys.readouterr().out == ""
 
 

@@ -7,8 +7,8 @@ import jax
 import pytest
 
 from chainrule import models
+from chainrule.cli.arguments import parse
 from chainrule.cli.request import request
-from chainrule.cli.words import parse
 from chainrule.data.schema import Schema
 from chainrule.train import TrainConfig
 from chainrule.train.loop import merge

@@ -29,7 +29,7 @@ import pydantic
 
 from chainrule import models
 from chainrule.cli import request
-from chainrule.cli.words import nest, parse
+from chainrule.cli.arguments import nest, parse
 from chainrule.core import random, tree
 from chainrule.data import Batch, Data, Schema
 from chainrule.models.protocol import (
@@ -47,8 +47,8 @@ from chainrule.models.protocol import (
     parts_of,
 )
 from chainrule.train import Run, TrainConfig, checkpoints, former
+from chainrule.train.evaluation import mean_loss
 from chainrule.train.loop import merge
-from chainrule.train.passes import mean_loss
 from chainrule.train.step import Stepper, initial_state, parameters
 
 HEADINGS = (

@@ -17,7 +17,7 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Schema
 from chainrule.models.protocol import Metrics, Model
 from chainrule.train import Run, events, fit, resume, runs
-from chainrule.train.passes import mean_loss
+from chainrule.train.evaluation import mean_loss
 from tests.train.toys import Affine, Mean, line, numbers, rows, train
 
 CONSTANT = {"name": "constant"}

@@ -15,6 +15,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling
 from chainrule.models.protocol import CanPredict, HasBound, HasLogProb, Metrics, Model
+from chainrule.train.evaluation import BATCH, ESTIMATED, mean_loss
 from chainrule.train.metrics import (
     Metric,
     calibration,
@@ -26,7 +27,6 @@ from chainrule.train.metrics import (
     roc_auc,
     score,
 )
-from chainrule.train.passes import BATCH, ESTIMATED, mean_loss
 from tests.train.toys import rows
 
 N = BATCH + 188  # a full batch and a ragged one

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chainrule.core.errors import DiskError
-from chainrule.train import Run, checkpoints, stretch
+from chainrule.train import Run, checkpoints, trainer
 from tests.trust.toys import go_on, train
 
 
@@ -43,7 +43,7 @@ def main(place: Path) -> None:
     assert "MB free; the checkpoints of this run need about" in refused(train, path)
     assert not path.exists()
 
-    stretch.free_bytes = lambda _: 1 << 40
+    trainer.free_bytes = lambda _: 1 << 40
     train(path, steps=8, keep=1)
     ballast = fill(place)
     message = refused(go_on, path, steps=12)

@@ -29,8 +29,8 @@ import safetensors.numpy
 
 from chainrule.train import checkpoints, folder
 from chainrule.train.files import sweep
-from chainrule.train.folder import Journalist
-from chainrule.train.stretch import Stretch
+from chainrule.train.folder import RunWriter
+from chainrule.train.trainer import Trainer
 
 STEPS = (10, 20, 30)
 BEST = {10: 10, 20: 10, 30: 30}
@@ -52,17 +52,17 @@ def kept(step: int) -> set[int]:
 
 def save_all(run: Path, say: Callable[[int], None]) -> None:
     """The saves of a training run, in the order of writes of the training loop itself."""
-    stretch: Any = SimpleNamespace(
-        notes=Journalist(run, total=STEPS[-1]),
+    trainer: Any = SimpleNamespace(
+        writer=RunWriter(run, total=STEPS[-1]),
         store=run / "checkpoints",
         journal={"best": {}},
         config=SimpleNamespace(keep=1),
         tell=lambda event: say(event.step),
     )
     for step in STEPS:
-        stretch.notes.metrics(step, "train", {"loss": 1 / step})
-        stretch.journal["best"] = {"loss": 0.0, "step": BEST[step]}
-        Stretch._save(stretch, state(step), step)
+        trainer.writer.metrics(step, "train", {"loss": 1 / step})
+        trainer.journal["best"] = {"loss": 0.0, "step": BEST[step]}
+        Trainer._save(trainer, state(step), step)
 
 
 def save_carelessly(run: Path, say: Callable[[int], None]) -> None:
@@ -186,8 +186,8 @@ def check(run: Path, announced: list[int]) -> None:
     if visible:
         assert kept(newest) <= set(visible), f"newest is {newest}, found {visible}"
         counted = checkpoints.read_manifest(checkpoints.path(store, newest))["journal"]["metrics_bytes"]
-        notes = Journalist(run, total=STEPS[-1])
-        notes.cut(counted)
+        writer = RunWriter(run, total=STEPS[-1])
+        writer.cut(counted)
         assert [record["step"] for record in folder.read_metrics(run)] == [s for s in STEPS if s <= newest]
     sweep(run)
     checkpoints.sweep(store)

@@ -15,7 +15,7 @@ from chainrule.core.errors import DivergedError
 from chainrule.data.batches import Batch
 from chainrule.models.protocol import HasParts, Metrics, Model, Part
 from chainrule.train import Run, checkpoints
-from chainrule.train.folder import Journalist
+from chainrule.train.folder import RunWriter
 from tests.trust.toys import Spoilt, go_on, points, train
 
 SGD = {"optimizer": {"name": "sgd", "lr": 1.0}, "schedule": {"name": "constant"}}
@@ -172,7 +172,7 @@ def test_there_is_no_going_back_without_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_metric_that_is_not_finite_is_written_as_null_and_read_as_nan(run: Path) -> None:
-    Journalist(run, total=12).metrics(13, "train", {"loss": math.nan, "other": math.inf, "good": 1.0})
+    RunWriter(run, total=12).metrics(13, "train", {"loss": math.nan, "other": math.inf, "good": 1.0})
     last = (run / "metrics.jsonl").read_text().splitlines()[-1]
     assert json.loads(last) == {"step": 13, "split": "train", "loss": None, "other": None, "good": 1.0}
     metrics = Run.open(run).metrics

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chainrule.train import Run, checkpoints, events, stretch
+from chainrule.train import Run, checkpoints, events, trainer
 from chainrule.train.step import Stepper
 from tests.trust.toys import fingerprint, go_on, train
 
@@ -57,7 +57,7 @@ MOMENTS = {
     "after compiling": on(events.Compiled),
     "between two steps": on(events.Progress, 6),
     "while running a step": inside(Stepper, "run", 3),
-    "while evaluating": inside(stretch, "mean_loss", 2),
+    "while evaluating": inside(trainer, "mean_loss", 2),
     "while writing metrics": on(events.Logged, 5),
     "while saving": inside(checkpoints, "sync_folder", 4),
     "after saving": on(events.Saved, 8),

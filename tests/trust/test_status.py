@@ -17,16 +17,16 @@ import pytest
 from chainrule.core.errors import ArgumentError, DataError, RunError
 from chainrule.train import Run, events, fit, resume, runs
 from chainrule.train.files import sole_writer
-from chainrule.train.folder import Journalist, new_folder, process_start, read_status
+from chainrule.train.folder import RunWriter, new_folder, process_start, read_status
 from tests.trust.toys import fingerprint, go_on, mlp, newest, points, train
 
 HOLD = """
 import sys
 from pathlib import Path
 from chainrule.train.files import sole_writer
-from chainrule.train.folder import Journalist
+from chainrule.train.folder import RunWriter
 with sole_writer(Path(sys.argv[1])):
-    Journalist(Path(sys.argv[1]), total=12).write(step=4)
+    RunWriter(Path(sys.argv[1]), total=12).write(step=4)
     print("holding", flush=True)
     sys.stdin.read()
 """
@@ -87,7 +87,7 @@ def test_a_killed_process_that_nobody_has_waited_for_is_not_at_work(
 
 
 def test_a_process_with_the_number_of_an_old_one_is_not_mistaken_for_it(run: Path) -> None:
-    Journalist(run, total=12).write()
+    RunWriter(run, total=12).write()
     assert read_status(run)["status"] == "running"
     edit(run, pid_start="1")
     assert read_status(run)["status"] == "interrupted"
@@ -95,13 +95,13 @@ def test_a_process_with_the_number_of_an_old_one_is_not_mistaken_for_it(run: Pat
 
 @pytest.mark.parametrize("pid", [2**22 + 1, 0, -1])
 def test_a_number_that_no_process_has_means_interrupted(run: Path, pid: int) -> None:
-    Journalist(run, total=12).write()
+    RunWriter(run, total=12).write()
     edit(run, pid=pid, pid_start="")
     assert read_status(run)["status"] == "interrupted"
 
 
 def test_a_run_on_another_machine_is_judged_by_its_heartbeat(run: Path) -> None:
-    Journalist(run, total=12).write()
+    RunWriter(run, total=12).write()
     elsewhere = {"host": socket.gethostname() + "-2", "pid": 1}
     edit(run, **elsewhere, heartbeat=time.time())
     assert read_status(run)["status"] == "running"

@@ -108,8 +108,8 @@ def tokens(source: Source, settings: Settings = None, json: Json = False) -> Non
 
 def _words(source: str, settings: list[str] | None) -> tuple[str, dict[str, Any]]:
     """The data and their options; `data.window=64`, as `train` writes it, means the same as `window=64`."""
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.settings import guess
-    from chainrule.cli.words import parse, take
 
     words = parse([source, *(settings or [])])
     (name,) = take(words, "DATA")

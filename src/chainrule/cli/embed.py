@@ -27,10 +27,10 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """
     import numpy as np
 
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
-    from chainrule.cli.words import parse, take
     from chainrule.core.errors import ArgumentError
     from chainrule.train import Run
     from chainrule.train.files import disk_errors

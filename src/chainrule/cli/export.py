@@ -15,10 +15,10 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     from pathlib import Path
 
     from chainrule import models
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
-    from chainrule.cli.words import parse, take
     from chainrule.core.errors import check_choice
     from chainrule.train import Run
 

@@ -31,8 +31,8 @@ def import_(
     import shutil
 
     from chainrule import models
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import place
-    from chainrule.cli.words import parse, take
     from chainrule.core.errors import DataError
     from chainrule.train import keep
     from chainrule.train.folder import new_folder
@@ -62,7 +62,7 @@ def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]
     """Settings of the model and of the data; words of the command itself are left out."""
     from chainrule import models
     from chainrule.cli import settings
-    from chainrule.cli.words import nest
+    from chainrule.cli.arguments import nest
 
     known = settings.of(entry.config)
     model, data = {}, {}

@@ -51,8 +51,8 @@ def show(
     """Show the card of a model and every setting with default, range and meaning."""
     from chainrule import models
     from chainrule.cli import settings
+    from chainrule.cli.arguments import flatten
     from chainrule.cli.output import emit, paint
-    from chainrule.cli.words import flatten
 
     found = models.entry(name)
     known = settings.of(found.config)
@@ -99,7 +99,7 @@ def recipes_table(found: "Entry") -> None:
 def _written(recipe: "Recipe") -> str:
     """The words a recipe stands for."""
     from chainrule.cli import settings
-    from chainrule.cli.words import flatten
+    from chainrule.cli.arguments import flatten
 
     options = {f"data.{name}": value for name, value in recipe.data.items()}
     words = {**recipe.model, **options, **flatten(recipe.train)}

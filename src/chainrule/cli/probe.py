@@ -34,7 +34,7 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
     looks into a run with every probe that applies, `chainrule probe RUN NAME` with one. Pictures, a page and the
     numbers are written to out=DIR (probes/NAME-001, or the folder of the run).
     """
-    from chainrule.cli.words import parse
+    from chainrule.cli.arguments import parse
 
     if wants_help and not words:
         print(context.get_help())
@@ -103,9 +103,9 @@ def _explain(names: tuple[str, ...], json: bool) -> None:
 
 
 def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
+    from chainrule.cli.arguments import Words as Sorted
+    from chainrule.cli.arguments import take
     from chainrule.cli.output import say
-    from chainrule.cli.words import Words as Sorted
-    from chainrule.cli.words import take
     from chainrule.explain import experiments
     from chainrule.report import write_album
     from chainrule.train.folder import new_folder
@@ -132,10 +132,10 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
 
 
 def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
+    from chainrule.cli.arguments import Words as Sorted
+    from chainrule.cli.arguments import take
     from chainrule.cli.folders import handle
     from chainrule.cli.waiting import waiting
-    from chainrule.cli.words import Words as Sorted
-    from chainrule.cli.words import take
     from chainrule.core.progress import tell
     from chainrule.explain import probes
     from chainrule.report import write_album
@@ -205,7 +205,7 @@ def _typed(
 ) -> dict[str, Any]:
     """Settings as the schema types them; the words of the verb itself are left out."""
     from chainrule.cli import settings
-    from chainrule.cli.words import nest
+    from chainrule.cli.arguments import nest
 
     known = settings.of(schema) if schema is not None else {}
     values = {}

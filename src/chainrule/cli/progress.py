@@ -1,7 +1,7 @@
-"""What a run says while it works: a live line on a terminal, a plain line every few seconds elsewhere, or JSON.
+"""Progress of training: a live line on a terminal, a plain line every few seconds elsewhere, or JSON.
 
-All voices are listeners in the sense of `train/events.py`. A voice is closed when training ends, however it ends, so
-that the next message starts on a line of its own.
+All printers are listeners in the sense of `train/events.py`. A printer is closed when training ends, however it ends,
+so that the next message starts on a line of its own.
 """
 
 import abc
@@ -53,8 +53,8 @@ class Unit(NamedTuple):
         return number(value) + bits
 
 
-class Voice(abc.ABC):
-    """A listener that can be closed."""
+class ProgressPrinter(abc.ABC):
+    """Prints what happens during training; can be closed."""
 
     @abc.abstractmethod
     def __call__(self, event: Event) -> None:
@@ -97,7 +97,7 @@ class Pieces:
 
 
 @final
-class Machine(Voice):
+class Machine(ProgressPrinter):
     """Every event as one line of JSON, except the end: the last line belongs to the verb."""
 
     def __call__(self, event: Event) -> None:
@@ -110,7 +110,7 @@ class Machine(Voice):
 
 
 @final
-class Silent(Voice):
+class Silent(ProgressPrinter):
     """Nothing at all."""
 
     def __call__(self, event: Event) -> None:
@@ -121,7 +121,7 @@ class Silent(Voice):
 
 
 @final
-class Plain(Voice):
+class Plain(ProgressPrinter):
     """Lines for a log: never a carriage return, one progress line every few seconds."""
 
     def __init__(self, unit: Unit, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -143,7 +143,7 @@ class Plain(Voice):
 
 
 @final
-class Live(Voice):
+class Live(ProgressPrinter):
     """One line that is drawn over and over, fitted to the width of the terminal."""
 
     def __init__(self, unit: Unit, stream: Stream | None = None) -> None:
@@ -178,8 +178,8 @@ class Live(Voice):
         self._open = True
 
 
-def voice(unit: Unit, *, machine: bool, quiet: bool) -> Voice:
-    """The voice that suits whoever listens."""
+def progress_printer(unit: Unit, *, machine: bool, quiet: bool) -> ProgressPrinter:
+    """The printer that suits whoever reads."""
     if machine:
         return Machine()
     if quiet:
@@ -253,11 +253,11 @@ __all__ = [
     "Machine",
     "Pieces",
     "Plain",
+    "ProgressPrinter",
     "Silent",
     "Unit",
-    "Voice",
     "announce",
     "bar",
     "fit_line",
-    "voice",
+    "progress_printer",
 ]

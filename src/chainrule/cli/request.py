@@ -12,9 +12,9 @@ from typing import Any, final
 
 from chainrule import models
 from chainrule.cli import defaults, settings
+from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import place
-from chainrule.cli.words import Words, nest, take
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data.dataset import Data
 from chainrule.data.loading.sources import find

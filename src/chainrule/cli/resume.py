@@ -8,11 +8,11 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
 
     Training settings may change from here on, for example steps=5000 or optimizer.lr=1e-4.
     """
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
-    from chainrule.cli.progress import Unit, voice
+    from chainrule.cli.progress import Unit, progress_printer
     from chainrule.cli.request import training
     from chainrule.cli.train import conclude, stopped_at_once
-    from chainrule.cli.words import parse, take
     from chainrule.train import Run
     from chainrule.train import resume as go_on
 
@@ -21,7 +21,7 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     given = dict(words.settings)
     run = Run.open(find(wanted, place(given.pop("runs", None))))
     overrides = training(given, also=["runs"])
-    tell = voice(Unit.of(run.schema, run.skeleton()), machine=json, quiet=quiet)
+    tell = progress_printer(Unit.of(run.schema, run.skeleton()), machine=json, quiet=quiet)
     try:
         done = go_on(run, listener=tell, **overrides)
     except KeyboardInterrupt:

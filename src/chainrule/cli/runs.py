@@ -45,8 +45,8 @@ def ls(settings: Settings = None, json: Json = False) -> None:
 @app.command("show")
 def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Show the state, settings and last numbers of a run."""
+    from chainrule.cli.arguments import of_data
     from chainrule.cli.output import duration, emit, number, say
-    from chainrule.cli.words import of_data
 
     run = _open(name, _place(settings))
     status, last = run.status, last_numbers(run)
@@ -162,9 +162,9 @@ def _a_person_is_there() -> bool:
 
 def _place(words: list[str] | None) -> Path:
     """The folder of runs; `runs=` is the only setting these commands have."""
+    from chainrule.cli.arguments import parse
     from chainrule.cli.folders import place
     from chainrule.cli.settings import unknown
-    from chainrule.cli.words import parse
     from chainrule.core.errors import ArgumentError
 
     given = parse(words or [])
@@ -200,14 +200,14 @@ def _row(path: Path) -> dict[str, Any]:
 
 
 def _as_words(settings: Mapping[str, Any]) -> str:
+    from chainrule.cli.arguments import flatten
     from chainrule.cli.settings import write
-    from chainrule.cli.words import flatten
 
     return "  ".join(f"{name}={write(value)}" for name, value in flatten(settings).items())
 
 
 def _settings_of(run: "Run") -> dict[str, Any]:
-    from chainrule.cli.words import flatten, of_data
+    from chainrule.cli.arguments import flatten, of_data
 
     model = run.config["model"]
     data, train = of_data(run.config["data"]), run.config["train"]

@@ -32,9 +32,9 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an array y); and the model's
     own, such as prompt=, temperature=, steps= or, for control, control=EDGES.png strength=1 (or like=PHOTO.png).
     """
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
-    from chainrule.cli.words import parse, take
     from chainrule.core import random
     from chainrule.models.protocol import CanContinue, CanSearch, CanTranslate, HasRequest
     from chainrule.train import Run

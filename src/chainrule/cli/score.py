@@ -13,11 +13,11 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     Settings: split=test (or val, or train), n=5000 (so many examples, drawn at random; unless told all of them, and
     2048 where a bound is estimated), stride=32 (texts: how far windows are apart), runs=DIR.
     """
+    from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, number, table
     from chainrule.cli.settings import unknown
     from chainrule.cli.waiting import waiting
-    from chainrule.cli.words import parse, take
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])

@@ -44,8 +44,8 @@ def train(
         _help(context, model)
         return
     from chainrule import data as sources
+    from chainrule.cli.arguments import parse
     from chainrule.cli.request import request
-    from chainrule.cli.words import parse
 
     asked = request(parse([model, *(settings or [])]))
     data = sources.load(**asked.data)
@@ -71,7 +71,7 @@ def _train(
 ) -> None:
     import shutil
 
-    from chainrule.cli.progress import Unit, voice
+    from chainrule.cli.progress import Unit, progress_printer
     from chainrule.train import fit
     from chainrule.train.folder import new_folder
 
@@ -79,7 +79,7 @@ def _train(
     path = asked.place / asked.run if asked.run else None
     new = path is None or not path.exists()
     path = path or new_folder(asked.place, stem)
-    tell = voice(Unit.of(data.schema, model), machine=json, quiet=quiet)
+    tell = progress_printer(Unit.of(data.schema, model), machine=json, quiet=quiet)
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
         run = fit(model, data, run=path, listener=tell, origin=origin, **asked.train)
@@ -203,9 +203,9 @@ def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None
     """What would be trained, with every setting resolved."""
     import equinox as eqx
 
+    from chainrule.cli.arguments import flatten, of_data
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
-    from chainrule.cli.words import flatten, of_data
     from chainrule.core import tree
     from chainrule.train.loop import count
 

@@ -10,7 +10,7 @@ from chainrule.core.pictures import Lines, Picture
 from chainrule.data.dataset import Data
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprise
-from chainrule.train import Run, surprise
+from chainrule.train import Run, surprisal
 
 
 def baselines(data: Data) -> dict[str, float]:
@@ -65,7 +65,7 @@ def surprise_pictures(run: Run) -> list[Picture]:
     part = data.test if len(data.test) else data.val
     if not isinstance(part, Windows) or not isinstance(model, HasSurprise):
         return []
-    return [surprise.passage(model, np.asarray(part.arrays["symbols"][: part.length + 1]), data.schema)]
+    return [surprisal.passage(model, np.asarray(part.arrays["symbols"][: part.length + 1]), data.schema)]
 
 
 __all__ = ["baselines", "compared", "surprise_pictures"]

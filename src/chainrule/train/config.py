@@ -182,7 +182,7 @@ class TrainConfig(_Settings):
         0, ge=0, description="times a run that diverged may go back to its last checkpoint at half the rate"
     )
     minutes: float | None = Field(
-        None, gt=0, description="wall-clock limit of one stretch; the run is saved and can be resumed"
+        None, gt=0, description="wall-clock limit from here on; the run is saved and can be resumed"
     )
 
     @pydantic.field_validator("groups", mode="before")

@@ -187,7 +187,7 @@ def write_environment(folder: Path) -> None:
 
 
 @final
-class Journalist:
+class RunWriter:
     """Appends to metrics.jsonl and log.txt and keeps status.json alive while a run is going on."""
 
     def __init__(self, folder: Path, total: int) -> None:
@@ -352,7 +352,7 @@ def plain(values: Any) -> Any:
 
 
 __all__ = [
-    "Journalist",
+    "RunWriter",
     "handle",
     "new_folder",
     "plain",

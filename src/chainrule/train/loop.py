@@ -16,7 +16,7 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
 from chainrule.train.run import Run
 from chainrule.train.step import initial_state
-from chainrule.train.stretch import Stretch, check_space, count
+from chainrule.train.trainer import Trainer, check_space, count
 
 
 def fit(
@@ -52,10 +52,10 @@ def fit(
     with sole_writer(path):
         folder.write_data(path, data)
         folder.write_environment(path)
-        stretch = Stretch(Run(path, model=model, data=data, config=recipe), total, listener)
+        trainer = Trainer(Run(path, model=model, data=data, config=recipe), total, listener)
         # Last, because this file makes the folder a run: settings that cannot be used must not leave one behind.
         folder.write_config(path, recipe)
-        return stretch.start()
+        return trainer.start()
 
 
 def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any], **settings: Any) -> Run:
@@ -69,7 +69,7 @@ def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any]
             raise RunError(f"{path} holds a run already", remedy="choose another folder")
         folder.write_data(path, data)
         folder.write_environment(path)
-        Stretch(Run(path, model=model, data=data, config=recipe), total, events.silent).keep()
+        Trainer(Run(path, model=model, data=data, config=recipe), total, events.silent).keep()
         folder.write_config(path, recipe)
     return Run.open(path, model=model, data=data)
 
@@ -138,7 +138,7 @@ def resume(
                 f"{opened.id} is at step {done} already: it cannot end at step {total}",
                 remedy=f"name more steps, e.g. steps={2 * done}, or look at an earlier checkpoint with Run.model_at",
             )
-        return Stretch(opened, total, listener).start()
+        return Trainer(opened, total, listener).start()
 
 
 def _check_state(run: Run, overrides: dict[str, Any]) -> None:

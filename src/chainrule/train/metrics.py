@@ -35,8 +35,8 @@ from chainrule.models.protocol import (
     Model,
     Scored,
 )
-from chainrule.train import surprise
-from chainrule.train.passes import batches, examples, mean_loss, over
+from chainrule.train import surprisal
+from chainrule.train.evaluation import batches, examples, mean_loss, over
 from chainrule.train.resemblance import resemblance
 
 
@@ -87,14 +87,14 @@ def score(
         elif data.schema.target == "value":
             found |= regression(predicted, np.asarray(part.y), data)
     if isinstance(model, HasSurprise) and isinstance(part, Windows):
-        judged = surprise.blocks(model, part, len(data.schema.symbols), stride)
+        judged = surprisal.blocks(model, part, len(data.schema.symbols), stride)
         found |= text(judged, part, data.schema)
     elif stride is not None:
         raise ArgumentError(
             f"stride={stride}: only models that predict text symbol by symbol are read in strides"
         )
     elif isinstance(model, CanPack) and isinstance(part, Packed):
-        found |= text(surprise.documents(model, part, len(data.schema.symbols)), part, data.schema)
+        found |= text(surprisal.documents(model, part, len(data.schema.symbols)), part, data.schema)
     elif isinstance(model, HasLogProb):
         exact = over("likelihood", lambda model, batch, key: model.log_prob(batch.x), model, part, key)
         found |= likelihood(exact, data)
@@ -301,7 +301,7 @@ def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
     }
 
 
-def text(judged: surprise.Blocks, split: Windows | Packed, schema: Schema) -> dict[str, Metric]:
+def text(judged: surprisal.Blocks, split: Windows | Packed, schema: Schema) -> dict[str, Metric]:
     """Nats per symbol and what follows from them, how far windows are apart, and how many symbols were judged."""
     found = units(
         judged.mean, judged.error, bytes_per_token=split.bytes_per_token, characters=not schema.tokenizer

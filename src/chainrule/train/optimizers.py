@@ -21,14 +21,14 @@ from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Tree
 from chainrule.models import explain
 from chainrule.train.config import Optimizer, TrainConfig
-from chainrule.train.directions import (
+from chainrule.train.second_order import lbfgs, newton_cg
+from chainrule.train.transformations import (
     clip_adaptive,
     scale_by_adagrad,
     scale_by_full_adagrad,
     schedule_free,
     with_momentum,
 )
-from chainrule.train.searching import lbfgs, newton_cg
 
 directions: Registry[Callable[[Optimizer], optax.GradientTransformation]] = Registry("optimizer")
 

@@ -1,6 +1,6 @@
 """Several seeds of one training in one compiled program.
 
-Models of the same settings have the same shapes whatever their seed, so their states can be stacked and the stretch of
+Models of the same settings have the same shapes whatever their seed, so their states can be stacked and the loop of
 steps that `Stepper` compiles can be mapped over them: one program instead of one for each. Every seed has its own
 initial weights, batches and noise, the same ones it has when trained alone; one that meets a value that is not finite
 stops there, and the others go on.
@@ -27,7 +27,7 @@ from chainrule.train.step import State, Stepper, initial_state
 
 @final
 class SeedStepper:
-    """Compiles and runs stretches of training for several seeds at once; `models` are their starts."""
+    """Compiles and runs the training steps of several seeds at once; `models` are their starts."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class SeedStepper:
         """The states before the first step, stacked; compiles the program for them."""
         states = [initial_state(model, self.stepper.config) for model in self.models]
         stacked: State = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        mapped = jax.jit(jax.vmap(self.stepper.stretch, in_axes=(0, 0, None, 0, 0)), donate_argnums=1)
+        mapped = jax.jit(jax.vmap(self.stepper.steps, in_axes=(0, 0, None, 0, 0)), donate_argnums=1)
         counts = np.ones(len(states), np.int32)
         lowered = mapped.lower(self.keys, stacked, self.stepper.resident, self._feeds(0, 1), counts)
         self._compiled = lowered.compile(compiler_options=compiler_options())

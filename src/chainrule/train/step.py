@@ -1,8 +1,8 @@
 """The compiled training step: several optimiser steps in one call, for any model and any number of players.
 
 `Stepper` turns a model, its settings and its data into one compiled function that runs a *given number* of steps in a
-loop on the device: the number is an argument, not a constant, so one program serves every stretch of a run and a
-resumed run repeats the same arithmetic bit for bit, however the stretches fall. Buffers are donated, batches are cut
+loop on the device: the number is an argument, not a constant, so one program serves every call of a run and a
+resumed run repeats the same arithmetic bit for bit, however the calls fall. Buffers are donated, batches are cut
 from data on the device, per-step metrics come back once per call. A step that meets a value that is not finite leaves
 the state as it was and ends the loop.
 """
@@ -22,9 +22,8 @@ from chainrule.core.types import Array, Int, Key, Scalar, Tree
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part, parts_of
-from chainrule.train import augmenting, freezing
+from chainrule.train import augmentation, freezing
 from chainrule.train.config import TrainConfig
-from chainrule.train.directions import slow_weights
 from chainrule.train.optimizers import (
     SEARCHING,
     check_groups,
@@ -35,6 +34,7 @@ from chainrule.train.optimizers import (
     for_part,
     optimizer,
 )
+from chainrule.train.transformations import slow_weights
 
 LearningRate = Callable[[Array], Any]
 """Step to factor of the peak rate."""
@@ -81,7 +81,7 @@ def parameters(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) 
 
 @final
 class Stepper:
-    """Compiles and runs stretches of training."""
+    """Compiles and runs many optimiser steps at once."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Stepper:
         self.most = most
         self.parts = parts_of(model)
         freezing.check(model, config.freeze)
-        augmenting.check(config.augment, split)
+        augmentation.check(config.augment, split)
         check_parts(config.parts, [part.name for part in self.parts])
         self.single = sum(part.repeat for part in self.parts) == 1
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
@@ -129,15 +129,15 @@ class Stepper:
         """First step, number of steps and contents of the feed that was made in advance."""
 
     def compile(self, state: State) -> None:
-        """Compile the stretch for states of this shape."""
+        """Compile the loop for states of this shape."""
         example = self.feed(self.batches, 0, 1)
-        jitted = jax.jit(self.stretch, donate_argnums=1)
+        jitted = jax.jit(self.steps, donate_argnums=1)
         lowered = jitted.lower(self.key, state, self.resident, example, np.int32(1))
         self._compiled = lowered.compile(compiler_options=compiler_options())
 
     @property
     def nbytes(self) -> int:
-        """Bytes the compiled stretch takes on its device: data, state, feeds, metrics and all that lies between."""
+        """Bytes the compiled loop takes on its device: data, state, feeds, metrics and all that lies between."""
         assert self._compiled is not None, "compile first"
         used = self._compiled.memory_analysis()
         assert used is not None, "this device does not say"
@@ -192,7 +192,7 @@ class Stepper:
 
     # ------------------------------------------------------------------ the compiled loop
 
-    def stretch(
+    def steps(
         self, key: Key, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], count: Array
     ) -> tuple[State, dict[str, Array], Array]:
         """The function that is compiled: new state, metrics of every step and how many steps were done."""
@@ -344,7 +344,7 @@ class Stepper:
     ) -> Callable[[Tree], tuple[Scalar, tuple[dict[str, Array], Tree]]]:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
         rest = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze), inverse=True)
-        batch = augmenting.augmented(batch, key, self.config.augment)
+        batch = augmentation.augmented(batch, key, self.config.augment)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chainrule import models
+from chainrule.cli.arguments import parse
 from chainrule.cli.request import request
-from chainrule.cli.words import parse
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import load
 from chainrule.data.dataset import Data

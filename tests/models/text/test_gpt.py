@@ -17,7 +17,7 @@ from chainrule.models.text import decoding
 from chainrule.models.text.gpt import GPT
 from chainrule.models.text.likelihoods import log_probs
 from chainrule.nn.attention import Window
-from chainrule.train import surprise
+from chainrule.train import surprisal
 
 LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
 STYLES: dict[str, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def test_packed_padded_and_single_documents_have_the_same_likelihoods(style: str
     np.testing.assert_allclose(log_probs(model, DOCUMENTS), alone, atol=1e-10)
     rows = pack(single, length=12)
     assert len(rows) == 2
-    judged = surprise.documents(model, rows, 11)
+    judged = surprisal.documents(model, rows, 11)
     np.testing.assert_allclose(judged.nats, -alone, atol=1e-10)
     batch = jax.tree.map(jnp.asarray, rows.batch(np.arange(2)))
     judge = eqx.filter_jit(model.loss)

@@ -18,7 +18,7 @@ from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import train
 from chainrule.models.protocol import Model
-from chainrule.train.passes import mean_loss
+from chainrule.train.evaluation import mean_loss
 
 Name: TypeAlias = Literal[
     "relu-logits",

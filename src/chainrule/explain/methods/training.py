@@ -16,7 +16,7 @@ from chainrule.core import random
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
-from chainrule.train.passes import mean_loss
+from chainrule.train.evaluation import mean_loss
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.seeds import SeedStepper
 from chainrule.train.step import Stepper, initial_state

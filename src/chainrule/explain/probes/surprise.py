@@ -14,7 +14,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSurprise, Model
-from chainrule.train import Run, surprise
+from chainrule.train import Run, surprisal
 
 _LISTED = 10
 _MOST = 256
@@ -41,7 +41,7 @@ def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
             f"text: {len(symbols)} symbols; this model reads from 2 to {window} at a time",
             remedy="shorten it" if len(symbols) > window else "give a longer text",
         )
-    picture = surprise.passage(model, symbols, data.schema)
+    picture = surprisal.passage(model, symbols, data.schema)
     bits = np.asarray(picture.values[1:])
     worst = np.argsort(-bits, kind="stable")[:_LISTED]
     rows: list[list[Any]] = [

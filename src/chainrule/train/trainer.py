@@ -1,4 +1,4 @@
-"""One stretch of training, from wherever a run stands to its end, a signal, or an error.
+"""The trainer of one run: from its newest checkpoint to the end, a signal or an error.
 
 The order of writes carries the promises. Metrics are on the disk before the checkpoint that counts them; a checkpoint
 is complete before it is announced; whatever came after the last checkpoint is cut off and done again on resume, with
@@ -24,9 +24,9 @@ from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder, former, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite
+from chainrule.train.evaluation import mean_loss
 from chainrule.train.files import free_bytes, make_folder, sweep
-from chainrule.train.pace import Clock, Signals
-from chainrule.train.passes import mean_loss
+from chainrule.train.interruption import Clock, Signals
 from chainrule.train.run import Run
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import State, Stepper, initial_state
@@ -36,7 +36,7 @@ _RESIDENT_BYTES = 4 << 30
 
 
 @final
-class Stretch:
+class Trainer:
     """Trains a run from where it stands; the caller holds the run folder."""
 
     def __init__(self, run: Run, total: int, listener: events.Listener) -> None:
@@ -48,7 +48,7 @@ class Stretch:
         self.data = run.data
         self.model = run.skeleton()
         self.store = run.path / "checkpoints"
-        self.notes = folder.Journalist(run.path, total)
+        self.writer = folder.RunWriter(run.path, total)
         self.saved: int | None = None
         self.signals = Signals()
         self.finished = ""
@@ -87,7 +87,7 @@ class Stretch:
         status, message = "failed", ""
         try:
             with self.signals:
-                self.notes.write(step=step, best=self.journal["best"])
+                self.writer.write(step=step, best=self.journal["best"])
                 self.tell(self._started(step))
                 if self.saved is None and "from" in self.run.config["model"]:
                     self._keep_first(state)
@@ -106,9 +106,9 @@ class Stretch:
         finally:
             # With a full disk even this may fail; the error on its way out is the one that matters then.
             with contextlib.suppress(DiskError):
-                self.notes.write(status=status, message=message, best=self.journal["best"])
+                self.writer.write(status=status, message=message, best=self.journal["best"])
             with contextlib.suppress(DiskError):
-                self.notes.log(f"{status} at step {self.notes.status['step']}: {message}")
+                self.writer.log(f"{status} at step {self.writer.status['step']}: {message}")
         seconds = time.perf_counter() - began
         self.tell(
             events.Finished(self.run.id, str(self.path), status, step, self.journal["best"], seconds, message)
@@ -119,7 +119,7 @@ class Stretch:
         """Save the model as it is, at step 0, and train nothing."""
         state, step = self._restore()
         self._save(state, step)
-        self.notes.write(status="done", total=step, message="nothing trained yet")
+        self.writer.write(status="done", total=step, message="nothing trained yet")
 
     def _keep_first(self, state: State) -> None:
         """Evaluate and save weights that come from elsewhere before anything moves them."""
@@ -150,13 +150,13 @@ class Stretch:
             try:
                 state, journal = self._load(step, state)
             except checkpoints.DamagedError as error:
-                self.notes.log(f"left out: {error.message}")
+                self.writer.log(f"left out: {error.message}")
                 continue
             self._take_up(journal)
             self.saved = step
             checkpoints.prune(self.store, {s for s in available if s <= step})
-            self.notes.cut(self.journal["metrics_bytes"])
-            self.notes.log(f"resumed at step {step}")
+            self.writer.cut(self.journal["metrics_bytes"])
+            self.writer.log(f"resumed at step {step}")
             return state, step
         if available:
             raise CheckpointError(
@@ -165,7 +165,7 @@ class Stretch:
             )
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
         make_folder(self.store)
-        self.notes.log(f"started: {self.data.describe()}")
+        self.writer.log(f"started: {self.data.describe()}")
         return state, 0
 
     def _load(self, step: int, like: State) -> tuple[State, dict[str, Any]]:
@@ -215,7 +215,7 @@ class Stretch:
         clock = Clock()
         limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
         while step < self.total and not (self.signals.heard or self.finished):
-            wanted = min(self._stretch_from(step), clock.steps_per_call(self.stepper.most))
+            wanted = min(self._steps_to_boundary(step), clock.steps_per_call(self.stepper.most))
             state, metrics, done = self.stepper.run(state, step, wanted)
             clock.ran(done)
             self._log(step, metrics, done)
@@ -233,7 +233,7 @@ class Stretch:
             self._save(state, step)
         return state, step
 
-    def _stretch_from(self, step: int) -> int:
+    def _steps_to_boundary(self, step: int) -> int:
         """Steps to the next evaluation, checkpoint or the end."""
         marks = (self.config.eval_every, self.config.save_every)
         return min(self.total - step, *(mark - step % mark for mark in marks))
@@ -259,7 +259,7 @@ class Stretch:
                 rates = {name: values[i] for name, values in metrics.items() if name.split(".")[-1] == "lr"}
                 means |= {name: float(rate) for name, rate in rates.items() if not np.isnan(rate)}
                 pending.clear()
-                self.notes.metrics(now, "train", means)
+                self.writer.metrics(now, "train", means)
                 self.tell(events.Logged(now, "train", means))
 
     def _at_boundaries(self, state: State, step: int) -> State:
@@ -282,7 +282,7 @@ class Stretch:
         model = eqx.nn.inference_mode(eqx.combine(arrays, self.stepper.static))
         key = random.key(self.config.seed, "evaluate")
         values, _ = mean_loss(model, self.data.val, key, most=self.config.eval_examples)
-        self.notes.metrics(step, "val", values)
+        self.writer.metrics(step, "val", values)
         self.tell(events.Logged(step, "val", values))
         best = self.journal["best"]
         if math.isfinite(values["loss"]) and (
@@ -301,18 +301,18 @@ class Stretch:
             self.finished = f"no improvement for {patience} evaluations"
 
     def _save(self, state: State, step: int) -> None:
-        self.journal["metrics_bytes"] = self.notes.sync()
+        self.journal["metrics_bytes"] = self.writer.sync()
         checkpoints.save(self.store, state, step, self.journal)
         self.saved = step
         kept = sorted(checkpoints.steps(self.store))[-self.config.keep :]
         checkpoints.prune(self.store, {*kept, self.journal["best"].get("step", step)})
-        self.notes.write(step=step, best=self.journal["best"])
+        self.writer.write(step=step, best=self.journal["best"])
         self.tell(events.Saved(step))
 
     def _progress(self, step: int, metrics: dict[str, np.ndarray], clock: Clock) -> None:
         measured = {name: values[~np.isnan(values)] for name, values in metrics.items()}
         latest = {name: float(values[-1]) for name, values in measured.items() if values.size}
-        self.notes.beat(step=step)
+        self.writer.beat(step=step)
         self.tell(
             events.Progress(
                 step,
@@ -330,11 +330,11 @@ class Stretch:
         halved = self.config.optimizer.lr * float(state.factor) / 2
         if self.journal["rollbacks"] < self.config.rollbacks and self.saved is not None:
             used = self.journal["rollbacks"] + 1
-            self.notes.log(f"step {step}: {what}; back to step {self.saved} at learning rate {halved:g}")
+            self.writer.log(f"step {step}: {what}; back to step {self.saved} at learning rate {halved:g}")
             factor = state.factor / 2
             state, journal = self._load(self.saved, state)
             self.journal = {**self.journal, **journal, "rollbacks": used}
-            self.notes.cut(journal["metrics_bytes"])
+            self.writer.cut(journal["metrics_bytes"])
             return eqx.tree_at(lambda s: s.factor, state, factor), self.saved
         saved = f"last good checkpoint: step {self.saved}.   " if self.saved is not None else ""
         raise DivergedError(
@@ -367,4 +367,4 @@ def count(number: int) -> str:
     return str(number)
 
 
-__all__ = ["Stretch", "check_space", "count"]
+__all__ = ["Trainer", "check_space", "count"]

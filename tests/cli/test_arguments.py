@@ -2,7 +2,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from chainrule.cli.words import flatten, nest, parse, take
+from chainrule.cli.arguments import flatten, nest, parse, take
 from chainrule.core.errors import ArgumentError
 
 NAMES = st.text("abcdefgh_", min_size=1, max_size=5)

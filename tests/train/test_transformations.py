@@ -13,8 +13,8 @@ import scipy.linalg
 
 from chainrule.core.errors import ArgumentError
 from chainrule.train.config import Optimizer, TrainConfig
-from chainrule.train.directions import clip_adaptive, slow_weights
 from chainrule.train.optimizers import check_groups, check_method, for_groups, optimizer
+from chainrule.train.transformations import clip_adaptive, slow_weights
 
 _noise = np.random.default_rng(2)
 STEPS = 12

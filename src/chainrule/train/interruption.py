@@ -1,4 +1,4 @@
-"""When a stretch of training ends: the clock that keeps calls short, and the signals that ask for a stop."""
+"""Interruption of training: compiled calls kept short, and the signals that ask for a stop."""
 
 import signal
 import threading

@@ -23,14 +23,14 @@ ESTIMATED = 2048
 """Examples by which numbers that take many looks at each of them are estimated unless told otherwise."""
 
 
-class Stretch(NamedTuple):
+class EvaluationBatch(NamedTuple):
     """A batch, and how many of its examples are meant; what follows them only fills it up."""
 
     batch: Batch
     ours: int
 
 
-def batches(split: Split, most: int | None = None, *, filled: bool = False) -> Iterator[Stretch]:
+def batches(split: Split, most: int | None = None, *, filled: bool = False) -> Iterator[EvaluationBatch]:
     """The first `most` examples of a split, or all, in order.
 
     The last batch is shorter than the others, or `filled` with examples from the start: then one program serves them
@@ -41,7 +41,7 @@ def batches(split: Split, most: int | None = None, *, filled: bool = False) -> I
     for first in range(0, count, size):
         here = min(size, count - first)
         numbers = np.arange(first, first + (size if filled else here)) % count
-        yield Stretch(jax.tree.map(jax.numpy.asarray, split.batch(numbers)), here)
+        yield EvaluationBatch(jax.tree.map(jax.numpy.asarray, split.batch(numbers)), here)
 
 
 def examples(model: Model, data: Data, split: str, n: int | None) -> Split:
@@ -106,4 +106,4 @@ def _call(function: Callable[[Any, Batch, Key], Tree], model: Model, batch: Batc
     return function(model, batch, key)
 
 
-__all__ = ["BATCH", "ESTIMATED", "Stretch", "batches", "examples", "mean_loss", "over"]
+__all__ = ["BATCH", "ESTIMATED", "EvaluationBatch", "batches", "examples", "mean_loss", "over"]

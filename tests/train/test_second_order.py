@@ -14,7 +14,7 @@ from chainrule.nn.constructions import least_squares
 from chainrule.train import fit, resume
 from chainrule.train.config import Optimizer
 from chainrule.train.optimizers import optimizer
-from chainrule.train.searching import conjugate_gradients
+from chainrule.train.second_order import conjugate_gradients
 from tests.train.toys import Affine, line
 
 FULL: dict[str, Any] = {"batch": 68, "eval_every": 3, "save_every": 3, "log_every": 1}

@@ -15,7 +15,7 @@ from chainrule.data import Batch, load
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprise, Metrics, Model
 from chainrule.train import metrics
-from chainrule.train.surprise import blocks, places
+from chainrule.train.surprisal import blocks, places
 
 
 @final
