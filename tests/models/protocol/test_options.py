@@ -70,7 +70,7 @@ def test_groups_count_under_their_choice_and_defaults_fill_the_rest() -> None:
         ),
         ({"steps": 0}, r"^steps=0: steps must be at least 1\n.*steps: evaluations of the network"),
         ({"steps": "many"}, "^steps=many: steps must be a whole number"),
-        ({"noise": 2}, "^noise=2: noise must be below 2"),
+        ({"noise": 2}, "^noise=2: noise must be at least 0 and below 2"),
         ({"noise": "much"}, "^noise=much: noise must be a number"),
         ({"clip": "statik"}, r'clip must be "none" or "static" \(did you mean \'static\'\?\)'),
         ({"sampler": 3}, "sampler must be text"),

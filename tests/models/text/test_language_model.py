@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_refused_where_that_is_asked_for() -> None:
     assert model.sample(KEY, 1, prompt="ab", length=3, overflow="error").shape == (1, 5)
     with pytest.raises(CapabilityError, match="a window cannot slide"):
         model.sample(KEY, 1, prompt="ab", length=9, overflow="window")
-    with pytest.raises(ArgumentError, match=r'overflow="corp".*did you mean .crop'):
+    with pytest.raises(ArgumentError, match=r"overflow=corp.*did you mean .crop"):
         model.sample(KEY, 1, overflow="corp")
 
 
@@ -87,11 +87,9 @@ def test_a_seed_gives_the_same_text_in_any_batch_and_one_by_one() -> None:
 
 
 def test_an_unknown_option_is_named() -> None:
-    with pytest.raises(
-        ArgumentError, match=r"stream: unknown option 'temprature' .did you mean 'temperature'"
-    ):
+    with pytest.raises(ArgumentError, match=r"unknown option 'temprature' .did you mean 'temperature'"):
         chain().stream(KEY, temprature=1)
-    with pytest.raises(ArgumentError, match="length=0: write at least one symbol"):
+    with pytest.raises(ArgumentError, match="length=0: length must be at least 1"):
         chain().sample(KEY, 1, length=0)
 
 
@@ -132,7 +130,7 @@ def test_beams_go_on_past_the_context() -> None:
         ({"beams": 2, "repetition": 1.5}, "repetition=1.5: beams do not take it"),
         ({"beams": 2, "search": "gumble"}, "did you mean .gumbel"),
         ({"beams": 2, "search": "survivors", "temperature": 0}, "it must be above 0"),
-        ({"banned": "ab"}, "banned='ab': this is 2 symbols"),
+        ({"banned": "ab"}, "banned='ab': this is 2 tokens"),
         ({"temperature": -1}, "temperature=-1: temperature must be at least 0"),
     ],
 )

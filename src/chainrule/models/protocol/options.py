@@ -19,6 +19,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
@@ -104,7 +105,7 @@ def check_options(schema: type[SampleOptions], values: Mapping[str, Any]) -> Sam
             raise ArgumentError(str(first["ctx"]["error"])) from None
         meaning = schema.model_fields[name].description
         raise ArgumentError(
-            f"{name}={values[name]}: {name} must be {_wanted(first)}",
+            f"{name}={values[name]}: {name} must be {_wanted(first, schema.model_fields[name])}",
             remedy=f"{name}: {meaning}" if meaning else "",
         ) from None
 
@@ -159,20 +160,24 @@ def _out_of_place(
     )
 
 
-_BOUNDS = {
-    "greater_than_equal": ("at least", "ge"),
-    "greater_than": ("above", "gt"),
-    "less_than_equal": ("at most", "le"),
-    "less_than": ("below", "lt"),
-}
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
-def _wanted(error: Any) -> str:
+def _wanted(error: Any, field: FieldInfo) -> str:
     """What a value has to be, in words."""
     kind = error["type"]
-    if kind in _BOUNDS:
-        words, bound = _BOUNDS[kind]
-        return f"{words} {error['ctx'][bound]:g}"
+    if kind.startswith(("greater_than", "less_than")):
+        parts = [
+            *field.metadata,
+            SimpleNamespace(**error["ctx"]),
+        ]  # all bounds, or at least the one that is broken
+        bounds = {
+            name: value
+            for part in parts
+            for name in _BOUNDS
+            if (value := getattr(part, name, None)) is not None
+        }
+        return " and ".join(f"{_BOUNDS[name]} {value:g}" for name, value in bounds.items())
     if kind == "literal_error":
         choices = [c.strip("'") for part in error["ctx"]["expected"].split(", ") for c in part.split(" or ")]
         return spell(choices) + suggest(str(error["input"]), choices)

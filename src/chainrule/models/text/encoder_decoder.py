@@ -7,13 +7,14 @@ way in and cannot be written, and stops with the end mark.
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
+from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, spell
 from chainrule.core.pictures import Heatmap, Picture
@@ -22,12 +23,43 @@ from chainrule.data import pairs, tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import CanTranslate, HasAlignment, HasPictures, Metrics, State
+from chainrule.models.protocol import (
+    CanTranslate,
+    HasAlignment,
+    HasPictures,
+    Metrics,
+    OptionGroup,
+    SampleOptions,
+    State,
+    read_options,
+)
 from chainrule.models.text import decoding
 from chainrule.nn import losses
 
 _BEAMS = 4
 _END = "■"
+
+
+@final
+class SourceOptions(SampleOptions):
+    """What is to be turned into another text."""
+
+    prompt: str = Field("", description="the source")
+
+
+@final
+class TargetSearchOptions(SampleOptions):
+    """Beam search for the likeliest targets."""
+
+    beams: int | None = Field(None, ge=1, description="targets kept at once; default: 4, at least n")
+    length_penalty: float = Field(0.0, description="above 0 longer targets gain (Wu et al., 2016)")
+
+
+_GROUPS = (
+    OptionGroup("source", "The text to turn into another.", SourceOptions),
+    OptionGroup("search", "The likeliest targets, unless a rule asks for draws.", TargetSearchOptions),
+    OptionGroup("rules", "How targets are drawn.", decoding.RuleOptions),
+)
 
 
 def within(ids: Int[Array, "batch time"], end: int) -> Bool[Array, "batch time"]:
@@ -112,32 +144,26 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
             return self._searched(state, logits, beams, 0.0).tokens[:, 0]
         return self._drawn(state, logits, jax.random.key(0), decoding.rules(self.begin, temperature=0))
 
-    def sample(  # type: ignore[override]  # the options of these models, by name
-        self,
-        key: Key,
-        n: int,
-        *,
-        prompt: str = "",
-        beams: int | None = None,
-        length_penalty: float = 0.0,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-    ) -> Int[Array, "n target"]:
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """The source, and how its targets are found: by a search, or drawn under rules."""
+        return _GROUPS
+
+    def sample(self, key: Key, n: int, **options: Any) -> Int[Array, "n target"]:
         """The `n` likeliest targets of the text `prompt`, best first, or `n` draws.
 
         They are searched for with `beams` (at least 4) unless `temperature` or another rule of `decoding.rules` asks
         for draws; `length_penalty` favours longer ones. Rows are filled up with the end mark.
         """
+        found: dict[str, Any] = read_options(_GROUPS, options)
+        prompt, beams, given = found["source"].prompt, found["search"].beams, found["rules"].given()
         state, logits = _begun(self, jnp.asarray(pairs.encode(self.schema, prompt))[None, :])
-        chosen: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-        given = {name: value for name, value in chosen.items() if value is not None}
         if not given:
-            found = self._searched(state, logits, max(n, _BEAMS if beams is None else beams), length_penalty)
+            penalty, kept = found["search"].length_penalty, max(n, _BEAMS if beams is None else beams)
+            best = self._searched(state, logits, kept, penalty)
             # There may be fewer targets than asked for; the best stands in for those that are missing.
             return jnp.where(
-                jnp.isfinite(found.log_probs[0, :n, None]), found.tokens[0, :n], found.tokens[0, :1]
+                jnp.isfinite(best.log_probs[0, :n, None]), best.tokens[0, :n], best.tokens[0, :1]
             )
         if beams is not None:
             raise ArgumentError(
@@ -158,7 +184,7 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
             logits,
             jax.random.key(0),
             decoding.rules(self.begin),
-            decoding.Best(jnp.asarray(penalty)),
+            decoding.BestFirst(jnp.asarray(penalty)),
             length=self._most,
             beams=beams,
             stop=(self.end,),

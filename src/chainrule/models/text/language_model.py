@@ -30,11 +30,12 @@ from chainrule.models.protocol import (
     HasSurprise,
     Hypothesis,
     Metrics,
+    OptionGroup,
     Piece,
     State,
 )
 from chainrule.models.text import decoding
-from chainrule.models.text.decoding import Choices
+from chainrule.models.text.decoding import Decoding
 from chainrule.nn import losses
 
 
@@ -74,77 +75,50 @@ class Text(CanSearch, HasSurprise):
         """Log-probability of each passage given its first symbol, in nats."""
         return -self.surprise(x).sum(axis=1)
 
-    def sample(  # type: ignore[override]  # the options of these models, by name
-        self,
-        key: Key,
-        n: int,
-        *,
-        prompt: str | Sequence[str] = "",
-        length: int | None = None,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition: float = 1.0,
-        banned: str | Sequence[str] = (),
-        stop: str | Sequence[str] = (),
-        overflow: str = "crop",
-        beams: int | None = None,
-        search: str = "best",
-        branch: int | None = None,
-        length_penalty: float = 0.0,
-    ) -> Int[Array, "n symbols"]:
-        """Texts that go on from `prompt`, each with `length` new symbols (as many as an example predicts).
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """Where a text begins and ends, what may be drawn, and beams: see `decoding.options`."""
+        return decoding.GROUPS
 
-        A row holds the prompt and what follows; without a prompt it begins with a new line, or with any symbol where
+    def sample(self, key: Key, n: int, **options: Any) -> Int[Array, "n tokens"]:
+        """Texts that go on from `prompt`, each with `length` new tokens (as many as an example predicts).
+
+        A row holds the prompt and what follows; without a prompt it begins with a new line, or with any token where
         there is none. It is filled up with -1 where a string of `stop` has ended it; that string is not kept. A
         sequence of `n` prompts gives each row one of its own, where the model can go on from several at once.
 
         `temperature` (0.8), `top_k`, `top_p` (0.95), `min_p`, `repetition` and `banned` are the rules of
-        `decoding.rules`, with symbols by their text. `overflow` says what happens past the context: "crop" reads the
-        last symbols afresh for each new one, "window" slides (where the model can), "error" refuses.
+        `decoding.rules`, with tokens by their text. `overflow` says what happens past the context: "crop" reads the
+        last tokens afresh for each new one, "window" slides (where the model can), "error" refuses.
 
         `beams` keeps that many texts at once and returns the first `n`: by `search` "best" the likeliest
         (`length_penalty` favours longer ones), by "gumbel" distinct draws from the model, by "survivors" distinct
-        draws at every step; each is extended by its `branch` likeliest symbols, or by all.
+        draws at every step; each is extended by its `branch` likeliest tokens, or by all.
         """
-        choices = Choices(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition=repetition,
-            banned=banned,
-            stop=stop,
-            overflow=overflow,
-            beams=beams,
-            search=search,
-            branch=branch,
-            length_penalty=length_penalty,
-        )
-        length = self._length(length)
+        how = Decoding.read(options)
+        prompt, beams = how.text.prompt, how.beam.beams
         if not isinstance(prompt, str):
-            return self._from_each(key, n, prompt, length, choices)
+            return self._from_each(key, n, prompt, how)
         begun = self._opening(key, n, prompt)
         if beams is None:
-            tokens = self._write(key, begun, n, length, choices).tokens
+            tokens = self._write(key, begun, n, how).tokens
         else:
             if n > beams:
                 raise ArgumentError(
                     f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}"
                 )
-            tokens = self._search(key, begun[:1], length, choices).tokens[0, :n]
-        cut = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(tokens), choices.stops)
+            tokens = self._search(key, begun[:1], how).tokens[0, :n]
+        cut = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(tokens), how.text.stops)
         return jnp.concatenate([jnp.broadcast_to(begun, (n, begun.shape[1])), jnp.asarray(cut)], axis=1)
 
     def search(
         self, key: Key, prompt: str = "", *, beams: int = 4, length: int | None = None, **options: Any
     ) -> list[Hypothesis]:
         """All texts that a search with `beams` ends with, the first in its order first; options as for `sample`."""
-        choices = Choices.of("search", {"beams": beams, **options})
+        how = Decoding.read({"beams": beams, "length": length, **options})
         begun = self._opening(key, 1, prompt)
-        found = self._search(key, begun, self._length(length), choices)
-        tokens = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(found.tokens[0]), choices.stops)
+        found = self._search(key, begun, how)
+        tokens = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(found.tokens[0]), how.text.stops)
         texts = passages(self.schema, tokens)
         numbers = zip(
             np.asarray(found.log_probs[0]).tolist(), np.asarray(found.ranks[0]).tolist(), strict=True
@@ -156,43 +130,41 @@ class Text(CanSearch, HasSurprise):
         self, key: Key, prompt: str = "", length: int | None = None, **options: Any
     ) -> Iterator[Piece]:
         """Write one text symbol by symbol, with the options of `sample`; stop reading and the writing stops."""
-        choices = Choices.of("stream", options)
-        if choices.beams is not None:
+        how = Decoding.read({"length": length, **options})
+        if how.beam.beams is not None:
             raise ArgumentError(
-                f"beams={choices.beams}: beams are compared when they are complete, they cannot be streamed",
+                f"beams={how.beam.beams}: beams are compared when they are complete, they cannot be streamed",
                 remedy="leave beams out, or use sample",
             )
-        begun, length = self._opening(key, 1, prompt), self._length(length)
-        rules = choices.rules(self.tokenizer)
-        advance, state, logits = self._begin(begun, 1, length, choices)
+        begun = self._opening(key, 1, prompt)
+        rules = how.rules(self.tokenizer)
+        advance, state, logits = self._begin(begun, 1, how)
         return decoding.stream(
             advance,
             state,
             logits,
             key,
             rules,
-            length=length,
-            seen=self._seen(begun, 1, choices),
-            reader=decoding.Reader(self.tokenizer, choices.stops, [int(i) for i in begun[0]]),
+            length=self._length(how),
+            seen=self._seen(begun, 1, how),
+            reader=decoding.Reader(self.tokenizer, how.text.stops, [int(i) for i in begun[0]]),
             tokenizer=self.tokenizer,
         )
 
-    def _from_each(
-        self, key: Key, n: int, prompts: Sequence[str], length: int, choices: Choices
-    ) -> Int[Array, "n symbols"]:
+    def _from_each(self, key: Key, n: int, prompts: Sequence[str], how: Decoding) -> Int[Array, "n symbols"]:
         """One text from each prompt: they end together while they are written, and begin together in the result."""
-        if len(prompts) != n or choices.beams is not None:
+        beams = how.beam.beams
+        if len(prompts) != n or beams is not None:
             raise ArgumentError(
-                f"prompt: {len(prompts)} prompts for n={n} texts"
-                + (f" and beams={choices.beams}" if choices.beams else ""),
+                f"prompt: {len(prompts)} prompts for n={n} texts" + (f" and beams={beams}" if beams else ""),
                 remedy=f"use n={len(prompts)} without beams, or a single prompt",
             )
         own = [np.asarray(self._opening(key, 1, prompt))[0] for prompt in prompts]
         begun, padding = padded_left(own)
-        written = self._write(key, jnp.asarray(begun), n, length, choices, jnp.asarray(padding))
+        written = self._write(key, jnp.asarray(begun), n, how, jnp.asarray(padding))
         tokens = np.asarray(written.tokens)
         cut = [
-            decoding.cut(self.tokenizer, row[None], new[None], choices.stops)[0]
+            decoding.cut(self.tokenizer, row[None], new[None], how.text.stops)[0]
             for row, new in zip(own, tokens, strict=True)
         ]
         rows = [
@@ -206,21 +178,20 @@ class Text(CanSearch, HasSurprise):
         key: Key,
         begun: Int[Array, "rows time"],
         n: int,
-        length: int,
-        choices: Choices,
+        how: Decoding,
         padding: Int[Array, " n"] | None = None,
     ) -> decoding.Written:
-        rules = choices.rules(self.tokenizer)
-        advance, state, logits = self._begin(begun, n, length, choices, padding)
-        seen, ends = self._seen(begun, n, choices, padding), choices.ends(self.tokenizer)
+        rules = how.rules(self.tokenizer)
+        advance, state, logits = self._begin(begun, n, how, padding)
+        seen, ends = self._seen(begun, n, how, padding), how.text.end_tokens(self.tokenizer)
         written: decoding.Written = decoding.write(
-            advance, state, logits, key, rules, length=length, stop=ends, seen=seen
+            advance, state, logits, key, rules, length=self._length(how), stop=ends, seen=seen
         )
         return written
 
-    def _search(self, key: Key, begun: Int[Array, "1 time"], length: int, choices: Choices) -> decoding.Beams:
-        rules, order = choices.rules(self.tokenizer), choices.order()
-        advance, state, logits = self._begin(begun, 1, length, choices)
+    def _search(self, key: Key, begun: Int[Array, "1 time"], how: Decoding) -> decoding.Beams:
+        rules, order = how.rules(self.tokenizer), how.beam_order()
+        advance, state, logits = self._begin(begun, 1, how)
         found: decoding.Beams = decoding.search(
             advance,
             state,
@@ -228,10 +199,10 @@ class Text(CanSearch, HasSurprise):
             key,
             rules,
             order,
-            length=length,
-            beams=choices.beams or 1,
-            branch=choices.branch,
-            stop=choices.ends(self.tokenizer),
+            length=self._length(how),
+            beams=how.beam.beams or 1,
+            branch=how.beam.branch,
+            stop=how.text.end_tokens(self.tokenizer),
         )
         return found
 
@@ -239,22 +210,18 @@ class Text(CanSearch, HasSurprise):
         self,
         begun: Int[Array, "rows time"],
         n: int,
-        choices: Choices,
+        how: Decoding,
         padding: Int[Array, " rows"] | None = None,
     ) -> Bool[Array, "n vocabulary"] | None:
         """The symbols of the beginning, where repetition matters; padding is none."""
-        if choices.repetition == 1:
+        if how.tokens.repetition == 1:
             return None
         if padding is not None:  # the last symbol, which every beginning has, in place of padding
             begun = jnp.where(jnp.arange(begun.shape[1])[None, :] < padding[:, None], begun[:, -1:], begun)
         return decoding.present(begun, n, len(self.schema.symbols))
 
-    def _length(self, length: int | None) -> int:
-        if length is None:
-            return self.schema.shape[0] - 1
-        if length < 1:
-            raise ArgumentError(f"length={length}: write at least one symbol")
-        return length
+    def _length(self, how: Decoding) -> int:
+        return self.schema.shape[0] - 1 if how.text.length is None else how.text.length
 
     def _opening(self, key: Key, n: int, prompt: str) -> Int[Array, "rows time"]:
         """The symbols of the prompt in one row, or what stands in for it."""
@@ -273,20 +240,20 @@ class Text(CanSearch, HasSurprise):
         self,
         begun: Int[Array, "rows time"],
         n: int,
-        length: int,
-        choices: Choices,
+        how: Decoding,
         padding: Int[Array, " rows"] | None = None,
     ) -> tuple[decoding.Advance, State, Float[Array, "n vocabulary"]]:
         """How to read on, the state after the beginning for each of `n` rows, and the logits of what follows."""
+        length, overflow = self._length(how), how.text.overflow
         read = begun.shape[1] + length - 1  # the last symbol is written but not read
         over = self.context is not None and read > self.context
-        if over and (choices.overflow == "error" or (padding is not None and choices.overflow == "crop")):
+        if over and (overflow == "error" or (padding is not None and overflow == "crop")):
             raise ArgumentError(
                 f"length={length}: {begun.shape[1]} symbols and {length} more do not fit into a context of "
                 f"{self.context}",
                 remedy='shorten the prompt or length, or use overflow="crop" with a single prompt',
             )
-        room = read if self.context is None or choices.overflow == "window" else min(read, self.context)
+        room = read if self.context is None or overflow == "window" else min(read, self.context)
         if padding is not None:
             if not isinstance(self, CanPad):
                 raise CapabilityError(

@@ -9,7 +9,7 @@ import pytest
 
 from chainrule.core.types import Array
 from chainrule.models.text import decoding
-from chainrule.models.text.decoding import Best, Gumbel, Order, Survivors
+from chainrule.models.text.decoding import BeamOrder, BestFirst, GumbelTopK, Resampled
 from chainrule.models.text.memory import Symbols
 from tests.models.text.toys import placed
 
@@ -25,15 +25,15 @@ def tree(state: Symbols, tokens: Array) -> tuple[Array, Symbols]:
         return jnp.asarray(np.log(SECOND))[tokens], state.read(tokens)
 
 
-def climb(order: Order, beams: int, batch: int = 1, seed: int = 5, **options: int) -> decoding.Beams:
+def climb(order: BeamOrder, beams: int, batch: int = 1, seed: int = 5, **options: int) -> decoding.Beams:
     with np.errstate(divide="ignore"):
         logits = jnp.broadcast_to(jnp.asarray(np.log(FIRST)), (batch, 3))
     key, state = jax.random.key(seed), Symbols.blank(batch, 1)
     return decoding.search(tree, state, logits, key, PLAIN[3], order, length=2, beams=beams, **options)
 
 
-def best(penalty: float = 0.0) -> Best:
-    return Best(jnp.asarray(penalty))
+def best(penalty: float = 0.0) -> BestFirst:
+    return BestFirst(jnp.asarray(penalty))
 
 
 def test_a_greedy_search_misses_what_two_beams_find() -> None:
@@ -103,7 +103,7 @@ def test_rows_of_a_batch_are_searched_by_themselves() -> None:
 
 def test_gumbel_beams_are_draws_without_replacement_from_the_joint() -> None:
     runs = 60_000
-    found = climb(Gumbel(), 2, batch=runs)
+    found = climb(GumbelTopK(), 2, batch=runs)
     pairs = [tuple(map(tuple, pair)) for pair in np.asarray(found.tokens).tolist()]
     assert all(one != other for one, other in pairs)
     first = {text: sum(one == text for one, _ in pairs) / runs for text in JOINT}
@@ -116,7 +116,7 @@ def test_gumbel_beams_are_draws_without_replacement_from_the_joint() -> None:
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_survivors_are_drawn_by_their_tempered_probability(temperature: float) -> None:
     runs = 40_000
-    found = climb(Survivors(jnp.asarray(temperature)), 6, batch=runs)
+    found = climb(Resampled(jnp.asarray(temperature)), 6, batch=runs)
     first = np.asarray(found.tokens)[:, 0]
     weights = {text: p ** (1 / temperature) for text, p in JOINT.items()}
     for text, weight in weights.items():

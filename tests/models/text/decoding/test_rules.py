@@ -71,13 +71,13 @@ def test_repetition_lowers_what_came_already_on_both_sides_of_zero() -> None:
     ("options", "message"),
     [
         ({"temperature": -0.1}, "temperature=-0.1: temperature must be at least 0"),
-        ({"top_k": 0}, "top_k=0: top_k must be a whole number of at least 1"),
+        ({"top_k": 0}, "top_k=0: top_k must be at least 1"),
         ({"top_p": 0.0}, "top_p=0.0: top_p must be above 0 and at most 1"),
         ({"top_p": 1.5}, "top_p=1.5"),
-        ({"min_p": 2}, "min_p=2: min_p must be from 0 to 1"),
+        ({"min_p": 2}, "min_p=2: min_p must be at least 0 and at most 1"),
         ({"repetition": 0}, "repetition=0: repetition must be above 0"),
-        ({"banned": [9]}, "bias or banned=9: .* a symbol from 0 to 3"),
-        ({"banned": range(4)}, "every symbol is banned"),
+        ({"banned": [9]}, "bias or banned=9: .* a token from 0 to 3"),
+        ({"banned": range(4)}, "every token is banned"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(options: dict[str, object], message: str) -> None:

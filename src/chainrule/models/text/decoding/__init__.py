@@ -5,11 +5,11 @@ in one compiled loop, `search` keeps several at once (beams), `Receding` goes on
 symbol by symbol, `Reader` turns symbols into text as they come.
 """
 
-from chainrule.models.text.decoding.beam import Beams, Best, Gumbel, Order, Survivors, search
-from chainrule.models.text.decoding.choices import OVERFLOW, SEARCHES, Choices
+from chainrule.models.text.decoding.beam import BeamOrder, Beams, BestFirst, GumbelTopK, Resampled, search
 from chainrule.models.text.decoding.horizon import Horizon, Receding
+from chainrule.models.text.decoding.options import GROUPS, Decoding
 from chainrule.models.text.decoding.reading import Reader, cut
-from chainrule.models.text.decoding.rules import Rules, rules
+from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules
 from chainrule.models.text.decoding.sampling import (
     END,
     Advance,
@@ -23,19 +23,19 @@ from chainrule.models.text.decoding.streaming import stream
 
 __all__ = [
     "END",
-    "OVERFLOW",
-    "SEARCHES",
+    "GROUPS",
     "Advance",
+    "BeamOrder",
     "Beams",
-    "Best",
-    "Choices",
-    "Gumbel",
+    "BestFirst",
+    "Decoding",
+    "GumbelTopK",
     "Horizon",
-    "Order",
     "Reader",
     "Receding",
+    "Resampled",
+    "RuleOptions",
     "Rules",
-    "Survivors",
     "Written",
     "cut",
     "draw",

@@ -1,9 +1,9 @@
-"""Several texts at once: the prefixes that an order puts first are kept and extended, step by step.
+"""Beam search: several texts at once, of which the prefixes that an order puts first are kept and extended.
 
-Beam search keeps the likeliest prefixes. The two stochastic orders draw texts without replacement: `Survivors` draws
-anew which prefixes live on at every step; `Gumbel` perturbs every complete text once, consistently from step to step,
-so that its beams are an exact sample of distinct texts from the model (Kool, van Hoof and Welling, "Stochastic beams
-and where to find them", 2019). With a beam wider than the tree, all three see every text.
+`BestFirst` keeps the likeliest prefixes. The two stochastic orders draw texts without replacement: `Resampled` draws
+anew which prefixes live on at every step; `GumbelTopK` perturbs every complete text once, consistently from step to
+step, so that its beams are an exact sample of distinct texts from the model (Kool, van Hoof and Welling, "Stochastic
+beams and where to find them", 2019). With a beam wider than the tree, all three see every text.
 """
 
 import abc
@@ -22,7 +22,7 @@ from chainrule.models.text.decoding.rules import Rules
 from chainrule.models.text.decoding.sampling import END, Advance
 
 
-class Order(eqx.Module):
+class BeamOrder(eqx.Module):
     """Which prefixes come first."""
 
     @abc.abstractmethod
@@ -38,7 +38,7 @@ class Order(eqx.Module):
 
 
 @final
-class Best(Order):
+class BestFirst(BeamOrder):
     """By log-probability over `((5 + length) / 6)^penalty`: above zero longer texts gain (Wu et al., 2016)."""
 
     penalty: Float[Array, ""]
@@ -55,7 +55,7 @@ class Best(Order):
 
 
 @final
-class Survivors(Order):
+class Resampled(BeamOrder):
     """Drawn without replacement with probability proportional to `exp(log p / temperature)`, anew at every step."""
 
     temperature: Float[Array, ""]
@@ -72,7 +72,7 @@ class Survivors(Order):
 
 
 @final
-class Gumbel(Order):
+class GumbelTopK(BeamOrder):
     """Perturbed log-probabilities, drawn so that the largest among the extensions of a prefix has its rank."""
 
     def rank(
@@ -123,7 +123,7 @@ def search(
     logits: Float[Array, "batch vocabulary"],
     key: Key,
     rules: Rules,
-    order: Order,
+    order: BeamOrder,
     *,
     length: int,
     beams: int,
@@ -174,7 +174,7 @@ def _extend(
     before: _Search,
     log_probs: Float[Array, "rows vocabulary"],
     key: Key,
-    order: Order,
+    order: BeamOrder,
     sizes: tuple[int, int, int | None],
     stop: tuple[int, ...],
 ) -> _Search:
@@ -212,4 +212,4 @@ def _extend(
     )
 
 
-__all__ = ["Beams", "Best", "Gumbel", "Order", "Survivors", "search"]
+__all__ = ["BeamOrder", "Beams", "BestFirst", "GumbelTopK", "Resampled", "search"]

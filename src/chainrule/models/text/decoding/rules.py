@@ -1,4 +1,4 @@
-"""From what a model says about the next symbol to what may be drawn.
+"""Rules of decoding: from the logits of the next token to what may be drawn.
 
 The rules act in a fixed order: bias and bans, repetition, temperature, top-k, top-p, min-p. Each sees what the one
 before it left over. Numbers are arguments of the compiled step, so that moving a slider compiles nothing; a rule that
@@ -12,9 +12,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Bool
+from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int
+from chainrule.models.protocol import SampleOptions, check_options
 
 
 @final
@@ -72,50 +74,64 @@ class Rules(eqx.Module):
         return jnp.zeros_like(kept).at[rows, order].set(kept).reshape(scores.shape)
 
 
+@final
+class RuleOptions(SampleOptions):
+    """How the next token is drawn."""
+
+    temperature: float | None = Field(
+        None, ge=0, description="makes p^(1/temperature); 0 takes the likeliest token"
+    )
+    top_k: int | None = Field(None, ge=1, description="keep this many of the likeliest tokens")
+    top_p: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="keep the likeliest tokens that reach this probability together (Holtzman et al., 2020)",
+    )
+    min_p: float | None = Field(
+        None, ge=0, le=1, description="keep tokens at least this fraction as likely as the likeliest"
+    )
+
+    def given(self) -> dict[str, Any]:
+        """The rules that are used, by name."""
+        return self.model_dump(exclude_none=True)
+
+
 def rules(
     vocabulary: int,
     *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
     repetition: float = 1.0,
     bias: Mapping[int, float] | None = None,
     banned: Iterable[int] = (),
+    **options: float | None,
 ) -> Rules:
-    """Checked rules for a vocabulary of this size.
+    """Checked rules for a vocabulary of this size; options are those of `RuleOptions`.
 
-    `temperature` makes `p^(1/T)`, 0 takes the likeliest symbol; `top_k` keeps that many symbols; `top_p` keeps the
-    smallest set of likeliest symbols that reaches this probability (Holtzman et al., 2020); `min_p` keeps symbols at
-    least this fraction as likely as the likeliest; `repetition` above 1 makes symbols that came already less likely
-    (Keskar et al., 2019); `bias` is added to the logits of single symbols and `banned` ones never come.
+    `repetition` above 1 makes tokens that came already less likely (Keskar et al., 2019); `bias` is added to the logits
+    of single tokens and `banned` ones never come.
 
     >>> p = jnp.array([0.5, 0.25, 0.15, 0.1])
     >>> [round(float(q), 4) for q in jnp.exp(rules(4, top_p=0.6).apply(jnp.log(p)))]
     [0.6667, 0.3333, 0.0, 0.0]
     """
-    _within("temperature", temperature, temperature >= 0, "at least 0")
+    found = check_options(RuleOptions, options)
+    assert isinstance(found, RuleOptions)
     _within("repetition", repetition, repetition > 0, "above 0")
-    if top_k is not None:
-        _within("top_k", top_k, top_k == int(top_k) and top_k >= 1, "a whole number of at least 1")
-    if top_p is not None:
-        _within("top_p", top_p, 0 < top_p <= 1, "above 0 and at most 1")
-    if min_p is not None:
-        _within("min_p", min_p, 0 <= min_p <= 1, "from 0 to 1")
     offsets = dict(bias or {}) | dict.fromkeys(banned, -jnp.inf)
     for number in offsets:
-        _within("bias or banned", number, 0 <= number < vocabulary, f"a symbol from 0 to {vocabulary - 1}")
+        _within("bias or banned", number, 0 <= number < vocabulary, f"a token from 0 to {vocabulary - 1}")
     if sum(value == -jnp.inf for value in offsets.values()) >= vocabulary:
-        raise ArgumentError("banned: every symbol is banned", remedy="leave at least one")
+        raise ArgumentError("banned: every token is banned", remedy="leave at least one")
     numbers = jnp.array(list(offsets), jnp.int32)
+    temperature, top_k, top_p, min_p = found.temperature, found.top_k, found.top_p, found.min_p
     return Rules(
         greedy=temperature == 0,
         bias=jnp.zeros(vocabulary).at[numbers].set(jnp.array(list(offsets.values()))) if offsets else None,
         repetition=None if repetition == 1 else jnp.asarray(float(repetition)),
-        temperature=None if temperature in (0, 1) else jnp.asarray(float(temperature)),
-        top_k=None if top_k is None or top_k >= vocabulary else jnp.asarray(int(top_k)),
-        top_p=None if top_p is None or top_p == 1 else jnp.asarray(float(top_p)),
-        min_p=None if min_p is None or min_p == 0 else jnp.asarray(float(min_p)),
+        temperature=None if temperature in (None, 0, 1) else jnp.asarray(temperature),
+        top_k=None if top_k is None or top_k >= vocabulary else jnp.asarray(top_k),
+        top_p=None if top_p in (None, 1) else jnp.asarray(top_p),
+        min_p=None if min_p in (None, 0) else jnp.asarray(min_p),
     )
 
 
@@ -124,4 +140,4 @@ def _within(name: str, value: Any, fits: bool, wanted: str) -> None:
         raise ArgumentError(f"{name}={value}: {name} must be {wanted}")
 
 
-__all__ = ["Rules", "rules"]
+__all__ = ["RuleOptions", "Rules", "rules"]
