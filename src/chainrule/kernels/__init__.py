@@ -9,8 +9,8 @@ from chainrule.kernels.smoothing import (
     leave_one_out,
     smooth,
     smoothing_weights,
-    squared_distances,
 )
+from chainrule.probability.distances import squared_distances
 
 __all__ = [
     "GaussianFeatures",

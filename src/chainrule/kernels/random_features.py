@@ -17,8 +17,8 @@ from scipy import optimize
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.kernels.smoothing import squared_distances
 from chainrule.nn.attention.features import directions, log_features
+from chainrule.probability.distances import squared_distances
 
 
 @final

@@ -17,6 +17,7 @@ from scipy import optimize
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.nn.attention import softmax
+from chainrule.probability.distances import squared_distances
 
 LogKernel: TypeAlias = Callable[[Float[Array, "queries size"], Float[Array, "keys size"]], Array]
 """From queries and keys to the logarithm of the kernel of each pair."""
@@ -92,13 +93,6 @@ def fit_bandwidth(keys: Float[Array, "keys size"], values: Float[Array, "keys ou
     return math.exp(found.x)
 
 
-def squared_distances(
-    a: Float[Array, "rows size"], b: Float[Array, "columns size"]
-) -> Float[Array, "rows columns"]:
-    """`|a_i - b_j|²` of every pair; never negative, and zero for equal points."""
-    return jnp.square(a[:, None, :] - b[None, :, :]).sum(axis=-1)
-
-
 __all__ = [
     "LogKernel",
     "exponential",
@@ -108,5 +102,4 @@ __all__ = [
     "leave_one_out",
     "smooth",
     "smoothing_weights",
-    "squared_distances",
 ]

@@ -1,5 +1,5 @@
-"""Probability: distances between distributions, transport between sets of points."""
+"""Probability: distributions, distances between them, transport between sets of points, random moves."""
 
-from chainrule.probability import divergences, transport
+from chainrule.probability import distributions, divergences, gaussian, monte_carlo, transport
 
-__all__ = ["divergences", "transport"]
+__all__ = ["distributions", "divergences", "gaussian", "monte_carlo", "transport"]

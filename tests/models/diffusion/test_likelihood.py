@@ -13,9 +13,10 @@ from chainrule.models.diffusion import bounds, matching, schedules
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.chain import chain_terms
 from chainrule.models.diffusion.likelihood import flow_log_prob
-from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.mixture import MixtureDenoiser
 from chainrule.models.diffusion.posterior import posterior
 from chainrule.models.diffusion.process import Level, VarianceExploding, VariancePreserving
+from chainrule.probability.gaussian import discretized_log_prob
 
 KEY = jax.random.key(5)
 VP, VE = VariancePreserving(), VarianceExploding()
@@ -31,15 +32,15 @@ def other() -> jax.Array:
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Mixture:
-    return Mixture([1.0], [[0.0]], [0.25])
+def narrow() -> MixtureDenoiser:
+    return MixtureDenoiser([1.0], [[0.0]], [0.25])
 
 
 def _ladder(lams: np.ndarray) -> Level:
     return Level(*(jnp.asarray(part) for part in VP.level(jnp.asarray(lams))))
 
 
-def test_the_continuous_bound_of_a_gaussian_is_its_entropy_and_a_little(narrow: Mixture) -> None:
+def test_the_continuous_bound_of_a_gaussian_is_its_entropy_and_a_little(narrow: MixtureDenoiser) -> None:
     x0 = 0.5 * signs()
     nodes, weights = np.polynomial.legendre.leggauss(60)
     errors = jax.vmap(
@@ -54,7 +55,9 @@ def test_the_continuous_bound_of_a_gaussian_is_its_entropy_and_a_little(narrow: 
 
 
 @pytest.mark.parametrize(("count", "gap"), [(100, 0.4100), (1000, 0.03844), (10_000, 0.00390)])
-def test_the_discrete_bound_closes_with_the_number_of_levels(narrow: Mixture, count: int, gap: float) -> None:
+def test_the_discrete_bound_closes_with_the_number_of_levels(
+    narrow: MixtureDenoiser, count: int, gap: float
+) -> None:
     x0 = 0.5 * signs()
     levels = _ladder(np.linspace(10, -10, count))
     eps = jnp.broadcast_to(other()[None], (count - 1, 4, 1))
@@ -76,7 +79,7 @@ def test_the_prior_of_each_process_is_the_law_its_samplers_start_from() -> None:
     assert float(preserving[0]) == pytest.approx(by_hand, rel=1e-9)
 
 
-def test_a_few_random_steps_estimate_all_of_them_without_bias(narrow: Mixture) -> None:
+def test_a_few_random_steps_estimate_all_of_them_without_bias(narrow: MixtureDenoiser) -> None:
     x0 = 0.5 * jnp.ones((2000, 1))
     levels = _ladder(np.linspace(5, -5, 11))
     whole = bounds.diffusion_term(narrow, x0, KEY, levels)
@@ -90,7 +93,7 @@ def test_a_few_random_steps_estimate_all_of_them_without_bias(narrow: Mixture) -
         bounds.diffusion_term(narrow, x0, KEY, levels, draws=11)
 
 
-def test_terms_by_noise_are_terms_by_data_and_divergences_of_gaussians(narrow: Mixture) -> None:
+def test_terms_by_noise_are_terms_by_data_and_divergences_of_gaussians(narrow: MixtureDenoiser) -> None:
     x0, eps = jnp.array([[0.7]]), jnp.array([[-0.4]])
     levels = _ladder(np.array([1.0, 0.2]))
     found = float(bounds.step_terms(narrow, x0, eps[None], levels)[0, 0])
@@ -106,14 +109,14 @@ def test_terms_by_noise_are_terms_by_data_and_divergences_of_gaussians(narrow: M
 class _Biased(Denoiser):
     """0.05 + 0.9 times the exact estimate for data of variance 1/4."""
 
-    inner: Mixture
+    inner: MixtureDenoiser
     target: str = "x0"
 
     def predict(self, x, level, condition=None):
         return 0.05 + 0.9 * self.inner.value("x0", x, level)
 
 
-def test_the_direct_and_the_divergence_form_of_the_bound_agree(narrow: Mixture) -> None:
+def test_the_direct_and_the_divergence_form_of_the_bound_agree(narrow: MixtureDenoiser) -> None:
     bar = jnp.cumprod(jnp.array([0.9, 0.8, 0.7, 0.6, 0.3]))
     levels = Level(jnp.sqrt(bar), jnp.sqrt(1 - bar))
     model = _Biased(narrow)
@@ -136,12 +139,12 @@ def test_probabilities_of_levels_sum_to_one() -> None:
     z = jnp.full((17, 1), 0.31)
     index = jnp.arange(17)[:, None]
     soft = bounds.level_reconstruction(z, index, values, Level(0.9, 0.2))
-    cut = bounds.binned_reconstruction(z, 0.2, index, values)
+    cut = -discretized_log_prob(z, 0.2, index, values)
     for cost in (soft, cut):
         assert float(jnp.exp(-cost).sum()) == pytest.approx(1, abs=1e-12)
     expected = stats.norm.cdf(0.5625, 0.31, 0.2) - stats.norm.cdf(0.4375, 0.31, 0.2)
     assert float(cut[12]) == pytest.approx(-math.log(expected), rel=1e-9)
-    far = bounds.binned_reconstruction(jnp.array([[-1.0]]), 0.05, jnp.array([[16]]), values)
+    far = -discretized_log_prob(jnp.array([[-1.0]]), 0.05, jnp.array([[16]]), values)
     assert float(far[0]) == pytest.approx(-stats.norm.logsf(0.9375, -1, 0.05), rel=1e-9)
     assert float(bounds.bits_per_dim(jnp.array(0.0), 64, 17, density=True)) == pytest.approx(3.0875, abs=1e-4)
     with pytest.raises(ArgumentError, match="levels=0"):
@@ -149,14 +152,14 @@ def test_probabilities_of_levels_sum_to_one() -> None:
 
 
 @pytest.fixture(scope="module")
-def two() -> Mixture:
-    return Mixture([0.2, 0.8], [[-4.0], [4.0]], [0.25, 0.25])
+def two() -> MixtureDenoiser:
+    return MixtureDenoiser([0.2, 0.8], [[-4.0], [4.0]], [0.25, 0.25])
 
 
 LAMS = (-2 * math.log(1e-3), -2 * math.log(50.0))
 
 
-def test_the_flow_gives_the_density_and_says_what_the_prior_costs(two: Mixture) -> None:
+def test_the_flow_gives_the_density_and_says_what_the_prior_costs(two: MixtureDenoiser) -> None:
     x = jnp.array([[4.5]])
     top = Level(1.0, 50.0)
     exact = flow_log_prob(two, x, VE, LAMS, terminal=lambda z: two.log_density(z, top), tolerance=1e-7)
@@ -171,7 +174,7 @@ def test_the_flow_gives_the_density_and_says_what_the_prior_costs(two: Mixture) 
     assert fixed.evaluations == 1600
 
 
-def test_another_solver_finds_the_same_code(two: Mixture) -> None:
+def test_another_solver_finds_the_same_code(two: MixtureDenoiser) -> None:
     found = flow_log_prob(two, jnp.array([[4.5]]), VE, LAMS, tolerance=1e-7)
     slope = jax.jit(
         lambda log_sigma, y: jnp.exp(log_sigma) * two.value("eps", y[None], Level(1.0, jnp.exp(log_sigma)))[0]
@@ -182,7 +185,7 @@ def test_another_solver_finds_the_same_code(two: Mixture) -> None:
 
 
 def test_densities_of_the_flow_integrate_to_one_whatever_the_process() -> None:
-    mixture = Mixture([1, 1], [[-1.0, 0.0], [1.0, 0.5]], [0.3, 0.2])
+    mixture = MixtureDenoiser([1, 1], [[-1.0, 0.0], [1.0, 0.5]], [0.3, 0.2])
     axis = jnp.linspace(-5.0, 5.0, 41)
     points = jnp.stack(jnp.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     top = VP.level(jnp.array(-9.0))
@@ -197,7 +200,7 @@ def test_densities_of_the_flow_integrate_to_one_whatever_the_process() -> None:
 
 def test_random_probes_agree_with_the_exact_divergence() -> None:
     root = np.random.default_rng(0).normal(size=(3, 3))
-    mixture = Mixture([1, 1], [[-1.0, 0, 0], [1.0, 0.5, 0]], np.stack([root @ root.T, np.eye(3)]))
+    mixture = MixtureDenoiser([1, 1], [[-1.0, 0, 0], [1.0, 0.5, 0]], np.stack([root @ root.T, np.eye(3)]))
     x = jnp.array([[0.3, -0.2, 0.5], [1.0, 1.0, 0.0]])
     exact = flow_log_prob(mixture, x, VP, (6.0, -9.0), steps=40)
     probed = flow_log_prob(mixture, x, VP, (6.0, -9.0), steps=40, probes=64, key=KEY)
@@ -243,7 +246,7 @@ def test_noise_levels_that_cannot_teach_a_score_are_warned_about() -> None:
     matching.check_sigma(x, 0.1)
 
 
-def test_the_bound_depends_on_the_ends_of_the_schedule_only(narrow: Mixture) -> None:
+def test_the_bound_depends_on_the_ends_of_the_schedule_only(narrow: MixtureDenoiser) -> None:
     x0 = 0.5 * signs()
     nodes, weights = np.polynomial.legendre.leggauss(200)
     totals = []

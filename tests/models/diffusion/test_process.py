@@ -8,7 +8,7 @@ import pytest
 from chainrule.core.errors import ArgumentError
 from chainrule.models.diffusion import posterior as step_back
 from chainrule.models.diffusion import schedules
-from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import (
     Level,
     Rectified,
@@ -20,6 +20,7 @@ from chainrule.models.diffusion.process import (
 from chainrule.models.diffusion.targets import TARGETS, convert, error_ratio, truth
 from chainrule.models.diffusion.tweedie import posterior_covariance
 from chainrule.models.diffusion.weights import weights
+from chainrule.probability.gaussian import linear_posterior
 
 
 def test_the_linear_schedule_has_its_published_values() -> None:
@@ -107,7 +108,7 @@ def test_processes_agree_on_the_signal_to_noise_ratio_and_are_bridged_exactly(pr
     x = noised(x0, eps, level)
     moved, there = bridge(x, level, VarianceExploding())
     np.testing.assert_allclose(moved, x0 + jnp.exp(-lam / 2)[:, None] * eps, rtol=1e-9, atol=1e-9)
-    mixture = Mixture([0.3, 0.7], [[-2.0, 0, 0], [1.0, 0, 0]], [0.25, 0.5])
+    mixture = MixtureDenoiser([0.3, 0.7], [[-2.0, 0, 0], [1.0, 0, 0]], [0.25, 0.5])
     ratio = jnp.asarray(level.a)[:, None]
     np.testing.assert_allclose(
         mixture.predict(moved, there), ratio * mixture.predict(x, level), rtol=1e-8, atol=1e-10
@@ -161,7 +162,7 @@ def test_weights_are_those_of_the_literature() -> None:
 
 
 def test_the_mixture_denoiser_has_the_numbers_of_quadrature() -> None:
-    mixture = Mixture([0.3, 0.7], [[-2.0], [1.0]], [0.25, 0.25])
+    mixture = MixtureDenoiser([0.3, 0.7], [[-2.0], [1.0]], [0.25, 0.25])
     y, level = jnp.array([[0.2]]), Level(1.0, 0.5)
     estimate = mixture.estimate(y, level)
     assert float(mixture.predict(y, level)[0, 0]) == pytest.approx(1.561686, abs=1e-6)
@@ -174,7 +175,9 @@ def test_the_mixture_denoiser_has_the_numbers_of_quadrature() -> None:
 def test_scores_and_covariances_of_a_mixture_are_derivatives_of_its_density() -> None:
     noise = np.random.default_rng(0)
     root = noise.normal(size=(2, 3, 3))
-    mixture = Mixture([1, 2], noise.normal(size=(2, 3)), root @ root.transpose(0, 2, 1), labels=[0, 1])
+    mixture = MixtureDenoiser(
+        [1, 2], noise.normal(size=(2, 3)), root @ root.transpose(0, 2, 1), labels=[0, 1]
+    )
     x, level = jnp.asarray(noise.normal(size=(5, 3))), Level(jnp.full(5, 0.7), jnp.linspace(0.2, 1, 5))
     slope = jax.grad(lambda x: mixture.log_density(x, level).sum())(x)
     np.testing.assert_allclose(mixture.predict(x, level), slope, atol=1e-10)
@@ -195,7 +198,7 @@ def test_the_posterior_is_that_of_bayes_and_its_mean_has_three_forms() -> None:
     mean, variance = step_back.posterior(x, x0, here, there)
     assert float(variance) == pytest.approx(0.01003136, rel=1e-6)
     one = jnp.ones((1, 1))
-    bayes_mean, bayes_cov = step_back.linear_gaussian(
+    bayes_mean, bayes_cov = linear_posterior(
         there.a * x0[0], one / (1 - bar[498]), np.sqrt(alpha) * one, jnp.zeros(1), one / (1 - alpha), x[0]
     )
     np.testing.assert_allclose([mean[0, 0], variance], [bayes_mean[0], bayes_cov[0, 0]], rtol=1e-12)
@@ -213,8 +216,8 @@ def test_the_posterior_is_that_of_bayes_and_its_mean_has_three_forms() -> None:
 
 def test_a_mixture_needs_weights_and_variances_that_make_sense() -> None:
     with pytest.raises(ArgumentError, match="2 components need 2 positive weights"):
-        Mixture([1.0], [[0.0], [1.0]], [1, 1])
+        MixtureDenoiser([1.0], [[0.0], [1.0]], [1, 1])
     with pytest.raises(ArgumentError, match="negative eigenvalue"):
-        Mixture([1.0], [[0.0]], [[[-1.0]]])
+        MixtureDenoiser([1.0], [[0.0]], [[[-1.0]]])
     with pytest.raises(ArgumentError, match="no labels"):
-        Mixture([1.0], [[0.0]], [1.0]).predict(jnp.zeros((1, 1)), Level(1.0, 1.0), 0)
+        MixtureDenoiser([1.0], [[0.0]], [1.0]).predict(jnp.zeros((1, 1)), Level(1.0, 1.0), 0)

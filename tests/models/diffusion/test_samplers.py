@@ -13,7 +13,7 @@ from chainrule.explain.methods.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.base import Denoiser, Estimate
 from chainrule.models.diffusion.guidance import ClassifierGuided, guided
-from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.mixture import MixtureDenoiser
 from chainrule.models.diffusion.networks.variance import divergence
 from chainrule.models.diffusion.process import Level, VarianceExploding, VariancePreserving, bridge
 from chainrule.models.diffusion.samplers import (
@@ -29,19 +29,20 @@ from chainrule.models.diffusion.samplers import (
     implied_eta,
     walk,
 )
+from chainrule.probability.monte_carlo.langevin import langevin, langevin_chains
 
 KEY = jax.random.key(3)
 
 
 @pytest.fixture(scope="module")
-def narrow() -> Mixture:
-    return Mixture([1.0], [[0.0]], [0.25])
+def narrow() -> MixtureDenoiser:
+    return MixtureDenoiser([1.0], [[0.0]], [0.25])
 
 
 @pytest.fixture(scope="module")
-def two() -> Mixture:
+def two() -> MixtureDenoiser:
     """One mode in five at -4, the others at 4."""
-    return Mixture([0.2, 0.8], [[-4.0], [4.0]], [0.25, 0.25], labels=[0, 1])
+    return MixtureDenoiser([0.2, 0.8], [[-4.0], [4.0]], [0.25, 0.25], labels=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def two() -> Mixture:
     ],
     ids=["ddim", "g=2", "g=1.5", "heun", "2m"],
 )
-def test_deterministic_samplers_converge_at_their_order(narrow: Mixture, sampler, errors) -> None:
+def test_deterministic_samplers_converge_at_their_order(narrow: MixtureDenoiser, sampler, errors) -> None:
     exact = 10 * np.sqrt((0.25 + 0.01**2) / (0.25 + 10**2))
     for steps, error in zip((40, 80, 160), errors, strict=True):
         levels = schedules.grid(schedules.Karras(low=0.01, high=10), steps + 1, clean=False)
@@ -63,7 +64,7 @@ def test_deterministic_samplers_converge_at_their_order(narrow: Mixture, sampler
         assert abs(found / exact - 1) == pytest.approx(error, rel=0.02)
 
 
-def test_adams_bashforth_is_of_second_order(narrow: Mixture) -> None:
+def test_adams_bashforth_is_of_second_order(narrow: MixtureDenoiser) -> None:
     exact = 10 * np.sqrt((0.25 + 0.01**2) / (0.25 + 10**2))
     errors = []
     for steps in (80, 160):
@@ -73,7 +74,7 @@ def test_adams_bashforth_is_of_second_order(narrow: Mixture) -> None:
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
 
 
-def test_inversion_error_halves_when_steps_double(two: Mixture) -> None:
+def test_inversion_error_halves_when_steps_double(two: MixtureDenoiser) -> None:
     x = jnp.array([[4.3], [-3.6]])
     errors = []
     for steps in (100, 200):
@@ -142,7 +143,7 @@ def test_steps_are_those_of_the_papers_for_neighbours_and_for_skipped_levels() -
 class _KnowsVariance(Denoiser):
     """The exact denoiser of Gaussian data, with the variance that is best by the divergence of a step."""
 
-    inner: Mixture
+    inner: MixtureDenoiser
     width: float
     target: str = "score"
 
@@ -158,7 +159,7 @@ class _KnowsVariance(Denoiser):
 
 
 def test_the_learned_variance_is_best_where_it_is_exact_and_few_steps_then_keep_the_spread(
-    narrow: Mixture,
+    narrow: MixtureDenoiser,
 ) -> None:
     lams = np.linspace(-8.0, 8.0, 9)
     levels = Level(*(np.asarray(part) for part in VariancePreserving().level(lams)))
@@ -202,9 +203,9 @@ def test_one_program_serves_walks_of_every_length() -> None:
 
 def test_with_few_steps_walks_without_noise_are_nearer_to_the_data() -> None:
     angles = 2 * np.pi * np.arange(5) / 5
-    ring = Mixture([1.0] * 5, np.stack([np.cos(angles), np.sin(angles)], axis=1), [0.01] * 5)
+    ring = MixtureDenoiser([1.0] * 5, np.stack([np.cos(angles), np.sin(angles)], axis=1), [0.01] * 5)
     draw = np.random.default_rng(0)
-    real = np.asarray(ring.means)[draw.integers(0, 5, 2000)] + 0.1 * draw.normal(size=(2000, 2))
+    real = np.asarray(ring.mixture.means)[draw.integers(0, 5, 2000)] + 0.1 * draw.normal(size=(2000, 2))
     start = jax.random.normal(KEY, (2000, 2))
     for steps in (10, 20):
         levels = schedules.grid(schedules.cosine(), steps)
@@ -215,7 +216,7 @@ def test_with_few_steps_walks_without_noise_are_nearer_to_the_data() -> None:
         assert still < noisy / 2
 
 
-def test_processes_give_the_same_samples_from_matched_noise(two: Mixture) -> None:
+def test_processes_give_the_same_samples_from_matched_noise(two: MixtureDenoiser) -> None:
     lams = np.linspace(-9.0, 9.0, 40)
     preserving, exploding = (
         Level(*(np.asarray(part) for part in process.level(lams)))
@@ -243,7 +244,7 @@ def test_processes_give_the_same_samples_from_matched_noise(two: Mixture) -> Non
     ],
     ids=["ddim", "ddpm", "sigma", "heun", "churn", "2m", "ab2", "sde", "corrected"],
 )
-def test_every_sampler_draws_the_mixture(two: Mixture, sampler, steps: int) -> None:
+def test_every_sampler_draws_the_mixture(two: MixtureDenoiser, sampler, steps: int) -> None:
     levels = schedules.grid(schedules.LogLinear(low=0.01, high=50), steps)
     x = 50 * jax.random.normal(KEY, (4000, 1))
     drawn = np.asarray(walk(two, x, levels, sampler, KEY).samples)[:, 0]
@@ -252,7 +253,7 @@ def test_every_sampler_draws_the_mixture(two: Mixture, sampler, steps: int) -> N
     assert drawn[drawn > 0].std() == pytest.approx(0.5, abs=0.04)
 
 
-def test_churn_stirs_in_as_much_noise_as_the_raised_level_has_more(narrow: Mixture) -> None:
+def test_churn_stirs_in_as_much_noise_as_the_raised_level_has_more(narrow: MixtureDenoiser) -> None:
     # N(0, 1/4) with noise 1, raised to 1.25 by a share of 1/4: 1/4 + 1.25², whatever the process.
     x = jnp.sqrt(1.25) * jax.random.normal(KEY, (40000, 1))
     for process in (VarianceExploding(), VariancePreserving()):
@@ -266,12 +267,12 @@ def test_churn_stirs_in_as_much_noise_as_the_raised_level_has_more(narrow: Mixtu
     assert float(Heun(churn=99.0)._stirred(x, span, KEY)[1].sigma) == pytest.approx(np.sqrt(2))
 
 
-def test_a_ladder_of_langevin_finds_the_weights_of_modes_that_one_level_misses(two: Mixture) -> None:
+def test_a_ladder_of_langevin_finds_the_weights_of_modes_that_one_level_misses(two: MixtureDenoiser) -> None:
     levels = schedules.grid(schedules.LogLinear(low=0.1, high=10), 20)
     x = 10 * jax.random.normal(KEY, (2000, 1))
     drawn = walk(two, x, levels, AnnealedLangevin(), KEY).samples
     assert float((drawn > 0).mean()) == pytest.approx(0.79, abs=0.03)
-    plain = samplers.langevin(
+    plain = langevin(
         lambda x: two.predict(x, Level(1.0, 0.1)),
         jax.random.uniform(KEY, (2000, 1), minval=-8, maxval=8),
         0.02,
@@ -283,31 +284,34 @@ def test_a_ladder_of_langevin_finds_the_weights_of_modes_that_one_level_misses(t
 
 def test_plain_langevin_has_the_variance_of_its_step_size() -> None:
     x = jax.random.normal(KEY, (20000, 1))
-    drawn = samplers.langevin(lambda x: -x, x, 0.5, 60, KEY)
+    drawn = langevin(lambda x: -x, x, 0.5, 60, KEY)
     assert float(drawn.var()) == pytest.approx(1 / (1 - 0.25), rel=0.04)
 
 
 def test_moves_that_may_be_refused_have_the_law_itself_whatever_their_size() -> None:
     x = jnp.zeros((2000, 1))
     options = {"kept": 10, "burn_in": 30, "thin": 5}
-    corrected = samplers.langevin_chains(
+    corrected = langevin_chains(
         lambda x: -x, x, 0.5, KEY, log_density=lambda x: -jnp.square(x).sum(axis=1) / 2, **options
     )
-    plain = samplers.langevin_chains(lambda x: -x, x, 0.5, KEY, **options)
+    plain = langevin_chains(lambda x: -x, x, 0.5, KEY, **options)
     assert corrected.states.shape == plain.states.shape == (10, 2000, 1)
     assert float(corrected.states.var()) == pytest.approx(1, rel=0.04)
     assert float(plain.states.var()) == pytest.approx(4 / 3, rel=0.04)
     assert 0.7 < float(corrected.accepted) < 1 == float(plain.accepted)
 
 
-def test_walks_from_the_middle_choose_a_mode_by_the_root_of_its_weight(two: Mixture) -> None:
+def test_walks_from_the_middle_choose_a_mode_by_the_root_of_its_weight(two: MixtureDenoiser) -> None:
     # From between far modes of weights w and 1 - w the right one is reached with (2/pi) atan(sqrt(w/(1 - w))).
-    drawn = samplers.langevin(lambda x: two.predict(x, Level(1.0, 0.0)), jnp.zeros((4000, 1)), 2e-4, 500, KEY)
+    drawn = langevin(lambda x: two.predict(x, Level(1.0, 0.0)), jnp.zeros((4000, 1)), 2e-4, 500, KEY)
     assert float((drawn > 0).mean()) == pytest.approx(2 / np.pi * np.arctan(2), abs=0.025)
 
 
 def test_guidance_sharpens_more_than_tilting_would() -> None:
-    conditional, unconditional = Mixture([1.0], [[1.0]], [1.0]), Mixture([1.0], [[0.0]], [4.0])
+    conditional, unconditional = (
+        MixtureDenoiser([1.0], [[1.0]], [1.0]),
+        MixtureDenoiser([1.0], [[0.0]], [4.0]),
+    )
     levels = schedules.grid(schedules.LogLinear(low=1e-3, high=300), 1000)
     quantiles = jax.scipy.stats.norm.ppf((jnp.arange(2000) + 0.5) / 2000)
     x = 300 * quantiles[:, None]
@@ -316,7 +320,7 @@ def test_guidance_sharpens_more_than_tilting_would() -> None:
     assert float(drawn.mean()) == pytest.approx(1.380, abs=0.01)
 
 
-def test_guidance_is_the_gradient_of_the_class_probability(two: Mixture) -> None:
+def test_guidance_is_the_gradient_of_the_class_probability(two: MixtureDenoiser) -> None:
     x, level = jnp.linspace(-5.0, 5.0, 11)[:, None], Level(0.8, 0.6)
     ones = jnp.ones(11, int)
     conditional, unconditional = two.value("eps", x, level, ones), two.value("eps", x, level)
@@ -332,7 +336,7 @@ def test_guidance_is_the_gradient_of_the_class_probability(two: Mixture) -> None
     np.testing.assert_allclose(outside, conditional, atol=1e-10)
 
 
-def test_weights_one_and_zero_are_the_plain_denoisers_bit_for_bit(two: Mixture) -> None:
+def test_weights_one_and_zero_are_the_plain_denoisers_bit_for_bit(two: MixtureDenoiser) -> None:
     x, level, ones = jnp.linspace(-5.0, 5.0, 11)[:, None], Level(0.8, 0.6), jnp.ones(11, int)
     assert np.array_equal(guided(two, 1).predict(x, level, ones), two.predict(x, level, ones))
     assert np.array_equal(guided(two, 0).predict(x, level, ones), two.predict(x, level))
@@ -340,7 +344,7 @@ def test_weights_one_and_zero_are_the_plain_denoisers_bit_for_bit(two: Mixture) 
         guided(two, -1)
 
 
-def test_the_same_key_gives_the_same_bits_and_a_trajectory_changes_nothing(two: Mixture) -> None:
+def test_the_same_key_gives_the_same_bits_and_a_trajectory_changes_nothing(two: MixtureDenoiser) -> None:
     levels = schedules.grid(schedules.cosine(), 10)
     x = jax.random.normal(KEY, (5, 1))
     plain = walk(two, x, levels, Ancestral(), KEY).samples
@@ -353,13 +357,13 @@ def test_the_same_key_gives_the_same_bits_and_a_trajectory_changes_nothing(two: 
 
 
 @pytest.mark.parametrize("clip", ["static", "dynamic"])
-def test_clipping_keeps_estimates_in_range(two: Mixture, clip: str) -> None:
+def test_clipping_keeps_estimates_in_range(two: MixtureDenoiser, clip: str) -> None:
     levels = schedules.grid(schedules.cosine(), 10)
     drawn = walk(two, jax.random.normal(KEY, (5, 1)), levels, DDIM(), KEY, clip=clip)
     assert float(jnp.abs(drawn.samples).max()) <= 1
 
 
-def test_a_value_that_is_not_finite_is_named(two: Mixture) -> None:
+def test_a_value_that_is_not_finite_is_named(two: MixtureDenoiser) -> None:
     levels = schedules.grid(schedules.cosine(), 10)
     x = jnp.zeros((3, 1)).at[1].set(jnp.nan)
     with pytest.raises(DivergedError, match=r"step 1 \(lam=-19.8\), sample 1 first"):

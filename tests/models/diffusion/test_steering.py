@@ -13,7 +13,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Schema
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.guidance import guided
-from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering import inpainting, views
 from chainrule.models.diffusion.steering.anagrams import Anagram
@@ -21,7 +21,7 @@ from chainrule.models.diffusion.steering.files import arrays_of
 from chainrule.models.diffusion.steering.variations import similarity
 
 KEY = jax.random.key(0)
-PAIR = Mixture([1.0], [[0.0, 0.0]], [[[1.0, 0.8], [0.8, 1.0]]])
+PAIR = MixtureDenoiser([1.0], [[0.0, 0.0]], [[[1.0, 0.8], [0.8, 1.0]]])
 """Two numbers with correlation 0.8; if the first is 1.5, the second has mean 1.2 and standard deviation 0.6."""
 SQUARE = (4, 4, 1)
 
@@ -110,7 +110,7 @@ def test_an_orthogonal_matrix_of_ones_own_is_a_view() -> None:
 @pytest.mark.parametrize("mode", ["mean", "alternate"])
 def test_an_anagram_of_two_gaussians_has_the_mean_of_both_seen_from_their_views(mode: str) -> None:
     means = np.random.default_rng(0).normal(size=(2, 16))
-    two = Mixture([1, 1], means, [0.09, 0.09], labels=[0, 1])
+    two = MixtureDenoiser([1, 1], means, [0.09, 0.09], labels=[0, 1])
     turned = views.view("rotate(90)", SQUARE)
     levels = schedules.grid(schedules.schedule("logsnr-linear"), 400)
     both = Anagram(two, [views.view("identity", SQUARE), turned], mode, levels)
@@ -128,7 +128,7 @@ def test_views_in_turn_need_the_levels_of_the_walk() -> None:
 
 
 def test_guidance_leads_away_from_a_negative_condition_within_its_interval_and_keeps_contrast() -> None:
-    three = Mixture([1, 1, 1], [[-1.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [0.1] * 3, labels=[0, 1, 2])
+    three = MixtureDenoiser([1, 1, 1], [[-1.0, 0.0], [1.0, 0.0], [0.0, 2.0]], [0.1] * 3, labels=[0, 1, 2])
     x, level = jnp.array([[0.2, 0.3], [0.5, 0.1]]), Level(0.8, 0.6)
     wanted = jnp.array([0, 0])
     away = guided(three, 3.0, negative=jnp.array(1)).predict(x, level, wanted)

@@ -4,6 +4,7 @@ A product is any linear map on vectors: `hvp(f)(x, .)`, `gauss_newton_product(..
 are Rademacher vectors, whose variance is the smallest among independent symmetric entries.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.types import Array, Key, Tree
+from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.derive import validation
 from chainrule.derive.flattening import flatten
 
@@ -180,6 +181,28 @@ def divergence(f: Callable[[Any], Any], *, samples: int | None = None) -> Callab
     return evaluate
 
 
+def batch_divergence(
+    f: Callable[[Array], Array],
+    x: Float[Array, "batch ..."],
+    directions: Float[Array, "probes batch ..."] | None = None,
+) -> Float[Array, "probes batch"]:
+    """The divergence of a field that acts example by example: exact (one row), or a row for each random direction.
+
+    >>> batch_divergence(lambda x: x**2, jnp.array([[1.0, 2.0], [0.0, 1.0]])).tolist()
+    [[6.0, 2.0]]
+    """
+
+    def along(direction: Array) -> Array:
+        moved = jax.jvp(f, (x,), (direction,))[1]
+        return (direction * moved).reshape(len(x), -1).sum(axis=1)
+
+    if directions is not None:
+        return jax.vmap(along)(directions)
+    count = math.prod(x.shape[1:])
+    basis = jnp.eye(count, dtype=x.dtype).reshape(count, 1, *x.shape[1:])
+    return jax.vmap(along)(jnp.broadcast_to(basis, (count, *x.shape))).sum(axis=0)[None]
+
+
 def _quadratures(product: Product, size: int, key: Key, samples: int, steps: int) -> tuple[Array, Array]:
     """Nodes and weights of one quadrature of the spectrum per random vector."""
 
@@ -209,6 +232,7 @@ def _positive(where: str, **numbers: int) -> None:
 __all__ = [
     "Estimate",
     "Lanczos",
+    "batch_divergence",
     "diagonal",
     "divergence",
     "lanczos",

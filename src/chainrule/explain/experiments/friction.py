@@ -2,7 +2,6 @@
 "friction is needed."""
 
 import itertools
-from collections.abc import Callable
 from typing import Any, final
 
 import jax
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.nn.ode import runge_kutta_step
 
 _STEP = 0.01
 
@@ -94,7 +94,7 @@ def _roll(h: np.ndarray, start: np.ndarray, r: float, steps: int) -> np.ndarray:
     def step(
         state: tuple[jax.Array, jax.Array], s: jax.Array
     ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
-        state = _runge_kutta(slope, s, state, _STEP)
+        state = runge_kutta_step(slope, s, state, _STEP)
         return state, state[0]
 
     x = jnp.asarray(start, jnp.float32)
@@ -103,23 +103,6 @@ def _roll(h: np.ndarray, start: np.ndarray, r: float, steps: int) -> np.ndarray:
     times = first + _STEP * jnp.arange(steps - 1, dtype=jnp.float32)
     _, points = jax.jit(lambda state: jax.lax.scan(step, state, times))(state)
     return np.concatenate([np.asarray(state[0])[None], np.asarray(points)]).astype(np.float64)
-
-
-def _runge_kutta(
-    slope: Callable[[jax.Array, tuple[jax.Array, jax.Array]], tuple[jax.Array, jax.Array]],
-    s: jax.Array,
-    state: tuple[jax.Array, jax.Array],
-    h: float,
-) -> tuple[jax.Array, jax.Array]:
-    def moved(k: tuple[jax.Array, jax.Array], share: float) -> tuple[jax.Array, jax.Array]:
-        return state[0] + share * h * k[0], state[1] + share * h * k[1]
-
-    k1 = slope(s, state)
-    k2 = slope(s + h / 2, moved(k1, 0.5))
-    k3 = slope(s + h / 2, moved(k2, 0.5))
-    k4 = slope(s + h, moved(k3, 1.0))
-    x, v = (state[i] + h / 6 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]) for i in range(2))
-    return x, v
 
 
 def _trend(s: np.ndarray, values: np.ndarray) -> float:

@@ -11,8 +11,9 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers
-from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import Level
+from chainrule.probability.monte_carlo.langevin import langevin
 
 _STD = 0.5
 _HIGH = 10.0
@@ -34,12 +35,12 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
     """A plain walk by the exact score, an annealed one with the same number of moves, and a flow."""
     del listener
     d = settings.distance
-    law = Mixture([1 - settings.weight, settings.weight], [[-d], [d]], [_STD**2, _STD**2])
+    law = MixtureDenoiser([1 - settings.weight, settings.weight], [[-d], [d]], [_STD**2, _STD**2])
     begin, walk = jax.random.split(random.key(settings.seed, "langevin"))
     total = settings.levels * settings.moves
     start = jax.random.uniform(begin, (settings.chains, 1), minval=-2 * d, maxval=2 * d)
     still = Level(jnp.ones(()), jnp.zeros(()))
-    plain = samplers.langevin(lambda x: law.predict(x, still), start, 0.02, total, walk)
+    plain = langevin(lambda x: law.predict(x, still), start, 0.02, total, walk)
     noise = np.geomspace(_HIGH, 0.1, settings.levels)
     ladder = Level(np.ones(settings.levels + 1), np.append(noise, 0.0))
     far = _HIGH * jax.random.normal(begin, (settings.chains, 1))
@@ -69,7 +70,7 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
     )
 
 
-def _histogram(found: dict[str, jax.Array], law: Mixture, settings: LangevinSettings) -> Lines:
+def _histogram(found: dict[str, jax.Array], law: MixtureDenoiser, settings: LangevinSettings) -> Lines:
     edges = np.linspace(-2 * settings.distance, 2 * settings.distance, 81)
     middle = (edges[1:] + edges[:-1]) / 2
     series: dict[str, tuple[np.ndarray, ...]] = {}

@@ -18,7 +18,7 @@ from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers, schedules
-from chainrule.models.diffusion.mixture import Mixture
+from chainrule.models.diffusion.mixture import MixtureDenoiser
 
 _WEIGHT, _PLACE, _STD = 0.8, 4.0, 0.5
 _HIGH = 50.0
@@ -69,7 +69,7 @@ def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
     """Every sampler with every number of evaluations, held against the law."""
     for name in settings.samplers:
         check_choice("sampler-table", "samplers", name, tuple(_WAYS))
-    law = Mixture([1 - _WEIGHT, _WEIGHT], [[-_PLACE], [_PLACE]], [_STD**2, _STD**2])
+    law = MixtureDenoiser([1 - _WEIGHT, _WEIGHT], [[-_PLACE], [_PLACE]], [_STD**2, _STD**2])
     begin, walk = jax.random.split(random.key(settings.seed, "sampler-table"))
     clean = _draw(np.random.default_rng([settings.seed, 1]), settings.n)[:, None]
     start = jnp.asarray(clean, jnp.float32) + _HIGH * jax.random.normal(begin, (settings.n, 1))

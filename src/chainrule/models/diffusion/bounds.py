@@ -18,6 +18,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.process import Level, Process, noised, per_example
+from chainrule.probability.gaussian import kl_from_centred
 
 _X = Float[Array, "batch ..."]
 _Each = Float[Array, " batch"]
@@ -37,11 +38,8 @@ class Terms(NamedTuple):
 
 
 def prior_term(x0: _X, level: Level, process: Process) -> _Each:
-    """Divergence of the noisiest level from the law that samplers start from: KL(N(a x0, s² I) || N(0, std² I))."""
-    variance = jnp.square(process.prior_std(level))
-    ratio = jnp.square(level.s) / variance
-    square = _sum(jnp.square(x0)) * jnp.square(level.a) / variance
-    return 0.5 * (square + _count(x0) * (ratio - 1 - jnp.log(ratio)))
+    """Divergence of the noisiest level from the distribution that samplers start from."""
+    return kl_from_centred(per_example(level.a, x0) * x0, level.s, process.prior_std(level))
 
 
 def step_terms(
@@ -121,23 +119,6 @@ def level_reconstruction(
     return -_sum(logs)
 
 
-def binned_reconstruction(
-    mean: _X, std: Any, index: Int[Array, "batch ..."], values: Float[Array, " values"]
-) -> _Each:
-    """Cost of data that take few values under a Gaussian cut into bins between them, the outer ones open."""
-    edges = (values[1:] + values[:-1]) / 2
-    infinite = jnp.full((1,), jnp.inf, values.dtype)
-    upper = jnp.concatenate([edges, infinite])[index]
-    lower = jnp.concatenate([-infinite, edges])[index]
-    std = per_example(std, mean)
-    high, low = (upper - mean) / std, (lower - mean) / std
-    # In the right tail both cumulative probabilities round to one: reflect it to the left.
-    flip = low > 0
-    high, low = jnp.where(flip, -low, high), jnp.where(flip, -high, low)
-    top, bottom = jax.scipy.special.log_ndtr(high), jax.scipy.special.log_ndtr(low)
-    return -_sum(top + jnp.log1p(-jnp.exp(jnp.minimum(bottom - top, -1e-30))))
-
-
 def bits_per_dim(nats: Array, dimensions: int, levels: int = 0, *, density: bool = False) -> Array:
     """Nats of an example as bits per dimension of data with `levels` values.
 
@@ -168,7 +149,6 @@ def _count(x0: Array) -> int:
 
 __all__ = [
     "Terms",
-    "binned_reconstruction",
     "bits_per_dim",
     "continuous_term",
     "diffusion_term",

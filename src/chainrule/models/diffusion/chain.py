@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.posterior import posterior
-from chainrule.models.diffusion.process import CLEAN, Level, Process, gap, log_normal
+from chainrule.models.diffusion.process import CLEAN, Level, Process, gap
+from chainrule.probability.gaussian import log_density
 
 
 def chain_terms(
@@ -40,19 +41,19 @@ def chain_terms(
         std = jnp.sqrt(gap(here, before))
         noise = jax.random.normal(jax.random.fold_in(key, t), x0.shape, x0.dtype)
         path.append(mean + std * noise)
-        forward.append(log_normal(path[-1], mean, std))
+        forward.append(log_density(path[-1], mean, std))
     terms: list[Array] = []
     for t in range(count):
         here = levels.at(t)
         guess = denoiser.value("x0", path[t + 1], here, condition)
         if t == 0:
-            terms.append(log_normal(x0, guess, jnp.sqrt(jnp.asarray(reconstruction_variance, x0.dtype))))
+            terms.append(log_density(x0, guess, jnp.sqrt(jnp.asarray(reconstruction_variance, x0.dtype))))
             continue
         mean, variance = posterior(path[t + 1], guess, here, levels.at(t - 1))
-        terms.append(log_normal(path[t], mean, jnp.sqrt(variance)) - forward[t - 1])
+        terms.append(log_density(path[t], mean, jnp.sqrt(variance)) - forward[t - 1])
     last = levels.at(-1)
     std = jnp.asarray(process.prior_std(last), x0.dtype)
-    terms.append(log_normal(path[-1], jnp.zeros_like(x0), std) - forward[-1])
+    terms.append(log_density(path[-1], jnp.zeros_like(x0), std) - forward[-1])
     return jnp.stack(terms)
 
 

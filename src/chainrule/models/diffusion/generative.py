@@ -20,7 +20,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import bounds, pictures, samplers, schedules, units, walks
+from chainrule.models.diffusion import bounds, pictures, samplers, schedules, walks
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import guided
 from chainrule.models.diffusion.likelihood import flow_likelihood
@@ -43,6 +43,7 @@ from chainrule.models.protocol import (
     Scored,
     Trajectory,
 )
+from chainrule.networks import units
 
 _GUIDANCE = 2.0
 """For images, where looks count more than the law; points and rows are drawn from the law of their class."""

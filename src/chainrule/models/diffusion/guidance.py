@@ -121,8 +121,8 @@ def guided(
 ) -> Denoiser:
     """Classifier-free guidance; a weight of 1 or 0 is the conditional or unconditional denoiser itself, bit for bit.
 
-    >>> from chainrule.models.diffusion.mixture import Mixture
-    >>> two = Mixture([1, 1], [[-1.0], [1.0]], [0.1, 0.1], labels=[0, 1])
+    >>> from chainrule.models.diffusion.mixture import MixtureDenoiser
+    >>> two = MixtureDenoiser([1, 1], [[-1.0], [1.0]], [0.1, 0.1], labels=[0, 1])
     >>> guided(two, 1.0) is two
     True
     """

@@ -16,11 +16,14 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion import bounds, units
+from chainrule.derive.matrix_free.estimators import batch_divergence
+from chainrule.models.diffusion import bounds
 from chainrule.models.diffusion.base import Denoiser
-from chainrule.models.diffusion.ode import Solution, dormand_prince, runge_kutta
-from chainrule.models.diffusion.process import Level, Process, log_normal, noised
+from chainrule.models.diffusion.process import Level, Process, noised
 from chainrule.models.protocol import FlowLikelihood
+from chainrule.networks import units
+from chainrule.nn.ode import Solution, dormand_prince, runge_kutta
+from chainrule.probability.gaussian import log_density
 
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
@@ -80,7 +83,7 @@ def flow_log_prob(
     clean, noisy = (process.level(jnp.asarray(lam, x.dtype)) for lam in lams)
     y, divergence = up.y
     code = y * noisy.a
-    prior = log_normal(code, jnp.zeros_like(code), jnp.asarray(process.prior_std(noisy), x.dtype))
+    prior = log_density(code, jnp.zeros_like(code), jnp.asarray(process.prior_std(noisy), x.dtype))
     known = prior if terminal is None else terminal(code)
     stretch = count * (jnp.log(noisy.a) - jnp.log(clean.a))
     each = known[None] + stretch + divergence
@@ -110,7 +113,7 @@ def _both_ways(
 
     def climb(log_sigma: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         y = state[0]
-        return velocity(y, log_sigma), divergence(lambda y: velocity(y, log_sigma), y, signs)
+        return velocity(y, log_sigma), batch_divergence(lambda y: velocity(y, log_sigma), y, signs)
 
     def descend(log_sigma: Array, state: tuple[Array]) -> tuple[Array]:
         return (velocity(state[0], log_sigma),)
@@ -124,22 +127,6 @@ def _both_ways(
     zeros = jnp.zeros((1 if signs is None else len(signs), len(x)), x.dtype)
     up = solve(climb, (x / clean.a, zeros), bottom, top)
     return up, solve(descend, (up.y[0],), top, bottom)
-
-
-def divergence(
-    f: Callable[[Array], Array], y: Float[Array, "batch ..."], signs: Float[Array, "probes batch ..."] | None
-) -> Float[Array, "probes batch"]:
-    """Trace of the derivative of a function that acts example by example: exact (one row), or a row for each probe."""
-
-    def along(direction: Array) -> Array:
-        moved = jax.jvp(f, (y,), (direction,))[1]
-        return (direction * moved).reshape(len(y), -1).sum(axis=1)
-
-    if signs is not None:
-        return jax.vmap(along)(signs)
-    count = math.prod(y.shape[1:])
-    basis = jnp.eye(count, dtype=y.dtype).reshape(count, 1, *y.shape[1:])
-    return jax.vmap(along)(jnp.broadcast_to(basis, (count, *y.shape))).sum(axis=0)[None]
 
 
 def flow_likelihood(
@@ -170,4 +157,4 @@ def flow_likelihood(
     )
 
 
-__all__ = ["EXACT", "Likelihood", "divergence", "flow_likelihood", "flow_log_prob"]
+__all__ = ["EXACT", "Likelihood", "flow_likelihood", "flow_log_prob"]

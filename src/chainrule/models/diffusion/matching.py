@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, Float, Key, Scalar
-from chainrule.models.diffusion.likelihood import divergence
+from chainrule.derive.matrix_free.estimators import batch_divergence
 
 Score = Callable[[Array], Array]
 _X = Float[Array, "batch ..."]
@@ -26,17 +26,17 @@ def explicit_loss(score: Score, exact: Score, x: _X) -> Scalar:
 def implicit_loss(score: Score, x: _X) -> Scalar:
     """E[trace of the derivative + ½||score||²] (Hyvärinen, 2005): half of the explicit loss plus a constant.
 
-    >>> x = jnp.array([[1.0], [-1.0]])  # mean square 1, as of the standard normal law
+    >>> x = jnp.array([[1.0], [-1.0]])  # mean square 1, as of the standard normal distribution
     >>> float(implicit_loss(lambda x: -x, x))
     -0.5
     """
-    return (divergence(score, x, None)[0] + 0.5 * _squares(score(x))).mean()
+    return (batch_divergence(score, x, None)[0] + 0.5 * _squares(score(x))).mean()
 
 
 def sliced_loss(score: Score, x: _X, key: Key, probes: int = 1) -> Scalar:
     """The implicit loss with its trace by random signs (Song et al., 2019), for many dimensions."""
     signs = jax.random.rademacher(key, (probes, *x.shape), x.dtype)
-    return (divergence(score, x, signs).mean(axis=0) + 0.5 * _squares(score(x))).mean()
+    return (batch_divergence(score, x, signs).mean(axis=0) + 0.5 * _squares(score(x))).mean()
 
 
 def denoising_loss(score: Score, x: _X, eps: _X, sigma: float) -> Scalar:

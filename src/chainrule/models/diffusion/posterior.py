@@ -32,21 +32,4 @@ def mean_from_score(x: _X, score: _X, here: Level, there: Level) -> _X:
     return (x + per_example(gap(here, there), x) * score) / per_example(k, x)
 
 
-def linear_gaussian(
-    mean: Float[Array, " hidden"],
-    precision: Float[Array, "hidden hidden"],
-    matrix: Float[Array, "seen hidden"],
-    shift: Float[Array, " seen"],
-    noise_precision: Float[Array, "seen seen"],
-    y: Float[Array, " seen"],
-) -> tuple[Float[Array, " hidden"], Float[Array, "hidden hidden"]]:
-    """Bayes' rule for Gaussians: x ~ N(mean, precision⁻¹), y|x ~ N(matrix x + shift, noise_precision⁻¹).
-
-    Returns mean and covariance of x given y (Bishop, 2006, section 2.3.3).
-    """
-    weighted = matrix.T @ noise_precision
-    covariance = jnp.linalg.inv(precision + weighted @ matrix)
-    return covariance @ (weighted @ (y - shift) + precision @ mean), covariance
-
-
-__all__ = ["linear_gaussian", "mean_from_eps", "mean_from_score", "posterior"]
+__all__ = ["mean_from_eps", "mean_from_score", "posterior"]

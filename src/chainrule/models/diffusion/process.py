@@ -6,7 +6,6 @@ is therefore exchanged for another by multiplying `x`, without touching a networ
 """
 
 import abc
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -133,16 +132,6 @@ def gap(here: Level, there: Level) -> Array:
     return -jnp.square(here.s) * jnp.expm1(here.lam - less)
 
 
-def log_normal(x: Float[Array, "batch ..."], mean: Any, std: Any) -> Float[Array, " batch"]:
-    """Logarithm of the density of N(mean, std² I) for each example."""
-    axes = tuple(range(1, x.ndim))
-    count = math.prod(x.shape[1:])
-    scaled = (x - mean) / per_example(std, x)
-    return -0.5 * jnp.square(scaled).sum(axis=axes) - count * (
-        0.5 * math.log(2 * math.pi) + jnp.log(jnp.asarray(std))
-    )
-
-
 __all__ = [
     "CLEAN",
     "Level",
@@ -152,7 +141,6 @@ __all__ = [
     "VariancePreserving",
     "bridge",
     "gap",
-    "log_normal",
     "noised",
     "per_example",
 ]

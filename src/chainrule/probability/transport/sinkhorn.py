@@ -20,6 +20,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.types import Array, Float
+from chainrule.probability.distances import squared_distances
 
 _EVERY = 10
 """Iterations between two looks at the error."""
@@ -81,13 +82,6 @@ def sinkhorn_divergence(x: Any, y: Any, epsilon: float | None = None) -> Diverge
         )
     cost, own, others = (float(plan.cost) for plan in plans)
     return Divergence(cost - own / 2 - others / 2, epsilon)
-
-
-def squared_distances(
-    x: Float[Array, "some dim"], y: Float[Array, "others dim"]
-) -> Float[Array, "some others"]:
-    """Of every point from every other."""
-    return jnp.square(x[:, None] - y[None]).sum(axis=2)
 
 
 @jax.jit
@@ -164,5 +158,4 @@ __all__ = [
     "entropic",
     "entropic_to_itself",
     "sinkhorn_divergence",
-    "squared_distances",
 ]

@@ -11,7 +11,7 @@ from chainrule.models.diffusion.samplers.ddim import DDIM
 from chainrule.models.diffusion.samplers.dpm_solver import DPMSolver
 from chainrule.models.diffusion.samplers.gradient_estimation import GradientEstimation
 from chainrule.models.diffusion.samplers.heun import Heun
-from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin, Chains, langevin, langevin_chains
+from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin
 from chainrule.models.diffusion.samplers.reverse_sde import ReverseSDE
 from chainrule.models.diffusion.samplers.sigma_family import SigmaFamily, implied_eta
 
@@ -51,7 +51,6 @@ __all__ = [
     "DDIM",
     "Ancestral",
     "AnnealedLangevin",
-    "Chains",
     "DPMSolver",
     "Drawn",
     "GradientEstimation",
@@ -62,8 +61,6 @@ __all__ = [
     "Span",
     "Transition",
     "implied_eta",
-    "langevin",
-    "langevin_chains",
     "sampler",
     "samplers",
     "walk",

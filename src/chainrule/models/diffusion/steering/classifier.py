@@ -15,13 +15,13 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import units
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.guidance import ClassifierGuided, Unconditional
 from chainrule.models.diffusion.networks.mlp import MLPDenoiser
 from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.protocol import CanPredict, Metrics
+from chainrule.networks import units
 from chainrule.nn import Linear
 from chainrule.nn.losses import cross_entropy
 

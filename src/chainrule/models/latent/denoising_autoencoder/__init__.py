@@ -1,6 +1,6 @@
 """Denoising auto-encoder: noise on the data, on the code or nowhere, and what it is good for."""
 
-from chainrule.models.diffusion.denoising_autoencoder.model import (
+from chainrule.models.latent.denoising_autoencoder.model import (
     AutoEncoder,
     CodeNoise,
     DAEConfig,

@@ -13,7 +13,7 @@ where m is what the noise is added to, in k dimensions.
 import abc
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -27,7 +27,6 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import bounds, samplers, units
 from chainrule.models.protocol import (
     Bounded,
     CanDecode,
@@ -39,7 +38,10 @@ from chainrule.models.protocol import (
     Metrics,
     Scored,
 )
+from chainrule.networks import units
 from chainrule.nn import constructions
+from chainrule.probability.gaussian import discretized_log_prob, kl_from_centred, log_density
+from chainrule.probability.monte_carlo.langevin import langevin
 
 _X = Float[Array, "batch ..."]
 _Rows = Float[Array, "batch features"]
@@ -136,6 +138,18 @@ class NoNoise(AutoEncoder):
         return self.decoder(self.encoder(x)), jnp.zeros(len(x), x.dtype)
 
 
+class Terms(NamedTuple):
+    """The two parts of the bound for each example, in nats; their sum bounds -log p(x) from above."""
+
+    prior: Float[Array, " batch"]
+    reconstruction: Float[Array, " batch"]
+
+    @property
+    def total(self) -> Float[Array, " batch"]:
+        """The bound."""
+        return self.prior + self.reconstruction
+
+
 class Noisy(AutoEncoder, HasBoundParts, CanSample):
     """A rung with noise: the noisy quantity is a latent variable, which gives a bound and something to draw from."""
 
@@ -143,19 +157,16 @@ class Noisy(AutoEncoder, HasBoundParts, CanSample):
     def centre(self, x: _Rows) -> _Rows:
         """What the noise is added to."""
 
-    def terms(self, x: _X, key: Key) -> bounds.Terms:
-        """The parts of the bound for each example, in nats, from one draw of the noise; nothing diffuses in between."""
+    def terms(self, x: _X, key: Key) -> Terms:
+        """The parts of the bound for each example, in nats, from one draw of the noise."""
         rows, tau = self.rows(x), self.config.tau
-        prior = divergence(self.centre(rows), self.config.sigma)
+        prior = kl_from_centred(self.centre(rows), self.config.sigma, 1.0)
         mean, _ = self.rebuilt(rows, key)
         if not self.schema.levels:
-            cost = jnp.square(rows - mean).sum(axis=1) / (2 * tau**2)
-            cost = cost + rows.shape[1] / 2 * math.log(2 * math.pi * tau**2)
-        else:
-            index = jnp.rint((rows + 1) / 2 * (self.schema.levels - 1)).astype(jnp.int32)
-            values = jnp.linspace(-1, 1, self.schema.levels, dtype=rows.dtype)
-            cost = bounds.binned_reconstruction(mean, tau, index, values)
-        return bounds.Terms(prior, jnp.zeros_like(prior), cost)
+            return Terms(prior, -log_density(rows, mean, tau))
+        index = jnp.rint((rows + 1) / 2 * (self.schema.levels - 1)).astype(jnp.int32)
+        values = jnp.linspace(-1, 1, self.schema.levels, dtype=rows.dtype)
+        return Terms(prior, -discretized_log_prob(mean, tau, index, values))
 
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
         """The lower bound of log p(x) in the units of the model."""
@@ -166,8 +177,7 @@ class Noisy(AutoEncoder, HasBoundParts, CanSample):
         scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
         unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
-        parts = {"bound_prior": terms.prior, "bound_reconstruction": terms.reconstruction}
-        found = {name: Scored(part / scale, unit) for name, part in parts.items()}
+        found = {f"bound_{name}": Scored(part / scale, unit) for name, part in terms._asdict().items()}
         return Bounded(units.log_density(self.schema, terms.total), found)
 
 
@@ -224,22 +234,11 @@ class DataNoise(Noisy):
         begin, walk = jax.random.split(key)
         sigma = self.config.sigma
         start = math.sqrt(1 + sigma**2) * jax.random.normal(begin, (n, self.schema.dimensions))
-        rows = samplers.langevin(self.score, start, size * sigma**2, moves, walk)
+        rows = langevin(self.score, start, size * sigma**2, moves, walk)
         return self.examples(self.denoised(rows))
 
     def _noisy(self, x: _Rows, key: Key) -> _Rows:
         return x + self.config.sigma * jax.random.normal(key, x.shape, x.dtype)
-
-
-def divergence(centre: _Rows, sigma: float) -> Float[Array, " batch"]:
-    """KL(N(centre, sigma² I) || N(0, I)) for each row: ½(|centre|² + k sigma² - k - k log sigma²).
-
-    >>> float(divergence(jnp.zeros((1, 3)), 1.0)[0])
-    0.0
-    """
-    entries = centre.shape[1]
-    rest = entries * (sigma**2 - 1 - 2 * math.log(sigma))
-    return 0.5 * (jnp.square(centre).sum(axis=1) + rest)
 
 
 def build(config: DAEConfig, schema: Schema, key: Key) -> AutoEncoder:
@@ -261,4 +260,4 @@ def _arrows(x: np.ndarray, seen: np.ndarray, back: np.ndarray) -> Picture:
     )
 
 
-__all__ = ["AutoEncoder", "CodeNoise", "DAEConfig", "DataNoise", "NoNoise", "Noisy", "build", "divergence"]
+__all__ = ["AutoEncoder", "CodeNoise", "DAEConfig", "DataNoise", "NoNoise", "Noisy", "build"]

@@ -1,6 +1,8 @@
-"""Two small solvers for dy/dt = f(t, y) on any tree of arrays: fixed steps, and adaptive ones.
+"""Integration of ordinary differential equations dy/dt = f(t, y) on any tree of arrays.
 
-They keep exact likelihoods free of further dependencies; diffrax has many more methods.
+Two explicit Runge-Kutta methods: the classical one with fixed steps, and Dormand and Prince's with adaptive ones. They
+serve non-stiff flows without a further dependency. Use diffrax instead for stiff equations, events, dense output,
+adjoint gradients through many steps or stochastic equations.
 """
 
 from collections.abc import Callable
@@ -13,14 +15,28 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 
 Slope = Callable[[Array, Tree], Tree]
+"""From time and state to the derivative of the state."""
 
 
 class Solution(NamedTuple):
-    """Where a solution ends, how often its slope was asked for, and whether the end was reached."""
+    """The solution at the end, the number of evaluations of f, and whether the end was reached."""
 
     y: Tree
     evaluations: Array
     reached: Array
+
+
+def runge_kutta_step(f: Slope, t: Array, y: Tree, h: float | Array) -> Tree:
+    """One step of length `h` of the classical fourth-order method.
+
+    >>> float(runge_kutta_step(lambda t, y: y, jnp.zeros(()), jnp.ones(()), 0.1))
+    1.10517...
+    """
+    k1 = f(t, y)
+    k2 = f(t + h / 2, _along(y, h / 2, [1.0], [k1]))
+    k3 = f(t + h / 2, _along(y, h / 2, [1.0], [k2]))
+    k4 = f(t + h, _along(y, h, [1.0], [k3]))
+    return _along(y, h / 6, [1.0, 2.0, 2.0, 1.0], [k1, k2, k3, k4])
 
 
 def runge_kutta(f: Slope, y: Tree, start: Array, end: Array, steps: int) -> Solution:
@@ -30,12 +46,7 @@ def runge_kutta(f: Slope, y: Tree, start: Array, end: Array, steps: int) -> Solu
     h = (end - start) / steps
 
     def step(y: Tree, index: Array) -> tuple[Tree, None]:
-        t = start + index * h
-        k1 = f(t, y)
-        k2 = f(t + h / 2, _along(y, h / 2, [1.0], [k1]))
-        k3 = f(t + h / 2, _along(y, h / 2, [1.0], [k2]))
-        k4 = f(t + h, _along(y, h, [1.0], [k3]))
-        return _along(y, h / 6, [1.0, 2.0, 2.0, 1.0], [k1, k2, k3, k4]), None
+        return runge_kutta_step(f, start + index * h, y, h), None
 
     y, _ = jax.lax.scan(step, y, jnp.arange(steps))
     return Solution(y, jnp.asarray(4 * steps), jnp.ones((), bool))
@@ -91,7 +102,7 @@ def dormand_prince(
     return Solution(y, 1 + 6 * count, t == end)
 
 
-def _along(y: Tree, h: Array, weights: tuple[float, ...] | list[float], slopes: list[Tree]) -> Tree:
+def _along(y: Tree, h: float | Array, weights: tuple[float, ...] | list[float], slopes: list[Tree]) -> Tree:
     def move(y: Array, *slopes: Array) -> Array:
         return y + h * sum(float(w) * k for w, k in zip(weights, slopes, strict=True))
 
@@ -106,4 +117,4 @@ def _worst(error: Tree, old: Tree, new: Tree, rtol: float, atol: float) -> Array
     return jnp.stack(found).max()
 
 
-__all__ = ["Solution", "dormand_prince", "runge_kutta"]
+__all__ = ["Slope", "Solution", "dormand_prince", "runge_kutta", "runge_kutta_step"]

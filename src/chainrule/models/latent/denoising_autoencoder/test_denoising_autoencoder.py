@@ -14,7 +14,7 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
-from chainrule.models.diffusion.denoising_autoencoder import AutoEncoder, CodeNoise, DataNoise, NoNoise
+from chainrule.models.latent.denoising_autoencoder import AutoEncoder, CodeNoise, DataNoise, NoNoise
 from chainrule.models.protocol import CanSample, HasBound
 
 POINTS = Schema("points", (2,))
