@@ -15,8 +15,8 @@ import pytest
 from chainrule import data, models, train
 from chainrule.core.pictures import Bars, Picture
 from chainrule.core.types import Array, Key, Scalar
-from chainrule.data import Data, Rows, Scaling, Schema
-from chainrule.models.protocol import Batch, CanPredict, CanSample, HasPictures, Metrics
+from chainrule.data import Batch, Data, Rows, Scaling, Schema
+from chainrule.models.protocol import CanPredict, CanSample, HasPictures, Metrics
 from chainrule.train import Run
 
 PAYLOAD = "<script>alert(1)</script>\"&'<img src=x onerror=alert(1)>"

@@ -7,10 +7,10 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix as counts_by_sklearn
 from sklearn.metrics import r2_score, root_mean_squared_error
 
+from chainrule.core.formatting import number
 from chainrule.core.pictures import Images, Table
 from chainrule.data.schema import Schema
 from chainrule.report import predictions
-from chainrule.report.text import number
 
 CLASSES = ("cat", "dog", "cow", "hen")
 IMAGES = Schema("image", (3, 3, 1), target="class", classes=CLASSES, levels=17)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.report import bytes_text
+from chainrule.core.formatting import memory_size
 
 _TEXT = re.compile(r"(\d+\.?\d*|\.\d+)\s*([KMGT]I?)?B?")
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
@@ -72,8 +72,8 @@ def check_output(where: str, entries: int, itemsize: int, budget: int, remedies:
     needed = entries * itemsize
     if needed > budget:
         raise MemoryBudgetError(
-            f"{where}: the dense result needs {_spaced(needed)} bytes ({bytes_text(needed)}), "
-            f"the budget is {_spaced(budget)} bytes ({bytes_text(budget)})",
+            f"{where}: the dense result needs {_spaced(needed)} bytes ({memory_size(needed)}), "
+            f"the budget is {_spaced(budget)} bytes ({memory_size(budget)})",
             remedy=remedies,
         )
     return needed

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
+from chainrule.core.formatting import memory_size
+
 
 @final
 @dataclass(frozen=True)
@@ -39,11 +41,11 @@ class Report:
         if self.flops:
             costs = ", ".join(f"{name} {value:.3g}" for name, value in self.flops.items())
             lines.append(f"  flops     {costs}")
-        memory = f"result {bytes_text(self.output_bytes)}"
+        memory = f"result {memory_size(self.output_bytes)}"
         if self.peak_bytes is not None:
-            memory += f", peak {bytes_text(self.peak_bytes)}"
+            memory += f", peak {memory_size(self.peak_bytes)}"
         if self.budget_bytes is not None:
-            memory += f", budget {bytes_text(self.budget_bytes)}"
+            memory += f", budget {memory_size(self.budget_bytes)}"
         lines.append(f"  memory    {memory}")
         if self.seconds:
             lines.append(
@@ -57,17 +59,4 @@ class Report:
         return asdict(self)
 
 
-def bytes_text(number: float) -> str:
-    """Bytes for people.
-
-    >>> bytes_text(128_000_000), bytes_text(512)
-    ('122 MiB', '512 B')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024 or unit == "GiB":
-            return f"{number:.3g} {unit}" if number < 1000 or unit == "GiB" else f"{number:.0f} {unit}"
-        number /= 1024
-    raise AssertionError("unreachable")
-
-
-__all__ = ["Report", "bytes_text"]
+__all__ = ["Report"]

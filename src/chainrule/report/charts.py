@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
 from chainrule.report import style, ticks
 from chainrule.report.style import DASHES, LIGHT, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
-from chainrule.report.text import plain
+from chainrule.report.visible_text import plain
 
 _MANY_SERIES = 40
 _MANY_POINTS = 4000

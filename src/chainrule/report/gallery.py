@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.core import random
 from chainrule.core.errors import ChainruleError
+from chainrule.core.formatting import number
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array
 from chainrule.data.text import captions
@@ -21,7 +22,6 @@ from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprise
 from chainrule.report import predictions, texts
 from chainrule.report.samples import COUNTS, classes_to_show, sample_picture
-from chainrule.report.text import number
 from chainrule.train import Run
 
 _MOST_EXAMPLES = 5000

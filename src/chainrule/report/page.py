@@ -11,10 +11,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from chainrule.core.formatting import number
 from chainrule.core.pictures import Film, Picture, Table
 from chainrule.report.drawing import draw, draw_gif, draw_png
 from chainrule.report.style import DARK, LIGHT, variables
-from chainrule.report.text import number, plain, printable
+from chainrule.report.visible_text import plain, printable
 
 _STYLE = Path(__file__).with_name("page.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from chainrule.core.formatting import number
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
 from chainrule.data.schema import Schema
 from chainrule.data.text.pairs import source_text
-from chainrule.report.text import number, plain
+from chainrule.report.visible_text import plain
 from chainrule.train.metrics import calibration, confusion, multilabel
 
 Probabilities = Float[np.ndarray, "examples classes"]

@@ -12,7 +12,7 @@ from chainrule.data.schema import Kind, Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample
 from chainrule.report.predictions import unit_images
-from chainrule.report.text import plain
+from chainrule.report.visible_text import plain
 
 COUNTS: dict[Kind, int] = {"image": 50, "text": 3, "table": 10, "points": 1000, "sequence": 5}
 """How many examples make a good picture."""

@@ -21,7 +21,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images
 from chainrule.report import svg
 from chainrule.report.style import LIGHT, SMALL_SIZE, TITLE_SIZE
-from chainrule.report.text import plain
+from chainrule.report.visible_text import plain
 
 _TILE = 48
 """Small images are enlarged to about this many CSS pixels."""

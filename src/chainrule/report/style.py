@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from chainrule.report.text import plain
+from chainrule.report.visible_text import plain
 
 LIGHT = {
     "paper": "#ffffff",

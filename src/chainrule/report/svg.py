@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from chainrule.core.pictures import Picture
 from chainrule.report.style import FONT_STACK, LIGHT
-from chainrule.report.text import plain, printable
+from chainrule.report.visible_text import plain, printable
 
 Element = ElementTree.Element
 

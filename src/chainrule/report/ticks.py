@@ -8,7 +8,7 @@ from typing import final
 from matplotlib import ticker
 from matplotlib.axis import Axis
 
-from chainrule.report.text import number, power
+from chainrule.core.formatting import number, power
 
 
 @final

@@ -16,12 +16,12 @@ import equinox as eqx
 from chainrule import __version__, models
 from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
+from chainrule.core.formatting import duration, measured, number
 from chainrule.core.pictures import Film, Picture
 from chainrule.models.protocol import CanSample, Model
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
-from chainrule.report.text import duration, measured, number
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import read_data, root

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from chainrule.derive.report import bytes_text
+from chainrule.core.formatting import memory_size
 from chainrule.derive.svg import Canvas, round_bytes
 
 _WIDTH, _HEIGHT = 760.0, 440.0
@@ -26,15 +26,15 @@ def svg(points: Sequence[tuple[str, int, int]], frontier: Sequence[str], chosen:
 
     peak, work = placed[chosen]
     canvas.text(24, 32, "checkpointing: memory against recomputation", "f-ink bold", size=16)
-    found = f"chosen: {chosen}, peak {bytes_text(peak)}, {work:.2f} times the work"
-    canvas.text(24, 52, f"{found}; budget {bytes_text(budget)}", "f-muted", size=12)
+    found = f"chosen: {chosen}, peak {memory_size(peak)}, {work:.2f} times the work"
+    canvas.text(24, 52, f"{found}; budget {memory_size(budget)}", "f-muted", size=12)
     for tick in ticks:
         canvas.path(f"M{_LEFT},{y(tick):.1f} H{_WIDTH - _RIGHT}", "none s-soft thin")
         canvas.text(_LEFT - 8, y(tick) + 4, f"{tick:g}×", "f-muted", size=11, anchor="end")
     for share in range(5):
         amount = right * share / 4
         canvas.text(
-            x(amount), _HEIGHT - _BOTTOM + 18, bytes_text(amount), "f-muted", size=11, anchor="middle"
+            x(amount), _HEIGHT - _BOTTOM + 18, memory_size(amount), "f-muted", size=11, anchor="middle"
         )
     canvas.text(_WIDTH - _RIGHT, _HEIGHT - _BOTTOM + 40, "peak memory", "f-muted", size=12, anchor="end")
     canvas.text(_LEFT - 42, _TOP - 12, "work, relative to storing all", "f-muted", size=12)
@@ -47,7 +47,7 @@ def svg(points: Sequence[tuple[str, int, int]], frontier: Sequence[str], chosen:
     )
     for label, (peak, work) in sorted(placed.items(), key=lambda item: item[0] in frontier):
         style = "f-mark" if label == chosen else "f-tangent" if label in frontier else "f-line"
-        canvas.open(f"{label}: {bytes_text(peak)}, {work:.2f} times the work")
+        canvas.open(f"{label}: {memory_size(peak)}, {work:.2f} times the work")
         canvas.circle(x(peak), y(work), 6 if label == chosen else 4, f"{style} s-page thin")
         canvas.close()
     _names(canvas, [chosen, *frontier], placed, x, y)

@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
 from chainrule.derive.checkpointing.policies import Policy, checkpoint
@@ -18,7 +19,6 @@ from chainrule.derive.checkpointing.steps import Chain, EquationSteps, Stage, St
 from chainrule.derive.jaxprs.tracing import trace
 from chainrule.derive.memory_budget import MemoryBudgetError, parse
 from chainrule.derive.memory_timeline import memory as live_memory
-from chainrule.derive.report import bytes_text
 
 _REPEATS = 6
 
@@ -114,8 +114,8 @@ def plan(
     if not fitting:
         least = min(points, key=lambda point: point.peak)
         raise MemoryBudgetError(
-            f"plan(memory={memory!r}): no way of checkpointing fits {bytes_text(budget)}",
-            remedy=f"the least is {bytes_text(least.peak)}, with {least.label}",
+            f"plan(memory={memory!r}): no way of checkpointing fits {memory_size(budget)}",
+            remedy=f"the least is {memory_size(least.peak)}, with {least.label}",
         )
     chosen = min(fitting, key=lambda point: (point.flops, point.peak))
     return Plan(tuple(points), chosen, budget, steps)

@@ -12,12 +12,12 @@ from typing import TypeAlias, final
 
 import numpy as np
 
+from chainrule.core.formatting import count, memory_size
 from chainrule.derive.computation_graph.folding import Folded, Link, NodeGroup, fold
 from chainrule.derive.computation_graph.layout import arrange, depth
 from chainrule.derive.computation_graph.node import Node
 from chainrule.derive.computation_graph.numbers import brief, number
 from chainrule.derive.computation_graph.record import Record
-from chainrule.derive.report import bytes_text
 from chainrule.derive.svg import Canvas, shorten
 
 _MARGIN, _TOP, _BOTTOM = 28, 70, 64
@@ -203,7 +203,7 @@ def _group_box(group: NodeGroup) -> _Box:
         ("", code, "f-muted"),
         (f"{len(group.nodes)}", "nodes", "f-ink"),
         ("", group.operations, "f-ink"),
-        ("", f"{_short(group.flops)} flops, {bytes_text(group.bytes)}", "f-muted"),
+        ("", f"{count(group.flops)} flops, {memory_size(group.bytes)}", "f-muted"),
     ]
     tooltip = "\n".join(part for part in (group.title, code, group.operations) if part)
     return _Box(group.title, [line for line in lines if line[1]], "folded", True, tooltip)
@@ -224,7 +224,7 @@ def _tooltip(node: Node) -> str:
     facts = [
         f"{node.name} = {node.formula or node.kind}",
         ", ".join(f"{one.dtype}{list(one.shape)}" for one in node.types),
-        f"{node.flops} flops, {bytes_text(node.bytes)}",
+        f"{node.flops} flops, {memory_size(node.bytes)}",
     ]
     if node.source is not None:
         facts.append(f"{node.source}  {node.source.text}")
@@ -287,13 +287,6 @@ def _around(graph: Record, focus: Node, radius: int) -> Folded:
         tuple(Link(tail, head, 1, 0.0) for tail, head in links),
         f"{radius} steps around {focus.name}; {hidden} other nodes are not shown." if hidden else "",
     )
-
-
-def _short(count: int) -> str:
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return str(count)
 
 
 __all__ = ["svg"]

@@ -39,7 +39,7 @@ class NodeGroup:
     def operations(self) -> str:
         """What is inside, the most frequent first.
 
-        >>> Group("empty", ()).operations
+        >>> NodeGroup("empty", ()).operations
         ''
         """
         counts = Counter(node.operation for node in self.nodes).most_common()

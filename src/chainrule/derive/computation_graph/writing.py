@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Table
 from chainrule.derive.computation_graph import cuts
 from chainrule.derive.computation_graph.folding import LIMIT, fold
 from chainrule.derive.computation_graph.numbers import brief, plain
 from chainrule.derive.computation_graph.record import Record
-from chainrule.derive.report import bytes_text
 
 ROWS = 60
 """Rows a table shows before it folds."""
@@ -39,7 +39,7 @@ def table(graph: Record, limit: int) -> Table:
         ]
         return Table("graph", title, _COLUMNS, rows, caption=_outputs(graph))
     rows = [
-        [group.title, len(group.nodes), group.operations, group.flops, bytes_text(group.bytes)]
+        [group.title, len(group.nodes), group.operations, group.flops, memory_size(group.bytes)]
         for group in folded.groups
     ]
     columns = ("part", "nodes", "operations", "flops", "bytes")

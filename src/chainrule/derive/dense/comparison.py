@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Table
 from chainrule.core.types import Array, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense.hessians import FOF, FOR, RUNS, STRATEGIES, runs, second, tensor
 from chainrule.derive.flattening import Flat, flatten
 from chainrule.derive.memory_budget import CompiledCost
-from chainrule.derive.report import bytes_text
 
 
 @final
@@ -54,7 +54,7 @@ class Comparison:
     def __str__(self) -> str:
         head = (
             f"Hessian of {self.inputs} inputs; one gradient: {self.gradient_flops:.3g} flops, "
-            f"{bytes_text(self.gradient_scratch_bytes)} scratch"
+            f"{memory_size(self.gradient_scratch_bytes)} scratch"
         )
         cells = [
             [
@@ -79,8 +79,8 @@ class Comparison:
                 f"{r.flops_vs_gradient:.2f}",
                 f"{1e3 * r.seconds_per_run:.3g}",
                 f"{1e3 * r.seconds:.3g}",
-                bytes_text(r.liveness_bytes),
-                bytes_text(r.scratch_bytes),
+                memory_size(r.liveness_bytes),
+                memory_size(r.scratch_bytes),
                 f"{r.deviation:.1e}",
             ]
             for r in self.rows

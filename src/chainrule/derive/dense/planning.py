@@ -15,10 +15,11 @@ from typing import Any, final
 import jax
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.formatting import memory_size
 from chainrule.core.types import Tree
 from chainrule.derive.dense.batching import even
 from chainrule.derive.memory_budget import CompiledCost, cost_of
-from chainrule.derive.report import Report, bytes_text
+from chainrule.derive.report import Report
 
 BRANCHES = "it branches on values in Python"
 CLOSES = "it closes over values of an outer transformation"
@@ -179,7 +180,7 @@ def _plan(problem: PlanningProblem, trial: Trial, rank: Rank, measure: bool | No
     peak = problem.out + trial.cost(chosen, size).scratch
     notes: tuple[str, ...] = ()
     if peak > problem.limit:
-        notes = (f"{bytes_text(peak)} exceed the budget; derive.checkpoint trades memory for time",)
+        notes = (f"{memory_size(peak)} exceed the budget; derive.checkpoint trades memory for time",)
     elif not fits(order[0]):
         why += f"; {order[0]} would not fit the memory budget (derive.checkpoint could make it fit)"
     considered = {} if decided else flops

@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-from chainrule.derive.report import bytes_text
+from chainrule.core.formatting import memory_size
 from chainrule.derive.svg import Canvas, round_bytes
 
 _WIDTH, _HEIGHT = 860.0, 430.0
@@ -38,7 +38,7 @@ def svg(content: Content) -> str:
     top = max(top, *(int(other.max(initial=0)) for other in content.compare.values()), 1)
     frame = _Frame(steps, round_bytes(top))
     canvas.text(_LEFT - 56, 30, content.title, "f-ink bold", size=16)
-    most = bytes_text(float(content.total.max(initial=0)))
+    most = memory_size(float(content.total.max(initial=0)))
     peak = f"peak {most} at step {content.peak_step + 1} of {len(content.total)}"
     where = f" ({content.peak_label})" if content.peak_label else ""
     canvas.text(_LEFT - 56, 50, peak + where, "f-muted", size=12)
@@ -78,7 +78,7 @@ class _Frame:
             amount = self.top * share / 4
             y = self.y(amount)
             canvas.path(f"M{_LEFT},{y:.1f} H{_WIDTH - _RIGHT}", "none s-soft thin")
-            canvas.text(_LEFT - 8, y + 4, bytes_text(amount), "f-muted", size=11, anchor="end")
+            canvas.text(_LEFT - 8, y + 4, memory_size(amount), "f-muted", size=11, anchor="end")
         for share in range(5):
             step = round(1 + (self.steps - 1) * share / 4)
             canvas.text(
@@ -120,12 +120,12 @@ def _legend(canvas: Canvas, content: Content) -> None:
             canvas.text(x + 16, y, role, "f-ink", size=12)
             x += 16 + 7 * len(role) + 20
     if content.compiled is not None:
-        words = f"compiled program: {bytes_text(content.compiled)}"
+        words = f"compiled program: {memory_size(content.compiled)}"
         canvas.path(f"M{x:.1f},{y - 4} h18", "none s-mark thick dashed")
         canvas.text(x + 24, y, words, "f-ink", size=12)
         x += 24 + 6.4 * len(words) + 20
     for (name, other), dash in zip(content.compare.items(), _DASHES * 9, strict=False):
-        words = f"{name}: peak {bytes_text(float(other.max(initial=0)))}"
+        words = f"{name}: peak {memory_size(float(other.max(initial=0)))}"
         canvas.path(f"M{x:.1f},{y - 4} h22", "none s-ink thick", dash=dash)
         canvas.text(x + 28, y, words, "f-ink", size=12)
         x += 28 + 6.4 * len(words) + 20

@@ -1,37 +1,21 @@
-"""Words and numbers as people read them: in pictures, tables and the report."""
+"""Numbers, durations and sizes as text, the same in pictures, tables, reports and messages.
+
+Needs nothing but the standard library, so that the command line can use it before JAX is loaded.
+"""
 
 import math
-import unicodedata
-
-from chainrule.core.types import ArrayLike
+from typing import Any
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def plain(text: object, limit: int | None = None) -> str:
-    """Text that any XML file may hold, on one line: control characters become visible, a long text is cut.
-
-    >>> plain("a\\nb\\x00")
-    'a↵b\\\\x00'
-    >>> plain("a long story", limit=7)
-    'a long…'
-    """
-    shown = "".join(_visible(character) for character in str(text))
-    return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-def printable(text: object) -> str:
-    """The same for text of several lines: line breaks and tabs stay."""
-    return "".join(c if c in "\n\t" else _visible(c) for c in str(text))
-
-
-def number(value: ArrayLike | float | int, digits: int = 4) -> str:
+def number(value: Any, digits: int = 4) -> str:
     """A number with this many significant digits, thousands apart, and powers of ten where zeros would not be read.
 
     >>> [number(v) for v in (0.97222, 1797, 1234567.0, 0.000012345, -0.5, float("nan"))]
     ['0.9722', '1,797', '1,234,567', '1.234×10⁻⁵', '−0.5', 'nan']
     """
-    value = float(value)  # type: ignore[arg-type]  # any scalar
+    value = float(value)  # any scalar
     if not math.isfinite(value):
         return str(value).replace("-", "−").replace("inf", "∞")
     if value == 0:
@@ -66,8 +50,20 @@ def measured(value: float, stderr: float | None = None) -> str:
     return f"{value:,.{decimals}f} ± {stderr:,.{decimals}f}".replace("-", "−")
 
 
+def count(amount: float) -> str:
+    """A large count, such as parameters or operations, with a letter for its magnitude.
+
+    >>> count(669_706), count(1_240_000_000), count(12_300), count(7)
+    ('0.67 M', '1.24 G', '12.3 k', '7')
+    """
+    for unit, start, scale in (("G", 1e9, 1e9), ("M", 1e5, 1e6), ("k", 1e3, 1e3)):
+        if amount >= start:
+            return f"{amount / scale:.3g} {unit}"
+    return f"{amount:.3g}"
+
+
 def duration(seconds: float) -> str:
-    """A stretch of time.
+    """A length of time.
 
     >>> duration(0.42), duration(12.34), duration(187), duration(7384)
     ('0.4 s', '12.3 s', '3 min 7 s', '2 h 3 min')
@@ -80,22 +76,21 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _visible(character: str) -> str:
-    code = ord(character)
-    if code < 0x20 or code == 0x7F:
-        return {"\n": "↵", "\t": "⇥"}.get(character, f"\\x{code:02x}")
-    # Other controls, halves of surrogate pairs and the codes reserved for nothing may not stand in an XML file; marks
-    # that turn the direction of the text around would let a name rewrite its neighbourhood.
-    if unicodedata.category(character) in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE or code in _TURNS:
-        return "\N{REPLACEMENT CHARACTER}"
-    return character
+def memory_size(amount: float) -> str:
+    """Bytes of memory, in powers of 1024.
 
-
-_TURNS = frozenset([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+    >>> memory_size(128_000_000), memory_size(512)
+    ('122 MiB', '512 B')
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.3g} {unit}" if amount < 1000 else f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.3g} GiB"
 
 
 def _trim(digits: str) -> str:
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
-__all__ = ["duration", "measured", "number", "plain", "power", "printable"]
+__all__ = ["count", "duration", "measured", "memory_size", "number", "power"]
