@@ -18,9 +18,9 @@ from matplotlib.textpath import text_to_path
 from PIL import Image
 
 from chainrule.core.errors import ArgumentError, DiskError
+from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.report import draw, draw_png
-from chainrule.report.style import LIGHT
 from tests.report.records import CORNERS, HOSTILE, NASTY, ORDINARY
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,9 +14,9 @@ import pytest
 from chainrule import report, train
 from chainrule.core.errors import RunError
 from chainrule.core.formatting import number
+from chainrule.core.palette import DARK, LIGHT
 from chainrule.core.pictures import Images, Lines
 from chainrule.report.gallery import groups, learning_curves
-from chainrule.report.style import DARK, LIGHT
 from chainrule.train import Run
 from tests.report.conftest import PAYLOAD, everything, hostile_data
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.core.formatting import measured, number
+from chainrule.core.palette import DARK, LIGHT
 from chainrule.report import ticks
 from chainrule.report.charts import spread
-from chainrule.report.style import DARK, LIGHT
 from chainrule.report.visible_text import plain
 
 # Machado, Oliveira and Fernandes, A physiologically-based model for simulation of color vision deficiency, 2009:

@@ -1,4 +1,4 @@
-"""A small kit for hand-written SVG: one palette for light and dark pages, text that is always escaped.
+"""A canvas for pictures in SVG: shapes and escaped text in the palette's roles, for light and dark pages.
 
 Pictures carry their own background, so they stay readable wherever they are put, and no script.
 """
@@ -7,22 +7,11 @@ from html import escape
 from math import ceil, log2
 from typing import final
 
-# Light and dark side by side; hues follow the colour-blind safe palette of Okabe and Ito.
-_INK = {
-    "page": ("#ffffff", "#14181f"),
-    "ink": ("#1b2330", "#e8ecf2"),
-    "muted": ("#66707f", "#98a2b1"),
-    "line": ("#9aa4b2", "#5d6878"),
-    "soft": ("#dfe4ea", "#333c49"),
-    "box": ("#f7f9fb", "#1d232d"),
-    "input": ("#e9f3ec", "#1d2f26"),
-    "folded": ("#efeaf7", "#2a2438"),
-    "tangent": ("#0067a5", "#6cb8ee"),
-    "adjoint": ("#c04a00", "#ff9d5c"),
-    "primal": ("#8a94a3", "#788394"),
-    "residual": ("#009e73", "#3fc79f"),
-    "mark": ("#b3261e", "#ff8a80"),
-}
+from chainrule.core.palette import COLORS
+
+_QUANTITIES = {"tangent": "1", "adjoint": "2", "residual": "3", "primal": "field"}
+"""What flows through a program, by the role of its colour."""
+_COLORS = COLORS | {name: COLORS[role] for name, role in _QUANTITIES.items()}
 
 
 @final
@@ -75,9 +64,9 @@ class Canvas:
         )
         marker = (
             '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-            'orient="auto-start-reverse"><path d="M0,0.8 L7.5,4 L0,7.2 z" class="f-line"/></marker></defs>'
+            'orient="auto-start-reverse"><path d="M0,0.8 L7.5,4 L0,7.2 z" class="f-axis"/></marker></defs>'
         )
-        page = f'<rect width="{width}" height="{height}" class="f-page"/>'
+        page = f'<rect width="{width}" height="{height}" class="f-paper"/>'
         return "\n".join([head, f"<style>{_style()}</style>", marker, page, *self._parts, "</svg>\n"])
 
 
@@ -104,9 +93,9 @@ def round_bytes(most: float) -> float:
 def _style() -> str:
     def rules(which: int) -> str:
         found = []
-        for name, colours in _INK.items():
-            found.append(f".f-{name}{{fill:{colours[which]}}}.s-{name}{{stroke:{colours[which]}}}")
-        found.append(f".halo{{stroke:{_INK['page'][which]}}}")
+        for name, values in _COLORS.items():
+            found.append(f".f-{name}{{fill:{values[which]}}}.s-{name}{{stroke:{values[which]}}}")
+        found.append(f".halo{{stroke:{COLORS['paper'][which]}}}")
         return "".join(found)
 
     fonts = (

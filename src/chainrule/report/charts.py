@@ -12,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
 from chainrule.report import style, ticks
-from chainrule.report.style import DASHES, LIGHT, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
+from chainrule.report.style import DASHES, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
 from chainrule.report.visible_text import plain
 
 _MANY_SERIES = 40

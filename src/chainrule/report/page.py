@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.core.formatting import number
+from chainrule.core.palette import DARK, LIGHT
 from chainrule.core.pictures import Film, Picture, Table
 from chainrule.report.drawing import draw, draw_gif, draw_png
-from chainrule.report.style import DARK, LIGHT, variables
+from chainrule.report.style import variables
 from chainrule.report.visible_text import plain, printable
 
 _STYLE = Path(__file__).with_name("page.css")

@@ -6,9 +6,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from chainrule.core.formatting import number
+from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Passage
 from chainrule.report import style
-from chainrule.report.style import LIGHT, SMALL_SIZE, TEXT_SIZE, TITLE_SIZE
+from chainrule.report.style import SMALL_SIZE, TEXT_SIZE, TITLE_SIZE
 from chainrule.report.visible_text import plain
 
 _COLUMNS = 64

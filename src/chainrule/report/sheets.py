@@ -18,9 +18,10 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Images
 from chainrule.report import svg
-from chainrule.report.style import LIGHT, SMALL_SIZE, TITLE_SIZE
+from chainrule.report.style import SMALL_SIZE, TITLE_SIZE
 from chainrule.report.visible_text import plain
 
 _TILE = 48

@@ -1,10 +1,8 @@
-"""One look for every picture: the palette, the sizes, and the settings given to Matplotlib.
+"""Style of the report's pictures: sizes, dashes, markers, and the settings given to Matplotlib.
 
-Each colour has a role and two values, one for white and one for dark paper. Pictures are drawn in the light values;
-when a picture is embedded in a page, every light value gives way to a CSS variable named after its role
-(`svg.finish`), so the page decides. Roles therefore never share a light value. The seven series colours stay apart
-under the three kinds of dichromacy (the tests simulate them), and further series repeat them with another dash or
-marker.
+Pictures are drawn in the light values of the palette (`core.palette`); when a picture is embedded in a page, every
+light value gives way to a CSS variable named after its role (`svg.finish`), so the page decides. Series beyond the
+seventh repeat the colours with another dash or marker.
 """
 
 import threading
@@ -16,39 +14,11 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from chainrule.core import palette
+from chainrule.core.palette import LIGHT
 from chainrule.report.visible_text import plain
 
-LIGHT = {
-    "paper": "#ffffff",
-    "ink": "#1b232d",
-    "soft": "#5c6773",
-    "axis": "#a9b2bc",
-    "grid": "#e7eaee",
-    "field": "#7d8a99",
-    "1": "#1e6db9",
-    "2": "#c2540a",
-    "3": "#33a68f",
-    "4": "#5f2c7c",
-    "5": "#b5900c",
-    "6": "#a483ea",
-    "7": "#742400",
-}
-DARK = {
-    "paper": "#161b21",
-    "ink": "#e8ecf1",
-    "soft": "#a3adb9",
-    "axis": "#5a6571",
-    "grid": "#2a323b",
-    "field": "#8f9cab",
-    "1": "#59affc",
-    "2": "#e8823f",
-    "3": "#72e9c0",
-    "4": "#a379bb",
-    "5": "#f5d056",
-    "6": "#cdcbfe",
-    "7": "#b5654a",
-}
-SERIES = [LIGHT[role] for role in "1234567"]
+SERIES = [LIGHT[role] for role in palette.SERIES]
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -148,11 +118,9 @@ def variables(values: dict[str, str]) -> str:
 
 
 __all__ = [
-    "DARK",
     "DASHES",
     "FONT_STACK",
     "HEIGHT",
-    "LIGHT",
     "MARKERS",
     "SERIES",
     "SMALL_SIZE",

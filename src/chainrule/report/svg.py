@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
+from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Picture
-from chainrule.report.style import FONT_STACK, LIGHT
+from chainrule.report.style import FONT_STACK
 from chainrule.report.visible_text import plain, printable
 
 Element = ElementTree.Element

@@ -27,17 +27,17 @@ def svg(points: Sequence[tuple[str, int, int]], frontier: Sequence[str], chosen:
     peak, work = placed[chosen]
     canvas.text(24, 32, "checkpointing: memory against recomputation", "f-ink bold", size=16)
     found = f"chosen: {chosen}, peak {memory_size(peak)}, {work:.2f} times the work"
-    canvas.text(24, 52, f"{found}; budget {memory_size(budget)}", "f-muted", size=12)
+    canvas.text(24, 52, f"{found}; budget {memory_size(budget)}", "f-soft", size=12)
     for tick in ticks:
-        canvas.path(f"M{_LEFT},{y(tick):.1f} H{_WIDTH - _RIGHT}", "none s-soft thin")
-        canvas.text(_LEFT - 8, y(tick) + 4, f"{tick:g}×", "f-muted", size=11, anchor="end")
+        canvas.path(f"M{_LEFT},{y(tick):.1f} H{_WIDTH - _RIGHT}", "none s-grid thin")
+        canvas.text(_LEFT - 8, y(tick) + 4, f"{tick:g}×", "f-soft", size=11, anchor="end")
     for share in range(5):
         amount = right * share / 4
         canvas.text(
-            x(amount), _HEIGHT - _BOTTOM + 18, memory_size(amount), "f-muted", size=11, anchor="middle"
+            x(amount), _HEIGHT - _BOTTOM + 18, memory_size(amount), "f-soft", size=11, anchor="middle"
         )
-    canvas.text(_WIDTH - _RIGHT, _HEIGHT - _BOTTOM + 40, "peak memory", "f-muted", size=12, anchor="end")
-    canvas.text(_LEFT - 42, _TOP - 12, "work, relative to storing all", "f-muted", size=12)
+    canvas.text(_WIDTH - _RIGHT, _HEIGHT - _BOTTOM + 40, "peak memory", "f-soft", size=12, anchor="end")
+    canvas.text(_LEFT - 42, _TOP - 12, "work, relative to storing all", "f-soft", size=12)
     if budget < right:
         canvas.path(f"M{x(budget):.1f},{_TOP} V{_HEIGHT - _BOTTOM}", "none s-mark thick dashed")
         canvas.text(x(budget) + 6, _HEIGHT - _BOTTOM - 8, "budget", "f-mark halo", size=11)
@@ -46,9 +46,9 @@ def svg(points: Sequence[tuple[str, int, int]], frontier: Sequence[str], chosen:
         "M" + " L".join(f"{x(peak):.1f},{y(work):.1f}" for peak, work in line), "none s-tangent thick"
     )
     for label, (peak, work) in sorted(placed.items(), key=lambda item: item[0] in frontier):
-        style = "f-mark" if label == chosen else "f-tangent" if label in frontier else "f-line"
+        style = "f-mark" if label == chosen else "f-tangent" if label in frontier else "f-axis"
         canvas.open(f"{label}: {memory_size(peak)}, {work:.2f} times the work")
-        canvas.circle(x(peak), y(work), 6 if label == chosen else 4, f"{style} s-page thin")
+        canvas.circle(x(peak), y(work), 6 if label == chosen else 4, f"{style} s-paper thin")
         canvas.close()
     _names(canvas, [chosen, *frontier], placed, x, y)
     return canvas.render()

@@ -104,7 +104,7 @@ class _Sheet:
     def draw(self) -> None:
         """Arrows first, then boxes over them, then what is written on the arrows."""
         for route in self.routes:
-            self.canvas.path(self._curve(route), "none s-line thick", arrow=True)
+            self.canvas.path(self._curve(route), "none s-axis thick", arrow=True)
         for box, x, y, width in zip(self.boxes, self.x, self.y, self.room, strict=False):
             _draw(self.canvas, box, x, y, width)
         for place, tag in enumerate(self.tags, start=len(self.boxes)):
@@ -159,7 +159,7 @@ def _canvas(graph: Record, folded: Folded, width: float, height: float) -> Canva
     canvas = Canvas(max(width + 2 * _MARGIN, 600), height + _TOP + _BOTTOM, "computation graph")
     canvas.text(_MARGIN, 32, graph.title or "computation graph", "f-ink bold", size=16)
     across = f"adjoint · tangent sums to {number(graph.derivative)} across every cut (u·Jv)"
-    canvas.text(_MARGIN, 51, across, "f-muted", size=_SIZE)
+    canvas.text(_MARGIN, 51, across, "f-soft", size=_SIZE)
     x, y = float(_MARGIN), canvas.height - 20
     for symbol, words, style in (
         ("v", "value", "f-ink"),
@@ -167,7 +167,7 @@ def _canvas(graph: Record, folded: Folded, width: float, height: float) -> Canva
         ("r", "adjoint, reverse sweep", "f-adjoint"),
     ):
         canvas.text(x, y, symbol, f"{style} mono bold", size=_SIZE)
-        canvas.text(x + 14, y, words, "f-muted", size=_SIZE)
+        canvas.text(x + 14, y, words, "f-soft", size=_SIZE)
         x += 14 + 6.2 * len(words) + 22
     if folded.statement:
         canvas.text(_MARGIN, y - 20, folded.statement, "f-ink", size=_SIZE)
@@ -182,11 +182,11 @@ def _box(graph: Record, group: NodeGroup) -> _Box:
     if any(tangent is not None for tangent in node.tangents):
         lines += [("t", brief(node.tangent), "f-tangent"), ("r", _adjoint(graph, node), "f-adjoint")]
     else:
-        lines.append(("", "no derivative", "f-muted"))
+        lines.append(("", "no derivative", "f-soft"))
     shapes = ", ".join(str(list(one.shape)) for one in node.types if one.shape)
     about = "  ".join(part for part in (node.formula, shapes) if part)
     if about:
-        lines.insert(0, ("", about, "f-muted"))
+        lines.insert(0, ("", about, "f-soft"))
     title = node.name
     if node.steps is not None:
         title = f"{node.name} ×{node.steps}"
@@ -200,10 +200,10 @@ def _group_box(group: NodeGroup) -> _Box:
     source = next((one.source for one in group.nodes if one.source), None)
     code = source.text if source else ""
     lines = [
-        ("", code, "f-muted"),
+        ("", code, "f-soft"),
         (f"{len(group.nodes)}", "nodes", "f-ink"),
         ("", group.operations, "f-ink"),
-        ("", f"{count(group.flops)} flops, {memory_size(group.bytes)}", "f-muted"),
+        ("", f"{count(group.flops)} flops, {memory_size(group.bytes)}", "f-soft"),
     ]
     tooltip = "\n".join(part for part in (group.title, code, group.operations) if part)
     return _Box(group.title, [line for line in lines if line[1]], "folded", True, tooltip)
@@ -237,7 +237,7 @@ def _draw(canvas: Canvas, box: _Box, x: float, y: float, width: float) -> None:
     left, top, room = x - width / 2, y - box.height / 2, width - 2 * _PAD
     canvas.open(box.tooltip)
     for shift in (6, 3, 0) if box.stacked else (0,):
-        canvas.rect(left + shift, top + shift, width, box.height, f"f-{box.look} s-line thin", round=7)
+        canvas.rect(left + shift, top + shift, width, box.height, f"f-{box.look} s-axis thin", round=7)
     base = top + _PAD + 9
     canvas.text(left + _PAD, base, shorten(box.title, room, _SIZE * 1.05), "f-ink bold", size=_SIZE + 1)
     for symbol, words, style in box.lines:

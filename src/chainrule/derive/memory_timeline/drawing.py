@@ -41,7 +41,7 @@ def svg(content: Content) -> str:
     most = memory_size(float(content.total.max(initial=0)))
     peak = f"peak {most} at step {content.peak_step + 1} of {len(content.total)}"
     where = f" ({content.peak_label})" if content.peak_label else ""
-    canvas.text(_LEFT - 56, 50, peak + where, "f-muted", size=12)
+    canvas.text(_LEFT - 56, 50, peak + where, "f-soft", size=12)
     frame.axes(canvas)
     base = np.zeros(len(content.total))
     for role, live in content.by_role.items():
@@ -77,14 +77,14 @@ class _Frame:
         for share in range(5):
             amount = self.top * share / 4
             y = self.y(amount)
-            canvas.path(f"M{_LEFT},{y:.1f} H{_WIDTH - _RIGHT}", "none s-soft thin")
-            canvas.text(_LEFT - 8, y + 4, memory_size(amount), "f-muted", size=11, anchor="end")
+            canvas.path(f"M{_LEFT},{y:.1f} H{_WIDTH - _RIGHT}", "none s-grid thin")
+            canvas.text(_LEFT - 8, y + 4, memory_size(amount), "f-soft", size=11, anchor="end")
         for share in range(5):
             step = round(1 + (self.steps - 1) * share / 4)
             canvas.text(
-                self.x(step - 0.5), _HEIGHT - _BOTTOM + 18, str(step), "f-muted", size=11, anchor="middle"
+                self.x(step - 0.5), _HEIGHT - _BOTTOM + 18, str(step), "f-soft", size=11, anchor="middle"
             )
-        canvas.text(_WIDTH - _RIGHT, _HEIGHT - _BOTTOM + 34, "step", "f-muted", size=11, anchor="end")
+        canvas.text(_WIDTH - _RIGHT, _HEIGHT - _BOTTOM + 34, "step", "f-soft", size=11, anchor="end")
 
     def area(self, canvas: Canvas, low: np.ndarray, high: np.ndarray, style: str) -> None:
         """The band between two curves, constant over each step."""
@@ -100,7 +100,7 @@ class _Frame:
 
     def peak(self, canvas: Canvas, step: int, amount: float) -> None:
         """A dot at the peak."""
-        canvas.circle(self.x(step + 0.5), self.y(amount), 4, "f-mark s-page thin")
+        canvas.circle(self.x(step + 0.5), self.y(amount), 4, "f-mark s-paper thin")
 
     def _points(self, live: np.ndarray) -> list[tuple[float, float]]:
         # More steps than columns: each column shows the most its steps need, so no peak is lost.
@@ -131,10 +131,10 @@ def _legend(canvas: Canvas, content: Content) -> None:
         x += 28 + 6.4 * len(words) + 20
     if content.holders:
         canvas.text(
-            _LEFT - 56, y + 22, "held at the peak by  " + "  ·  ".join(content.holders), "f-muted", size=12
+            _LEFT - 56, y + 22, "held at the peak by  " + "  ·  ".join(content.holders), "f-soft", size=12
         )
     note = "Operations one by one, unfused. Compiled, they are fused, but arguments and results are held throughout."
-    canvas.text(_LEFT - 56, y + 42, note, "f-muted", size=11)
+    canvas.text(_LEFT - 56, y + 42, note, "f-soft", size=11)
 
 
 __all__ = ["Content", "svg"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.core.palette import GROUPS
 from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.svg import Canvas
 
@@ -16,19 +17,6 @@ _MOST_CELLS = 128
 _BOX = 448.0
 _LEFT, _TOP, _LEGEND = 56.0, 74.0, 190.0
 _MOST_LISTED = 16
-_HUES = (
-    ("#0067a5", "#6cb8ee"),
-    ("#c04a00", "#ff9d5c"),
-    ("#008a63", "#3fc79f"),
-    ("#9b3d86", "#e08fcc"),
-    ("#b08a00", "#e8c547"),
-    ("#5a5fb5", "#a4a8f0"),
-    ("#b3261e", "#ff8a80"),
-    ("#3d7a1f", "#93cf70"),
-    ("#5d6878", "#b5bfcc"),
-    ("#00808a", "#5fd0d8"),
-)
-"""Light and dark side by side; groups beyond the last begin again."""
 
 
 def spy(pattern: Pattern, coloring: Any = None) -> str:
@@ -50,15 +38,15 @@ def spy(pattern: Pattern, coloring: Any = None) -> str:
     canvas.text(_LEFT, 30, title, "f-ink bold", size=15)
     shown = f"{pattern.nnz:,} entries, density {pattern.density:.3g}"
     shown += f"; each mark stands for a block of {block} x {block}" if block > 1 else ""
-    canvas.text(_LEFT, 50, shown, "f-muted", size=12)
-    canvas.rect(_LEFT, _TOP, cols * cell, rows * cell, "f-box s-soft thin")
+    canvas.text(_LEFT, 50, shown, "f-soft", size=12)
+    canvas.rect(_LEFT, _TOP, cols * cell, rows * cell, "f-box s-grid thin")
     for group, places in _blocks(pattern, groups, block):
         draw = _squares if group < forward else _discs
-        canvas.path(draw(places, cell), f"group{group % len(_HUES)}")
+        canvas.path(draw(places, cell), _fill(group))
     _axes(canvas, m, n, rows * cell, cols * cell)
     if coloring is not None:
         _legend(canvas, groups, forward, count, _LEFT + max(cols * cell, 150) + 24)
-    return canvas.render().replace("</svg>", f"<style>{_style()}</style></svg>")
+    return canvas.render()
 
 
 def _groups(pattern: Pattern, coloring: Any) -> tuple[np.ndarray, int, str]:
@@ -107,19 +95,19 @@ def _discs(places: np.ndarray, cell: float) -> str:
 
 def _axes(canvas: Canvas, m: int, n: int, height: float, width: float) -> None:
     bottom = _TOP + height + 18
-    canvas.text(_LEFT, bottom, "0", "f-muted", size=11)
-    canvas.text(_LEFT + width, bottom, f"{max(n - 1, 0):,}", "f-muted", size=11, anchor="end")
-    canvas.text(_LEFT + width / 2, bottom, "column", "f-muted", size=11, anchor="middle")
-    canvas.text(_LEFT - 8, _TOP + 10, "0", "f-muted", size=11, anchor="end")
-    canvas.text(_LEFT - 8, _TOP + height, f"{max(m - 1, 0):,}", "f-muted", size=11, anchor="end")
-    canvas.text(_LEFT - 8, _TOP + height / 2 + 4, "row", "f-muted", size=11, anchor="end")
+    canvas.text(_LEFT, bottom, "0", "f-soft", size=11)
+    canvas.text(_LEFT + width, bottom, f"{max(n - 1, 0):,}", "f-soft", size=11, anchor="end")
+    canvas.text(_LEFT + width / 2, bottom, "column", "f-soft", size=11, anchor="middle")
+    canvas.text(_LEFT - 8, _TOP + 10, "0", "f-soft", size=11, anchor="end")
+    canvas.text(_LEFT - 8, _TOP + height, f"{max(m - 1, 0):,}", "f-soft", size=11, anchor="end")
+    canvas.text(_LEFT - 8, _TOP + height / 2 + 4, "row", "f-soft", size=11, anchor="end")
 
 
 def _legend(canvas: Canvas, groups: np.ndarray, forward: int, count: int, x: float) -> None:
     sizes = np.bincount(groups, minlength=count)
     for group in range(min(count, _MOST_LISTED)):
         y = _TOP + 10 + 20 * group
-        style = f"group{group % len(_HUES)}"
+        style = _fill(group)
         if group < forward:
             canvas.rect(x, y - 10, 12, 12, style)
         else:
@@ -128,14 +116,12 @@ def _legend(canvas: Canvas, groups: np.ndarray, forward: int, count: int, x: flo
         canvas.text(x + 20, y, f"{kind}: {sizes[group]:,} entries", "f-ink", size=12)
     if count > _MOST_LISTED:
         y = _TOP + 10 + 20 * _MOST_LISTED
-        canvas.text(x, y, f"and {count - _MOST_LISTED} more", "f-muted", size=12)
+        canvas.text(x, y, f"and {count - _MOST_LISTED} more", "f-soft", size=12)
 
 
-def _style() -> str:
-    light, dark = (
-        "".join(f".group{i}{{fill:{hues[which]}}}" for i, hues in enumerate(_HUES)) for which in (0, 1)
-    )
-    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
+def _fill(group: int) -> str:
+    """The class of a group's colour; groups beyond the last begin again."""
+    return f"f-{GROUPS[group % len(GROUPS)]}"
 
 
 __all__ = ["spy"]

@@ -45,12 +45,12 @@ def draw_program(c: Any, G: Any, h: Any) -> str:
     canvas.text(_LEFT, 30, "A linear program in two variables", "f-ink bold", size=15)
     best = np.asarray(found.x)
     shown = f"best corner ({best[0]:.4g}, {best[1]:.4g}), value {float(found.value):.4g}"
-    canvas.text(_LEFT, 50, shown, "f-muted", size=12)
+    canvas.text(_LEFT, 50, shown, "f-soft", size=12)
     canvas.path(_line([place(corner) for corner in corners]) + "z", "f-box s-ink thick")
     canvas.path(_line([place(point) for point in path]), "none s-residual thick", dash="5 3")
     middle = corners.mean(axis=0)
     fall = -np.asarray(c) / max(float(np.linalg.norm(c)), 1e-300) * reach / 6
-    canvas.path(_line([place(middle), place(middle + fall)]), "none s-line thick", arrow=True)
+    canvas.path(_line([place(middle), place(middle + fall)]), "none s-axis thick", arrow=True)
     stretch = reach / 6 / max(float(np.linalg.norm(moves, axis=0).max()), 1e-300)
     for i in np.flatnonzero(np.asarray(found.stats.active)):
         canvas.open(
@@ -66,7 +66,7 @@ def draw_program(c: Any, G: Any, h: Any) -> str:
     canvas.text(
         _LEFT, foot + 18, "dashed: the smoothed solution, mu from 100 to 0.0001", "f-residual", size=12
     )
-    canvas.text(_LEFT, foot + 36, "grey: where the objective falls", "f-muted", size=12)
+    canvas.text(_LEFT, foot + 36, "grey: where the objective falls", "f-soft", size=12)
     return canvas.render()
 
 
