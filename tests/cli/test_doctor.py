@@ -8,6 +8,8 @@ import pytest
 
 import chainrule
 from chainrule.cli import doctor
+from chainrule.nn.native import availability, interface
+from chainrule.nn.native.availability import Availability, Registers
 
 from .conftest import Command
 
@@ -36,6 +38,46 @@ def test_a_cache_that_is_switched_off_is_told(cli: Command, monkeypatch: pytest.
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.setenv("CHAINRULE_NO_CACHE", "1")
     assert "cache    off (CHAINRULE_NO_CACHE is set)" in cli("doctor").out
+
+
+def test_native_code_that_is_used_is_told_with_the_switch(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(availability, "availability", lambda: Availability(Registers(16, 32), ""))
+    assert (
+        "native   CPU code for registers of 16 numbers   CHAINRULE_NATIVE=0 switches it off"
+        in cli("doctor").out
+    )
+    assert cli("doctor", "--json").last["native"] == {"lanes": 16, "reason": ""}
+
+
+def test_native_code_that_is_switched_off_is_told(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAINRULE_NATIVE", "0")
+    result = cli("doctor")
+    assert result.code == 0
+    assert "native   no CPU code, layers run slower: switched off by CHAINRULE_NATIVE=0" in result.out
+
+
+def test_native_code_that_xla_cannot_call_is_told_with_the_reason(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interface, "refusal", lambda: "XLA's interface has version 1.0")
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda: {"avx512f": True})
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.delenv("CHAINRULE_NATIVE", raising=False)
+    availability._availability.cache_clear()
+    found = cli("doctor", "--json").last
+    availability._availability.cache_clear()
+    assert found["native"] == {"lanes": None, "reason": "XLA's interface has version 1.0"}
+    assert found["problems"] == []
+
+
+def test_a_switch_with_another_value_is_a_problem(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAINRULE_NATIVE", "no")
+    result = cli("doctor")
+    assert result.code == 1
+    assert "problem  CHAINRULE_NATIVE=no: it must be 0" in result.out
 
 
 def test_every_extra_that_users_can_install_is_explained() -> None:

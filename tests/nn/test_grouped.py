@@ -1,4 +1,4 @@
-"""Group normalisation by programs: the same numbers as the formula, and derivatives of every mode."""
+"""Group normalisation in native code: the same numbers as the formula, and derivatives of every mode."""
 
 import jax
 import jax.numpy as jnp
@@ -7,9 +7,8 @@ import pytest
 
 from chainrule.core.types import Array
 from chainrule.nn import GroupNorm, grouped
-from chainrule.nn.convolution import native
 
-pytestmark = pytest.mark.skipif(native.machine() is None, reason="this processor has no programs of its own")
+pytestmark = pytest.mark.usefixtures("lanes")
 
 SHAPES = {
     "groups of four": (3, 64, 32, 8),

@@ -25,6 +25,7 @@ def doctor(
         "packages": _packages(problems),
         "device": _devices(problems),
         "machine": _machine(),
+        "native": _native(problems),
         "runs": _place(_runs(), problems),
         "cache": _cache(problems),
         "extras": _extras(),
@@ -146,6 +147,19 @@ def _machine() -> dict[str, int]:
     }
 
 
+def _native(problems: list[str]) -> dict[str, Any]:
+    """Whether layers run in native code on the CPU, for registers of how many numbers, and why not."""
+    from chainrule.core.errors import ChainruleError
+    from chainrule.nn.native.availability import availability
+
+    try:
+        registers, reason = availability()
+    except ChainruleError as error:
+        problems.append(f"{error.message}   remedy: {error.remedy}")
+        return {"lanes": None, "reason": error.message}
+    return {"lanes": registers.lanes if registers else None, "reason": reason}
+
+
 def _runs() -> Path:
     return Path(os.environ.get("CHAINRULE_RUNS") or "runs")
 
@@ -205,6 +219,12 @@ def _show(found: dict[str, Any]) -> None:
     say("device", f"{kinds or 'none'}, {machine['cores']} cores, {size(machine['memory'])} memory")
     if device["why"]:
         say("no GPU", device["why"] + (f"   remedy: {device['remedy']}" if device["remedy"] else ""))
+    native = found["native"]
+    used = f"for registers of {native['lanes']} numbers   CHAINRULE_NATIVE=0 switches it off"
+    say(
+        "native",
+        f"CPU code {used}" if native["lanes"] else f"no CPU code, layers run slower: {native['reason']}",
+    )
     say("runs", f"{found['runs']['path']}   {size(found['runs']['free'])} free")
     cache = found["cache"]
     off = "off (CHAINRULE_NO_CACHE is set)"

@@ -1,4 +1,4 @@
-"""Group normalisation, scale, shift and activation in one go, in the machine's own instructions on a CPU.
+"""Group normalisation, scale, shift and activation in one go, in native code on a CPU.
 
 XLA goes through the data a dozen times for a normalised, modulated and activated map and its gradient, several times in
 strides of a few channels: a third of the time of a training step of a U-Net. The programs of
@@ -11,20 +11,20 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution import native
+from chainrule.nn.native import availability
 from chainrule.nn.native import group_norm as programs
-from chainrule.nn.native.group_norm import Groups
+from chainrule.nn.native.group_norm import GroupNormShape
 from chainrule.nn.native.operations import operation
 
 
 def fast(x: Array, groups: int) -> bool:
     """Whether there are programs for maps (batch, places, channels) of these numbers on this machine."""
-    machine = native.machine() if jax.default_backend() == "cpu" else None
+    registers = availability.registers() if jax.default_backend() == "cpu" else None
     return (
-        machine is not None
+        registers is not None
         and x.size > 0
         and x.dtype == jnp.float32
-        and programs.fits(_given(x, groups, 0.0, False), machine)
+        and programs.fits(_given(x, groups, 0.0, False), registers)
     )
 
 
@@ -38,9 +38,9 @@ def normalised(x: Array, scale: Array, shift: Array, *, groups: int, eps: float,
     return _normalised(x, scale, shift, groups=groups, eps=eps, silu=silu)
 
 
-def _given(x: Array, groups: int, eps: float, silu: bool) -> Groups:
+def _given(x: Array, groups: int, eps: float, silu: bool) -> GroupNormShape:
     batch, places, channels = x.shape
-    return Groups(batch, places, channels, groups, eps, silu)
+    return GroupNormShape(batch, places, channels, groups, eps, silu)
 
 
 def _formula(x: Array, scale: Array, shift: Array, *, groups: int, eps: float, silu: bool) -> Array:

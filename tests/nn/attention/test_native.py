@@ -1,4 +1,4 @@
-"""Attention in the machine's own instructions against the plain path in double precision."""
+"""Attention in native code against the plain path in double precision."""
 
 from typing import Any
 
@@ -10,12 +10,9 @@ import pytest
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.sparse import detect
 from chainrule.nn.attention import Causal, Window, attend
-from chainrule.nn.convolution import native
-from chainrule.nn.native import attention
-from chainrule.nn.native.ffi import Machine
 from tests.nn.attention.draws import draw
 
-pytestmark = pytest.mark.skipif(native.machine() is None, reason="no programs are written for this processor")
+pytestmark = pytest.mark.usefixtures("lanes")
 
 # batch, heads, queries, keys, size, causal
 CASES = {
@@ -25,6 +22,7 @@ CASES = {
     "as many keys as you like": (2, 2, 32, 56, 16, False),
     "a last vector that is not full": (2, 2, 28, 28, 16, True),
     "a last tile that is not full": (2, 2, 49, 51, 16, False),
+    "what fills narrow registers only": (1, 2, 24, 24, 8, True),
 }
 SCALE = 0.4
 
@@ -47,8 +45,14 @@ def assert_close(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_values_and_gradients_are_those_of_the_plain_path_and_the_same_every_time(case: str) -> None:
+def test_values_and_gradients_are_those_of_the_plain_path_and_the_same_every_time(
+    case: str, lanes: int
+) -> None:
     *x, cotangent = tensors(case)
+    if CASES[case][4] % lanes:
+        with pytest.raises(ArgumentError, match="no program for queries of shape"):
+            by("native", case)(*x)
+        return
 
     def both(path: str) -> Any:
         def run(c: Any, *x: Any) -> Any:
@@ -134,10 +138,3 @@ def test_no_texts_give_none_and_nothing_to_see_gives_zeros() -> None:
     some, none = jnp.ones((2, 2, 16, 16)), jnp.ones((0, 2, 16, 16))
     assert attend(none, none, none).shape == none.shape
     assert not attend(some, some[:, :, :0], some[:, :, :0]).any()
-
-
-def test_programs_for_narrower_registers_are_valid_too() -> None:
-    llvm = pytest.importorskip("llvmlite.binding")
-    given = attention.Heads(1, 2, 24, 24, 8, True, 1.0, 24)
-    for write in (attention.attention, attention.gradients):
-        llvm.parse_assembly(write(given, Machine(8, 16), 1)).verify()

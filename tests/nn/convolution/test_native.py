@@ -1,4 +1,4 @@
-"""Programs in the machine's own instructions against XLA's convolution."""
+"""Convolutions in native code against XLA's."""
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +8,10 @@ import pytest
 from chainrule.nn.convolution import native, stock
 from chainrule.nn.convolution.geometry import Geometry
 from chainrule.nn.convolution.primitives import convolution
-from chainrule.nn.native import weight_gradient
-from chainrule.nn.native.ffi import Machine
+from chainrule.nn.native.availability import Registers
+from chainrule.nn.native.weight_gradient import GradientTile
 
-pytestmark = pytest.mark.skipif(native.machine() is None, reason="no programs are written for this processor")
+pytestmark = pytest.mark.usefixtures("lanes")
 
 # batch, space, kernel, inputs, outputs, geometry
 CASES = {
@@ -106,14 +106,16 @@ def test_what_fills_no_registers_is_left_to_xla() -> None:
     assert not native.weighs(x.astype(jnp.bfloat16), jnp.zeros((2, 5, 5, 16), jnp.bfloat16), geometry)
 
 
-def test_programs_for_narrower_registers_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "machine", lambda: Machine(lanes=8, registers=16))
+def test_channels_that_fill_narrow_registers_only_have_programs_for_those(lanes: int) -> None:
     geometry = Geometry((1, 2), ((1, 1), (2, 1)), (1, 1), (1, 2), 1)
     draw = np.random.default_rng(0)
     x = jnp.asarray(draw.normal(size=(3, 10, 17, 12)), jnp.float32)
     weight = jnp.asarray(draw.normal(size=(3, 3, 12, 24)), jnp.float32)
-    assert weight_gradient.Block.of(12, 24, Machine(8, 16)) == weight_gradient.Block(12, 1)
+    assert GradientTile.of(12, 24, Registers(8, 16)) == GradientTile(12, 1)
     expected = stock.convolution(x, weight, geometry=geometry)
+    assert native.convolves(x, weight, geometry) == native.weighs(x, expected, geometry) == (lanes == 8)
+    if lanes == 16:
+        return
     ours = jax.jit(lambda x, w: native.convolution(x, w, geometry))(x, weight)
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
     gradient = jax.jit(lambda x, c: native.weight_gradient(x, c, geometry, (3, 3)))(x, expected)

@@ -1,4 +1,4 @@
-"""Recurrent layers in the machine's own instructions against the formulas of their cells in double precision."""
+"""Recurrent layers in native code against the formulas of their cells in double precision."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from chainrule import nn
-from chainrule.nn.convolution import native
-from chainrule.nn.native.ffi import Machine
 from chainrule.nn.recurrent import native as recurrence
 from chainrule.nn.recurrent.cells import GRUCell, LSTMCell, PlainCell, UnitCell
 from chainrule.nn.recurrent.units import Functions
 from tests.nn.recurrent.plain import direction, score
 
-pytestmark = pytest.mark.skipif(native.machine() is None, reason="no programs are written for this processor")
+pytestmark = pytest.mark.usefixtures("lanes")
 
 NUMPY = Functions(lambda x: 1 / (1 + np.exp(-x)), np.tanh)
 CELLS: dict[str, UnitCell] = {"RNN": PlainCell(), "LSTM": LSTMCell(), "GRU": GRUCell()}
@@ -26,11 +24,10 @@ LENGTHS = np.array([4, 0, 2, 3, 1])
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quick_compilation() -> Iterator[None]:
-    """Programs here run once or twice: compiling them is what takes time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+def _double_precision() -> Iterator[None]:
+    """Native code is for single precision, unlike what is tested beside it."""
+    with jax.enable_x64(False):
+        yield
 
 
 def drawn(*shape: int, seed: int = 0) -> Any:
@@ -99,9 +96,10 @@ def test_programs_compute_the_formulas_of_the_cell(name: str, sizes: str) -> Non
     both_directions(CELLS[name], SIZES[sizes])
 
 
-def test_programs_for_narrower_registers_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "machine", lambda: Machine(lanes=8, registers=16))
-    both_directions(CELLS["LSTM"], (3, 17, 24))
+def test_units_that_fill_narrow_registers_only_have_programs_for_those(lanes: int) -> None:
+    assert recurrence.runs(24, (3, 17, 96)) == (lanes == 8)
+    if lanes == 8:
+        both_directions(CELLS["LSTM"], (3, 17, 24))
 
 
 def test_the_functions_of_the_gates_are_right_to_a_few_units_in_the_last_place() -> None:

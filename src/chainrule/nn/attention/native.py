@@ -1,4 +1,4 @@
-"""Attention in the machine's own instructions, for single precision on processors with vector registers.
+"""Attention in native code, for single precision on processors with vector registers.
 
 XLA runs attention over short texts as many small matrix products with tables of scores written and read between them: a
 quarter of the time of a training step. Here a head is worked off block by block while everything is in a core's cache,
@@ -14,10 +14,9 @@ import jax.numpy as jnp
 from chainrule.core.types import Array
 from chainrule.nn.attention.masks import Causal, Mask
 from chainrule.nn.attention.softmax import softmax
-from chainrule.nn.convolution import native
-from chainrule.nn.native import attention
-from chainrule.nn.native.attention import Heads
-from chainrule.nn.native.ffi import Machine
+from chainrule.nn.native import attention, availability
+from chainrule.nn.native.attention import AttentionShape
+from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.matmul import TILE
 from chainrule.nn.native.operations import operation
 
@@ -27,10 +26,10 @@ _MOST_WASTE = 1.5
 
 def attend(query: Array, key: Array, value: Array, mask: Mask | None, scale: float) -> Array:
     """See `chainrule.nn.attention.attend`; for what `fast` says yes to."""
-    machine = native.machine()
-    assert machine is not None
+    registers = availability.registers()
+    assert registers is not None
     time, shown = query.shape[2], key.shape[2]
-    sizes = _filled(time, shown, mask is not None, machine)
+    sizes = _filled(time, shown, mask is not None, registers)
 
     def laid(x: Array, rows: int) -> Array:
         return jnp.pad(x.swapaxes(1, 2), ((0, 0), (0, rows - x.shape[2]), (0, 0), (0, 0)))
@@ -42,9 +41,9 @@ def attend(query: Array, key: Array, value: Array, mask: Mask | None, scale: flo
 
 def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object | None) -> bool:
     """Whether there is a program for this attention on this machine."""
-    machine = native.machine() if jax.default_backend() == "cpu" else None
+    registers = availability.registers() if jax.default_backend() == "cpu" else None
     if (
-        machine is None
+        registers is None
         or query.ndim != 4
         or not query.size
         or not key.size
@@ -56,25 +55,25 @@ def fast(query: Array, key: Array, value: Array, mask: Mask | None, bias: object
     ):
         return False
     batch, count, time, size = query.shape
-    queries, keys = _filled(time, key.shape[2], mask is not None, machine)
-    given = Heads(batch, count, queries, keys, size, mask is not None, 1.0, key.shape[2])
+    queries, keys = _filled(time, key.shape[2], mask is not None, registers)
+    given = AttentionShape(batch, count, queries, keys, size, mask is not None, 1.0, key.shape[2])
     same = mask is None or time == key.shape[2]
-    return same and queries * keys <= _MOST_WASTE * time * key.shape[2] and attention.fits(given, machine)
+    return same and queries * keys <= _MOST_WASTE * time * key.shape[2] and attention.fits(given, registers)
 
 
-def _filled(queries: int, keys: int, causal: bool, machine: Machine) -> tuple[int, int]:
+def _filled(queries: int, keys: int, causal: bool, registers: Registers) -> tuple[int, int]:
     """Queries and keys, filled up to whole vectors and tiles; under a causal mask there are as many of both.
 
-    >>> _filled(196, 196, False, Machine(16, 32)), _filled(50, 50, True, Machine(16, 32))
+    >>> _filled(196, 196, False, Registers(16, 32)), _filled(50, 50, True, Registers(16, 32))
     ((208, 200), (64, 64))
     """
-    step = machine.lanes if causal else TILE[32]
-    return -(-queries // machine.lanes) * machine.lanes, -(-keys // step) * step
+    step = registers.lanes if causal else TILE[32]
+    return -(-queries // registers.lanes) * registers.lanes, -(-keys // step) * step
 
 
-def _heads(query: Any, key: Any, causal: bool, scale: float, shown: int) -> Heads:
+def _heads(query: Any, key: Any, causal: bool, scale: float, shown: int) -> AttentionShape:
     batch, queries, count, size = query.shape
-    return Heads(batch, count, queries, key.shape[1], size, causal, scale, shown)
+    return AttentionShape(batch, count, queries, key.shape[1], size, causal, scale, shown)
 
 
 # ---------------------------------------------------------------------- the definition, of (batch, time, heads, size)

@@ -10,14 +10,14 @@ queries see.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-from chainrule.nn.native.builder import Body, Vector, exp
-from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, Machine, outside, work
+from chainrule.nn.native.availability import Registers
+from chainrule.nn.native.builder import Body, Vector, exp, nested
+from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, handler, work
 from chainrule.nn.native.matmul import TILE, product, square
-from chainrule.nn.native.weight_gradient import nested
 
 
 @final
-class Heads(NamedTuple):
+class AttentionShape(NamedTuple):
     """One attention: everything its programs depend on. Arrays are (batch, time, heads, size)."""
 
     batch: int
@@ -41,62 +41,62 @@ class Heads(NamedTuple):
         return self.heads * self.size
 
 
-def fits(heads: Heads, machine: Machine) -> bool:
+def fits(shape: AttentionShape, registers: Registers) -> bool:
     """Whether queries, keys and entries fill registers and tiles.
 
-    >>> given = Heads(batch=2, heads=4, queries=64, keys=64, size=32, causal=True, scale=1.0, shown=64)
-    >>> fits(given, Machine(16, 32)), fits(given._replace(size=6), Machine(16, 32))
+    >>> given = AttentionShape(batch=2, heads=4, queries=64, keys=64, size=32, causal=True, scale=1.0, shown=64)
+    >>> fits(given, Registers(16, 32)), fits(given._replace(size=6), Registers(16, 32))
     (True, False)
     """
     return (
-        min(heads[:5]) > 0
-        and heads.queries % machine.lanes == heads.size % machine.lanes == heads.keys % TILE[32] == 0
-        and (heads.queries == heads.keys or not heads.causal)
+        min(shape[:5]) > 0
+        and shape.queries % registers.lanes == shape.size % registers.lanes == shape.keys % TILE[32] == 0
+        and (shape.queries == shape.keys or not shape.causal)
     )
 
 
 @final
 class _Plan(NamedTuple):
-    heads: Heads
-    machine: Machine
+    shape: AttentionShape
+    registers: Registers
 
     @property
     def vectors(self) -> int:
         """Of queries in a block."""
-        return 2 if self.heads.queries % (2 * self.machine.lanes) == 0 else 1
+        return 2 if self.shape.queries % (2 * self.registers.lanes) == 0 else 1
 
     @property
     def width(self) -> int:
         """Queries in a block."""
-        return self.vectors * self.machine.lanes
+        return self.vectors * self.registers.lanes
 
     @property
     def table(self) -> int:
         """Numbers in a table of a block by all keys."""
-        return self.heads.keys * self.width
+        return self.shape.keys * self.width
 
     @property
     def columns(self) -> int:
         """Numbers in a block of queries."""
-        return self.heads.size * self.width
+        return self.shape.size * self.width
 
 
-def attention(heads: Heads, machine: Machine, helpers: int) -> str:
+def attention(shape: AttentionShape, registers: Registers, helpers: int) -> str:
     """Queries, keys and values to what is gathered, and (2, queries) numbers that bring each softmax back."""
-    plan = _Plan(heads, machine)
+    plan = _Plan(shape, registers)
     body = f"""
 {_block(plan, queries=("q", "out"))}
 {_squares(plan, "to_columns", "%q.row", "%columns", "@scale")}
-  call void @scores(ptr %k, ptr %columns, ptr %table, i64 %count, i64 {heads.size})
+  call void @scores(ptr %k, ptr %columns, ptr %table, i64 %count, i64 {shape.size})
   %level.row = getelementptr float, ptr %level, i64 %first
   call void @weigh(ptr %table, i64 %seen, i64 %first, ptr %level.row)
-  call void @mix(ptr %v, ptr %table, ptr %columns, i64 {heads.size}, i64 %count)
-  %inverse = getelementptr float, ptr %level.row, i64 {heads.queries}
+  call void @mix(ptr %v, ptr %table, ptr %columns, i64 {shape.size}, i64 %count)
+  %inverse = getelementptr float, ptr %level.row, i64 {shape.queries}
 {_squares(plan, "to_rows", "%columns", "%out.row", "%inverse")}"""
     buffers = {"columns": plan.columns, "table": plan.table}
     return "\n".join(
         [
-            outside(heads.batch * heads.heads, helpers, arguments=3, results=2),
+            handler(shape.batch * shape.heads, helpers, arguments=3, results=2),
             *_common(plan),
             _work(plan, ("q", "k", "v", "out", "level"), buffers),
             _item(plan, ("q", "k", "v", "out", "level"), buffers, "", body),
@@ -105,44 +105,44 @@ def attention(heads: Heads, machine: Machine, helpers: int) -> str:
     )
 
 
-def gradients(heads: Heads, machine: Machine, helpers: int) -> str:
+def gradients(shape: AttentionShape, registers: Registers, helpers: int) -> str:
     """Queries, keys, values, those numbers and the cotangent of what was gathered to the three gradients."""
-    plan = _Plan(heads, machine)
-    wide = 2 if heads.size % (2 * machine.lanes) == 0 else 1
+    plan = _Plan(shape, registers)
+    wide = 2 if shape.size % (2 * registers.lanes) == 0 else 1
     begin = nested(
-        [("zero", str(heads.keys), 1)],
+        [("zero", str(shape.keys), 1)],
         f"""
-  %z = mul i64 %zero, {heads.row}
+  %z = mul i64 %zero, {shape.row}
   %dk.z = getelementptr float, ptr %dk, i64 %z
   %dv.z = getelementptr float, ptr %dv, i64 %z
-  call void @llvm.memset.p0.i64(ptr %dk.z, i8 0, i64 {FLOAT * heads.size}, i1 false)
-  call void @llvm.memset.p0.i64(ptr %dv.z, i8 0, i64 {FLOAT * heads.size}, i1 false)""",
+  call void @llvm.memset.p0.i64(ptr %dk.z, i8 0, i64 {FLOAT * shape.size}, i1 false)
+  call void @llvm.memset.p0.i64(ptr %dv.z, i8 0, i64 {FLOAT * shape.size}, i1 false)""",
     )
     body = f"""
 {_block(plan, queries=("q", "dout", "dq"))}
 {_squares(plan, "to_columns", "%q.row", "%columns", "@scale")}
 {_squares(plan, "to_columns", "%dout.row", "%others", "@one")}
-  call void @scores(ptr %k, ptr %columns, ptr %table, i64 %count, i64 {heads.size})
-  call void @scores(ptr %v, ptr %others, ptr %slopes, i64 %count, i64 {heads.size})
+  call void @scores(ptr %k, ptr %columns, ptr %table, i64 %count, i64 {shape.size})
+  call void @scores(ptr %v, ptr %others, ptr %slopes, i64 %count, i64 {shape.size})
   %level.row = getelementptr float, ptr %level, i64 %first
   call void @weigh_back(ptr %table, ptr %slopes, i64 %seen, i64 %first, ptr %level.row)
 {_spreads(plan, wide, "%table", "%dout.row", "%dv")}
 {_spreads(plan, wide, "%slopes", "%q.row", "%dk")}
-  call void @mix(ptr %k, ptr %slopes, ptr %columns, i64 {heads.size}, i64 %count)
+  call void @mix(ptr %k, ptr %slopes, ptr %columns, i64 {shape.size}, i64 %count)
 {_squares(plan, "to_rows", "%columns", "%dq.row", "@one")}"""
     names = ("q", "k", "v", "level", "dout", "dq", "dk", "dv")
     buffers = {"columns": plan.columns, "others": plan.columns, "table": plan.table, "slopes": plan.table}
     return "\n".join(
         [
-            outside(heads.batch * heads.heads, helpers, arguments=5, results=3),
+            handler(shape.batch * shape.heads, helpers, arguments=5, results=3),
             *_common(plan),
             product(
                 "spread",
-                machine,
+                registers,
                 row=plan.width,
                 term=1,
-                across=heads.row,
-                out=heads.row,
+                across=shape.row,
+                out=shape.row,
                 vectors=wide,
                 add=True,
             ),
@@ -157,38 +157,38 @@ def gradients(heads: Heads, machine: Machine, helpers: int) -> str:
 
 
 def _common(plan: _Plan) -> Iterator[str]:
-    heads, machine = plan.heads, plan.machine
-    number = Body(machine).number
-    vector = f"<{machine.lanes} x float>"
+    shape, registers = plan.shape, plan.registers
+    number = Body(registers).number
+    vector = f"<{registers.lanes} x float>"
     yield NOTHING_TO_COLLECT
-    yield f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})"
+    yield f"declare {vector} @llvm.fma.v{registers.lanes}f32({vector}, {vector}, {vector})"
     yield f"@one = internal constant {vector} {number(1.0)}"
-    yield f"@scale = internal constant {vector} {number(heads.scale)}"
-    yield square("to_columns", machine, heads.row, plan.width)
-    yield square("to_rows", machine, plan.width, heads.row)
+    yield f"@scale = internal constant {vector} {number(shape.scale)}"
+    yield square("to_columns", registers, shape.row, plan.width)
+    yield square("to_rows", registers, plan.width, shape.row)
     block = {"across": plan.width, "out": plan.width, "vectors": plan.vectors, "add": False}
-    yield product("scores", machine, row=heads.row, term=1, **block)  # type: ignore[arg-type]
-    yield product("mix", machine, row=1, term=heads.row, **block)  # type: ignore[arg-type]
+    yield product("scores", registers, row=shape.row, term=1, **block)  # type: ignore[arg-type]
+    yield product("mix", registers, row=1, term=shape.row, **block)  # type: ignore[arg-type]
 
 
 def _work(plan: _Plan, names: Sequence[str], buffers: dict[str, int]) -> str:
-    heads = plan.heads
+    shape = plan.shape
     lines = [
-        f"  %n = udiv i64 %item, {heads.heads}",
-        f"  %h = urem i64 %item, {heads.heads}",
-        f"  %entry.h = mul i64 %h, {heads.size}",
+        f"  %n = udiv i64 %item, {shape.heads}",
+        f"  %h = urem i64 %item, {shape.heads}",
+        f"  %entry.h = mul i64 %h, {shape.size}",
     ]
     for name in names:
         if name == "level":
-            lines.append(f"  %level.place = mul i64 %item, {2 * heads.queries}")
+            lines.append(f"  %level.place = mul i64 %item, {2 * shape.queries}")
         else:
-            time = heads.keys if name in ("k", "v", "dk", "dv") else heads.queries
-            lines.append(f"  %{name}.example = mul i64 %n, {time * heads.row}")
+            time = shape.keys if name in ("k", "v", "dk", "dv") else shape.queries
+            lines.append(f"  %{name}.example = mul i64 %n, {time * shape.row}")
             lines.append(f"  %{name}.place = add i64 %{name}.example, %entry.h")
         lines.append(f"  %{name}.h = getelementptr float, ptr %{name}, i64 %{name}.place")
     given = ", ".join(f"ptr %{name}.h" for name in names)
     lines.append(f"  call void @item({given}, ptr %room)")
-    return work(heads.batch * heads.heads, names, sum(buffers.values()), "\n".join(lines))
+    return work(shape.batch * shape.heads, names, sum(buffers.values()), "\n".join(lines))
 
 
 def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str, body: str) -> str:
@@ -200,7 +200,7 @@ def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str
     given = ", ".join(f"ptr %{name}" for name in names)
     before = "zero" if begin else "first"
     between = "  br label %entry.blocks\nentry.blocks:\n  br label %first.head" if begin else ""
-    blocks = nested([("first", str(plan.heads.queries), plan.width)], body)
+    blocks = nested([("first", str(plan.shape.queries), plan.width)], body)
     if begin:
         blocks = blocks.replace("[ 0, %entry ]", "[ 0, %entry.blocks ]", 1)
     return "\n".join(
@@ -220,10 +220,10 @@ def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str
 
 def _block(plan: _Plan, queries: Sequence[str]) -> str:
     """Where a block of queries lies, and how many keys it meets: those after the ones it sees add nothing, being 0."""
-    lines = [f"  %row = mul i64 %first, {plan.heads.row}"]
-    for name, keys in (("count", plan.heads.keys), ("seen", plan.heads.shown)):
+    lines = [f"  %row = mul i64 %first, {plan.shape.row}"]
+    for name, keys in (("count", plan.shape.keys), ("seen", plan.shape.shown)):
         lines.append(
-            f"  %{name} = add i64 " + (f"%first, {plan.width}" if plan.heads.causal else f"{keys}, 0")
+            f"  %{name} = add i64 " + (f"%first, {plan.width}" if plan.shape.causal else f"{keys}, 0")
         )
     lines += [f"  %{name}.row = getelementptr float, ptr %{name}, i64 %row" for name in queries]
     return "\n".join(lines)
@@ -231,10 +231,10 @@ def _block(plan: _Plan, queries: Sequence[str]) -> str:
 
 def _squares(plan: _Plan, function: str, source: str, target: str, factor: str) -> str:
     """Transpose a block: rows of queries, entries side by side, to columns or back, times a vector of factors."""
-    lanes, row, width = plan.machine.lanes, plan.heads.row, plan.width
+    lanes, row, width = plan.registers.lanes, plan.shape.row, plan.width
     lines = []
     for part in range(plan.vectors):
-        for first in range(0, plan.heads.size, lanes):
+        for first in range(0, plan.shape.size, lanes):
             rows, columns = part * lanes * row + first, first * width + part * lanes
             start, end = (rows, columns) if function == "to_columns" else (columns, rows)
             label = f"{function}.{source}.{part}.{first}".replace("%", "")
@@ -250,7 +250,7 @@ def _squares(plan: _Plan, function: str, source: str, target: str, factor: str) 
 
 def _spreads(plan: _Plan, wide: int, weights: str, rows: str, sums: str) -> str:
     lines = []
-    for first in range(0, plan.heads.size, wide * plan.machine.lanes):
+    for first in range(0, plan.shape.size, wide * plan.registers.lanes):
         label = f"{sums}.{first}".replace("%", "")
         lines += [
             f"  %r.{label} = getelementptr float, ptr {rows}, i64 {first}",
@@ -265,7 +265,7 @@ def _spreads(plan: _Plan, wide: int, weights: str, rows: str, sums: str) -> str:
 
 def _weigh(plan: _Plan) -> str:
     """Scores to powers, in place; the largest score and one over the sum of powers to `level`."""
-    body = Body(plan.machine)
+    body = Body(plan.registers)
     lines, kind, lanes = body.lines, body.type, body.lanes
     parts = range(plan.vectors)
     least = body.number(float("-inf"))
@@ -290,7 +290,7 @@ def _weigh(plan: _Plan) -> str:
     for v in parts:
         for name, value, at in (
             ("top", Vector(body, f"%top.{v}.next"), v * lanes),
-            ("inverse", 1.0 / Vector(body, f"%sum.{v}.next"), plan.heads.queries + v * lanes),
+            ("inverse", 1.0 / Vector(body, f"%sum.{v}.next"), plan.shape.queries + v * lanes),
         ):
             lines.append(f"  %p.{name}.{v} = getelementptr float, ptr %level, i64 {at}")
             body.store(value, f"%p.{name}.{v}")
@@ -300,12 +300,12 @@ def _weigh(plan: _Plan) -> str:
 
 def _weigh_back(plan: _Plan) -> str:
     """Scores to weights p; slopes g, by weight, to slopes by score, `scale p (g - Σ p g)`; both in place."""
-    body = Body(plan.machine)
+    body = Body(plan.registers)
     lines, kind, lanes = body.lines, body.type, body.lanes
     lines.append("entry:")
     levels = []
     for v in range(plan.vectors):
-        for name, at in (("top", v * lanes), ("inverse", plan.heads.queries + v * lanes)):
+        for name, at in (("top", v * lanes), ("inverse", plan.shape.queries + v * lanes)):
             lines.append(f"  %p.{name}.{v} = getelementptr float, ptr %level, i64 {at}")
             levels.append(body.load(f"%p.{name}.{v}"))
     lines.append("  br label %first")
@@ -323,7 +323,7 @@ def _weigh_back(plan: _Plan) -> str:
     slopes = [slope for slope, _ in _entries(plan, body, "second", "%slopes", "slope")]
     for v, (weight, _) in enumerate(_entries(plan, body, "second", "%table")):
         mean = Vector(body, f"%sum.{v}.next")
-        body.store(weight * (slopes[v] - mean) * plan.heads.scale, f"%second.slope.{v}")
+        body.store(weight * (slopes[v] - mean) * plan.shape.scale, f"%second.slope.{v}")
     _again(body, "second", "over")
     head = "define internal void @weigh_back(ptr %table, ptr %slopes, i64 %count, i64 %start, ptr %level) noinline {"
     return "\n".join([head, *lines, "  ret void", "}"])
@@ -348,7 +348,7 @@ def _entries(
         body.lines.append(f"  %{loop}.{label}.at.{v} = add i64 %{loop}.place, {v * lanes}")
         body.lines.append(f"  {pointer} = getelementptr float, ptr {table}, i64 %{loop}.{label}.at.{v}")
         entry, seen = body.load(pointer), None
-        if plan.heads.causal and label == "p":
+        if plan.shape.causal and label == "p":
             integers = f"<{lanes} x i32>"
             ahead = body.write(f"sub i64 %{loop}.key, %start")
             short = body.write(f"trunc i64 {ahead.name} to i32")
@@ -373,4 +373,4 @@ def _again(body: Body, name: str, after: str) -> None:
         body.lines.append("over:")
 
 
-__all__ = ["Heads", "attention", "fits", "gradients"]
+__all__ = ["AttentionShape", "attention", "fits", "gradients"]

@@ -10,10 +10,11 @@ without cancellation, and so a `tanh` that is right to a few units in the last p
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
-from chainrule.nn.native.ffi import Machine
+from chainrule.nn.native.availability import Registers
 
 _LOG_2 = struct.unpack("f", struct.pack("f", math.log(2)))[0]
 _ROUNDING = 1.5 * 2.0**23
@@ -24,9 +25,9 @@ _ROUNDING = 1.5 * 2.0**23
 class Body:
     """The lines of a function."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.lanes = machine.lanes
-        self.type = f"<{machine.lanes} x float>"
+    def __init__(self, registers: Registers) -> None:
+        self.lanes = registers.lanes
+        self.type = f"<{registers.lanes} x float>"
         self.lines: list[str] = []
 
     def write(self, text: str) -> "Vector":
@@ -149,4 +150,26 @@ def _exponential(x: Vector) -> tuple[Vector, Vector]:
     return body.write(f"bitcast {integers} {biased.name} to {body.type}"), rest * series
 
 
-__all__ = ["Body", "Operand", "Vector", "exp", "sigmoid", "tanh"]
+def nested(loops: Sequence[tuple[str, str, int]], body: str) -> str:
+    """Loops (counter, end, step) around each other and the body."""
+    lines = []
+    before = "entry"
+    for depth, (name, _, _) in enumerate(loops):
+        lines += [f"{name}.head:", f"  %{name} = phi i64 [ 0, %{before} ], [ %{name}.next, %{name}.tail ]"]
+        before = f"{name}.head"
+        if depth + 1 < len(loops):
+            lines.append(f"  br label %{loops[depth + 1][0]}.head")
+    lines.append(body)
+    for name, end, step in reversed(loops):
+        lines += [
+            f"  br label %{name}.tail",
+            f"{name}.tail:",
+            f"  %{name}.next = add i64 %{name}, {step}",
+            f"  %{name}.more = icmp ult i64 %{name}.next, {end}",
+            f"  br i1 %{name}.more, label %{name}.head, label %{name}.exit",
+            f"{name}.exit:",
+        ]
+    return "\n".join(lines)
+
+
+__all__ = ["Body", "Operand", "Vector", "exp", "nested", "sigmoid", "tanh"]

@@ -10,8 +10,38 @@ from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from chainrule.nn.convolution.geometry import spread
-from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, Machine, Problem, outside, take
-from chainrule.nn.native.weight_gradient import nested
+from chainrule.nn.native.availability import Registers
+from chainrule.nn.native.builder import nested
+from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, handler, work
+
+
+@final
+class ConvolutionShape(NamedTuple):
+    """One convolution or weight gradient: everything its program depends on."""
+
+    batch: int
+    space: tuple[int, int]
+    sizes: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    """Padding at the beginning of each axis."""
+    inputs: int
+    outputs: int
+
+    @property
+    def name(self) -> str:
+        """All its numbers in a word."""
+        pairs = (self.space, self.sizes, self.kernel, self.stride, self.dilation, self.before)
+        numbers = [self.batch, *(n for pair in pairs for n in pair), self.inputs, self.outputs]
+        return "_".join(map(str, numbers))
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Of one example of the input and of the output."""
+        image, answer = self.space[0] * self.space[1], self.sizes[0] * self.sizes[1]
+        return FLOAT * image * self.inputs, FLOAT * answer * self.outputs
 
 
 @final
@@ -22,106 +52,87 @@ class Tile(NamedTuple):
     vectors: int
 
     @classmethod
-    def of(cls, columns: int, outputs: int, machine: Machine) -> "Tile | None":
+    def of(cls, columns: int, outputs: int, registers: Registers) -> "Tile | None":
         """The tile for so many columns and channels; `None` where outputs do not fill registers.
 
         The last tile of a row overlaps the one before. Sixteen sums keep the arithmetic busy; more save little.
 
-        >>> Tile.of(28, 64, Machine(16, 32)), Tile.of(7, 512, Machine(16, 32)), Tile.of(9, 10, Machine(16, 32))
+        >>> Tile.of(28, 64, Registers(16, 32)), Tile.of(7, 512, Registers(16, 32)), Tile.of(9, 10, Registers(16, 32))
         (Tile(pixels=14, vectors=2), Tile(pixels=7, vectors=2), None)
         """
         found = []
         for vectors in (1, 2, 4):
-            if outputs % (vectors * machine.lanes):
+            if outputs % (vectors * registers.lanes):
                 continue
-            most = (machine.registers - vectors - 1) // vectors
+            most = (registers.count - vectors - 1) // vectors
             pixels = -(-columns // -(-columns // most))
             useful = columns / (pixels * -(-columns // pixels))
             found.append((useful * min(pixels * vectors, 16), vectors == 2, cls(pixels, vectors)))
         return max(found)[-1] if found else None
 
 
-def program(problem: Problem, machine: Machine, tile: Tile, helpers: int, cache: int) -> str:
+def program(shape: ConvolutionShape, registers: Registers, tile: Tile, helpers: int, cache: int) -> str:
     """The text of the whole program, worked off by the caller and so many other threads."""
-    rows = _band(problem, helpers, cache)
-    bands = -(-problem.sizes[0] // rows)
+    rows = _band(shape, helpers, cache)
+    bands = -(-shape.sizes[0] // rows)
     return "\n".join(
         [
-            outside(problem.batch * bands, helpers, arguments=2, results=1),
+            handler(shape.batch * bands, helpers, arguments=2, results=1),
             NOTHING_TO_COLLECT,
-            _work(problem, rows, bands),
-            _fill(problem),
-            _item(problem, machine, tile),
-            _micro(problem, machine, tile),
+            _work(shape, rows, bands),
+            _fill(shape),
+            _item(shape, registers, tile),
+            _micro(shape, registers, tile),
         ]
     )
 
 
-def _reach(problem: Problem, axis: int, outputs: int) -> int:
+def _reach(shape: ConvolutionShape, axis: int, outputs: int) -> int:
     """Inputs along an axis that so many outputs see, with those beyond the edges."""
-    return spread(outputs, problem.stride[axis]) + spread(problem.kernel[axis], problem.dilation[axis]) - 1
+    return spread(outputs, shape.stride[axis]) + spread(shape.kernel[axis], shape.dilation[axis]) - 1
 
 
-def _band(problem: Problem, helpers: int, cache: int) -> int:
+def _band(shape: ConvolutionShape, helpers: int, cache: int) -> int:
     """Rows of an item: as many as the cache holds, and few enough for everybody to have some items."""
-    row = FLOAT * _reach(problem, 1, problem.sizes[1]) * problem.inputs
-    fitting = [n for n in range(1, problem.sizes[0] + 1) if _reach(problem, 0, n) * row <= cache]
-    share = -(-problem.batch * problem.sizes[0] // (4 * (helpers + 1)))
+    row = FLOAT * _reach(shape, 1, shape.sizes[1]) * shape.inputs
+    fitting = [n for n in range(1, shape.sizes[0] + 1) if _reach(shape, 0, n) * row <= cache]
+    share = -(-shape.batch * shape.sizes[0] // (4 * (helpers + 1)))
     return max(1, min(max(fitting, default=1), share))
 
 
-def _work(problem: Problem, rows: int, bands: int) -> str:
-    image, answer = problem.bytes
-    room = FLOAT * _reach(problem, 0, rows) * _reach(problem, 1, problem.sizes[1]) * problem.inputs
-    return f"""
-define internal void @work(ptr %shared) {{
-{take("x", "y", "out")}
-  %copy = call ptr @malloc(i64 {room})
-  br label %fetch
-
-fetch:
-  %item = atomicrmw add ptr %shared, i64 1 seq_cst
-  %over = icmp uge i64 %item, {problem.batch * bands}
-  br i1 %over, label %leave, label %begin
-
-begin:
+def _work(shape: ConvolutionShape, rows: int, bands: int) -> str:
+    image, answer = shape.bytes
+    room = _reach(shape, 0, rows) * _reach(shape, 1, shape.sizes[1]) * shape.inputs
+    begin = f"""
   %n = udiv i64 %item, {bands}
   %band = urem i64 %item, {bands}
   %first = mul i64 %band, {rows}
-  %left = sub i64 {problem.sizes[0]}, %first
+  %left = sub i64 {shape.sizes[0]}, %first
   %rows = call i64 @llvm.smin.i64(i64 %left, i64 {rows})
   %x.place = mul i64 %n, {image}
   %x.n = getelementptr i8, ptr %x, i64 %x.place
   %out.place = mul i64 %n, {answer}
   %out.n = getelementptr i8, ptr %out, i64 %out.place
-  call void @fill(ptr %x.n, ptr %copy, i64 %first, i64 %rows)
-  call void @item(ptr %copy, ptr %y, ptr %out.n, i64 %first, i64 %rows)
-  %counted = atomicrmw add ptr %p.done, i64 1 seq_cst
-  br label %fetch
-
-leave:
-  call void @free(ptr %copy)
-  ret void
-}}
-declare i64 @llvm.smin.i64(i64, i64)
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-"""
+  call void @fill(ptr %x.n, ptr %room, i64 %first, i64 %rows)
+  call void @item(ptr %room, ptr %y, ptr %out.n, i64 %first, i64 %rows)"""
+    declared = "declare i64 @llvm.smin.i64(i64, i64)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+    return f"{declared}\n{work(shape.batch * bands, ('x', 'y', 'out'), room, begin)}"
 
 
-def _fill(problem: Problem) -> str:
+def _fill(shape: ConvolutionShape) -> str:
     """Copy the inputs that a band of outputs sees, with zeros beyond the edges."""
-    (height, width), (above, before) = problem.space, problem.before
-    pixel = FLOAT * problem.inputs
-    reach = _reach(problem, 1, problem.sizes[1])
+    (height, width), (above, before) = shape.space, shape.before
+    pixel = FLOAT * shape.inputs
+    reach = _reach(shape, 1, shape.sizes[1])
     start, end = min(max(0, before), reach), max(min(reach, width + before), 0)
     inside = max(end - start, 0)
-    extra = spread(problem.kernel[0], problem.dilation[0]) - problem.stride[0]
+    extra = spread(shape.kernel[0], shape.dilation[0]) - shape.stride[0]
     return f"""
 define internal void @fill(ptr %x, ptr %copy, i64 %first, i64 %rows) {{
 entry:
-  %scaled = mul i64 %rows, {problem.stride[0]}
+  %scaled = mul i64 %rows, {shape.stride[0]}
   %lines = add i64 %scaled, {extra}
-  %top.scaled = mul i64 %first, {problem.stride[0]}
+  %top.scaled = mul i64 %first, {shape.stride[0]}
   %top = sub i64 %top.scaled, {above}
   br label %line
 
@@ -159,21 +170,21 @@ over:
 """
 
 
-def _item(problem: Problem, machine: Machine, tile: Tile) -> str:
-    columns, outputs, inputs = problem.sizes[1], problem.outputs, problem.inputs
+def _item(shape: ConvolutionShape, registers: Registers, tile: Tile) -> str:
+    columns, outputs, inputs = shape.sizes[1], shape.outputs, shape.inputs
     loops = [
-        ("o", str(outputs), tile.vectors * machine.lanes),
+        ("o", str(outputs), tile.vectors * registers.lanes),
         ("r", "%rows", 1),
         ("c", str(columns), tile.pixels),
     ]
     body = f"""
   %column = call i64 @llvm.smin.i64(i64 %c, i64 {columns - tile.pixels})
-  %line = mul i64 %r, {problem.stride[0] * _reach(problem, 1, columns)}
-  %across = mul i64 %column, {problem.stride[1]}
+  %line = mul i64 %r, {shape.stride[0] * _reach(shape, 1, columns)}
+  %across = mul i64 %column, {shape.stride[1]}
   %pixel = add i64 %line, %across
   %x.entry = mul i64 %pixel, {inputs}
   %px = getelementptr float, ptr %copy, i64 %x.entry
-  %w.entry = mul i64 %o, {problem.kernel[0] * problem.kernel[1] * inputs}
+  %w.entry = mul i64 %o, {shape.kernel[0] * shape.kernel[1] * inputs}
   %pw = getelementptr float, ptr %w, i64 %w.entry
   %row = add i64 %first, %r
   %out.line = mul i64 %row, {columns}
@@ -192,19 +203,19 @@ entry:
 """
 
 
-def _micro(problem: Problem, machine: Machine, tile: Tile) -> str:
+def _micro(shape: ConvolutionShape, registers: Registers, tile: Tile) -> str:
     """A tile of outputs: sums over the rows of the kernel and over its columns and inputs, which lie side by side."""
-    vector = f"<{machine.lanes} x float>"
+    vector = f"<{registers.lanes} x float>"
     held = [(p, v) for p in range(tile.pixels) for v in range(tile.vectors)]
-    inputs, outputs = problem.inputs, problem.outputs
-    reach = _reach(problem, 1, problem.sizes[1])
-    dense = problem.dilation[1] == 1  # then columns and inputs are one loop
-    levels = [("m", problem.kernel[0], problem.dilation[0] * reach * inputs)]
+    inputs, outputs = shape.inputs, shape.outputs
+    reach = _reach(shape, 1, shape.sizes[1])
+    dense = shape.dilation[1] == 1  # then columns and inputs are one loop
+    levels = [("m", shape.kernel[0], shape.dilation[0] * reach * inputs)]
     if not dense:
-        levels.append(("k", problem.kernel[1], problem.dilation[1] * inputs))
-    levels.append(("i", inputs * (problem.kernel[1] if dense else 1), 1))
+        levels.append(("k", shape.kernel[1], shape.dilation[1] * inputs))
+    levels.append(("i", inputs * (shape.kernel[1] if dense else 1), 1))
     lines = [
-        f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})",
+        f"declare {vector} @llvm.fma.v{registers.lanes}f32({vector}, {vector}, {vector})",
         "define internal void @micro(ptr %x.entry, ptr %w.entry, ptr %out) {",
         "entry:",
     ]
@@ -225,8 +236,8 @@ def _micro(problem: Problem, machine: Machine, tile: Tile) -> str:
             ),
         ]
         before = name
-    lines += _input(problem, machine, tile)
-    lines.append(f"  %w.after = getelementptr float, ptr %w.i, i64 {tile.vectors * machine.lanes}")
+    lines += _input(shape, registers, tile)
+    lines.append(f"  %w.after = getelementptr float, ptr %w.i, i64 {tile.vectors * registers.lanes}")
     for number, (name, count, step) in enumerate(reversed(levels)):
         lines += [
             f"  %{name}.next = add i64 %{name}.count, 1",
@@ -240,30 +251,30 @@ def _micro(problem: Problem, machine: Machine, tile: Tile) -> str:
             lines += [f"  br label %{outer}.end", f"{outer}.end:"]
     for p, v in held:
         lines += [
-            f"  %p.{p}.{v} = getelementptr float, ptr %out, i64 {p * outputs + v * machine.lanes}",
+            f"  %p.{p}.{v} = getelementptr float, ptr %out, i64 {p * outputs + v * registers.lanes}",
             f"  store {vector} %sum.{p}.{v}, ptr %p.{p}.{v}, align 4",
         ]
     return "\n".join([*lines, "  ret void", "}"])
 
 
-def _input(problem: Problem, machine: Machine, tile: Tile) -> Iterator[str]:
+def _input(shape: ConvolutionShape, registers: Registers, tile: Tile) -> Iterator[str]:
     """One input of one entry of the kernel: its weights times that input of every pixel, added to the sums."""
-    vector = f"<{machine.lanes} x float>"
+    vector = f"<{registers.lanes} x float>"
     for v in range(tile.vectors):
-        yield f"  %q.{v} = getelementptr float, ptr %w.i, i64 {v * machine.lanes}"
+        yield f"  %q.{v} = getelementptr float, ptr %w.i, i64 {v * registers.lanes}"
         yield f"  %w.{v} = load {vector}, ptr %q.{v}, align 4"
     for p in range(tile.pixels):
-        yield f"  %r.{p} = getelementptr float, ptr %x.i, i64 {p * problem.stride[1] * problem.inputs}"
+        yield f"  %r.{p} = getelementptr float, ptr %x.i, i64 {p * shape.stride[1] * shape.inputs}"
         yield f"  %s.{p} = load float, ptr %r.{p}, align 4"
         yield f"  %t.{p} = insertelement {vector} poison, float %s.{p}, i64 0"
         yield (
-            f"  %x.{p} = shufflevector {vector} %t.{p}, {vector} poison, <{machine.lanes} x i32> zeroinitializer"
+            f"  %x.{p} = shufflevector {vector} %t.{p}, {vector} poison, <{registers.lanes} x i32> zeroinitializer"
         )
         for v in range(tile.vectors):
             yield (
-                f"  %sum.{p}.{v} = call {vector} @llvm.fma.v{machine.lanes}f32("
+                f"  %sum.{p}.{v} = call {vector} @llvm.fma.v{registers.lanes}f32("
                 f"{vector} %x.{p}, {vector} %w.{v}, {vector} %i.{p}.{v})"
             )
 
 
-__all__ = ["Tile", "program"]
+__all__ = ["ConvolutionShape", "Tile", "program"]

@@ -9,16 +9,16 @@ is between vectors over channels.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, final
 
-from chainrule.nn.native.builder import Body, Vector, sigmoid
-from chainrule.nn.native.ffi import NOTHING_TO_COLLECT, Machine, outside, work
-from chainrule.nn.native.weight_gradient import nested
+from chainrule.nn.native.availability import Registers
+from chainrule.nn.native.builder import Body, Vector, nested, sigmoid
+from chainrule.nn.native.ffi import NOTHING_TO_COLLECT, handler, work
 
 _SUMS = 8
 """So many independent sums hide how long the processor takes for an addition."""
 
 
 @final
-class Groups(NamedTuple):
+class GroupNormShape(NamedTuple):
     """One normalisation: everything its programs depend on. Arrays are (batch, places, channels)."""
 
     batch: int
@@ -39,19 +39,19 @@ class Groups(NamedTuple):
         return self.channels // self.groups
 
 
-def fits(given: Groups, machine: Machine) -> bool:
+def fits(given: GroupNormShape, registers: Registers) -> bool:
     """Whether channels fill registers.
 
-    >>> given = Groups(batch=2, places=64, channels=32, groups=8, eps=1e-5, silu=True)
-    >>> fits(given, Machine(16, 32)), fits(given._replace(channels=24), Machine(16, 32))
+    >>> given = GroupNormShape(batch=2, places=64, channels=32, groups=8, eps=1e-5, silu=True)
+    >>> fits(given, Registers(16, 32)), fits(given._replace(channels=24), Registers(16, 32))
     (True, False)
     """
-    return min(given[:4]) > 0 and given.channels % machine.lanes == 0
+    return min(given[:4]) > 0 and given.channels % registers.lanes == 0
 
 
-def normalisation(given: Groups, machine: Machine, helpers: int) -> str:
+def normalisation(given: GroupNormShape, registers: Registers, helpers: int) -> str:
     """x, scale and shift, (batch, channels), to the result and (batch, 2, channels) means and inverse deviations."""
-    walks = _Walks(given, machine)
+    walks = _Walks(given, registers)
 
     def spread(body: Body, channel: _Named, at: _Named, sums: _Sums) -> tuple[_Sums, _Named]:
         del sums
@@ -79,21 +79,21 @@ define internal void @item(ptr %x, ptr %scale, ptr %shift, ptr %out, ptr %mean, 
 }}"""
     return "\n".join(
         [
-            outside(given.batch, helpers, arguments=3, results=2),
-            *_common(given, machine),
+            handler(given.batch, helpers, arguments=3, results=2),
+            *_common(given, registers),
             walks.walk("total", ("x",), (), (), ("sums",), total),
             walks.walk("squares", ("x",), ("mean",), (), ("sums",), squares),
             walks.walk("spread", ("x",), _STEADY, ("out",), (), spread, ready=_factor),
-            _invert(given, machine),
+            _invert(given, registers),
             item,
             _work(given, {"x": "map", "scale": "one", "shift": "one", "out": "map", "level": "two"}, room=1),
         ]
     )
 
 
-def gradients(given: Groups, machine: Machine, helpers: int) -> str:
+def gradients(given: GroupNormShape, registers: Registers, helpers: int) -> str:
     """x, scale, shift, those numbers and the result's cotangent to the three gradients."""
-    walks = _Walks(given, machine)
+    walks = _Walks(given, registers)
 
     def first(body: Body, channel: _Named, at: _Named, sums: _Sums) -> tuple[_Sums, _Named]:
         far, slope = at["x"] - channel["mean"], at["dout"]
@@ -130,12 +130,12 @@ define internal void @item({names}) {{
     sums = ("average", "along")
     return "\n".join(
         [
-            outside(given.batch, helpers, arguments=5, results=3),
-            *_common(given, machine),
+            handler(given.batch, helpers, arguments=5, results=3),
+            *_common(given, registers),
             walks.walk("first", ("x", "dout"), _STEADY, ("dx",), ("dshift", "dscale"), first, ready=_factor),
             walks.walk("second", ("x", "dx"), (*_STEADY[:3], *sums), ("dx",), (), second, ready=_slopes),
-            _over_channels(given, machine, "weigh", ("a", "b"), "out", lambda a, b: a * b),
-            _over_channels(given, machine, "finish", ("out", "b"), "out", lambda a, b: a * b),
+            _over_channels(given, registers, "weigh", ("a", "b"), "out", lambda a, b: a * b),
+            _over_channels(given, registers, "finish", ("out", "b"), "out", lambda a, b: a * b),
             item,
             _work(given, places, room=2),
         ]
@@ -166,8 +166,8 @@ def _slopes(channel: _Named) -> _Named:
 class _Walks(NamedTuple):
     """Functions that go through the channels of an example in blocks, and in each block through all places."""
 
-    given: Groups
-    machine: Machine
+    given: GroupNormShape
+    registers: Registers
 
     def walk(
         self,
@@ -184,11 +184,11 @@ class _Walks(NamedTuple):
         `ready` makes of the numbers of channels what is needed at every place; `step` is what happens to a vector:
         what the sums are after it, and what is written.
         """
-        lanes, channels, places = self.machine.lanes, self.given.channels, self.given.places
+        lanes, channels, places = self.registers.lanes, self.given.channels, self.given.places
         vectors = next(n for n in (4, 3, 2, 1) if channels // lanes % n == 0)
         most = max(1, _SUMS // vectors) if sums else 1
         turns = next(n for n in range(most, 0, -1) if places % n == 0)
-        body = Body(self.machine)
+        body = Body(self.registers)
         lines, zero = body.lines, body.number(0.0)
         lines += ["entry:", "  br label %block", "block:"]
         lines.append("  %first = phi i64 [ 0, %entry ], [ %first.next, %done ]")
@@ -202,7 +202,9 @@ class _Walks(NamedTuple):
             lines.append(f"  %begin.{turn} = mul i64 %row.{turn}, {channels}")
             lines.append(f"  %base.{turn} = add i64 %begin.{turn}, %first")
             for v in range(vectors):
-                at = {one: self._at(body, one, f"%base.{turn}", v) for one in {*read, *written}}
+                at = {
+                    one: self._at(body, one, f"%base.{turn}", v) for one in dict.fromkeys((*read, *written))
+                }
                 seen = {one: body.load(at[one]) for one in read}
                 before = [Vector(body, f"%sum.{one}.{turn}.{v}") for one in sums]
                 totals, stored = step(body, kept[v], seen, before)
@@ -227,26 +229,26 @@ class _Walks(NamedTuple):
         return "\n".join([f"define internal void @{name}({pointers}) noinline {{", *lines])
 
     def _at(self, body: Body, name: str, base: str, vector: int) -> str:
-        place = body.write(f"add i64 {base}, {vector * self.machine.lanes}")
+        place = body.write(f"add i64 {base}, {vector * self.registers.lanes}")
         return body.write(f"getelementptr float, ptr %{name}, i64 {place.name}").name
 
 
 # ---------------------------------------------------------------------- numbers of channels
 
 
-def _common(given: Groups, machine: Machine) -> Sequence[str]:
-    vector = f"<{machine.lanes} x float>"
+def _common(given: GroupNormShape, registers: Registers) -> Sequence[str]:
+    vector = f"<{registers.lanes} x float>"
     return (
         NOTHING_TO_COLLECT,
-        f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})",
-        f"declare {vector} @llvm.sqrt.v{machine.lanes}f32({vector})",
+        f"declare {vector} @llvm.fma.v{registers.lanes}f32({vector}, {vector}, {vector})",
+        f"declare {vector} @llvm.sqrt.v{registers.lanes}f32({vector})",
         _share(given),
     )
 
 
-def _share(given: Groups) -> str:
+def _share(given: GroupNormShape) -> str:
     """Give every channel the sum of its group over the numbers in one."""
-    digits = Body(Machine(1, 1)).number(1 / (given.places * given.size)).strip("<>")
+    digits = Body(Registers(1, 1)).number(1 / (given.places * given.size)).strip("<>")
     add = "\n".join(
         f"""  %p.{c} = getelementptr float, ptr %own, i64 {c}
   %x.{c} = load float, ptr %p.{c}
@@ -273,15 +275,15 @@ entry:
 
 
 def _over_channels(
-    given: Groups,
-    machine: Machine,
+    given: GroupNormShape,
+    registers: Registers,
     name: str,
     read: Sequence[str],
     written: str,
     formula: Callable[..., Vector],
 ) -> str:
     """A function that fills one vector of numbers of channels from others."""
-    body = Body(machine)
+    body = Body(registers)
     pointers = dict.fromkeys((*read, written))
     for one in pointers:
         body.lines.append(f"  %{one}.at = getelementptr float, ptr %{one}, i64 %c")
@@ -290,12 +292,12 @@ def _over_channels(
 define internal void @{name}({", ".join(f"ptr %{one}" for one in pointers)}) noinline {{
 entry:
   br label %c.head
-{nested([("c", str(given.channels), machine.lanes)], chr(10).join(body.lines))}
+{nested([("c", str(given.channels), registers.lanes)], chr(10).join(body.lines))}
   ret void
 }}"""
 
 
-def _invert(given: Groups, machine: Machine) -> str:
+def _invert(given: GroupNormShape, registers: Registers) -> str:
     """Variances to one over deviations."""
 
     def formula(variance: Vector) -> Vector:
@@ -303,10 +305,10 @@ def _invert(given: Groups, machine: Machine) -> str:
         moved = variance + given.eps
         return 1.0 / body.write(f"call {body.type} @llvm.sqrt.v{body.lanes}f32({body.type} {moved.name})")
 
-    return _over_channels(given, machine, "invert", ("out",), "out", formula)
+    return _over_channels(given, registers, "invert", ("out",), "out", formula)
 
 
-def _work(given: Groups, places: Mapping[str, str], room: int) -> str:
+def _work(given: GroupNormShape, places: Mapping[str, str], room: int) -> str:
     """Take examples until none are left; `places` says how long each argument is in one."""
     steps = {"map": given.places * given.channels, "one": given.channels, "two": 2 * given.channels}
     lines = []
@@ -318,4 +320,4 @@ def _work(given: Groups, places: Mapping[str, str], room: int) -> str:
     return work(given.batch, list(places), room * given.channels, "\n".join(lines))
 
 
-__all__ = ["Groups", "fits", "gradients", "normalisation"]
+__all__ = ["GroupNormShape", "fits", "gradients", "normalisation"]

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
+from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import Body, Vector
-from chainrule.nn.native.ffi import Machine
 
 TILE = {32: 8, 16: 4}
 """Rows of a tile of sums, at most two vectors wide, by the number of registers."""
 
 
-def square(name: str, machine: Machine, source: int, target: int) -> str:
+def square(name: str, registers: Registers, source: int, target: int) -> str:
     """Transpose as many rows as there are lanes: in each stage two rows exchange halves of their groups."""
-    lanes = machine.lanes
-    body = Body(machine)
+    lanes = registers.lanes
+    body = Body(registers)
     factors = body.load("%c")
     rows: list[Vector] = []
     for number in range(lanes):
@@ -45,10 +45,10 @@ def square(name: str, machine: Machine, source: int, target: int) -> str:
 
 
 def product(
-    name: str, machine: Machine, *, row: int, term: int, across: int, out: int, vectors: int, add: bool
+    name: str, registers: Registers, *, row: int, term: int, across: int, out: int, vectors: int, add: bool
 ) -> str:
     """`out[i, :] = Σ_j a[i row + j term] b[j, :]`, or added to what is there, for `rows` of i and `terms` of j."""
-    vector, lanes, tall = f"<{machine.lanes} x float>", machine.lanes, TILE[machine.registers]
+    vector, lanes, tall = f"<{registers.lanes} x float>", registers.lanes, TILE[registers.count]
     tile = [(t, v) for t in range(tall) for v in range(vectors)]
     lines = [
         f"define internal void @{name}(ptr %a, ptr %b, ptr %out, i64 %rows, i64 %terms) noinline {{",

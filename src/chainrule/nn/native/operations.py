@@ -17,13 +17,14 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution import native
-from chainrule.nn.native.ffi import Machine
+from chainrule.nn.native import availability
+from chainrule.nn.native.availability import THREADS, Registers
+from chainrule.nn.native.compiler import register
 
 Formula = Callable[..., Array]
 Shape = Callable[..., tuple[int, ...]]
-Writer = Callable[[Any, Machine, int], str]
-"""From what a program depends on, the machine and the number of other threads to the text of the program."""
+Writer = Callable[[Any, Registers, int], str]
+"""From what a program depends on, the registers and the number of other threads to the text of the program."""
 
 
 def operation(
@@ -99,16 +100,16 @@ def _program(primitive: Any, given: Callable[..., Any], write: Writer) -> Callab
     """What XLA is told to call: a program for the shapes at hand, written and compiled when they are first met."""
 
     @functools.cache
-    def registered(what: Any) -> str:
-        machine = native.machine()
-        assert machine is not None
-        text = write(what, machine, native.THREADS - 1)
-        return native.register(f"chainrule_{primitive.name}_{what.name}", text)
+    def registered(what: Any, registers: Registers) -> str:
+        text = write(what, registers, THREADS - 1)
+        return register(f"chainrule_{primitive.name}_{registers.lanes}_{what.name}", text)
 
     def run(*operands: Array, **how: Any) -> list[Array]:
+        registers = availability.registers()
+        assert registers is not None
         shapes = primitive.abstract_eval(*map(jax.typeof, operands), **how)[0]
         results = [jax.ShapeDtypeStruct(shape.shape, shape.dtype) for shape in shapes]
-        return list(jax.ffi.ffi_call(registered(given(*operands, **how)), results)(*operands))
+        return list(jax.ffi.ffi_call(registered(given(*operands, **how), registers), results)(*operands))
 
     return run
 

@@ -9,9 +9,9 @@ all units give before the product.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-from chainrule.nn.native.builder import Body, sigmoid, tanh
-from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, Machine, outside, take, work
-from chainrule.nn.native.weight_gradient import nested
+from chainrule.nn.native.availability import Registers
+from chainrule.nn.native.builder import Body, nested, sigmoid, tanh
+from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, handler, take, work
 from chainrule.nn.recurrent.units import Functions, UnitByUnit
 
 _ENOUGH = 16
@@ -19,7 +19,7 @@ _ENOUGH = 16
 
 
 @final
-class Plan(NamedTuple):
+class RecurrentPlan(NamedTuple):
     """Sizes, and how many sequences and vectors of units are held in registers at a time."""
 
     time: int
@@ -31,19 +31,22 @@ class Plan(NamedTuple):
     lanes: int
 
     @classmethod
-    def of(cls, time: int, batch: int, hidden: int, gates: int, machine: Machine, threads: int) -> "Plan":
+    def of(
+        cls, time: int, batch: int, hidden: int, gates: int, registers: Registers, threads: int
+    ) -> "RecurrentPlan":
         """The plan for units that fill registers: as many items for each thread, as evenly as possible.
 
-        >>> Plan.of(64, 32, 128, 4, Machine(16, 32), 2)[-3:], Plan.of(64, 1, 128, 4, Machine(16, 32), 2)[-3:]
-        ((8, 2, 16), (1, 8, 16))
+        >>> registers = Registers(16, 32)
+        >>> [RecurrentPlan.of(64, batch, 128, 4, registers, 2)[-3:] for batch in (32, 1)]
+        [(8, 2, 16), (1, 8, 16)]
         """
-        most = (machine.registers - 3) // 2
+        most = (registers.count - 3) // 2
         turns = -(-batch // (most * threads))
         rows = -(-batch // (turns * threads))
-        whole = hidden // machine.lanes
-        fitting = [v for v in (1, 2, 4, 8) if whole % v == 0 and (rows + 1) * v < machine.registers]
+        whole = hidden // registers.lanes
+        fitting = [v for v in (1, 2, 4, 8) if whole % v == 0 and (rows + 1) * v < registers.count]
         enough = [v for v in fitting if rows * v >= _ENOUGH]
-        return cls(time, batch, hidden, gates, rows, enough[0] if enough else fitting[-1], machine.lanes)
+        return cls(time, batch, hidden, gates, rows, enough[0] if enough else fitting[-1], registers.lanes)
 
     @property
     def width(self) -> int:
@@ -61,7 +64,7 @@ class Plan(NamedTuple):
         return -(-self.batch // self.rows)
 
 
-def forward(cell: UnitByUnit, plan: Plan, machine: Machine, keep: bool, helpers: int) -> str:
+def forward(cell: UnitByUnit, plan: RecurrentPlan, registers: Registers, keep: bool, helpers: int) -> str:
     """From weights, bias, the input's part of all gates and states to outputs, other last states and, kept, slopes."""
     others = range(1, len(cell.states))
     arguments = ["weight", "bias", "inward", *(f"state.{n}" for n in range(len(cell.states)))]
@@ -94,18 +97,18 @@ def forward(cell: UnitByUnit, plan: Plan, machine: Machine, keep: bool, helpers:
     ]
     return "\n".join(
         [
-            outside(plan.items, helpers, len(arguments), len(results)),
+            handler(plan.items, helpers, len(arguments), len(results)),
             NOTHING_TO_COLLECT,
             _work(plan, plan.rows * plan.gates * plan.width),
             _through(plan, found, begin, backward=False),
             _function("step", _PARAMETERS, found, step),
-            _forward_units(cell, plan, machine, keep, found),
-            *_products(plan, machine, plan.hidden, plan.hidden, 0, plan.gates * plan.width),
+            _forward_units(cell, plan, registers, keep, found),
+            *_products(plan, registers, plan.hidden, plan.hidden, 0, plan.gates * plan.width),
         ]
     )
 
 
-def backward(cell: UnitByUnit, plan: Plan, machine: Machine, helpers: int) -> str:
+def backward(cell: UnitByUnit, plan: RecurrentPlan, registers: Registers, helpers: int) -> str:
     """From transposed weights, slopes and the cotangents of outputs and last states to those of inputs and first."""
     count = range(len(cell.states))
     arguments = ["weight", *(f"slope.{n}" for n in range(len(cell.slopes))), "outputs"]
@@ -125,13 +128,13 @@ def backward(cell: UnitByUnit, plan: Plan, machine: Machine, helpers: int) -> st
     ]
     return "\n".join(
         [
-            outside(plan.items, helpers, len(arguments), len(results)),
+            handler(plan.items, helpers, len(arguments), len(results)),
             NOTHING_TO_COLLECT,
             _work(plan, plan.rows * plan.all_gates),
             _through(plan, found, begin, backward=True),
             _function("step", _PARAMETERS, found, step),
-            _backward_units(cell, plan, machine, found),
-            *_products(plan, machine, plan.all_gates, plan.all_gates, plan.hidden, plan.hidden),
+            _backward_units(cell, plan, registers, found),
+            *_products(plan, registers, plan.all_gates, plan.all_gates, plan.hidden, plan.hidden),
         ]
     )
 
@@ -155,7 +158,7 @@ def _at(name: str, base: str, *terms: tuple[str, int], offset: int = 0) -> Itera
     yield f"  %{name} = getelementptr float, ptr {base}, i64 {place}"
 
 
-def _copy(plan: Plan, source: str, target: str) -> Iterator[str]:
+def _copy(plan: RecurrentPlan, source: str, target: str) -> Iterator[str]:
     """The item's rows of a (batch, hidden) array."""
     yield from _at(f"from.{source}", f"%{source}", ("%first", plan.hidden))
     yield from _at(f"to.{target}", f"%{target}", ("%first", plan.hidden))
@@ -165,7 +168,7 @@ def _copy(plan: Plan, source: str, target: str) -> Iterator[str]:
     )
 
 
-def _work(plan: Plan, room: int) -> str:
+def _work(plan: RecurrentPlan, room: int) -> str:
     rest = plan.batch - plan.rows * (plan.items - 1)
     begin = f"""
   %first = mul i64 %item, {plan.rows}
@@ -177,7 +180,7 @@ def _work(plan: Plan, room: int) -> str:
     return f"{copying}\n{work(plan.items, (), room, begin)}"
 
 
-def _through(plan: Plan, found: str, begin: Sequence[str], backward: bool) -> str:
+def _through(plan: RecurrentPlan, found: str, begin: Sequence[str], backward: bool) -> str:
     lines = [
         *begin,
         "  br label %turn.head",
@@ -190,9 +193,11 @@ def _through(plan: Plan, found: str, begin: Sequence[str], backward: bool) -> st
     return _function("through", _PARAMETERS.removesuffix(", i64 %t"), found, lines)
 
 
-def _forward_units(cell: UnitByUnit, plan: Plan, machine: Machine, keep: bool, found: str) -> str:
+def _forward_units(
+    cell: UnitByUnit, plan: RecurrentPlan, registers: Registers, keep: bool, found: str
+) -> str:
     """The formulas for `width` units from `u` of all rows."""
-    body = Body(machine)
+    body = Body(registers)
 
     def pointer(name: str, base: str, *terms: tuple[str, int], offset: int = 0) -> str:
         body.lines.extend(_at(name, base, *terms, offset=offset))
@@ -223,12 +228,12 @@ def _forward_units(cell: UnitByUnit, plan: Plan, machine: Machine, keep: bool, f
         body.store(value, place)
     for n, value in enumerate(slopes if keep else ()):
         body.store(value, pointer(f"slope.unit.{n}", f"%slope.{n}", *line))
-    return _over_units(plan, machine, found, body, plan.width)
+    return _over_units(plan, registers, found, body, plan.width)
 
 
-def _backward_units(cell: UnitByUnit, plan: Plan, machine: Machine, found: str) -> str:
+def _backward_units(cell: UnitByUnit, plan: RecurrentPlan, registers: Registers, found: str) -> str:
     """The formulas for all units of all rows."""
-    body = Body(machine)
+    body = Body(registers)
 
     def pointer(name: str, base: str, *terms: tuple[str, int], offset: int = 0) -> str:
         body.lines.extend(_at(name, base, *terms, offset=offset))
@@ -250,39 +255,41 @@ def _backward_units(cell: UnitByUnit, plan: Plan, machine: Machine, found: str) 
         body.store(value, place)
     for value, place in zip(before, places, strict=True):
         body.store(value, place)
-    return _over_units(plan, machine, found, body, plan.hidden)
+    return _over_units(plan, registers, found, body, plan.hidden)
 
 
-def _over_units(plan: Plan, machine: Machine, found: str, body: Body, units: int) -> str:
+def _over_units(plan: RecurrentPlan, registers: Registers, found: str, body: Body, units: int) -> str:
     start = [
         "  %row = add i64 %first, %r",
         "  %unit = add i64 %u, %w",
         f"  %steps = mul i64 %t, {plan.batch}",
         "  %line = add i64 %steps, %row",
     ]
-    loops = [("r", "%rows", 1), ("w", str(units), machine.lanes)]
+    loops = [("r", "%rows", 1), ("w", str(units), registers.lanes)]
     lines = ["  br label %r.head", nested(loops, "\n".join([*start, *body.lines]))]
     return _function("units", f"{_PARAMETERS}, ptr %h, i64 %u", found, lines)
 
 
-def _products(plan: Plan, machine: Machine, count: int, x: int, start: int, out: int) -> Iterator[str]:
+def _products(
+    plan: RecurrentPlan, registers: Registers, count: int, x: int, start: int, out: int
+) -> Iterator[str]:
     """The products for all rows of an item and for what is left for the last; `x`, `start` and `out` are strides."""
-    vector = f"<{machine.lanes} x float>"
-    yield f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})"
+    vector = f"<{registers.lanes} x float>"
+    yield f"declare {vector} @llvm.fma.v{registers.lanes}f32({vector}, {vector}, {vector})"
     for rows in sorted({plan.rows, plan.batch - plan.rows * (plan.items - 1)}):
-        yield _product(rows, plan.vectors, machine, count, x, start, out)
+        yield _product(rows, plan.vectors, registers, count, x, start, out)
 
 
-def _product(rows: int, vectors: int, machine: Machine, count: int, x: int, start: int, out: int) -> str:
+def _product(rows: int, vectors: int, registers: Registers, count: int, x: int, start: int, out: int) -> str:
     """`out = start + x w` for some rows and `vectors` of units, a sum over `count` entries."""
-    vector = f"<{machine.lanes} x float>"
+    vector = f"<{registers.lanes} x float>"
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
     lines = [
         f"define internal void @product_{rows}(ptr %rows, ptr %panel, ptr %start, ptr %out) {{",
         "entry:",
     ]
     for r, v in tile:
-        lines.append(f"  %p.{r}.{v} = getelementptr float, ptr %start, i64 {r * start + v * machine.lanes}")
+        lines.append(f"  %p.{r}.{v} = getelementptr float, ptr %start, i64 {r * start + v * registers.lanes}")
         lines.append(f"  %first.{r}.{v} = load {vector}, ptr %p.{r}.{v}, align 4")
     lines += [
         "  br label %k",
@@ -294,7 +301,7 @@ def _product(rows: int, vectors: int, machine: Machine, count: int, x: int, star
         f"  %s.{r}.{v} = phi {vector} [ %first.{r}.{v}, %entry ], [ %sum.{r}.{v}, %k ]" for r, v in tile
     ]
     for v in range(vectors):
-        lines.append(f"  %q.{v} = getelementptr float, ptr %w, i64 {v * machine.lanes}")
+        lines.append(f"  %q.{v} = getelementptr float, ptr %w, i64 {v * registers.lanes}")
         lines.append(f"  %w.{v} = load {vector}, ptr %q.{v}, align 4")
     lines.append("  %x = getelementptr float, ptr %rows, i64 %k.count")
     for r in range(rows):
@@ -302,24 +309,24 @@ def _product(rows: int, vectors: int, machine: Machine, count: int, x: int, star
             f"  %a.{r} = getelementptr float, ptr %x, i64 {r * x}",
             f"  %b.{r} = load float, ptr %a.{r}, align 4",
             f"  %c.{r} = insertelement {vector} poison, float %b.{r}, i64 0",
-            f"  %x.{r} = shufflevector {vector} %c.{r}, {vector} poison, <{machine.lanes} x i32> zeroinitializer",
+            f"  %x.{r} = shufflevector {vector} %c.{r}, {vector} poison, <{registers.lanes} x i32> zeroinitializer",
         ]
         lines += [
-            f"  %sum.{r}.{v} = call {vector} @llvm.fma.v{machine.lanes}f32("
+            f"  %sum.{r}.{v} = call {vector} @llvm.fma.v{registers.lanes}f32("
             f"{vector} %x.{r}, {vector} %w.{v}, {vector} %s.{r}.{v})"
             for v in range(vectors)
         ]
     lines += [
-        f"  %w.next = getelementptr float, ptr %w, i64 {vectors * machine.lanes}",
+        f"  %w.next = getelementptr float, ptr %w, i64 {vectors * registers.lanes}",
         "  %k.next = add i64 %k.count, 1",
         f"  %more = icmp ult i64 %k.next, {count}",
         "  br i1 %more, label %k, label %over",
         "over:",
     ]
     for r, v in tile:
-        lines.append(f"  %o.{r}.{v} = getelementptr float, ptr %out, i64 {r * out + v * machine.lanes}")
+        lines.append(f"  %o.{r}.{v} = getelementptr float, ptr %out, i64 {r * out + v * registers.lanes}")
         lines.append(f"  store {vector} %sum.{r}.{v}, ptr %o.{r}.{v}, align 4")
     return "\n".join([*lines, "  ret void", "}"])
 
 
-__all__ = ["Plan", "backward", "forward"]
+__all__ = ["RecurrentPlan", "backward", "forward"]

@@ -8,65 +8,62 @@ of sums in registers while pixels stream by: one fused multiply-add per sum and 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, final
 
-from chainrule.nn.native.ffi import FLOAT, Machine, Problem, outside, take
+from chainrule.nn.native.availability import Registers
+from chainrule.nn.native.builder import nested
+from chainrule.nn.native.convolution import ConvolutionShape
+from chainrule.nn.native.ffi import FLOAT, handler, take, work
 
 
 @final
-class Block(NamedTuple):
+class GradientTile(NamedTuple):
     """The sums that are held in registers at a time: `inputs x vectors` vectors of outputs."""
 
     inputs: int
     vectors: int
 
     @classmethod
-    def of(cls, inputs: int, outputs: int, machine: Machine) -> "Block | None":
+    def of(cls, inputs: int, outputs: int, registers: Registers) -> "GradientTile | None":
         """The block for so many channels; `None` where outputs do not fill registers.
 
-        >>> Block.of(16, 16, Machine(16, 32)), Block.of(64, 128, Machine(16, 32)), Block.of(64, 10, Machine(16, 32))
-        (Block(inputs=16, vectors=1), Block(inputs=8, vectors=2), None)
+        >>> registers = Registers(16, 32)
+        >>> GradientTile.of(16, 16, registers), GradientTile.of(64, 128, registers), GradientTile.of(64, 10, registers)
+        (GradientTile(inputs=16, vectors=1), GradientTile(inputs=8, vectors=2), None)
         """
-        if outputs % machine.lanes:
+        if outputs % registers.lanes:
             return None
-        vectors = 2 if outputs % (2 * machine.lanes) == 0 else 1
-        most = (machine.registers - vectors - 1) // vectors
+        vectors = 2 if outputs % (2 * registers.lanes) == 0 else 1
+        most = (registers.count - vectors - 1) // vectors
         return cls(max(n for n in range(1, most + 1) if inputs % n == 0), vectors)
 
 
-def program(problem: Problem, machine: Machine, block: Block, shares: int, helpers: int, cache: int) -> str:
+def program(
+    shape: ConvolutionShape, registers: Registers, tile: GradientTile, shares: int, helpers: int, cache: int
+) -> str:
     """The text of the whole program: the batch in so many shares, summed by the caller and so many other threads."""
-    sums = problem.kernel[0] * problem.kernel[1] * problem.inputs * problem.outputs
+    sums = shape.kernel[0] * shape.kernel[1] * shape.inputs * shape.outputs
     parts = [
-        outside(shares, helpers, arguments=2, results=2),
-        _collect(machine, sums, shares),
-        _work(problem, sums, shares, cache),
-        *(_table(f"{axis}_{end}", bounds) for axis, end, bounds in _ranges(problem)),
-        _examples(problem, machine, block, cache),
-        _micro(problem, machine, block),
+        handler(shares, helpers, arguments=2, results=2),
+        _collect(registers, sums, shares),
+        _work(shape, sums, shares, cache),
+        *(_table(f"{axis}_{end}", bounds) for axis, end, bounds in _ranges(shape)),
+        _examples(shape, registers, tile, cache),
+        _micro(shape, registers, tile),
     ]
     return "\n".join(parts)
 
 
-def _work(problem: Problem, sums: int, shares: int, cache: int) -> str:
-    image, answer = problem.bytes
-    return f"""
-define internal void @work(ptr %shared) {{
-{take("x", "y", "out", "rest")}  br label %fetch
-
-fetch:
-  %share = atomicrmw add ptr %shared, i64 1 seq_cst
-  %over = icmp uge i64 %share, {shares}
-  br i1 %over, label %leave, label %begin
-
-begin:
-  %number = sub i64 %share, 1
+def _work(shape: ConvolutionShape, sums: int, shares: int, cache: int) -> str:
+    image, answer = shape.bytes
+    begin = f"""
+  %number = sub i64 %item, 1
   %place = mul i64 %number, {FLOAT * sums}
   %other = getelementptr i8, ptr %rest, i64 %place
-  %first = icmp eq i64 %share, 0
+  %first = icmp eq i64 %item, 0
   %own = select i1 %first, ptr %out, ptr %other
   call void @llvm.memset.p0.i64(ptr %own, i8 0, i64 {FLOAT * sums}, i1 false)
-  %scaled = mul i64 %share, {problem.batch}
+  %scaled = mul i64 %item, {shape.batch}
   %from = udiv i64 %scaled, {shares}
-  %after = add i64 %scaled, {problem.batch}
+  %after = add i64 %scaled, {shape.batch}
   %until = udiv i64 %after, {shares}
   br label %each
 
@@ -77,25 +74,19 @@ each:
   %y.place = mul i64 %n, {answer}
   %y.n = getelementptr i8, ptr %y, i64 %y.place
   %left = sub i64 %until, %n
-  %count = call i64 @llvm.smin.i64(i64 %left, i64 {_together(problem, cache)})
+  %count = call i64 @llvm.smin.i64(i64 %left, i64 {_together(shape, cache)})
   call void @examples(ptr %x.n, ptr %y.n, ptr %own, i64 %count)
   %n.next = add i64 %n, %count
   %more = icmp ult i64 %n.next, %until
   br i1 %more, label %each, label %finish
 
-finish:
-  %counted = atomicrmw add ptr %p.done, i64 1 seq_cst
-  br label %fetch
-
-leave:
-  ret void
-}}
-"""
+finish:"""
+    return work(shares, ("x", "y", "out", "rest"), 0, begin)
 
 
-def _collect(machine: Machine, sums: int, shares: int) -> str:
+def _collect(registers: Registers, sums: int, shares: int) -> str:
     """The sums of the first share become those of all, in the same order whoever computed them."""
-    vector = f"<{machine.lanes} x float>"
+    vector = f"<{registers.lanes} x float>"
     lines = [
         "define internal void @collect(ptr %shared) {",
         take("x", "y", "out", "rest"),
@@ -114,7 +105,7 @@ def _collect(machine: Machine, sums: int, shares: int) -> str:
         ]
     lines += [
         f"  store {vector} %sum.{shares - 1}, ptr %p, align 4",
-        f"  %k.next = add i64 %k, {machine.lanes}",
+        f"  %k.next = add i64 %k, {registers.lanes}",
         f"  %more = icmp ult i64 %k.next, {sums}",
         "  br i1 %more, label %next, label %over",
         "over:",
@@ -124,18 +115,16 @@ def _collect(machine: Machine, sums: int, shares: int) -> str:
     return "\n".join(lines)
 
 
-def _together(problem: Problem, cache: int) -> int:
+def _together(shape: ConvolutionShape, cache: int) -> int:
     """Examples that fit into the cache."""
-    return max(1, cache // sum(problem.bytes))
+    return max(1, cache // sum(shape.bytes))
 
 
-def _ranges(problem: Problem) -> Iterator[tuple[str, str, list[int]]]:
+def _ranges(shape: ConvolutionShape) -> Iterator[tuple[str, str, list[int]]]:
     """For each entry of the kernel along an axis, the outputs from and until which it meets the input."""
     for axis, name in enumerate(("row", "column")):
-        size, n, stride = problem.sizes[axis], problem.space[axis], problem.stride[axis]
-        offsets = [
-            entry * problem.dilation[axis] - problem.before[axis] for entry in range(problem.kernel[axis])
-        ]
+        size, n, stride = shape.sizes[axis], shape.space[axis], shape.stride[axis]
+        offsets = [entry * shape.dilation[axis] - shape.before[axis] for entry in range(shape.kernel[axis])]
         first = [max(0, -(offset // stride)) for offset in offsets]
         yield name, "from", first
         last = [min(size, (n - 1 - offset) // stride + 1) for offset in offsets]
@@ -147,17 +136,17 @@ def _table(name: str, values: Sequence[int]) -> str:
     return f"@{name} = internal constant [{len(values)} x i64] [{entries}]"
 
 
-def _examples(problem: Problem, machine: Machine, block: Block, cache: int) -> str:
-    (rows, columns), (_, width) = problem.sizes, problem.space
-    inputs, outputs = problem.inputs, problem.outputs
-    per_row = FLOAT * (columns * outputs + problem.stride[0] * width * inputs)
+def _examples(shape: ConvolutionShape, registers: Registers, tile: GradientTile, cache: int) -> str:
+    (rows, columns), (_, width) = shape.sizes, shape.space
+    inputs, outputs = shape.inputs, shape.outputs
+    per_row = FLOAT * (columns * outputs + shape.stride[0] * width * inputs)
     band = max(1, min(rows, cache // per_row))
     loops = [
         ("band", str(rows), band),
-        ("m", str(problem.kernel[0]), 1),
-        ("k", str(problem.kernel[1]), 1),
-        ("o", str(outputs), block.vectors * machine.lanes),
-        ("i", str(inputs), block.inputs),
+        ("m", str(shape.kernel[0]), 1),
+        ("k", str(shape.kernel[1]), 1),
+        ("o", str(outputs), tile.vectors * registers.lanes),
+        ("i", str(inputs), tile.inputs),
     ]
 
     return f"""
@@ -167,16 +156,16 @@ declare i64 @llvm.smin.i64(i64, i64)
 define internal void @examples(ptr %x, ptr %y, ptr %out, i64 %examples) {{
 entry:
   br label %{loops[0][0]}.head
-{nested(loops, _entry(problem, band))}
+{nested(loops, _entry(shape, band))}
   ret void
 }}
 """
 
 
-def _entry(problem: Problem, band: int) -> str:
+def _entry(shape: ConvolutionShape, band: int) -> str:
     """One entry (m, k) of the kernel and one block of channels (o, i) over a band of rows."""
-    inputs, outputs = problem.inputs, problem.outputs
-    width, columns = problem.space[1], problem.sizes[1]
+    inputs, outputs = shape.inputs, shape.outputs
+    width, columns = shape.space[1], shape.sizes[1]
     return f"""
   %p.row.from = getelementptr i64, ptr @row_from, i64 %m
   %row.from = load i64, ptr %p.row.from
@@ -196,14 +185,14 @@ def _entry(problem: Problem, band: int) -> str:
   %both = and i1 %some, %any
   br i1 %both, label %sum, label %next
 sum:
-  %row.scaled = mul i64 %first, {problem.stride[0]}
-  %row.offset = mul i64 %m, {problem.dilation[0]}
+  %row.scaled = mul i64 %first, {shape.stride[0]}
+  %row.offset = mul i64 %m, {shape.dilation[0]}
   %row.sum = add i64 %row.scaled, %row.offset
-  %row = sub i64 %row.sum, {problem.before[0]}
-  %column.scaled = mul i64 %column.from, {problem.stride[1]}
-  %column.offset = mul i64 %k, {problem.dilation[1]}
+  %row = sub i64 %row.sum, {shape.before[0]}
+  %column.scaled = mul i64 %column.from, {shape.stride[1]}
+  %column.offset = mul i64 %k, {shape.dilation[1]}
   %column.sum = add i64 %column.scaled, %column.offset
-  %column = sub i64 %column.sum, {problem.before[1]}
+  %column = sub i64 %column.sum, {shape.before[1]}
   %x.line = mul i64 %row, {width}
   %x.pixel = add i64 %x.line, %column
   %x.channels = mul i64 %x.pixel, {inputs}
@@ -214,7 +203,7 @@ sum:
   %y.channels = mul i64 %y.pixel, {outputs}
   %y.entry = add i64 %y.channels, %o
   %pd = getelementptr float, ptr %y, i64 %y.entry
-  %w.line = mul i64 %m, {problem.kernel[1]}
+  %w.line = mul i64 %m, {shape.kernel[1]}
   %w.offset = add i64 %w.line, %k
   %w.inputs = mul i64 %w.offset, {inputs}
   %w.input = add i64 %w.inputs, %i
@@ -226,48 +215,26 @@ sum:
 next:"""
 
 
-def nested(loops: Sequence[tuple[str, str, int]], body: str) -> str:
-    """Loops (counter, end, step) around each other and the body."""
-    lines = []
-    before = "entry"
-    for depth, (name, _, _) in enumerate(loops):
-        lines += [f"{name}.head:", f"  %{name} = phi i64 [ 0, %{before} ], [ %{name}.next, %{name}.tail ]"]
-        before = f"{name}.head"
-        if depth + 1 < len(loops):
-            lines.append(f"  br label %{loops[depth + 1][0]}.head")
-    lines.append(body)
-    for name, end, step in reversed(loops):
-        lines += [
-            f"  br label %{name}.tail",
-            f"{name}.tail:",
-            f"  %{name}.next = add i64 %{name}, {step}",
-            f"  %{name}.more = icmp ult i64 %{name}.next, {end}",
-            f"  br i1 %{name}.more, label %{name}.head, label %{name}.exit",
-            f"{name}.exit:",
-        ]
-    return "\n".join(lines)
-
-
-def _micro(problem: Problem, machine: Machine, block: Block) -> str:
+def _micro(shape: ConvolutionShape, registers: Registers, tile: GradientTile) -> str:
     """Sums over examples, rows and columns of one block of channels for one entry of the kernel."""
-    vector = f"<{machine.lanes} x float>"
-    tile = [(t, v) for t in range(block.inputs) for v in range(block.vectors)]
-    (height, width), (rows, columns) = problem.space, problem.sizes
-    inputs, outputs = problem.inputs, problem.outputs
+    vector = f"<{registers.lanes} x float>"
+    held = [(t, v) for t in range(tile.inputs) for v in range(tile.vectors)]
+    (height, width), (rows, columns) = shape.space, shape.sizes
+    inputs, outputs = shape.inputs, shape.outputs
     levels = [  # from the outside in: how far the input and the cotangent move with each turn
         ("example", height * width * inputs, rows * columns * outputs),
-        ("row", problem.stride[0] * width * inputs, columns * outputs),
-        ("column", problem.stride[1] * inputs, outputs),
+        ("row", shape.stride[0] * width * inputs, columns * outputs),
+        ("column", shape.stride[1] * inputs, outputs),
     ]
     lines = [
-        f"declare {vector} @llvm.fma.v{machine.lanes}f32({vector}, {vector}, {vector})",
+        f"declare {vector} @llvm.fma.v{registers.lanes}f32({vector}, {vector}, {vector})",
         "define internal void @micro(ptr %x.entry, ptr %y.entry, ptr %out, i64 %examples, i64 %rows, i64 %columns)"
         " noinline {",
         "entry:",
     ]
-    for t, v in tile:
+    for t, v in held:
         lines += [
-            f"  %p.{t}.{v} = getelementptr float, ptr %out, i64 {t * outputs + v * machine.lanes}",
+            f"  %p.{t}.{v} = getelementptr float, ptr %out, i64 {t * outputs + v * registers.lanes}",
             f"  %entry.{t}.{v} = load {vector}, ptr %p.{t}.{v}, align 4",
         ]
     outside = "entry"
@@ -281,11 +248,11 @@ def _micro(problem: Problem, machine: Machine, block: Block) -> str:
             f"  %y.{name} = phi ptr [ %y.{outside}, %{outside} ], [ %y.{name}.next, %{again} ]",
             *(
                 f"  %{name}.{t}.{v} = phi {vector} [ %{outside}.{t}.{v}, %{outside} ], [ %sum.{t}.{v}, %{again} ]"
-                for t, v in tile
+                for t, v in held
             ),
         ]
         outside = name
-    lines += _pixel(vector, machine, block)
+    lines += _pixel(vector, registers, tile)
     for name, x_step, y_step in reversed(levels):
         lines += [
             f"  %{name}.next = add i64 %{name}.count, 1",
@@ -298,27 +265,27 @@ def _micro(problem: Problem, machine: Machine, block: Block) -> str:
         if name != "example":
             outer = {"column": "row", "row": "example"}[name]
             lines += [f"  br label %{outer}.end", f"{outer}.end:"]
-    lines += [f"  store {vector} %sum.{t}.{v}, ptr %p.{t}.{v}, align 4" for t, v in tile]
+    lines += [f"  store {vector} %sum.{t}.{v}, ptr %p.{t}.{v}, align 4" for t, v in held]
     return "\n".join([*lines, "  ret void", "}"])
 
 
-def _pixel(vector: str, machine: Machine, block: Block) -> Iterator[str]:
+def _pixel(vector: str, registers: Registers, tile: GradientTile) -> Iterator[str]:
     """One pixel: vectors of outputs times each input, added to the sums."""
-    for v in range(block.vectors):
-        yield f"  %q.{v} = getelementptr float, ptr %y.column, i64 {v * machine.lanes}"
+    for v in range(tile.vectors):
+        yield f"  %q.{v} = getelementptr float, ptr %y.column, i64 {v * registers.lanes}"
         yield f"  %y.{v} = load {vector}, ptr %q.{v}, align 4"
-    for t in range(block.inputs):
+    for t in range(tile.inputs):
         yield f"  %r.{t} = getelementptr float, ptr %x.column, i64 {t}"
         yield f"  %s.{t} = load float, ptr %r.{t}, align 4"
         yield f"  %i.{t} = insertelement {vector} poison, float %s.{t}, i64 0"
         yield (
-            f"  %x.{t} = shufflevector {vector} %i.{t}, {vector} poison, <{machine.lanes} x i32> zeroinitializer"
+            f"  %x.{t} = shufflevector {vector} %i.{t}, {vector} poison, <{registers.lanes} x i32> zeroinitializer"
         )
-        for v in range(block.vectors):
+        for v in range(tile.vectors):
             yield (
-                f"  %sum.{t}.{v} = call {vector} @llvm.fma.v{machine.lanes}f32("
+                f"  %sum.{t}.{v} = call {vector} @llvm.fma.v{registers.lanes}f32("
                 f"{vector} %x.{t}, {vector} %y.{v}, {vector} %column.{t}.{v})"
             )
 
 
-__all__ = ["Block", "nested", "program"]
+__all__ = ["GradientTile", "program"]

@@ -1,4 +1,4 @@
-"""A recurrent layer over all its steps, forward and backward, in the machine's own instructions.
+"""A recurrent layer over all its steps, forward and backward, in native code.
 
 XLA spends some eighty microseconds on one step of a loop, four times as long as the arithmetic of 32 sequences and 128
 units takes. Sequences do not depend on each other, so here some of them are one item of work: a thread takes it through
@@ -18,8 +18,10 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution import native
-from chainrule.nn.native import recurrent
+from chainrule.nn.native import availability, recurrent
+from chainrule.nn.native.availability import THREADS, Registers
+from chainrule.nn.native.compiler import register
+from chainrule.nn.native.recurrent import RecurrentPlan
 from chainrule.nn.recurrent.units import UnitByUnit
 
 
@@ -29,16 +31,16 @@ def runs(hidden: int, inward: tuple[int, ...]) -> bool:
     >>> runs(5, (7, 3, 20))
     False
     """
-    found = native.machine()
-    return found is not None and hidden % found.lanes == 0 and 0 not in inward
+    registers = availability.registers()
+    return registers is not None and hidden % registers.lanes == 0 and 0 not in inward
 
 
 def forward(
     cell: UnitByUnit, weight: Array, bias: Array, inward: Array, states: tuple[Array, ...], keep: bool
 ) -> tuple[Array, ...]:
     """Outputs of all steps, the last of the other states and, if they are kept, the slopes of all steps."""
-    plan = _plan(cell, inward)
-    name = _forward(cell, plan, keep)
+    plan, registers = _plan(cell, inward)
+    name = _forward(cell, plan, registers, keep)
     hidden, width = plan.hidden, plan.width
     in_order = weight.reshape(hidden, plan.gates, hidden // width, width).transpose(2, 1, 0, 3)
     over_time = jax.ShapeDtypeStruct((plan.time, plan.batch, hidden), jnp.float32)
@@ -53,41 +55,36 @@ def backward(
     """Cotangents of the input's part of all gates and of the first states, from those of outputs and last states."""
     time, batch, hidden = outputs.shape
     over_time = jax.ShapeDtypeStruct((time, batch, len(cell.gates) * hidden), jnp.float32)
-    plan = _plan(cell, over_time)
-    name = _backward(cell, plan)
+    plan, registers = _plan(cell, over_time)
+    name = _backward(cell, plan, registers)
     in_order = weight.reshape(hidden // plan.width, plan.width, plan.all_gates).transpose(0, 2, 1)
     once = jax.ShapeDtypeStruct((batch, hidden), jnp.float32)
     return tuple(jax.ffi.ffi_call(name, [over_time, *[once] * len(last)])(in_order, *slopes, outputs, *last))
 
 
-def _plan(cell: UnitByUnit, inward: Array | jax.ShapeDtypeStruct) -> recurrent.Plan:
-    found = native.machine()
-    assert found is not None
+def _plan(cell: UnitByUnit, inward: Array | jax.ShapeDtypeStruct) -> tuple[RecurrentPlan, Registers]:
+    registers = availability.registers()
+    assert registers is not None
     time, batch, entries = inward.shape
     gates = len(cell.gates)
-    return recurrent.Plan.of(time, batch, entries // gates, gates, found, native.THREADS)
+    return RecurrentPlan.of(time, batch, entries // gates, gates, registers, THREADS), registers
 
 
 @functools.cache
-def _forward(cell: UnitByUnit, plan: recurrent.Plan, keep: bool) -> str:
+def _forward(cell: UnitByUnit, plan: RecurrentPlan, registers: Registers, keep: bool) -> str:
     """The name under which XLA knows the program of this layer."""
-    found = native.machine()
-    assert found is not None
-    text = recurrent.forward(cell, plan, found, keep, native.THREADS - 1)
-    return native.register(_name(f"forward{'_keeping' if keep else ''}", cell, plan), text)
+    text = recurrent.forward(cell, plan, registers, keep, THREADS - 1)
+    return register(_name(f"forward{'_keeping' if keep else ''}", cell, plan), text)
 
 
 @functools.cache
-def _backward(cell: UnitByUnit, plan: recurrent.Plan) -> str:
+def _backward(cell: UnitByUnit, plan: RecurrentPlan, registers: Registers) -> str:
     """The name under which XLA knows the program of its derivative turned around."""
-    found = native.machine()
-    assert found is not None
-    return native.register(
-        _name("backward", cell, plan), recurrent.backward(cell, plan, found, native.THREADS - 1)
-    )
+    text = recurrent.backward(cell, plan, registers, THREADS - 1)
+    return register(_name("backward", cell, plan), text)
 
 
-def _name(direction: str, cell: UnitByUnit, plan: recurrent.Plan) -> str:
+def _name(direction: str, cell: UnitByUnit, plan: RecurrentPlan) -> str:
     return "_".join(["chainrule", type(cell).__name__, direction, *map(str, plan)])
 
 
