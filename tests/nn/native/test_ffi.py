@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.nn.native import compiler, ffi
+from chainrule.nn.native import compiler, ffi, threads
 from chainrule.nn.native.interface import VERSION
 from tests.nn.conftest import native_reason
 from tests.nn.native.fake_xla import Buffer, FakeXla, Frame, List, Task, stated_version
@@ -46,8 +46,8 @@ quick:"""
     parts = [
         "declare i32 @usleep(i32)",
         ffi.handler(ITEMS, helpers, arguments=1, results=1),
-        ffi.NOTHING_TO_COLLECT,
-        ffi.work(ITEMS, ("x", "out"), room, begin),
+        threads.NOTHING_TO_COLLECT,
+        threads.work(ITEMS, ("x", "out"), room, begin),
     ]
     return "\n".join(parts)
 

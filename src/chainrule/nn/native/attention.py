@@ -12,8 +12,9 @@ from typing import NamedTuple, final
 
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import Body, Vector, exp, nested
-from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, handler, work
+from chainrule.nn.native.ffi import handler
 from chainrule.nn.native.matmul import TILE, product, square
+from chainrule.nn.native.threads import FLOAT, NOTHING_TO_COLLECT, work
 
 
 @final

@@ -27,7 +27,7 @@ class Registers(NamedTuple):
 
     lanes: int
     """Single-precision numbers in one."""
-    count: int
+    number: int
 
 
 WIDTHS = {"8": Registers(8, 16), "16": Registers(16, 32)}

@@ -12,7 +12,8 @@ from typing import NamedTuple, final
 from chainrule.nn.convolution.geometry import spread
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import nested
-from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, handler, work
+from chainrule.nn.native.ffi import handler
+from chainrule.nn.native.threads import FLOAT, NOTHING_TO_COLLECT, work
 
 
 @final
@@ -64,7 +65,7 @@ class Tile(NamedTuple):
         for vectors in (1, 2, 4):
             if outputs % (vectors * registers.lanes):
                 continue
-            most = (registers.count - vectors - 1) // vectors
+            most = (registers.number - vectors - 1) // vectors
             pixels = -(-columns // -(-columns // most))
             useful = columns / (pixels * -(-columns // pixels))
             found.append((useful * min(pixels * vectors, 16), vectors == 2, cls(pixels, vectors)))

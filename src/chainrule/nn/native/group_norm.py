@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias, final
 
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import Body, Vector, nested, sigmoid
-from chainrule.nn.native.ffi import NOTHING_TO_COLLECT, handler, work
+from chainrule.nn.native.ffi import handler
+from chainrule.nn.native.threads import NOTHING_TO_COLLECT, work
 
 _SUMS = 8
 """So many independent sums hide how long the processor takes for an addition."""

@@ -48,7 +48,7 @@ def product(
     name: str, registers: Registers, *, row: int, term: int, across: int, out: int, vectors: int, add: bool
 ) -> str:
     """`out[i, :] = Σ_j a[i row + j term] b[j, :]`, or added to what is there, for `rows` of i and `terms` of j."""
-    vector, lanes, tall = f"<{registers.lanes} x float>", registers.lanes, TILE[registers.count]
+    vector, lanes, tall = f"<{registers.lanes} x float>", registers.lanes, TILE[registers.number]
     tile = [(t, v) for t in range(tall) for v in range(vectors)]
     lines = [
         f"define internal void @{name}(ptr %a, ptr %b, ptr %out, i64 %rows, i64 %terms) noinline {{",

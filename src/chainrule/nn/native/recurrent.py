@@ -11,7 +11,8 @@ from typing import NamedTuple, final
 
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import Body, nested, sigmoid, tanh
-from chainrule.nn.native.ffi import FLOAT, NOTHING_TO_COLLECT, handler, take, work
+from chainrule.nn.native.ffi import handler
+from chainrule.nn.native.threads import FLOAT, NOTHING_TO_COLLECT, take, work
 from chainrule.nn.recurrent.units import Functions, UnitByUnit
 
 _ENOUGH = 16
@@ -40,11 +41,11 @@ class RecurrentPlan(NamedTuple):
         >>> [RecurrentPlan.of(64, batch, 128, 4, registers, 2)[-3:] for batch in (32, 1)]
         [(8, 2, 16), (1, 8, 16)]
         """
-        most = (registers.count - 3) // 2
+        most = (registers.number - 3) // 2
         turns = -(-batch // (most * threads))
         rows = -(-batch // (turns * threads))
         whole = hidden // registers.lanes
-        fitting = [v for v in (1, 2, 4, 8) if whole % v == 0 and (rows + 1) * v < registers.count]
+        fitting = [v for v in (1, 2, 4, 8) if whole % v == 0 and (rows + 1) * v < registers.number]
         enough = [v for v in fitting if rows * v >= _ENOUGH]
         return cls(time, batch, hidden, gates, rows, enough[0] if enough else fitting[-1], registers.lanes)
 

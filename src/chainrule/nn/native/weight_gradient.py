@@ -11,7 +11,8 @@ from typing import NamedTuple, final
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import nested
 from chainrule.nn.native.convolution import ConvolutionShape
-from chainrule.nn.native.ffi import FLOAT, handler, take, work
+from chainrule.nn.native.ffi import handler
+from chainrule.nn.native.threads import FLOAT, take, work
 
 
 @final
@@ -32,7 +33,7 @@ class GradientTile(NamedTuple):
         if outputs % registers.lanes:
             return None
         vectors = 2 if outputs % (2 * registers.lanes) == 0 else 1
-        most = (registers.count - vectors - 1) // vectors
+        most = (registers.number - vectors - 1) // vectors
         return cls(max(n for n in range(1, most + 1) if inputs % n == 0), vectors)
 
 
