@@ -174,3 +174,18 @@ def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from top_level([*node.body, *node.orelse])
         elif isinstance(node, ast.Try):
             yield from top_level([*node.body, *node.orelse, *node.finalbody])
+
+
+def imports(package: Package, module: Module) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
+    """Every import of a module with what it imports, wherever it stands."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = module.origin(node)
+            for alias in node.names:
+                full = f"{origin}.{alias.name}"
+                facade = "." not in origin and not alias.name.startswith("__")
+                yield node, full if full in package.modules or facade else origin
+        elif isinstance(node, ast.Call) and module.dotted(node.func) == "importlib.import_module":
+            yield from ((node, a.value) for a in node.args[:1] if isinstance(a, ast.Constant))

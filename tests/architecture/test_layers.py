@@ -8,13 +8,12 @@ else of `models`. The top-level facade (`chainrule/__init__.py`) may name everyt
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.conftest import Write
-from tests.architecture.source import Module, Package, read
+from tests.architecture.source import imports, read
 
 SOURCE = Path(__file__).parents[2] / "src" / "chainrule"
 LAYERS = {
@@ -47,25 +46,11 @@ def upward_imports(root: Path) -> list[str]:
     package = read(root)
     found = []
     for module in package.modules.values():
-        for node, target in _imports(package, module):
+        for node, target in imports(package, module):
             why = _objection(root.name, module.name, target)
             if why:
                 found.append(f"{module.at(node)}: {why}")
     return found
-
-
-def _imports(package: Package, module: Module) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            yield from ((node, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            origin = module.origin(node)
-            for alias in node.names:
-                full = f"{origin}.{alias.name}"
-                facade = "." not in origin and not alias.name.startswith("__")
-                yield node, full if full in package.modules or facade else origin
-        elif isinstance(node, ast.Call) and module.dotted(node.func) == "importlib.import_module":
-            yield from ((node, a.value) for a in node.args[:1] if isinstance(a, ast.Constant))
 
 
 def _objection(top: str, importer: str, target: str) -> str:

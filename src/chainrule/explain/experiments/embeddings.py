@@ -20,7 +20,7 @@ from chainrule.data import Data
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, train
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens
 
 _COMPARED = 200
 """The most frequent symbols are compared: the others have hardly been trained."""
@@ -51,10 +51,10 @@ def run(settings: EmbeddingsSettings, listener: Listener) -> Outcome:
     for name in ("with attention", "without"):
         trained[name] = _trained(settings, data, attends=name == "with attention")
         listener(f"{name}: validation loss {trained[name].val['loss'][-1]:.4g} nats per symbol")
-    often = token_pictures.frequent(data, len(data.schema.symbols))[:_COMPARED]
+    often = tokens.frequent(data, len(data.schema.symbols))[:_COMPARED]
     tables: dict[str, Any] = {name: np.asarray(one.model.embeddings()) for name, one in trained.items()}  # type: ignore[attr-defined]
     tokenizer = tokenizers.of(data.schema)
-    kinds = np.array([token_pictures.kind(tokenizer.decode([int(i)])) for i in often])
+    kinds = np.array([tokens.kind(tokenizer.decode([int(i)])) for i in often])
     cosines = {name: _cosines(table[often]) for name, table in tables.items()}
     alike = {name: _same_kind(cosine, kinds) for name, cosine in cosines.items()}
     upper = np.triu_indices(len(often), 1)
@@ -106,7 +106,7 @@ def _same_kind(cosine: Float[np.ndarray, "symbols symbols"], kinds: np.ndarray) 
 
 
 def _scatter(name: str, table: Float[np.ndarray, "symbols features"], data: Data) -> Picture:
-    drawn = token_pictures.symbols(table, tokenizers.of(data.schema), data)
+    drawn = tokens.symbols(table, tokenizers.of(data.schema), data)
     return replace(drawn, name=f"embeddings-{name.replace(' ', '-')}", title=f"Where symbols lie: {name}")
 
 
@@ -117,7 +117,7 @@ def _curves(trained: dict[str, Trained]) -> Lines:
 
 def _neighbours(tables: dict[str, Any], data: Data) -> Table:
     """The nearest symbols of frequent ones under both tables."""
-    found = [token_pictures.neighbours(table, tokenizers.of(data.schema), data) for table in tables.values()]
+    found = [tokens.neighbours(table, tokenizers.of(data.schema), data) for table in tables.values()]
     rows = [[*one, other[1]] for one, other in zip(*(table.rows for table in found), strict=True)]
     return Table("embeddings-table", "Nearest symbols", ["symbol", *tables], rows)
 

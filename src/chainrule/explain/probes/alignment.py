@@ -20,7 +20,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import pairs
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import CanTranslate, HasAlignment, Model
-from chainrule.models.text.encoder_decoder import alignment_picture
+from chainrule.networks.pictures import tokens
 from chainrule.train import Run
 
 _EXAMPLES = 128
@@ -114,7 +114,7 @@ def _pictures(
     (maps,) = _maps(model, source, target)
     order = [sharpest, *(i for i in range(len(names)) if i != sharpest)][:_SHOWN]
     return [
-        alignment_picture(
+        tokens.alignment(
             schema,
             maps[i],
             source[0],

@@ -18,7 +18,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import HasAttention, Model
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens
 from chainrule.train import Run
 
 _MEASURES = {
@@ -50,7 +50,7 @@ def look(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
     weights = np.asarray(eqx.filter_jit(lambda model, x: model.attention(x))(model, batch.x[:, :-1]))
     found = habits(weights, np.asarray(_repeated(model, key, weights.shape[-1], len(data.schema.symbols))))
     base, found["loss"] = ablation(model, batch, key)
-    names = token_pictures.names(tokenizers.of(data.schema), np.asarray(batch.x[0]))[: token_pictures.LONGEST]
+    names = tokens.names(tokenizers.of(data.schema), np.asarray(batch.x[0]))[: tokens.LONGEST]
     shown = weights[0][..., : len(names), : len(names)]
     shown = shown / np.maximum(shown.sum(axis=-1, keepdims=True), 1e-12)
     layers, heads = found["entropy"].shape
@@ -61,7 +61,7 @@ def look(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
     ]
     return Outcome(
         [_sentence(found, measure) for measure in ("loss", "previous", "induction")],
-        [token_pictures.heads(shown, names), *(_map(found[measure], measure) for measure in _MEASURES)],
+        [tokens.heads(shown, names), *(_map(found[measure], measure) for measure in _MEASURES)],
         Table("attention-heads", "Heads", ["head", *_MEASURES], rows),
         {"base_loss": base, **{measure: values.tolist() for measure, values in found.items()}},
     )

@@ -16,7 +16,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import CanContinue, Model, State
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.train import Run
 
 _PROMPT = 16

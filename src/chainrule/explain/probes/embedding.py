@@ -13,7 +13,7 @@ from chainrule.data.text.vectors import Vectors
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import HasEmbedding, Model
 from chainrule.models.vectors import of_model
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens
 from chainrule.train import Run
 
 
@@ -31,8 +31,8 @@ def look(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
     """The plane in which frequent symbols vary most, and the nearest neighbours of the most frequent."""
     model: Any = run.model  # has embeddings, see `_applies`
     table, tokenizer = np.asarray(model.embeddings()), tokenizers.of(data.schema)
-    near = token_pictures.neighbours(table, tokenizer, data)
-    share = token_pictures.spread(table[token_pictures.frequent(data, len(table))])
+    near = tokens.neighbours(table, tokenizer, data)
+    share = tokens.spread(table[tokens.frequent(data, len(table))])
     asked = _asked(of_model(model, tokenizer), settings)
     return Outcome(
         [
@@ -43,7 +43,7 @@ def look(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
                 for question, found in asked
             ),
         ],
-        [token_pictures.symbols(table, tokenizer, data)],
+        [tokens.symbols(table, tokenizer, data)],
         near,
         {
             "variance_in_plane": share,

@@ -14,9 +14,8 @@ from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.protocol import Model
-from chainrule.models.representation.bert import PatchBERT
-from chainrule.models.representation.bert.patches import filled_gaps, random_gaps
+from chainrule.models.protocol import CanFill, Model
+from chainrule.networks.pictures.images import filled
 from chainrule.train import Run
 
 _MOST = 512
@@ -35,7 +34,7 @@ class FillingSettings(Settings):
 def look(run: Run, data: Data, settings: FillingSettings) -> Outcome:
     """Hide patches of held-out images at random and compare what is expected there with what was there."""
     model = eqx.nn.inference_mode(run.model)
-    assert isinstance(model, PatchBERT)
+    assert isinstance(model, CanFill)
     part = data.test if len(data.test) else data.val
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     known = data.train.batch(np.arange(min(8 * _MOST, len(data.train)))).x
@@ -44,14 +43,14 @@ def look(run: Run, data: Data, settings: FillingSettings) -> Outcome:
     expected = eqx.filter_jit(lambda model, x, gaps: model.expected(x, gaps))
     errors: dict[str, list[float]] = {"expected pixels": [], "mean training image": []}
     for share in _SHARES:
-        gaps = random_gaps(for_gaps, model, len(x), share)
+        gaps = model.random_gaps(for_gaps, len(x), share)
         errors["expected pixels"].append(_error(model, expected(model, x, gaps), x, gaps))
         errors["mean training image"].append(_error(model, average, x, gaps))
     shares = np.array(_SHARES)
     own, plain = (np.array(values) for values in errors.values())
     middle = _SHARES.index(0.5)
     shown = x[: settings.images]
-    gaps = random_gaps(for_gaps, model, len(shown), settings.hide)
+    gaps = model.random_gaps(for_gaps, len(shown), settings.hide)
     rows: list[list[str | float | int]] = [
         [f"{s:.0%}", float(a), float(b)] for s, a, b in zip(shares, own, plain, strict=True)
     ]
@@ -60,10 +59,15 @@ def look(run: Run, data: Data, settings: FillingSettings) -> Outcome:
             f"With half of the patches hidden, hidden pixels are {own[middle]:.3f} off what is expected of them (root "
             f"mean square, black to white is 1); the mean training image is {plain[middle]:.3f} off.",
             f"With a tenth hidden it is {own[0]:.3f}, with nine tenths {own[-1]:.3f}; training hid "
-            f"{model.config.hide:.0%} ({len(x)} held-out images).",
+            f"{model.hidden_share:.0%} ({len(x)} held-out images).",
         ],
         [
-            filled_gaps(model, shown, gaps, for_filling),
+            filled(
+                shown,
+                np.asarray(model.gap_pixels(gaps)),
+                expected(model, shown, gaps),
+                model.fill(shown, gaps, for_filling),
+            ),
             Lines(
                 "filling-error",
                 "How far off hidden pixels are",
@@ -78,14 +82,14 @@ def look(run: Run, data: Data, settings: FillingSettings) -> Outcome:
     )
 
 
-def _error(model: PatchBERT, guessed: Array, x: Array, gaps: Array) -> float:
+def _error(model: CanFill, guessed: Array, x: Array, gaps: Array) -> float:
     """Root mean square over the pixels of gaps."""
-    squares = jnp.square(model.cut(guessed) - model.cut(x)).mean(axis=-1)
-    return float(jnp.sqrt((squares * gaps).sum() / gaps.sum()))
+    squares, hidden = jnp.square(guessed - x).mean(axis=-1), model.gap_pixels(gaps)
+    return float(jnp.sqrt((squares * hidden).sum() / hidden.sum()))
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, PatchBERT) and schema.shape[-1] in (1, 3)
+    return isinstance(model, CanFill) and schema.shape[-1] in (1, 3)
 
 
 probe = Probe(

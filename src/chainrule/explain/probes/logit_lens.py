@@ -15,7 +15,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLens, Model
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens
 from chainrule.nn import losses
 from chainrule.train import Run
 
@@ -36,8 +36,8 @@ def look(run: Run, data: Data, settings: LensSettings) -> Outcome:
     loss, agree, best = (np.asarray(part) for part in _read(model, x))
     depth = np.arange(len(loss), dtype=float)
     tokenizer = tokenizers.of(data.schema)
-    seen = token_pictures.names(tokenizer, np.asarray(x[0, :_SHOWN]))
-    said = [token_pictures.names(tokenizer, row[: len(seen)]) for row in best]
+    seen = tokens.names(tokenizer, np.asarray(x[0, :_SHOWN]))
+    said = [tokens.names(tokenizer, row[: len(seen)]) for row in best]
     labels = ["embedding", *(f"layer {i}" for i in range(1, len(loss)))]
     half = int(np.argmax(agree >= 0.5))
     return Outcome(

@@ -15,7 +15,6 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.models.protocol import CanContinue, Model
-from chainrule.models.text import decoding
 from chainrule.train import Run
 
 
@@ -41,14 +40,14 @@ def look(run: Run, data: Data, settings: NextSettings) -> Outcome:
     )
     symbols = symbols[-window:].astype(np.int32)
     logits = _after(model, jnp.asarray(symbols)[None, :])
-    rules = decoding.rules(
-        len(tokenizer),
+    drawn = model.next_log_probs(
+        logits,
         temperature=settings.temperature,
         top_k=settings.top_k,
         top_p=settings.top_p,
         min_p=settings.min_p,
     )
-    said, left = (np.asarray(p, np.float64) for p in (jax.nn.softmax(logits), jnp.exp(rules.apply(logits))))
+    said, left = (np.asarray(p, np.float64) for p in (jax.nn.softmax(logits), jnp.exp(drawn)))
     order = np.argsort(-said, kind="stable")[: settings.shown]
     names = [repr(text)[1:-1].replace(" ", "␣") for text in tokenizer.pieces(order)]
     kept = int((left > 0).sum())

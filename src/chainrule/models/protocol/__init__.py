@@ -18,6 +18,7 @@ from chainrule.models.protocol.denoising import (
     Trajectory,
 )
 from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
+from chainrule.models.protocol.filling import CanFill
 from chainrule.models.protocol.likelihood import (
     Bounded,
     HasBound,
@@ -69,6 +70,7 @@ __all__ = [
     "CanContinue",
     "CanDecode",
     "CanEncode",
+    "CanFill",
     "CanInvert",
     "CanPack",
     "CanPad",

@@ -60,6 +60,15 @@ class CanContinue(CanSample):
         """Read symbols, one or many: the logits of the symbol after each of them, and the state after the last."""
 
     @abc.abstractmethod
+    def next_log_probs(
+        self, logits: Float[Array, "*batch vocabulary"], **options: Any
+    ) -> Float[Array, "*batch vocabulary"]:
+        """Log-probabilities from which `sample` draws the next token under its options, minus infinity where cut.
+
+        The options are `temperature`, `top_k`, `top_p` and `min_p`.
+        """
+
+    @abc.abstractmethod
     def stream(self, key: Key, prompt: str = "", **options: Any) -> Iterator[Piece]:
         """Write a text symbol by symbol; the symbols are those of the first row of `sample` with the same key."""
 

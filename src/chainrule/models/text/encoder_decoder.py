@@ -17,9 +17,9 @@ from jaxtyping import Bool
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, spell
-from chainrule.core.pictures import Heatmap, Picture
+from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import pairs, tokenizers
+from chainrule.data import pairs
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -34,10 +34,10 @@ from chainrule.models.protocol import (
     read_options,
 )
 from chainrule.models.text import decoding
+from chainrule.networks.pictures import tokens
 from chainrule.nn import losses
 
 _BEAMS = 4
-_END = "■"
 
 
 @final
@@ -212,33 +212,7 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
         weights = np.asarray(_alignment(self, x, y))[0].mean(axis=0)
         count = len(self.alignment_names())
         what = "attention of the decoder" if count == 1 else f"mean over {count} heads of all layers"
-        return [alignment_picture(self.schema, weights, np.asarray(x[0]), np.asarray(y[0]), what)]
-
-
-def alignment_picture(
-    schema: Schema,
-    weights: Float[np.ndarray, "target source"],
-    x: Int[np.ndarray, " source"],
-    y: Int[np.ndarray, " target"],
-    what: str,
-    name: str = "alignment",
-) -> Picture:
-    """A map of one pair: target symbols downwards, source symbols across; `what` says which map it is."""
-    sides = ((tokenizers.of_target(schema), y), (tokenizers.of(schema), x))
-    rows, columns = (
-        [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), _END]
-        for tokenizer, ids in sides
-    )
-    return Heatmap(
-        name,
-        f"Where each symbol was read from: {what}",
-        "source",
-        "target",
-        weights[: len(rows), : len(columns)],
-        rows,
-        columns,
-        caption=f"Each row sums to one; {_END} is the end of a text.",
-    )
+        return [tokens.alignment(self.schema, weights, np.asarray(x[0]), np.asarray(y[0]), what)]
 
 
 @eqx.filter_jit
@@ -255,4 +229,4 @@ def _begun(
     return state, logits[:, -1]
 
 
-__all__ = ["Transducer", "alignment_picture", "shifted", "within"]
+__all__ = ["Transducer", "shifted", "within"]

@@ -126,6 +126,12 @@ class Text(CanSearch, HasSurprise):
         each = zip(texts, numbers, strict=True)
         return [Hypothesis(text, log_prob, rank) for text, (log_prob, rank) in each if log_prob > -np.inf]
 
+    def next_log_probs(
+        self, logits: Float[Array, "*batch vocabulary"], **options: Any
+    ) -> Float[Array, "*batch vocabulary"]:
+        """Log-probabilities from which the next token is drawn under these rules."""
+        return decoding.rules(len(self.tokenizer), **options).apply(logits)
+
     def stream(
         self, key: Key, prompt: str = "", length: int | None = None, **options: Any
     ) -> Iterator[Piece]:

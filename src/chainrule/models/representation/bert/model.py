@@ -22,7 +22,7 @@ from chainrule.data.text.tokenizers.base import Tokenizer
 from chainrule.models.protocol import HasAttention, HasEmbedding
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
 from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens
 from chainrule.networks.transformer import TokenTransformer, encoder_layers
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock, losses
 from chainrule.nn.attention import Mask, Padding
@@ -193,12 +193,10 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Attention of every head on a passage, and the map of the symbols."""
         del key
-        x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : token_pictures.LONGEST])
+        x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : tokens.LONGEST])
         return [
-            token_pictures.heads(
-                np.asarray(self.attention(x)[0]), token_pictures.names(self.tokenizer, np.asarray(x[0]))
-            ),
-            token_pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data),
+            tokens.heads(np.asarray(self.attention(x)[0]), tokens.names(self.tokenizer, np.asarray(x[0]))),
+            tokens.symbols(np.asarray(self.embeddings()), self.tokenizer, data),
         ]
 
 

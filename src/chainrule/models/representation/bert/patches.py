@@ -15,14 +15,16 @@ import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.core.pictures import Images, Picture
+from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Scored
+from chainrule.models.protocol import CanFill, Scored
 from chainrule.models.representation.bert.gaps import choose
 from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel
 from chainrule.models.representation.bert.model import BERT
+from chainrule.networks.patches import join
+from chainrule.networks.pictures.images import filled
 from chainrule.networks.transformer import encoder_layers
 from chainrule.nn import Dropout, Embedding, LayerNorm, Linear, TransformerBlock, losses
 from chainrule.nn.positions import Learned
@@ -36,7 +38,7 @@ _SHOWN = 10
 
 
 @final
-class PatchBERT(MaskedModel):
+class PatchBERT(MaskedModel, CanFill):
     """A linear way in for patches, blocks in which each sees all others, and the levels of its pixels."""
 
     patches: Linear
@@ -128,6 +130,21 @@ class PatchBERT(MaskedModel):
 
     # ------------------------------------------------------------------ gaps
 
+    @property
+    def hidden_share(self) -> float:
+        """The share of patches that training hides."""
+        return self.config.hide
+
+    def random_gaps(self, key: Key, n: int, share: float) -> Bool[Array, "n time"]:
+        """Gaps at random: in each of `n` images the same share of the patches, at least one."""
+        places = choose(key, jnp.zeros((n, self.context)), share).places
+        return jnp.zeros((n, self.context), bool).at[jnp.arange(n)[:, None], places].set(True)
+
+    def gap_pixels(self, gaps: Bool[Array, "n time"]) -> Bool[Array, "n rows columns"]:
+        """Which pixels lie in gaps."""
+        whole = jnp.repeat(gaps[..., None].astype(jnp.float32), self.patch**2, axis=-1)
+        return join(whole, (*self.schema.shape[:2], 1), self.patch)[..., 0] > 0
+
     def sample(  # type: ignore[override]  # the options of this model, by name
         self, key: Key, n: int, *, temperature: float = 1.0
     ) -> Float[Array, "n rows columns channels"]:
@@ -192,35 +209,9 @@ class PatchBERT(MaskedModel):
         for_gaps, for_filling = jax.random.split(key)
         part = data.val if len(data.val) else data.train
         x = jnp.asarray(part.batch(np.arange(min(_SHOWN, len(part)))).x)
-        gaps = random_gaps(for_gaps, self, len(x), 0.5)
-        return [filled_gaps(self, x, gaps, for_filling)]
-
-
-def random_gaps(key: Key, model: PatchBERT, n: int, share: float) -> Bool[Array, "n time"]:
-    """Gaps at random: in each of `n` images the same share of the patches, at least one."""
-    places = choose(key, jnp.zeros((n, model.context)), share).places
-    return jnp.zeros((n, model.context), bool).at[jnp.arange(n)[:, None], places].set(True)
-
-
-def filled_gaps(
-    model: PatchBERT,
-    x: Float[Array, "batch rows columns channels"],
-    gaps: Bool[Array, "batch time"],
-    key: Key,
-) -> Images:
-    """Images, the same with gaps, with what is expected there, and with what is drawn there."""
-    tokens = model.cut(x)
-    hidden = model.joined(jnp.where(gaps[:, :, None], 0.5, tokens))
-    expected = eqx.filter_jit(lambda model, x, gaps: model.expected(x, gaps))(model, x, gaps)
-    rows = [x, hidden, expected, model.fill(x, gaps, key)]
-    return Images(
-        "filled-gaps",
-        "Hidden patches and what fills them",
-        np.clip(np.concatenate([np.asarray(row) for row in rows]), 0, 1),
-        columns=len(x),
-        caption="Rows: images; the same with patches hidden, in grey; the mean of every hidden pixel; hidden patches "
-        "drawn one after another.",
-    )
+        gaps = self.random_gaps(for_gaps, len(x), 0.5)
+        expected = eqx.filter_jit(lambda model, x, gaps: model.expected(x, gaps))(self, x, gaps)
+        return [filled(x, np.asarray(self.gap_pixels(gaps)), expected, self.fill(x, gaps, for_filling))]
 
 
 @eqx.filter_jit
@@ -285,4 +276,4 @@ def build(config: BERTConfig, schema: Schema, key: Key) -> MaskedModel:
     return BERT(config, schema, key) if text else PatchBERT(config, schema, key)
 
 
-__all__ = ["PatchBERT", "build", "filled_gaps", "random_gaps"]
+__all__ = ["PatchBERT", "build"]

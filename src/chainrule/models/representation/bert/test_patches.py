@@ -13,7 +13,6 @@ from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.representation.bert import PatchBERT
-from chainrule.models.representation.bert.patches import random_gaps
 
 SCHEMA = Schema("image", (4, 6, 2), levels=5)
 KEY = jax.random.key(3)
@@ -69,7 +68,7 @@ def test_the_loss_is_the_mean_surprise_at_the_pixels_to_be_guessed() -> None:
 def test_only_gaps_are_filled_with_levels_and_the_likeliest_ones_without_temperature(
     model: PatchBERT,
 ) -> None:
-    gaps = random_gaps(KEY, model, 3, 0.5)
+    gaps = model.random_gaps(KEY, 3, 0.5)
     assert gaps.sum(axis=1).tolist() == [3, 3, 3]
     expect = eqx.filter_jit(lambda model, gaps: model.expected(X, gaps))
     expected, drawn = expect(model, gaps), model.fill(X, gaps, KEY)

@@ -16,7 +16,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanEncode, Config, HasEmbedding, HasPictures, HasState, Metrics
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens
 from chainrule.nn import Embedding
 
 
@@ -96,8 +96,8 @@ class SkipGram(HasState, HasEmbedding, CanEncode, HasPictures):
         del key
         table, tokenizer = np.asarray(self.symbols.weight), tokenizers.of(self.schema)
         return [
-            token_pictures.symbols(table, tokenizer, data),
-            token_pictures.neighbours(table, tokenizer, data),
+            tokens.symbols(table, tokenizer, data),
+            tokens.neighbours(table, tokenizer, data),
         ]
 
 

@@ -25,7 +25,7 @@ from chainrule.models.protocol import (
     State,
 )
 from chainrule.models.text.language_model import Text
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.nn import Embedding, Linear, Recurrent, Stack, losses
 
 

@@ -24,7 +24,7 @@ from chainrule.models.protocol import (
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.memory import Memory, restarted
 from chainrule.models.text.language_model import Text
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.networks.transformer import Decoder, decoder_layers
 from chainrule.nn import Dropout, Embedding, Linear, Norm, TransformerBlock, losses
 from chainrule.nn.attention import Packed, Since

@@ -16,7 +16,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasEmbedding, HasPictures, State
 from chainrule.models.text.language_model import Text
 from chainrule.models.text.memory import Symbols
-from chainrule.networks import token_pictures
+from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.nn import Dropout, Embedding, Linear
 
 

@@ -1,10 +1,12 @@
-"""Pictures that models over symbols share: what heads attend to, and where symbols lie."""
+"""Pictures of models of tokens: attention of every head, alignment of a pair, embeddings in the plane."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from chainrule.core.pictures import Images, Scatter, Table
+from chainrule.core.pictures import Heatmap, Images, Scatter, Table
 from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
+from chainrule.data.text import pairs, tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
 
 LONGEST = 48
@@ -12,6 +14,7 @@ LONGEST = 48
 _NEIGHBOURS = 5
 _LISTED = 12
 _PIXELS = 3
+_END = "■"
 
 
 def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]) -> Images:
@@ -117,4 +120,41 @@ def kind(text: str) -> str:
     return "capital" if plain[0].isupper() else "lower case"
 
 
-__all__ = ["LONGEST", "frequent", "heads", "kind", "names", "neighbours", "principal", "spread", "symbols"]
+def alignment(
+    schema: Schema,
+    weights: Float[np.ndarray, "target source"],
+    x: Int[np.ndarray, " source"],
+    y: Int[np.ndarray, " target"],
+    what: str,
+    name: str = "alignment",
+) -> Heatmap:
+    """A map of one pair: target symbols downwards, source symbols across; `what` says which map it is."""
+    sides = ((tokenizers.of_target(schema), y), (tokenizers.of(schema), x))
+    rows, columns = (
+        [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), _END]
+        for tokenizer, ids in sides
+    )
+    return Heatmap(
+        name,
+        f"Where each symbol was read from: {what}",
+        "source",
+        "target",
+        weights[: len(rows), : len(columns)],
+        rows,
+        columns,
+        caption=f"Each row sums to one; {_END} is the end of a text.",
+    )
+
+
+__all__ = [
+    "LONGEST",
+    "alignment",
+    "frequent",
+    "heads",
+    "kind",
+    "names",
+    "neighbours",
+    "principal",
+    "spread",
+    "symbols",
+]
