@@ -43,7 +43,7 @@ from chainrule.models.protocol import Model
 from chainrule.models.text.gpt import GPT
 from chainrule.models.text.language_model import Text
 from chainrule.train import fit
-from chainrule.train.metrics import mean_loss
+from chainrule.train.evaluation import mean_loss
 
 SMOKE = True
 PEERS = {"torch": "eager", "torch-compile": "compile"}

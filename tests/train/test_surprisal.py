@@ -14,7 +14,8 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import Batch, load
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprise, Metrics, Model
-from chainrule.train import metrics
+from chainrule.train import score
+from chainrule.train.scores.text import units
 from chainrule.train.surprisal import blocks, places
 
 
@@ -48,17 +49,17 @@ class Plain(Model):
 
 
 def test_units_of_a_uniform_choice_and_of_a_known_loss() -> None:
-    uniform = metrics.units(math.log(65), characters=True)
+    uniform = units(math.log(65), characters=True)
     assert uniform["nats_per_token"].value == pytest.approx(4.17439, abs=5e-6)
     assert uniform["bits_per_character"].value == pytest.approx(6.02237, abs=5e-6)
     assert uniform["perplexity"].value == pytest.approx(65)
-    known = metrics.units(1.88, 0.01, characters=True, bytes_per_token=2.0)
+    known = units(1.88, 0.01, characters=True, bytes_per_token=2.0)
     assert known["bits_per_character"].value == pytest.approx(2.71227, abs=5e-6)
     assert known["bits_per_byte"].value == pytest.approx(2.71227 / 2, abs=5e-6)
     assert known["perplexity"].value == pytest.approx(6.5535, abs=5e-5)
     assert known["perplexity"].stderr == pytest.approx(0.01 * math.exp(1.88))
     assert known["bits_per_byte"].stderr == pytest.approx(0.01 / math.log(2) / 2)
-    assert "bits_per_character" not in metrics.units(1.0)
+    assert "bits_per_character" not in units(1.0)
 
 
 @given(st.integers(2, 200), st.integers(1, 40), st.integers(1, 40))
@@ -98,11 +99,11 @@ def test_the_error_is_that_of_a_mean_over_windows() -> None:
 
 def test_a_text_is_scored_in_all_units_with_its_stride() -> None:
     data = load("shakespeare", window=16)
-    found = metrics.score(Counting(jnp.ones(())), data, "val", stride=16)
+    found = score(Counting(jnp.ones(())), data, "val", stride=16)
     assert {"loss", "nats_per_token", "bits_per_character", "bits_per_byte", "perplexity"} <= set(found)
     assert "bits_per_dim" not in found
     assert found["stride"].value == 16
     assert found["tokens"].value == len(data.val.arrays["symbols"]) - 1
     assert found["tokens"].unit == "all but the first"
     with pytest.raises(ArgumentError, match="stride=3: only models that predict text"):
-        metrics.score(Plain(jnp.ones(())), data, "val", stride=3)
+        score(Plain(jnp.ones(())), data, "val", stride=3)

@@ -15,7 +15,8 @@ from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
 from chainrule.data.schema import Schema
 from chainrule.data.text.pairs import source_text
 from chainrule.report.visible_text import plain
-from chainrule.train.metrics import calibration, confusion, multilabel
+from chainrule.train.scores.classification import calibration, confusion
+from chainrule.train.scores.multilabel import multilabel
 
 Probabilities = Float[np.ndarray, "examples classes"]
 Labels = Int[np.ndarray, " examples"]

@@ -1,12 +1,13 @@
-"""Training: the loop, optimisers and schedules, checkpoints, metrics, the run folder."""
+"""Training: the loop, optimisers and schedules, checkpoints, scores, the run folder."""
 
 from chainrule.train import events
 from chainrule.train.config import TrainConfig
 from chainrule.train.finder import FoundRate, find_lr
 from chainrule.train.loop import fit, keep, resume
-from chainrule.train.metrics import Metric, score
 from chainrule.train.one_batch import OneBatch, overfit_one_batch
 from chainrule.train.run import Run, runs
+from chainrule.train.scores import score
+from chainrule.train.scoring import Metric
 
 __all__ = [
     "FoundRate",

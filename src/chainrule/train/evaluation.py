@@ -1,4 +1,4 @@
-"""One pass over a split: which examples, what a compiled function says about each, and how far the pass has come."""
+"""Evaluation of a compiled function on every example of a split, with progress."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -9,18 +9,12 @@ import numpy as np
 
 from chainrule.core import progress, random
 from chainrule.core.compiling import compiled
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
 from chainrule.data.batches import Batch
-from chainrule.data.dataset import Data
-from chainrule.data.splits import Some, Split
-from chainrule.data.text.packing import Packed
-from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import CanSample, HasBound, HasLogProb, HasScores, Model
+from chainrule.data.splits import Split
+from chainrule.models.protocol import Model
 
 BATCH = 512
-ESTIMATED = 2048
-"""Examples by which numbers that take many looks at each of them are estimated unless told otherwise."""
 
 
 class EvaluationBatch(NamedTuple):
@@ -34,7 +28,7 @@ def batches(split: Split, most: int | None = None, *, filled: bool = False) -> I
     """The first `most` examples of a split, or all, in order.
 
     The last batch is shorter than the others, or `filled` with examples from the start: then one program serves them
-    all, and may look at every example by itself only.
+    all, and may treat every example by itself only.
     """
     count = min(len(split), most or len(split))
     size = min(BATCH, count)
@@ -42,25 +36,6 @@ def batches(split: Split, most: int | None = None, *, filled: bool = False) -> I
         here = min(size, count - first)
         numbers = np.arange(first, first + (size if filled else here)) % count
         yield EvaluationBatch(jax.tree.map(jax.numpy.asarray, split.batch(numbers)), here)
-
-
-def examples(model: Model, data: Data, split: str, n: int | None) -> Split:
-    """The examples of a split to judge a model by: `n` of them, drawn at random, or as many as are usual."""
-    whole = data.split(split)
-    if not len(whole):
-        raise ArgumentError(
-            f"the {split} split of {data.name} has no examples",
-            remedy="score another split, or load the data with another data.split",
-        )
-    if n is not None and n < 1:
-        raise ArgumentError(f"n={n}: at least one example is needed")
-    if n is not None and isinstance(whole, Windows | Packed):
-        raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
-    # A bound takes many looks at every example, and so does drawing one to compare it with.
-    costly = HasBound | CanSample if isinstance(model, HasScores) else HasBound
-    estimated = isinstance(model, costly) and not isinstance(model, HasLogProb)
-    count = n or (ESTIMATED if estimated else len(whole))
-    return whole if count >= len(whole) else Some.drawn(whole, count)
 
 
 def mean_loss(
@@ -106,4 +81,4 @@ def _call(function: Callable[[Any, Batch, Key], Tree], model: Model, batch: Batc
     return function(model, batch, key)
 
 
-__all__ = ["BATCH", "ESTIMATED", "EvaluationBatch", "batches", "examples", "mean_loss", "over"]
+__all__ = ["BATCH", "EvaluationBatch", "batches", "mean_loss", "over"]

@@ -17,10 +17,10 @@ from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model
-from chainrule.train import checkpoints, folder, former, metrics
+from chainrule.train import checkpoints, folder, former, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
-from chainrule.train.metrics import Metric
+from chainrule.train.scoring import Metric
 
 
 @final
@@ -218,9 +218,9 @@ class Run:
     ) -> dict[str, Metric]:
         """Every number the model's capabilities give on a split, or on `n` of its examples.
 
-        Texts are read in windows `stride` symbols apart. Bounds are estimated on 2,048 examples unless told otherwise.
+        Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.
         """
-        return metrics.score(self.model, self.data, split, seed=self.settings.seed, stride=stride, n=n)
+        return scores.score(self.model, self.data, split, seed=self.settings.seed, stride=stride, n=n)
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.

@@ -16,7 +16,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Heatmap
 from chainrule.data import Batch, Data, Pairs, Scaling, Schema
 from chainrule.models.text.encoder_decoder import Transducer
-from chainrule.train import metrics
+from chainrule.train.scores.translation import translation
 
 TINY = Schema("text", (4,), "text", (4,), symbols=("a", "b"), target_symbols=("c", "d"))
 SMALL: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ def test_draws_follow_the_probabilities(model: Transducer) -> None:
 
 def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: Transducer) -> None:
     split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
-    found = metrics.translation(model, split, jax.random.key(0), end=2)
+    found = translation(model, split, jax.random.key(0), end=2)
     nats = -np.asarray(model.log_prob_given(Y, X))
     assert found["nats_per_token"].value == pytest.approx(nats.sum() / (4 + 2 + 3))
     assert found["perplexity"].value == pytest.approx(np.exp(nats.sum() / 9))

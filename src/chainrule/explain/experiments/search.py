@@ -12,8 +12,8 @@ from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, band, train_seeds
+from chainrule.train import score
 from chainrule.train.loop import settled
-from chainrule.train.metrics import score
 
 
 @final

@@ -14,8 +14,7 @@ from chainrule import models
 from chainrule.data import Batch, Schema
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
 from chainrule.models.diffusion.vdm import VDM
-from chainrule.train import metrics
-from chainrule.train.metrics import Metric
+from chainrule.train import Metric, score
 
 KEY = jax.random.key(0)
 DIGITS = Schema("image", (4, 4, 1), target="class", classes=("a", "b", "c"), levels=17)
@@ -111,7 +110,7 @@ def test_scoring_reports_means_and_standard_errors_of_a_models_own_numbers() -> 
 
     data = cr.data.load("moons", n=200)
     model = models.build("vdm", data, width=8, depth=1)
-    found = metrics.score(model, data, "val")
+    found = score(model, data, "val")
     assert isinstance(found["bound_prior"], Metric)
     assert found["bound_prior"].unit == "nats"
     assert found["bound_diffusion"].stderr is not None

@@ -15,18 +15,13 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling
 from chainrule.models.protocol import CanPredict, HasBound, HasLogProb, Metrics, Model
-from chainrule.train.evaluation import BATCH, ESTIMATED, mean_loss
-from chainrule.train.metrics import (
-    Metric,
-    calibration,
-    classification,
-    confusion,
-    likelihood,
-    multilabel,
-    regression,
-    roc_auc,
-    score,
-)
+from chainrule.train import Metric, score
+from chainrule.train.evaluation import BATCH, mean_loss
+from chainrule.train.scores import ESTIMATED
+from chainrule.train.scores.classification import calibration, classification, confusion, roc_auc
+from chainrule.train.scores.exact_likelihood import likelihood
+from chainrule.train.scores.multilabel import multilabel
+from chainrule.train.scores.regression import regression
 from tests.train.toys import rows
 
 N = BATCH + 188  # a full batch and a ragged one

@@ -1,7 +1,7 @@
-"""How much samples of points resemble held-out points: the transport between the two sets.
+"""Resemblance of samples to held-out points: the Sinkhorn divergence between the two sets.
 
-A distance between finite sets of one law is not zero, so it stands beside the same distance for real points: as many
-training examples against the same held-out ones. Only the ratio of the two says something.
+A distance between finite sets of one distribution is not zero, so it stands beside the same distance for real points:
+as many training examples against the same held-out ones. Only the ratio of the two says something.
 """
 
 import math
@@ -13,6 +13,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
 from chainrule.models.protocol import CanSample
 from chainrule.probability.transport import sinkhorn_divergence
+from chainrule.train.scoring import Evaluation, Metric, Score
 
 _MOST = 1000
 _SETS = 4
@@ -38,4 +39,22 @@ def _rows(split: Split, first: int, count: int) -> np.ndarray:
     return np.asarray(split.batch(np.arange(first, first + count)).x).reshape(count, -1)
 
 
-__all__ = ["resemblance"]
+def _applies(evaluation: Evaluation) -> bool:
+    return isinstance(evaluation.model, CanSample) and evaluation.data.schema.kind == "points"
+
+
+def _measure(evaluation: Evaluation) -> dict[str, Metric]:
+    assert isinstance(evaluation.model, CanSample), "ask what applies first"
+    if min(len(evaluation.split), len(evaluation.data.train)) < 2:  # a single point has no spread
+        return {}
+    found = resemblance(evaluation.model, evaluation.data, evaluation.split, evaluation.key)
+    value, floor, error = found
+    return {
+        "sinkhorn_divergence": Metric(value, "squared distance"),
+        "sinkhorn_divergence_of_real": Metric(floor, "squared distance", error),
+    }
+
+
+score = Score("How much samples resemble held-out points.", _applies, _measure, order=60)
+
+__all__ = ["resemblance", "score"]

@@ -1,0 +1,82 @@
+"""Scores, one file each, and the file is the registration.
+
+`train/scores/regression.py` holds a `score` and is thereby known as `regression`. A score says itself what it applies
+to, by what a model can do and what its data are.
+"""
+
+import importlib
+import pkgutil
+from dataclasses import replace
+
+import equinox as eqx
+
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError
+from chainrule.data.dataset import Data
+from chainrule.data.splits import Some
+from chainrule.data.text.packing import Packed
+from chainrule.data.text.windows import Windows
+from chainrule.models.protocol import Model
+from chainrule.train.scoring import Evaluation, Metric, Score
+
+ESTIMATED = 2048
+"""Examples by which costly numbers are estimated unless told otherwise."""
+
+
+def names() -> tuple[str, ...]:
+    """Every score.
+
+    >>> "regression" in names()
+    True
+    """
+    return tuple(sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(__path__)))
+
+
+def get(name: str) -> Score:
+    """A score by name."""
+    found: Score = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").score
+    return found
+
+
+def score(
+    model: Model,
+    data: Data,
+    split: str = "test",
+    *,
+    seed: int = 0,
+    stride: int | None = None,
+    n: int | None = None,
+) -> dict[str, Metric]:
+    """Every number there is for a model on a split, or on `n` of its examples drawn at random.
+
+    Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
+    evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
+    for texts, see `train.surprisal`.
+    """
+    whole = data.split(split)
+    if not len(whole):
+        raise ArgumentError(
+            f"the {split} split of {data.name} has no examples",
+            remedy="score another split, or load the data with another data.split",
+        )
+    if n is not None and n < 1:
+        raise ArgumentError(f"n={n}: at least one example is needed")
+    if n is not None and isinstance(whole, Windows | Packed):
+        raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
+    key = random.key(seed, "score")
+    evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, stride)
+    chosen = [one for one in map(get, names()) if one.applies(evaluation)]
+    if stride is not None and not any(one.strided for one in chosen):
+        raise ArgumentError(
+            f"stride={stride}: only models that predict text token by token are read in strides"
+        )
+    count = n or (ESTIMATED if any(one.costly(evaluation) for one in chosen) else len(whole))
+    if count < len(whole):
+        evaluation = replace(evaluation, split=Some.drawn(whole, count))
+    found: dict[str, Metric] = {}
+    for one in sorted(chosen, key=lambda one: one.order):
+        found |= one.measure(evaluation)
+    return found
+
+
+__all__ = ["ESTIMATED", "get", "names", "score"]

@@ -1,0 +1,58 @@
+"""Multi-label classification: exact match, and F1, area under the ROC curve and average precision by label."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from chainrule.models.protocol import CanPredict
+from chainrule.train.ranking import area_under, average_precision
+from chainrule.train.scoring import Evaluation, Metric, Score, predictions
+
+
+def multilabel(
+    probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str], threshold: float = 0.5
+) -> dict[str, Metric]:
+    """How often all labels of an example are right, and each; F1, area under the ROC curve and average precision as
+    means over the labels; F1 and area of each label under its name.
+
+    A label that never or always occurs in these examples has no area and no average precision, and one that neither
+    occurs nor is predicted has no F1: they are left out.
+
+    >>> p = np.array([[0.9, 0.2], [0.6, 0.4], [0.1, 0.7]])
+    >>> found = multilabel(p, np.array([[1, 0], [0, 1], [0, 1]]), ["cat", "dog"])
+    >>> round(found["exact_match"].value, 3), round(found["f1.cat"].value, 3), found["roc_auc.dog"].value
+    (0.667, 0.667, 1.0)
+    """
+    truth, said = labels > 0, probabilities >= threshold
+    whole, single = (said == truth).all(axis=1), (said == truth).mean(axis=1)
+    root_n = math.sqrt(len(truth))
+    found = {
+        "exact_match": Metric(float(whole.mean()), stderr=float(whole.std() / root_n)),
+        "label_accuracy": Metric(float(single.mean()), stderr=float(single.std() / root_n)),
+    }
+    each: dict[str, dict[str, float]] = {"f1": {}, "roc_auc": {}, "average_precision": {}}
+    for name, p, ours, chosen in zip(names, probabilities.T, truth.T, said.T, strict=True):
+        if ours.any() or chosen.any():
+            each["f1"][name] = float(2 * (ours & chosen).sum() / (ours.sum() + chosen.sum()))
+        if ours.any() and not ours.all():
+            each["roc_auc"][name] = area_under(p, ours)
+            each["average_precision"][name] = average_precision(p, ours)
+    found |= {kind: Metric(float(np.mean([*values.values()]))) for kind, values in each.items() if values}
+    for kind in ("f1", "roc_auc"):
+        found |= {f"{kind}.{name}": Metric(value) for name, value in each[kind].items()}
+    return found
+
+
+def _applies(evaluation: Evaluation) -> bool:
+    return isinstance(evaluation.model, CanPredict) and evaluation.data.schema.target == "labels"
+
+
+def _measure(evaluation: Evaluation) -> dict[str, Metric]:
+    labels = np.asarray(evaluation.split.y)
+    return multilabel(predictions(evaluation), labels, evaluation.data.schema.classes)
+
+
+score = Score("How often labels are right, all of an example and each.", _applies, _measure, order=10)
+
+__all__ = ["multilabel", "score"]

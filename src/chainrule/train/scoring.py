@@ -1,0 +1,94 @@
+"""Scores: numbers that judge a model, and what one file of `train/scores` has to say.
+
+Everything is computed example by example and reduced once over the whole split, never as a mean of batch means.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.core.types import Key
+from chainrule.data.dataset import Data
+from chainrule.data.splits import Split
+from chainrule.models.protocol import CanPredict, Model
+from chainrule.train.evaluation import over
+
+
+@final
+@dataclass(frozen=True)
+class Metric:
+    """A number with its unit and, where it is a mean over examples, its standard error."""
+
+    value: float
+    unit: str = ""
+    stderr: float | None = None
+
+    def __str__(self) -> str:
+        error = f" ± {self.stderr:.2g}" if self.stderr is not None else ""
+        return f"{self.value:.4g}{error}{' ' + self.unit if self.unit else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@final
+@dataclass(frozen=True)
+class Evaluation:
+    """What is judged, on what."""
+
+    model: Model
+    """In inference mode."""
+    data: Data
+    split: Split
+    """The examples to judge the model by: a split of the data, or some of its examples."""
+    of: int
+    """How many examples the whole split has."""
+    key: Key
+    stride: int | None = None
+    """Texts: tokens between the ends of two windows; half a window unless given."""
+
+
+@final
+@dataclass(frozen=True)
+class Score:
+    """Numbers of one kind. A file of `train/scores` that holds one registers it."""
+
+    summary: str
+    """One line."""
+    applies: Callable[[Evaluation], bool]
+    """Whether these numbers exist for this model and these data; asks for capabilities, never for names of models."""
+    measure: Callable[[Evaluation], dict[str, Metric]]
+    """The numbers by name; a name that an earlier score gave is replaced."""
+    order: int = 50
+    """Scores are computed and shown from low to high."""
+    costly: Callable[[Evaluation], bool] = lambda evaluation: False
+    """Whether an example takes many evaluations of the model; some examples then stand for all by default."""
+    strided: bool = False
+    """Whether it reads text in windows, `stride` tokens apart."""
+
+
+def mean(values: np.ndarray, unit: str = "") -> Metric:
+    """The mean over examples and its standard error."""
+    values = np.asarray(values, np.float64)
+    return Metric(float(values.mean()), unit, float(values.std() / math.sqrt(len(values))))
+
+
+def predictions(evaluation: Evaluation) -> np.ndarray:
+    """What the model predicts for every example."""
+    assert isinstance(evaluation.model, CanPredict), "ask what applies first"
+    return np.asarray(
+        over(
+            "predictions",
+            lambda model, batch, key: model.predict(batch.x),
+            evaluation.model,
+            evaluation.split,
+            evaluation.key,
+        )
+    )
+
+
+__all__ = ["Evaluation", "Metric", "Score", "mean", "predictions"]
