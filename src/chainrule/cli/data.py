@@ -40,8 +40,9 @@ def ls(json: Json = False) -> None:
 @app.command("show")
 def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     """Show what some data hold. Settings: options of the data (window=64), and out=DIR for a picture."""
-    from chainrule.cli.output import emit, say, size
+    from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
+    from chainrule.core.formatting import file_size
     from chainrule.data import load, preview
     from chainrule.report import save
 
@@ -67,7 +68,7 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     held = sum(data.split(part).nbytes for part in counts)
     say(
         "counts",
-        "  ".join(f"{part} {count:,}" for part, count in counts.items()) + f"   {size(held)} in memory",
+        "  ".join(f"{part} {count:,}" for part, count in counts.items()) + f"   {file_size(held)} in memory",
     )
     if data.skipped:
         say("skipped", f"{len(data.skipped):,}; first: {data.skipped[0][0]} ({data.skipped[0][1]})")

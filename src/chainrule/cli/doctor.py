@@ -206,7 +206,8 @@ def _data(problems: list[str]) -> list[str]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from chainrule.cli.output import say, size, table
+    from chainrule.cli.output import say, table
+    from chainrule.core.formatting import file_size
 
     python, device, machine = found["python"], found["device"], found["machine"]
     say("python", f"{python['version']}   {python['executable']}")
@@ -216,7 +217,7 @@ def _show(found: dict[str, Any]) -> None:
     kinds = ", ".join(
         f"{d['platform']} {d['kind']}" if d["platform"] != "cpu" else "cpu" for d in device["devices"]
     )
-    say("device", f"{kinds or 'none'}, {machine['cores']} cores, {size(machine['memory'])} memory")
+    say("device", f"{kinds or 'none'}, {machine['cores']} cores, {file_size(machine['memory'])} memory")
     if device["why"]:
         say("no GPU", device["why"] + (f"   remedy: {device['remedy']}" if device["remedy"] else ""))
     native = found["native"]
@@ -225,10 +226,13 @@ def _show(found: dict[str, Any]) -> None:
         "native",
         f"CPU code {used}" if native["lanes"] else f"no CPU code, layers run slower: {native['reason']}",
     )
-    say("runs", f"{found['runs']['path']}   {size(found['runs']['free'])} free")
+    say("runs", f"{found['runs']['path']}   {file_size(found['runs']['free'])} free")
     cache = found["cache"]
     off = "off (CHAINRULE_NO_CACHE is set)"
-    say("cache", f"{cache['path']}   {size(cache['bytes'])} of compiled programs" if cache["path"] else off)
+    say(
+        "cache",
+        f"{cache['path']}   {file_size(cache['bytes'])} of compiled programs" if cache["path"] else off,
+    )
     say("data", ", ".join(found["data"]) or "none")
     print()
     rows = [

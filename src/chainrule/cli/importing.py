@@ -147,8 +147,8 @@ def _tell(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
     from chainrule.core import tree
+    from chainrule.core.formatting import count
     from chainrule.models.protocol import CanSample
-    from chainrule.train.loop import count
 
     name = run.config["model"]["name"]
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))

@@ -96,70 +96,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def number(value: float) -> str:
-    """A number a person can read at a glance.
-
-    >>> number(2.113), number(0.00031), number(1234567.0), number(float("nan"))
-    ('2.11', '3.1e-4', '1.2e6', 'nan')
-    """
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0 or 1e-2 <= abs(value) < 1e4:
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-    return scientific(value)
-
-
-def scientific(value: float) -> str:
-    """A number as mantissa and exponent, always of the same length.
-
-    >>> scientific(3e-4)
-    '3.0e-4'
-    """
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
-
-
-def duration(seconds: float) -> str:
-    """A length of time.
-
-    >>> duration(6.24), duration(72), duration(7500)
-    ('6.2s', '1m12s', '2h05m')
-    """
-    if not math.isfinite(seconds):
-        return "?"
-    if seconds < 10:
-        return f"{max(seconds, 0):.1f}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-
-
-def size(count: float) -> str:
-    """A number of bytes.
-
-    >>> size(1_100_000), size(512)
-    ('1.1 MB', '512 bytes')
-    """
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count:.0f} bytes"
-
-
 __all__ = [
     "Stream",
     "colourful",
     "complain",
-    "duration",
     "emit",
-    "number",
     "paint",
     "plain",
     "say",
-    "scientific",
-    "size",
     "table",
 ]

@@ -236,7 +236,8 @@ def _tell(
     album: "Album",
     json: bool,
 ) -> None:
-    from chainrule.cli.output import emit, number, paint, say, table
+    from chainrule.cli.output import emit, paint, say, table
+    from chainrule.core.formatting import short_number
     from chainrule.core.pictures import Table
 
     if json:
@@ -259,7 +260,9 @@ def _tell(
         for shown in chapter.pictures:
             if isinstance(shown, Table):
                 print()
-                cells = [[c if isinstance(c, str) else number(float(c)) for c in row] for row in shown.rows]
+                cells = [
+                    [c if isinstance(c, str) else short_number(float(c)) for c in row] for row in shown.rows
+                ]
                 table(list(shown.columns), cells)
     print()
     say("pictures", f"{len(album.pictures)} in {album.page.parent}")

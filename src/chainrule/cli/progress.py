@@ -16,7 +16,8 @@ from typing import NamedTuple, final
 
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
-from chainrule.cli.output import Stream, duration, emit, number, say, scientific
+from chainrule.cli.output import Stream, emit, say
+from chainrule.core.formatting import count, scientific, short_duration, short_number
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import HasSurprise
 from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
@@ -49,8 +50,8 @@ class Unit(NamedTuple):
         >>> Unit("tok/s", 64, "character").loss(1.88)
         '1.88 nats (2.71 bits per character)'
         """
-        bits = f" nats ({number(value / math.log(2))} bits per {self.symbol})" if self.symbol else ""
-        return number(value) + bits
+        bits = f" nats ({short_number(value / math.log(2))} bits per {self.symbol})" if self.symbol else ""
+        return short_number(value) + bits
 
 
 class ProgressPrinter(abc.ABC):
@@ -82,16 +83,17 @@ class Pieces:
         """The parts in the order in which they are shown."""
         metrics = {**self._val, **event.metrics}
         numbers = {
-            name: f"{word} {scientific(metrics[name]) if name == 'lr' else number(metrics[name])}"
+            name: f"{word} {scientific(metrics[name]) if name == 'lr' else short_number(metrics[name])}"
             for name, word in _SHOWN.items()
             if name in metrics
         }
+        speed = count(event.examples_per_second * self._unit.per_example, space="")
         return {
             "bar": bar(event.step / max(event.total, 1)),
             "step": f"{event.step:>{len(str(event.total))}}/{event.total}",
             **numbers,
-            "speed": f"{_short(event.examples_per_second * self._unit.per_example)} {self._unit.name}",
-            "eta": f"eta {duration(event.seconds_left)}",
+            "speed": f"{speed} {self._unit.name}",
+            "eta": f"eta {short_duration(event.seconds_left)}",
             **({"saved": f"saved @{event.saved}"} if event.saved is not None else {}),
         }
 
@@ -207,7 +209,7 @@ def announce(event: Event, unit: Unit) -> None:
         what = (
             f"best val {unit.loss(best['loss'])} at step {best['step']:.0f}" if best else f"step {event.step}"
         )
-        say("done", f"{what}   {duration(event.seconds)}   {event.reason}")
+        say("done", f"{what}   {short_duration(event.seconds)}   {event.reason}")
 
 
 def fit_line(parts: Mapping[str, str], width: int) -> str:
@@ -239,13 +241,6 @@ def bar(done: float) -> str:
     eighths = round(min(max(done, 0.0), 1.0) * _BAR * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)
-
-
-def _short(count: float) -> str:
-    for unit, scale in (("M", 1e6), ("k", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g}{unit}"
-    return f"{count:.3g}"
 
 
 __all__ = [

@@ -46,7 +46,8 @@ def ls(settings: Settings = None, json: Json = False) -> None:
 def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Show the state, settings and last numbers of a run."""
     from chainrule.cli.arguments import of_data
-    from chainrule.cli.output import duration, emit, number, say
+    from chainrule.cli.output import emit, say
+    from chainrule.core.formatting import short_duration, short_number
 
     run = _open(name, _place(settings))
     status, last = run.status, last_numbers(run)
@@ -56,14 +57,14 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     say("run", str(run.path))
     say(
         "status",
-        f"{status['status']} at step {status['step']} of {status['total']}, {duration(status['seconds'])}",
+        f"{status['status']} at step {status['step']} of {status['total']}, {short_duration(status['seconds'])}",
     )
     if status["message"]:
         say("", status["message"])
     if status["best"]:
-        say("best", f"val loss {number(status['best']['loss'])} at step {status['best']['step']}")
+        say("best", f"val loss {short_number(status['best']['loss'])} at step {status['best']['step']}")
     for split, values in last.items():
-        say(f"{split}", "  ".join(f"{key} {number(value)}" for key, value in values.items()))
+        say(f"{split}", "  ".join(f"{key} {short_number(value)}" for key, value in values.items()))
     config = run.config
     say("model", f"{config['model']['name'] or '(your own)'}  {_as_words(config['model']['settings'])}")
     say("data", _as_words(of_data(config["data"])))
@@ -83,8 +84,9 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show the settings and final numbers in which two runs differ."""
-    from chainrule.cli.output import emit, number, table
+    from chainrule.cli.output import emit, table
     from chainrule.cli.settings import write
+    from chainrule.core.formatting import short_number
 
     place = _place(settings)
     a, b = _open(first, place), _open(second, place)
@@ -94,7 +96,7 @@ def diff(
         emit({"runs": [a.id, b.id], "settings": changed, "numbers": numbers})
         return
     rows = [[key, *("-" if v is None else write(v) for v in pair)] for key, pair in changed.items()]
-    rows += [[key, *("-" if v is None else number(v) for v in pair)] for key, pair in numbers.items()]
+    rows += [[key, *("-" if v is None else short_number(v) for v in pair)] for key, pair in numbers.items()]
     if rows:
         table(["", a.id, b.id], rows)
     else:
@@ -111,8 +113,9 @@ def rm(
     """Remove a run folder with everything in it."""
     import shutil
 
-    from chainrule.cli.output import emit, say, size
+    from chainrule.cli.output import emit, say
     from chainrule.core.errors import ArgumentError, RunError
+    from chainrule.core.formatting import file_size
     from chainrule.train.files import disk_errors, sole_writer
     from chainrule.train.folder import read_status
 
@@ -133,14 +136,14 @@ def rm(
     if not yes:
         if not _a_person_is_there():
             raise ArgumentError(f"removing {path.name} needs a yes", remedy="add --yes")
-        if not typer.confirm(f"Remove {path} ({size(held)})?"):
+        if not typer.confirm(f"Remove {path} ({file_size(held)})?"):
             return
     with sole_writer(path), disk_errors(path):
         shutil.rmtree(path)  # removes links, never what they lead to
     if json:
         emit({"removed": path.name, "path": path})
     else:
-        say("removed", f"{path}   {size(held)}")
+        say("removed", f"{path}   {file_size(held)}")
 
 
 def last_numbers(run: "Run") -> dict[str, dict[str, float]]:

@@ -15,9 +15,10 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
-    from chainrule.cli.output import emit, number, table
+    from chainrule.cli.output import emit, table
     from chainrule.cli.settings import unknown
     from chainrule.cli.waiting import waiting
+    from chainrule.core.formatting import short_number
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
@@ -33,16 +34,16 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         emit({"metrics": {name: metric.to_json() for name, metric in found.items()}})
         return
     rows = [
-        [name, _shown(name, m.value), "" if m.stderr is None else f"± {number(m.stderr)}", m.unit]
+        [name, _shown(name, m.value), "" if m.stderr is None else f"± {short_number(m.stderr)}", m.unit]
         for name, m in found.items()
     ]
     table(["metric", "value", "error", "unit"], rows)
 
 
 def _shown(name: str, value: float) -> str:
-    from chainrule.cli.output import number
+    from chainrule.core.formatting import short_number
 
-    return f"{value:,.0f}" if name == "examples" else number(value)
+    return f"{value:,.0f}" if name == "examples" else short_number(value)
 
 
 def _whole(given: Mapping[str, str], name: str, of: str) -> int | None:

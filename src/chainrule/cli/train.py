@@ -161,7 +161,8 @@ def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
 
 
 def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
-    from chainrule.cli.output import emit, say, scientific
+    from chainrule.cli.output import emit, say
+    from chainrule.core.formatting import scientific
     from chainrule.report import save
     from chainrule.train import find_lr
 
@@ -207,7 +208,7 @@ def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
     from chainrule.core import tree
-    from chainrule.train.loop import count
+    from chainrule.core.formatting import count
 
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
     train, steps = asked.settled(data)

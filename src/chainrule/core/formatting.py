@@ -50,15 +50,38 @@ def measured(value: float, stderr: float | None = None) -> str:
     return f"{value:,.{decimals}f} ± {stderr:,.{decimals}f}".replace("-", "−")
 
 
-def count(amount: float) -> str:
+def short_number(value: float) -> str:
+    """A number in at most six characters of ASCII, for lines on a terminal.
+
+    >>> short_number(2.113), short_number(0.00031), short_number(1234567.0), short_number(float("nan"))
+    ('2.11', '3.1e-4', '1.2e6', 'nan')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0 or 1e-2 <= abs(value) < 1e4:
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return scientific(value)
+
+
+def scientific(value: float) -> str:
+    """A number as mantissa and exponent, always of the same length.
+
+    >>> scientific(3e-4)
+    '3.0e-4'
+    """
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def count(amount: float, space: str = " ") -> str:
     """A large count, such as parameters or operations, with a letter for its magnitude.
 
-    >>> count(669_706), count(1_240_000_000), count(12_300), count(7)
-    ('0.67 M', '1.24 G', '12.3 k', '7')
+    >>> count(669_706), count(1_240_000_000), count(41_000, space=""), count(7)
+    ('0.67 M', '1.24 G', '41k', '7')
     """
     for unit, start, scale in (("G", 1e9, 1e9), ("M", 1e5, 1e6), ("k", 1e3, 1e3)):
         if amount >= start:
-            return f"{amount / scale:.3g} {unit}"
+            return f"{amount / scale:.3g}{space}{unit}"
     return f"{amount:.3g}"
 
 
@@ -74,6 +97,36 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def short_duration(seconds: float) -> str:
+    """A length of time in at most six characters, for lines on a terminal.
+
+    >>> short_duration(6.24), short_duration(72), short_duration(7500)
+    ('6.2s', '1m12s', '2h05m')
+    """
+    if not math.isfinite(seconds):
+        return "?"
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def file_size(amount: float) -> str:
+    """Bytes of a file or a disk, in powers of 1000.
+
+    >>> file_size(1_100_000), file_size(512)
+    ('1.1 MB', '512 bytes')
+    """
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if amount >= scale:
+            return f"{amount / scale:.1f} {unit}"
+    return f"{amount:.0f} bytes"
 
 
 def memory_size(amount: float) -> str:
@@ -93,4 +146,15 @@ def _trim(digits: str) -> str:
     return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
-__all__ = ["count", "duration", "measured", "memory_size", "number", "power"]
+__all__ = [
+    "count",
+    "duration",
+    "file_size",
+    "measured",
+    "memory_size",
+    "number",
+    "power",
+    "scientific",
+    "short_duration",
+    "short_number",
+]

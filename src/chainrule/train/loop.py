@@ -16,7 +16,7 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
 from chainrule.train.run import Run
 from chainrule.train.step import initial_state
-from chainrule.train.trainer import Trainer, check_space, count
+from chainrule.train.trainer import Trainer, check_space
 
 
 def fit(
@@ -196,4 +196,4 @@ def merge(below: Any, above: Any) -> dict[str, Any]:
     return merged
 
 
-__all__ = ["count", "fit", "keep", "merge", "resume", "settled"]
+__all__ = ["fit", "keep", "merge", "resume", "settled"]

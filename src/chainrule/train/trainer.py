@@ -19,6 +19,7 @@ import numpy as np
 
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
+from chainrule.core.formatting import count
 from chainrule.core.memory import keep_freed
 from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder, former, freezing
@@ -355,16 +356,4 @@ def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) ->
         )
 
 
-def count(number: int) -> str:
-    """A number of parameters for people.
-
-    >>> count(669_706), count(1_240_000_000)
-    ('0.67 M', '1.24 G')
-    """
-    for unit, size in (("G", 1e9), ("M", 1e5), ("k", 1e3)):
-        if number >= size:
-            return f"{number / (1e6 if unit == 'M' else size):.3g} {unit}"
-    return str(number)
-
-
-__all__ = ["Trainer", "check_space", "count"]
+__all__ = ["Trainer", "check_space"]
