@@ -11,7 +11,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.data import Schema
 from chainrule.models.autoregressive.made import MaskedNetwork
 from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.probability.distributions.outputs import Categorical, GaussianMixture
+from chainrule.probability.distributions.outputs import LevelsOutput, GaussianMixtureOutput
 
 
 def gaussian(entries: int = 5, components: int = 1, order: str = "random") -> VectorModel:
@@ -26,7 +26,7 @@ def gaussian(entries: int = 5, components: int = 1, order: str = "random") -> Ve
 
 @pytest.mark.parametrize("entries", [1, 2, 7])
 def test_the_product_of_the_masks_is_strictly_triangular(entries: int) -> None:
-    network = MaskedNetwork(entries, 11, 3, Categorical(3), jax.random.key(0))
+    network = MaskedNetwork(entries, 11, 3, LevelsOutput(3), jax.random.key(0))
     product = np.eye(entries)
     for mask in network.masks():
         product = product @ np.asarray(mask, float)
@@ -72,7 +72,7 @@ def test_only_single_gaussians_are_a_flow() -> None:
 def test_a_mixture_integrates_to_one() -> None:
     x = np.linspace(-40, 40, 4001)
     parameters = np.random.default_rng(0).normal(size=(4, 1, 9))
-    each = GaussianMixture(3).log_prob(
+    each = GaussianMixtureOutput(3).log_prob(
         jnp.asarray(np.broadcast_to(parameters, (4, 4001, 9))),
         jnp.asarray(np.broadcast_to(x[None], (4, 4001))),
     )
@@ -83,10 +83,10 @@ def test_levels_are_scored_as_probabilities() -> None:
     data = cr.data.load("digits")
     model = cr.models.build("made", data, width=8, depth=1)
     assert isinstance(model, VectorModel)
-    assert isinstance(model.members[0].outcome, Categorical)
+    assert isinstance(model.members[0].output, LevelsOutput)
     levels = jnp.asarray(np.linspace(0, 1, 17))
     parameters = jnp.asarray(np.random.default_rng(0).normal(size=17))
-    each = Categorical(17).log_prob(jnp.broadcast_to(parameters[None], (17, 17)), levels)
+    each = LevelsOutput(17).log_prob(jnp.broadcast_to(parameters[None], (17, 17)), levels)
     assert np.isclose(np.exp(np.asarray(each)).sum() / 16, 1)
     # A model that knows nothing needs log2(17) bits for each pixel, whatever the units of the data.
     blank = jax.tree.map(lambda leaf: 0 * leaf if eqx.is_inexact_array(leaf) else leaf, model)
@@ -96,11 +96,11 @@ def test_levels_are_scored_as_probabilities() -> None:
 
 def test_draws_of_every_law_have_its_mean() -> None:
     rng = np.random.default_rng(0)
-    for outcome in (Categorical(5), GaussianMixture(3)):
-        parameters = jnp.asarray(rng.normal(size=outcome.numbers))
-        many = jnp.broadcast_to(parameters[None], (20_000, outcome.numbers))
-        drawn = np.asarray(outcome.draw(many, jax.random.key(0)))
-        assert abs(drawn.mean() - float(outcome.mean(parameters))) < 5 * drawn.std() / np.sqrt(20_000)
+    for output in (LevelsOutput(5), GaussianMixtureOutput(3)):
+        parameters = jnp.asarray(rng.normal(size=output.parameter_count))
+        many = jnp.broadcast_to(parameters[None], (20_000, output.parameter_count))
+        drawn = np.asarray(output.sample(many, jax.random.key(0)))
+        assert abs(drawn.mean() - float(output.mean(parameters))) < 5 * drawn.std() / np.sqrt(20_000)
 
 
 @pytest.mark.parametrize(

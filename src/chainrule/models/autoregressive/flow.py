@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.autoregressive.conditionals import Conditionals
-from chainrule.probability.distributions.outputs import GaussianMixture
+from chainrule.probability.distributions.outputs import GaussianMixtureOutput
 
 
 @final
@@ -30,12 +30,12 @@ class AutoregressiveFlow(eqx.Module):
         cls, members: Sequence[Conditionals], orders: Sequence[Int[Array, " entries"]]
     ) -> "AutoregressiveFlow":
         """The flow of a single network with one Gaussian for each entry."""
-        outcome = members[0].outcome
+        output = members[0].output
         if len(members) > 1:
             raise CapabilityError(
                 f"an ensemble of {len(members)} orders is a mixture, not one map", remedy="use ensemble=1"
             )
-        if not isinstance(outcome, GaussianMixture) or outcome.components > 1:
+        if not isinstance(output, GaussianMixtureOutput) or output.components > 1:
             raise CapabilityError(
                 "only a Gaussian for each entry is an affine map of Gaussian noise",
                 remedy="train made with conditionals=mixture components=1 on continuous data",
@@ -75,9 +75,9 @@ class AutoregressiveFlow(eqx.Module):
     def _affine(
         self, ordered: Float[Array, "batch entries"]
     ) -> tuple[Float[Array, "batch entries"], Float[Array, "batch entries"]]:
-        outcome = self.network.outcome
-        assert isinstance(outcome, GaussianMixture)
-        _, means, spreads = outcome.parts(self.network(ordered))
+        output = self.network.output
+        assert isinstance(output, GaussianMixtureOutput)
+        _, means, spreads = output.parts(self.network(ordered))
         return means[..., 0], spreads[..., 0]
 
 

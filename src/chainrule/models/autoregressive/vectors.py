@@ -1,4 +1,4 @@
-"""Models of vectors, one entry after another: exact likelihood, samples, completions.
+"""Autoregressive models of vectors: exact likelihood, samples, completions.
 
 What differs between FVSBN, NADE and MADE is the network behind the conditionals; everything else is here. Several
 networks with orders of their own make an ensemble: each is trained by itself, and probabilities are averaged.
@@ -19,7 +19,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive import vector_pictures
-from chainrule.models.autoregressive.conditionals import Conditionals
+from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig
 from chainrule.models.autoregressive.flow import AutoregressiveFlow
 from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, Metrics
 
@@ -68,13 +68,13 @@ class VectorModel(CanSample, HasLogProb, HasPictures):
     def terms(self, x: Array) -> Array:
         """`log p(x_t | x_<t)` of every entry under the first order, in the shape of the examples."""
         ordered = self._ordered(x, self.orders[0])
-        terms = self.members[0].outcome.log_prob(self.members[0](ordered), ordered)
+        terms = self.members[0].output.log_prob(self.members[0](ordered), ordered)
         return _restored(terms, self.orders[0]).reshape(x.shape)
 
     def expected(self, x: Array) -> Array:
         """The mean of every entry given those before it under the first order, in the shape of the examples."""
         parameters = self.members[0](self._ordered(x, self.orders[0]))
-        return _restored(self.members[0].outcome.mean(parameters), self.orders[0]).reshape(x.shape)
+        return _restored(self.members[0].output.mean(parameters), self.orders[0]).reshape(x.shape)
 
     def as_flow(self) -> AutoregressiveFlow:
         """The same density as an invertible map from Gaussian noise, where conditionals are single Gaussians."""
@@ -88,11 +88,18 @@ class VectorModel(CanSample, HasLogProb, HasPictures):
         found = []
         for member, order in zip(self.members, self.orders, strict=True):
             ordered = self._ordered(x, order)
-            found.append(member.outcome.log_prob(member(ordered), ordered).sum(axis=-1))
+            found.append(member.output.log_prob(member(ordered), ordered).sum(axis=-1))
         return jnp.stack(found)
 
     def _ordered(self, x: Array, order: Int[Array, " entries"]) -> Float[Array, "batch entries"]:
         return x.reshape(x.shape[0], self.schema.dimensions)[:, order]
+
+
+def ensemble(
+    members: tuple[Conditionals, ...], config: EnsembleConfig, schema: Schema, key: Key
+) -> VectorModel:
+    """Networks under the orders that the settings ask for."""
+    return VectorModel(members, config.orders(schema.dimensions, key), config, schema)
 
 
 def _restored(
@@ -101,4 +108,4 @@ def _restored(
     return jnp.zeros_like(ordered).at[:, order].set(ordered, unique_indices=True)
 
 
-__all__ = ["VectorModel"]
+__all__ = ["VectorModel", "ensemble"]

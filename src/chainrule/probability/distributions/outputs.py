@@ -1,9 +1,9 @@
-"""Laws of a single entry: what a conditional `p(x_t | x_<t)` can be.
+"""Distributions of single numbers whose parameters are the outputs of a network.
 
-A network gives a few numbers for each entry; an outcome turns them into a probability, a draw and a mean. Entries come
-scaled as the data are, so levels lie evenly between 0 and 1. A probability of levels is stated as a density, divided by
-the distance between two of them: one formula then gives bits per dimension for every model, and for zeros and ones
-density and probability are the same.
+A network gives a few numbers for each entry; an output distribution turns them into a log-density, a draw and a mean.
+Entries come scaled as the data are, so levels lie evenly between 0 and 1. A probability of levels is stated as a density,
+divided by the distance between two of them: one formula then gives bits per dimension for every model, and for zeros and
+ones density and probability are the same.
 """
 
 import abc
@@ -21,43 +21,43 @@ _WIDEST = 7.0
 """Logarithms of standard deviations stay within this, smoothly."""
 
 
-class Outcome(eqx.Module):
-    """A law of one number, given a few parameters."""
+class OutputDistribution(eqx.Module):
+    """A family of distributions of one number; its parameters are arguments, the last axis of an array."""
 
     @property
     @abc.abstractmethod
-    def numbers(self) -> int:
+    def parameter_count(self) -> int:
         """How many parameters an entry has."""
 
     @abc.abstractmethod
     def log_prob(
-        self, parameters: Float[Array, "*entries numbers"], x: Float[Array, "*entries"]
+        self, parameters: Float[Array, "*entries parameters"], x: Float[Array, "*entries"]
     ) -> Float[Array, "*entries"]:
         """Log-density of each entry."""
 
     @abc.abstractmethod
-    def draw(self, parameters: Float[Array, "*entries numbers"], key: Key) -> Float[Array, "*entries"]:
+    def sample(self, parameters: Float[Array, "*entries parameters"], key: Key) -> Float[Array, "*entries"]:
         """One value for each entry."""
 
     @abc.abstractmethod
-    def mean(self, parameters: Float[Array, "*entries numbers"]) -> Float[Array, "*entries"]:
+    def mean(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries"]:
         """The expected value of each entry."""
 
     @abc.abstractmethod
-    def start(self) -> np.ndarray:
+    def initial_parameters(self) -> np.ndarray:
         """Parameters to begin training with."""
 
 
 @final
-class Bernoulli(Outcome):
+class BernoulliOutput(OutputDistribution):
     """Zero or one; the parameter is the log-odds.
 
-    >>> float(Bernoulli().mean(jnp.zeros((1,))))
+    >>> float(BernoulliOutput().mean(jnp.zeros((1,))))
     0.5
     """
 
     @property
-    def numbers(self) -> int:
+    def parameter_count(self) -> int:
         """One: the log-odds."""
         return 1
 
@@ -68,7 +68,7 @@ class Bernoulli(Outcome):
         logit = parameters[..., 0]
         return x * logit - jax.nn.softplus(logit)
 
-    def draw(self, parameters: Float[Array, "*entries 1"], key: Key) -> Float[Array, "*entries"]:
+    def sample(self, parameters: Float[Array, "*entries 1"], key: Key) -> Float[Array, "*entries"]:
         """A coin."""
         return jax.random.bernoulli(key, self.mean(parameters)).astype(parameters.dtype)
 
@@ -76,56 +76,56 @@ class Bernoulli(Outcome):
         """The probability of a one."""
         return jax.nn.sigmoid(parameters[..., 0])
 
-    def start(self) -> np.ndarray:
+    def initial_parameters(self) -> np.ndarray:
         """Even odds."""
         return np.zeros(1)
 
 
 @final
-class Categorical(Outcome):
+class LevelsOutput(OutputDistribution):
     """One of several evenly spaced levels between 0 and 1; the parameters are their logits."""
 
     levels: int = eqx.field(static=True)
 
     @property
-    def numbers(self) -> int:
+    def parameter_count(self) -> int:
         """One for each level."""
         return self.levels
 
     def log_prob(
-        self, parameters: Float[Array, "*entries numbers"], x: Float[Array, "*entries"]
+        self, parameters: Float[Array, "*entries parameters"], x: Float[Array, "*entries"]
     ) -> Float[Array, "*entries"]:
         """The probability of the nearest level over the distance between levels."""
         level = jnp.rint(x * (self.levels - 1)).astype(jnp.int32)
         chosen = jnp.take_along_axis(jax.nn.log_softmax(parameters), level[..., None], axis=-1)[..., 0]
         return chosen + math.log(self.levels - 1)
 
-    def draw(self, parameters: Float[Array, "*entries numbers"], key: Key) -> Float[Array, "*entries"]:
+    def sample(self, parameters: Float[Array, "*entries parameters"], key: Key) -> Float[Array, "*entries"]:
         """One of the levels."""
         return jax.random.categorical(key, parameters).astype(parameters.dtype) / (self.levels - 1)
 
-    def mean(self, parameters: Float[Array, "*entries numbers"]) -> Float[Array, "*entries"]:
+    def mean(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries"]:
         """The mean over the levels."""
         return jax.nn.softmax(parameters) @ jnp.linspace(0, 1, self.levels, dtype=parameters.dtype)
 
-    def start(self) -> np.ndarray:
+    def initial_parameters(self) -> np.ndarray:
         """All levels alike."""
         return np.zeros(self.levels)
 
 
 @final
-class GaussianMixture(Outcome):
+class GaussianMixtureOutput(OutputDistribution):
     """A mixture of Gaussians; the parameters are logits, means and (bounded) logarithms of standard deviations."""
 
     components: int = eqx.field(static=True)
 
     @property
-    def numbers(self) -> int:
+    def parameter_count(self) -> int:
         """Three for each component."""
         return 3 * self.components
 
     def parts(
-        self, parameters: Float[Array, "*entries numbers"]
+        self, parameters: Float[Array, "*entries parameters"]
     ) -> tuple[
         Float[Array, "*entries parts"], Float[Array, "*entries parts"], Float[Array, "*entries parts"]
     ]:
@@ -134,7 +134,7 @@ class GaussianMixture(Outcome):
         return jax.nn.log_softmax(logits), means, _WIDEST * jnp.tanh(spreads / _WIDEST)
 
     def log_prob(
-        self, parameters: Float[Array, "*entries numbers"], x: Float[Array, "*entries"]
+        self, parameters: Float[Array, "*entries parameters"], x: Float[Array, "*entries"]
     ) -> Float[Array, "*entries"]:
         """The density of the mixture."""
         weights, means, spreads = self.parts(parameters)
@@ -142,7 +142,7 @@ class GaussianMixture(Outcome):
         each = weights - squares / 2 - spreads - 0.5 * math.log(2 * math.pi)
         return jax.nn.logsumexp(each, axis=-1)
 
-    def draw(self, parameters: Float[Array, "*entries numbers"], key: Key) -> Float[Array, "*entries"]:
+    def sample(self, parameters: Float[Array, "*entries parameters"], key: Key) -> Float[Array, "*entries"]:
         """A component, then a value from it."""
         weights, means, spreads = self.parts(parameters)
         which, noise = jax.random.split(key)
@@ -150,15 +150,15 @@ class GaussianMixture(Outcome):
         mean, spread = (jnp.take_along_axis(a, chosen, axis=-1)[..., 0] for a in (means, spreads))
         return mean + jnp.exp(spread) * jax.random.normal(noise, mean.shape, mean.dtype)
 
-    def mean(self, parameters: Float[Array, "*entries numbers"]) -> Float[Array, "*entries"]:
+    def mean(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries"]:
         """The mean over the components."""
         weights, means, _ = self.parts(parameters)
         return (jnp.exp(weights) * means).sum(axis=-1)
 
-    def start(self) -> np.ndarray:
+    def initial_parameters(self) -> np.ndarray:
         """Components side by side, so that they do not all learn the same."""
         means = np.linspace(-1, 1, self.components) if self.components > 1 else np.zeros(1)
         return np.concatenate([np.zeros(self.components), means, np.zeros(self.components)])
 
 
-__all__ = ["Bernoulli", "Categorical", "GaussianMixture", "Outcome"]
+__all__ = ["BernoulliOutput", "LevelsOutput", "GaussianMixtureOutput", "OutputDistribution"]

@@ -5,30 +5,18 @@ from typing import final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
-from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.models.protocol import Config
-from chainrule.probability.distributions.outputs import Bernoulli
+from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.vectors import VectorModel, ensemble
+from chainrule.probability.distributions.outputs import BernoulliOutput
 
 
 @final
-class FVSBNConfig(Config):
+class FVSBNConfig(EnsembleConfig):
     """Settings of the fully visible sigmoid belief network."""
 
-    order: Order = Field(
-        "data",
-        description="which entry comes when: as in the data (images row by row), or a fixed random order",
-    )
-    ensemble: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="networks whose probabilities are averaged; further ones have random orders",
-    )
 
 
 @final
@@ -38,12 +26,12 @@ class Regressions(Conditionals):
     weight: Float[Array, " pairs"]
     """The entries of P below its diagonal, row by row."""
     bias: Float[Array, " entries"]
-    outcome: Bernoulli
+    output: BernoulliOutput
 
     def __init__(self, entries: int) -> None:
         self.weight = jnp.zeros(entries * (entries - 1) // 2)
         self.bias = jnp.zeros(entries)
-        self.outcome = Bernoulli()
+        self.output = BernoulliOutput()
 
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries 1"]:
         """All conditionals in one product with a strictly lower triangular matrix."""
@@ -74,7 +62,7 @@ def build(config: FVSBNConfig, schema: Schema, key: Key) -> VectorModel:
     """A fresh model: every entry is one half."""
     require_binary("fvsbn", schema)
     members = tuple(Regressions(schema.dimensions) for _ in range(config.ensemble))
-    return VectorModel(members, orders(config.order, schema.dimensions, config.ensemble, key), config, schema)
+    return ensemble(members, config, schema, key)
 
 
 __all__ = ["FVSBNConfig", "Regressions", "build"]

@@ -13,34 +13,23 @@ from pydantic import Field
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
-from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.models.protocol import Config
+from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.vectors import VectorModel, ensemble
 from chainrule.nn import Linear, activation
-from chainrule.probability.distributions.outputs import Bernoulli, Categorical, GaussianMixture, Outcome
+from chainrule.probability.distributions.outputs import BernoulliOutput, LevelsOutput, GaussianMixtureOutput, OutputDistribution
 
 
 @final
-class MADEConfig(Config):
+class MADEConfig(EnsembleConfig):
     """Settings of MADE."""
 
     width: int = Field(500, ge=1, description="units of each hidden layer")
     depth: int = Field(2, ge=1, le=100, description="hidden layers")
     conditionals: Literal["auto", "bernoulli", "categorical", "mixture"] = Field(
         "auto",
-        description="law of an entry: zero or one, one of the data's levels, a mixture of Gaussians; as the data are",
+        description="distribution of an entry: zero or one, one of the data's levels, a mixture of Gaussians; as the data are",
     )
     components: int = Field(8, ge=1, le=100, description="mixture: Gaussians for each entry")
-    order: Order = Field(
-        "data",
-        description="which entry comes when: as in the data (images row by row), or a fixed random order",
-    )
-    ensemble: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="networks whose probabilities are averaged; further ones have random orders",
-    )
 
 
 @final
@@ -51,11 +40,11 @@ class MaskedNetwork(Conditionals):
     """
 
     layers: tuple[Linear, ...]
-    outcome: Outcome
+    output: OutputDistribution
     entries: int = eqx.field(static=True)
 
-    def __init__(self, entries: int, width: int, depth: int, outcome: Outcome, key: Key) -> None:
-        widths = [entries, *[width] * depth, entries * outcome.numbers]
+    def __init__(self, entries: int, width: int, depth: int, output: OutputDistribution, key: Key) -> None:
+        widths = [entries, *[width] * depth, entries * output.parameter_count]
         keys = jax.random.split(key, depth + 1)
         # Half of a layer's inputs are masked on average, which the factor 2 under the root makes up for.
         gain = activation("relu").gain * 2**0.5
@@ -63,9 +52,9 @@ class MaskedNetwork(Conditionals):
             Linear(n, m, key=k, gain=gain if number < depth else 0.5)
             for number, (n, m, k) in enumerate(zip(widths[:-1], widths[1:], keys, strict=True))
         ]
-        start = jnp.asarray(np.tile(outcome.start(), entries), layers[-1].weight.dtype)
+        start = jnp.asarray(np.tile(output.initial_parameters(), entries), layers[-1].weight.dtype)
         self.layers = (*layers[:-1], eqx.tree_at(lambda layer: layer.bias, layers[-1], start))
-        self.outcome = outcome
+        self.output = output
         self.entries = entries
 
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries numbers"]:
@@ -75,7 +64,7 @@ class MaskedNetwork(Conditionals):
             assert layer.bias is not None
             x = x @ jnp.where(mask, layer.weight, 0) + layer.bias[None, :]
             x = jax.nn.relu(x) if number < last else x
-        return x.reshape(len(x), self.entries, self.outcome.numbers)
+        return x.reshape(len(x), self.entries, self.output.parameter_count)
 
     def masks(self) -> list[Bool[Array, "_ _"]]:
         """One per layer, shaped like its weights: `m(k) >= d` into hidden units, `d > m(k)` out of them."""
@@ -83,18 +72,18 @@ class MaskedNetwork(Conditionals):
         widths = [layer.weight.shape[1] for layer in self.layers[:-1]]
         degrees = [inputs, *(1 + jnp.arange(width) % max(self.entries - 1, 1) for width in widths)]
         hidden = [a[:, None] <= b[None, :] for a, b in itertools.pairwise(degrees)]
-        outputs = jnp.repeat(inputs, self.outcome.numbers)
+        outputs = jnp.repeat(inputs, self.output.parameter_count)
         return [*hidden, degrees[-1][:, None] < outputs[None, :]]
 
 
-def outcome_of(config: MADEConfig, schema: Schema) -> Outcome:
-    """The law of an entry that was asked for, or that suits the data."""
+def output_of(config: MADEConfig, schema: Schema) -> OutputDistribution:
+    """The distribution of an entry that was asked for, or that suits the data."""
     asked = config.conditionals
     if asked == "auto":
         asked = "bernoulli" if schema.levels == 2 else "categorical" if schema.levels else "mixture"
     if asked == "bernoulli":
         require_binary("made with conditionals=bernoulli", schema)
-        return Bernoulli()
+        return BernoulliOutput()
     if asked == "categorical" and not schema.levels:
         raise CapabilityError(
             f"conditionals=categorical: these {schema.kind} data are continuous and have no levels",
@@ -105,17 +94,15 @@ def outcome_of(config: MADEConfig, schema: Schema) -> Outcome:
             f"conditionals=mixture: the density of numbers with only {schema.levels} values has no upper limit",
             remedy=f"use conditionals={'bernoulli' if schema.levels == 2 else 'categorical'}",
         )
-    return Categorical(schema.levels) if asked == "categorical" else GaussianMixture(config.components)
+    return LevelsOutput(schema.levels) if asked == "categorical" else GaussianMixtureOutput(config.components)
 
 
 def build(config: MADEConfig, schema: Schema, key: Key) -> VectorModel:
     """A fresh model."""
-    outcome = outcome_of(config, schema)
+    output = output_of(config, schema)
     key_order, *keys = jax.random.split(key, 1 + config.ensemble)
-    members = tuple(MaskedNetwork(schema.dimensions, config.width, config.depth, outcome, k) for k in keys)
-    return VectorModel(
-        members, orders(config.order, schema.dimensions, config.ensemble, key_order), config, schema
-    )
+    members = tuple(MaskedNetwork(schema.dimensions, config.width, config.depth, output, k) for k in keys)
+    return ensemble(members, config, schema, key_order)
 
 
-__all__ = ["MADEConfig", "MaskedNetwork", "build", "outcome_of"]
+__all__ = ["MADEConfig", "MaskedNetwork", "build", "output_of"]

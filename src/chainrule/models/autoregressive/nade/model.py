@@ -8,10 +8,9 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, Order, orders, require_binary
-from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.models.protocol import Config
-from chainrule.probability.distributions.outputs import Bernoulli
+from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.vectors import VectorModel, ensemble
+from chainrule.probability.distributions.outputs import BernoulliOutput
 
 BLOCK = 8
 """Entries whose running sum is one matrix product: much larger wastes multiplications, smaller ones memory traffic."""
@@ -22,20 +21,10 @@ STORED = 1 << 28
 
 
 @final
-class NADEConfig(Config):
+class NADEConfig(EnsembleConfig):
     """Settings of NADE."""
 
     width: int = Field(500, ge=1, description="hidden units")
-    order: Order = Field(
-        "data",
-        description="which entry comes when: as in the data (images row by row), or a fixed random order",
-    )
-    ensemble: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description="networks whose probabilities are averaged; further ones have random orders",
-    )
 
 
 @final
@@ -50,7 +39,7 @@ class SharedHidden(Conditionals):
     outputs: Float[Array, "entries width"]
     hidden_bias: Float[Array, " width"]
     bias: Float[Array, " entries"]
-    outcome: Bernoulli
+    output: BernoulliOutput
 
     def __init__(self, entries: int, width: int, key: Key) -> None:
         key_in, key_out = jax.random.split(key)
@@ -59,7 +48,7 @@ class SharedHidden(Conditionals):
         self.outputs = jax.random.uniform(key_out, (entries, width), minval=-limit, maxval=limit)
         self.hidden_bias = jnp.zeros(width)
         self.bias = jnp.zeros(entries)
-        self.outcome = Bernoulli()
+        self.output = BernoulliOutput()
 
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries 1"]:
         """All conditionals, strip by strip: the running sums `a_t` are matrix products, not steps."""
@@ -130,9 +119,7 @@ def build(config: NADEConfig, schema: Schema, key: Key) -> VectorModel:
     require_binary("nade", schema)
     key_order, *keys = jax.random.split(key, 1 + config.ensemble)
     members = tuple(SharedHidden(schema.dimensions, config.width, k) for k in keys)
-    return VectorModel(
-        members, orders(config.order, schema.dimensions, config.ensemble, key_order), config, schema
-    )
+    return ensemble(members, config, schema, key_order)
 
 
 __all__ = ["BLOCK", "NADEConfig", "SharedHidden", "build", "strip_of"]

@@ -20,7 +20,7 @@ from chainrule.models.autoregressive.conditionals import Conditionals
 from chainrule.models.autoregressive.vectors import VectorModel
 from chainrule.models.protocol import Config
 from chainrule.nn import Conv, Linear
-from chainrule.probability.distributions.outputs import Bernoulli, Categorical, Outcome
+from chainrule.probability.distributions.outputs import BernoulliOutput, LevelsOutput, OutputDistribution
 
 
 @final
@@ -90,11 +90,11 @@ class PixelNetwork(Conditionals):
     blocks: tuple[Gated, ...]
     hidden: Linear
     last: Linear
-    outcome: Outcome
+    output: OutputDistribution
     shape: tuple[int, int, int] = eqx.field(static=True)
 
     def __init__(
-        self, shape: tuple[int, int, int], config: PixelCNNConfig, outcome: Outcome, key: Key
+        self, shape: tuple[int, int, int], config: PixelCNNConfig, output: OutputDistribution, key: Key
     ) -> None:
         channels = shape[-1]
         for name in ("first_kernel", "kernel"):
@@ -114,10 +114,10 @@ class PixelNetwork(Conditionals):
             for number, ((inputs, kernel), one) in enumerate(zip(sizes, keys, strict=False))
         )
         self.hidden = Linear(config.width, config.width, initializer="xavier", key=keys[-2])
-        last = Linear(config.width, channels * outcome.numbers, initializer="xavier", gain=0.1, key=keys[-1])
-        start = jnp.tile(jnp.asarray(outcome.start(), last.weight.dtype), channels)
+        last = Linear(config.width, channels * output.parameter_count, initializer="xavier", gain=0.1, key=keys[-1])
+        start = jnp.tile(jnp.asarray(output.initial_parameters(), last.weight.dtype), channels)
         self.last = eqx.tree_at(lambda layer: layer.bias, last, start)
-        self.outcome = outcome
+        self.output = output
         self.shape = shape
 
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries numbers"]:
@@ -127,7 +127,7 @@ class PixelNetwork(Conditionals):
             above, row = block(above, row)
         channels = self.shape[-1]
         row = jax.nn.relu(masked(self.hidden, channels, jax.nn.relu(row)))
-        return masked(self.last, channels, row).reshape(len(x), x.shape[1], self.outcome.numbers)
+        return masked(self.last, channels, row).reshape(len(x), x.shape[1], self.output.parameter_count)
 
 
 def masked(
@@ -173,9 +173,9 @@ def build(config: PixelCNNConfig, schema: Schema, key: Key) -> VectorModel:
             "pixel-cnn needs pixels with levels; these are continuous",
             remedy="give images as files, not numbers",
         )
-    outcome = Bernoulli() if schema.levels == 2 else Categorical(schema.levels)
+    output = BernoulliOutput() if schema.levels == 2 else LevelsOutput(schema.levels)
     height, width, channels = schema.shape
-    network = PixelNetwork((height, width, channels), config, outcome, key)
+    network = PixelNetwork((height, width, channels), config, output, key)
     return VectorModel((network,), (jnp.arange(schema.dimensions),), config, schema)
 
 

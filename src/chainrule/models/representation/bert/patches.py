@@ -23,12 +23,12 @@ from chainrule.models.protocol import CanFill, Scored
 from chainrule.models.representation.bert.gaps import choose
 from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel
 from chainrule.models.representation.bert.model import BERT
-from chainrule.networks.patches import join
+from chainrule.networks import patches
 from chainrule.networks.pictures.images import filled
 from chainrule.networks.transformer import encoder_layers
 from chainrule.nn import Dropout, Embedding, LayerNorm, Linear, TransformerBlock, losses
 from chainrule.nn.positions import Learned
-from chainrule.probability.distributions.outputs import Categorical
+from chainrule.probability.distributions.outputs import LevelsOutput
 
 _LEVELS = 32
 """Steps of brightness that are told apart unless told otherwise: finer ones look the same and cost more."""
@@ -66,9 +66,8 @@ class PatchBERT(MaskedModel, CanFill):
             )
         self.patch = _side(config, schema)
         self.levels = min(schema.levels, _LEVELS) if config.levels is None else config.levels
-        height, width, channels = schema.shape
-        self.context = (height // self.patch) * (width // self.patch)
-        pixels = self.patch**2 * channels
+        self.context = patches.patch_count(schema.shape, self.patch)
+        pixels = self.patch**2 * schema.shape[2]
         self.patches = Linear(pixels, config.width, initializer="lecun", key=for_patches)
         self.gap = 0.02 * jax.random.normal(for_gap, (config.width,))
         self.head = Linear(config.width, pixels * self.levels, initializer="normal", gain=0.02, key=for_head)
@@ -97,7 +96,7 @@ class PatchBERT(MaskedModel, CanFill):
         logits = self.read_out(jnp.take_along_axis(features, places[:, :, None], axis=1))
         wanted = jnp.rint(pixels * (self.levels - 1)).astype(jnp.int32)
         right = (logits.argmax(axis=-1) == wanted).astype(jnp.float32)
-        squares = jnp.square(Categorical(self.levels).mean(logits) - pixels)
+        squares = jnp.square(LevelsOutput(self.levels).mean(logits) - pixels)
         return Guesses(
             losses.cross_entropy(logits, wanted).mean(axis=(1, 2)),
             right.mean(axis=(1, 2)),
@@ -143,7 +142,7 @@ class PatchBERT(MaskedModel, CanFill):
     def gap_pixels(self, gaps: Bool[Array, "n time"]) -> Bool[Array, "n rows columns"]:
         """Which pixels lie in gaps."""
         whole = jnp.repeat(gaps[..., None].astype(jnp.float32), self.patch**2, axis=-1)
-        return join(whole, (*self.schema.shape[:2], 1), self.patch)[..., 0] > 0
+        return patches.join(whole, (*self.schema.shape[:2], 1), self.patch)[..., 0] > 0
 
     def sample(  # type: ignore[override]  # the options of this model, by name
         self, key: Key, n: int, *, temperature: float = 1.0
@@ -174,26 +173,18 @@ class PatchBERT(MaskedModel, CanFill):
     ) -> Float[Array, "batch rows columns channels"]:
         """Images whose gaps hold the mean of every pixel, given all that is not hidden."""
         tokens = self.cut(x)
-        means = Categorical(self.levels).mean(self.read_out(self.features(tokens, gaps)))
+        means = LevelsOutput(self.levels).mean(self.read_out(self.features(tokens, gaps)))
         return self.joined(jnp.where(gaps[:, :, None], means.astype(tokens.dtype), tokens))
-
-    # ------------------------------------------------------------------ images and their patches
 
     def cut(self, x: Float[Array, "batch rows columns channels"]) -> Float[Array, "batch time pixels"]:
         """The patches of images, row by row."""
-        height, width, channels = self.schema.shape
-        side = self.patch
-        squares = x.reshape(len(x), height // side, side, width // side, side, channels).swapaxes(2, 3)
-        return squares.reshape(len(x), self.context, -1)
+        return patches.cut(x, self.patch)
 
     def joined(
         self, tokens: Float[Array, "batch time pixels"]
     ) -> Float[Array, "batch rows columns channels"]:
         """The images that patches make up."""
-        height, width, channels = self.schema.shape
-        side = self.patch
-        squares = tokens.reshape(len(tokens), height // side, width // side, side, side, channels)
-        return squares.swapaxes(2, 3).reshape(len(tokens), height, width, channels)
+        return patches.join(tokens, self.schema.shape, self.patch)
 
     # ------------------------------------------------------------------ vectors and pictures
 
@@ -244,17 +235,12 @@ def _filled(
 
 def _side(config: BERTConfig, schema: Schema) -> int:
     """The side of a patch, as given or as suits the images."""
+    if config.patch is not None:
+        patches.check_patch(schema.shape, config.patch)
+        return config.patch
     height, width, _ = schema.shape
-    fitting = [side for side in range(1, min(height, width) + 1) if height % side == width % side == 0]
-    if config.patch is None:
-        few = [side for side in fitting if side <= _SIDE and height * width >= _FEWEST * side**2]
-        return max(few, default=1)
-    if config.patch not in fitting:
-        raise ArgumentError(
-            f"patch={config.patch}: squares of this side do not cover images of {height}×{width}",
-            remedy=f"use patch={' or '.join(map(str, fitting))}, or load images with data.size=",
-        )
-    return config.patch
+    few = [s for s in patches.patch_sides(schema.shape) if s <= _SIDE and height * width >= _FEWEST * s**2]
+    return max(few, default=1)
 
 
 def build(config: BERTConfig, schema: Schema, key: Key) -> MaskedModel:

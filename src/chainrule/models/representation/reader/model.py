@@ -30,6 +30,7 @@ from chainrule.models.protocol import (
     supervised_loss,
 )
 from chainrule.models.representation.reader import body as bodies
+from chainrule.networks import patches
 from chainrule.networks.transformer import TokenTransformer
 from chainrule.nn import Linear
 from chainrule.nn.attention import Padding
@@ -87,7 +88,11 @@ class Reader(CanPredict, CanEncode):
         self.summary = None
         if config.pooling == "cls" and not (text and _BEGIN in schema.symbols):
             self.summary = 0.02 * jax.random.normal(for_summary, (width,))
-        length = schema.shape[0] + (_BEGIN in schema.symbols) if text else self._patches(config, schema)
+        if text:
+            length = schema.shape[0] + (_BEGIN in schema.symbols)
+        else:
+            patches.check_patch(schema.shape, config.patch)
+            length = patches.patch_count(schema.shape, config.patch)
         length += self.summary is not None and not text
         tokens = schema.symbols if text else None
         self.body = bodies.built(config.body["name"], own, tokens, length, for_body)
@@ -96,16 +101,6 @@ class Reader(CanPredict, CanEncode):
         self.head = Linear(width, output_count(schema), initializer="lecun", key=for_head)
         self.config = config
         self.schema = schema
-
-    @staticmethod
-    def _patches(config: ReaderConfig, schema: Schema) -> int:
-        height, width, _ = schema.shape
-        if height % config.patch or width % config.patch:
-            raise ArgumentError(
-                f"patch={config.patch}: squares of this side do not cover images of {height}×{width}",
-                remedy="use a divisor of both sides, e.g. patch=2, or load images with data.size=",
-            )
-        return (height // config.patch) * (width // config.patch)
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean cross-entropy with accuracy, or mean squared error, as the target is."""
@@ -154,13 +149,10 @@ class Reader(CanPredict, CanEncode):
     ) -> tuple[Float[Array, "batch places width"], Bool[Array, "batch places"]]:
         """The vectors of patches, row by row, all of which count."""
         assert self.patches is not None
-        batch, rows, columns, channels = x.shape
-        side = self.config.patch
-        squares = x.reshape(batch, rows // side, side, columns // side, side, channels).swapaxes(2, 3)
-        vectors = self.patches(squares.reshape(batch, -1, side * side * channels))
+        vectors = self.patches(patches.cut(x, self.config.patch))
         if self.summary is not None:
             own = self.summary.astype(vectors.dtype)[None, None, :]
-            own = jnp.broadcast_to(own, (batch, 1, vectors.shape[2]))
+            own = jnp.broadcast_to(own, (len(x), 1, vectors.shape[2]))
             vectors = jnp.concatenate([vectors, own], axis=1)
         return vectors, jnp.ones(vectors.shape[:2], bool)
 
