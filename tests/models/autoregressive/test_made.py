@@ -11,7 +11,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.data import Schema
 from chainrule.models.autoregressive.made import MaskedNetwork
 from chainrule.models.autoregressive.vectors import VectorModel
-from chainrule.probability.distributions.outputs import LevelsOutput, GaussianMixtureOutput
+from chainrule.probability.distributions.outputs import GaussianMixtureOutput, LevelsOutput
 
 
 def gaussian(entries: int = 5, components: int = 1, order: str = "random") -> VectorModel:

@@ -1,9 +1,9 @@
 """Distributions of single numbers whose parameters are the outputs of a network.
 
 A network gives a few numbers for each entry; an output distribution turns them into a log-density, a draw and a mean.
-Entries come scaled as the data are, so levels lie evenly between 0 and 1. A probability of levels is stated as a density,
-divided by the distance between two of them: one formula then gives bits per dimension for every model, and for zeros and
-ones density and probability are the same.
+Entries come scaled as the data are, so levels lie evenly between 0 and 1. A probability of levels is stated as a
+density, divided by the distance between two of them: one formula then gives bits per dimension for every model, and for
+zeros and ones density and probability are the same.
 """
 
 import abc
@@ -161,4 +161,4 @@ class GaussianMixtureOutput(OutputDistribution):
         return np.concatenate([np.zeros(self.components), means, np.zeros(self.components)])
 
 
-__all__ = ["BernoulliOutput", "LevelsOutput", "GaussianMixtureOutput", "OutputDistribution"]
+__all__ = ["BernoulliOutput", "GaussianMixtureOutput", "LevelsOutput", "OutputDistribution"]

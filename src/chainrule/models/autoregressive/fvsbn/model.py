@@ -18,7 +18,6 @@ class FVSBNConfig(EnsembleConfig):
     """Settings of the fully visible sigmoid belief network."""
 
 
-
 @final
 class Regressions(Conditionals):
     """`p(x_t = 1 | x_<t) = sigmoid(b_t + Σ_{s<t} P_ts x_s)`: D(D + 1)/2 parameters, a convex problem."""

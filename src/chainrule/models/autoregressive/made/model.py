@@ -16,7 +16,12 @@ from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
 from chainrule.nn import Linear, activation
-from chainrule.probability.distributions.outputs import BernoulliOutput, LevelsOutput, GaussianMixtureOutput, OutputDistribution
+from chainrule.probability.distributions.outputs import (
+    BernoulliOutput,
+    GaussianMixtureOutput,
+    LevelsOutput,
+    OutputDistribution,
+)
 
 
 @final
@@ -27,7 +32,8 @@ class MADEConfig(EnsembleConfig):
     depth: int = Field(2, ge=1, le=100, description="hidden layers")
     conditionals: Literal["auto", "bernoulli", "categorical", "mixture"] = Field(
         "auto",
-        description="distribution of an entry: zero or one, one of the data's levels, a mixture of Gaussians; as the data are",
+        description="distribution of an entry: zero or one, one of the data's levels, a mixture of Gaussians; as the "
+        "data are",
     )
     components: int = Field(8, ge=1, le=100, description="mixture: Gaussians for each entry")
 

@@ -114,7 +114,9 @@ class PixelNetwork(Conditionals):
             for number, ((inputs, kernel), one) in enumerate(zip(sizes, keys, strict=False))
         )
         self.hidden = Linear(config.width, config.width, initializer="xavier", key=keys[-2])
-        last = Linear(config.width, channels * output.parameter_count, initializer="xavier", gain=0.1, key=keys[-1])
+        last = Linear(
+            config.width, channels * output.parameter_count, initializer="xavier", gain=0.1, key=keys[-1]
+        )
         start = jnp.tile(jnp.asarray(output.initial_parameters(), last.weight.dtype), channels)
         self.last = eqx.tree_at(lambda layer: layer.bias, last, start)
         self.output = output

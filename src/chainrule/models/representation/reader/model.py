@@ -14,7 +14,7 @@ import pydantic
 from jaxtyping import Bool
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import tokenizers
 from chainrule.data.batches import Batch
