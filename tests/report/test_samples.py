@@ -9,10 +9,10 @@ import pytest
 
 from chainrule import models, train
 from chainrule.core.pictures import Images, Lines, Scatter, Table
-from chainrule.data import Data, Rows, Scaling, Schema
+from chainrule.data import Data, Rows, Scaling, Schema, kinds
 from chainrule.report import draw
 from chainrule.report.gallery import prediction_pictures
-from chainrule.report.samples import classes_to_show, sample_picture
+from chainrule.report.samples import classes_to_show
 from tests.report.conftest import Everything
 
 LETTERS = tuple("ab\n<")
@@ -34,28 +34,29 @@ LETTERS = tuple("ab\n<")
 )
 def test_every_kind_of_data_has_its_picture(schema: Schema, kind: type[Any]) -> None:
     drawn = np.random.default_rng(0).integers(0, 4, (5, *schema.shape))
-    picture = sample_picture(schema, drawn)
+    picture = kinds.of(schema).picture(schema, drawn)
     assert isinstance(picture, kind)
     assert draw(picture).startswith("<svg")
 
 
 def test_text_is_read_back_from_its_symbols() -> None:
-    picture = sample_picture(Schema("text", (4,), symbols=LETTERS), np.array([[0, 1, 2, 3]]))
+    schema = Schema("text", (4,), symbols=LETTERS)
+    picture = kinds.of(schema).picture(schema, np.array([[0, 1, 2, 3]]))
     assert isinstance(picture, Table)
     assert picture.rows == [["ab\n<"]]
 
 
 def test_pixels_are_scaled_by_their_levels() -> None:
-    picture = sample_picture(Schema("image", (1, 2, 1), levels=17), np.array([[[[0.0], [16.0]]]]))
+    schema = Schema("image", (1, 2, 1), levels=17)
+    picture = kinds.of(schema).picture(schema, np.array([[[[0.0], [16.0]]]]))
     assert isinstance(picture, Images)
     np.testing.assert_array_equal(picture.images.ravel(), [0, 1])
 
 
 def test_points_stand_beside_the_data_and_by_their_class() -> None:
     schema = Schema("points", (2,), target="class", classes=("a", "b"))
-    picture = sample_picture(
-        schema, np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1]), real=np.zeros((3, 2))
-    )
+    drawn = np.arange(8.0).reshape(4, 2)
+    picture = kinds.of(schema).picture(schema, drawn, ["a", "b", "a", "b"], real=np.zeros((3, 2)))
     assert isinstance(picture, Scatter)
     assert {name: len(points) for name, points in picture.groups.items()} == {"data": 3, "a": 2, "b": 2}
 

@@ -118,21 +118,17 @@ def _words(source: str, settings: list[str] | None) -> tuple[str, dict[str, Any]
 
 
 def _schema(data: "Data") -> str:
+    from chainrule.data import kinds, targets
+
     schema = data.schema
     shape = "×".join(str(n) for n in schema.shape)
     levels = f" with {schema.levels} levels" if schema.levels else ""
-    names = {
-        "labels" if schema.target == "labels" else "classes": schema.classes,
-        "columns": schema.columns,
-        "symbols": [repr(symbol)[1:-1] for symbol in schema.symbols],
-        "target symbols": [repr(symbol)[1:-1] for symbol in schema.target_symbols],
-    }
     lists = [
         f"{len(values)} {what}: {', '.join(values[:12])}{', ...' if len(values) > 12 else ''}"
-        for what, values in names.items()
+        for what, values in [*kinds.of(schema).details(schema), *targets.of(schema).details(schema)]
         if values
     ]
-    value = f"numeric target of shape {schema.target_shape}" if schema.target == "value" else ""
+    value = f"numeric target of shape {schema.target_shape}" if targets.of(schema).has_values else ""
     return "   ".join(filter(None, [f"{schema.kind} of {shape}{levels}", *lists, value]))
 
 
@@ -141,16 +137,16 @@ def _print_examples(data: "Data") -> None:
     from chainrule.cli.output import say, table
     from chainrule.cli.settings import write
     from chainrule.core.pictures import Table
-    from chainrule.data import excerpt, preview
+    from chainrule.data import excerpt, kinds, preview
 
-    if data.schema.kind == "text" and data.schema.target == "none":
+    if kinds.of(data.schema).is_corpus(data.schema):
         print(f"\n{excerpt(data)}")
-    elif data.schema.kind in ("table", "text"):
-        for picture in preview(data):
-            if isinstance(picture, Table):
-                print()
-                table(list(picture.columns), [[write(cell) for cell in row] for row in picture.rows])
-    else:
+        return
+    tables = [picture for picture in preview(data) if isinstance(picture, Table)]
+    for picture in tables:
+        print()
+        table(list(picture.columns), [[write(cell) for cell in row] for row in picture.rows])
+    if not tables:
         say("look", f"chainrule data show {data.source['name_or_path']} out=DIR")
 
 

@@ -5,7 +5,6 @@ A single text is shown while it is being written.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -15,13 +14,11 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     import numpy as np
 
-    from chainrule.core.pictures import Picture
     from chainrule.core.types import Array, Key
     from chainrule.data.schema import Schema
     from chainrule.models.protocol import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
 
-_ROWS = 10
 _OWN = ("n", "class", "text", "y", "seed", "out", "runs")
 
 
@@ -36,6 +33,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.cli.folders import find, place
     from chainrule.cli.output import emit, say
     from chainrule.core import random
+    from chainrule.data import kinds
+    from chainrule.data.kinds.text import samples
     from chainrule.models.protocol import CanContinue, CanSearch, CanTranslate, HasRequest
     from chainrule.train import Run
 
@@ -43,7 +42,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
     run = Run.open(find(wanted, place(given.pop("runs", None))))
-    writes = isinstance(run.model, CanContinue) and run.schema.kind == "text"
+    writes = isinstance(run.model, CanContinue) and kinds.of(run.schema).has_tokens
     n = _whole(
         "n", given.pop("n", "1" if writes or isinstance(run.model, CanTranslate) else str(SAMPLES)), low=1
     )
@@ -62,8 +61,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         files, more = _write_texts(out, texts), {"hypotheses": [one._asdict() for one in found]}
         if not json:
             print("\n\n".join(texts) + "\n")
-    elif run.schema.kind == "text":
-        texts = _texts(run.sample(n, key=key, condition=wish.condition, **options), run.schema)
+    elif kinds.of(run.schema).has_tokens:
+        texts = samples(run.schema, run.sample(n, key=key, condition=wish.condition, **options))
         files = _write_texts(out, texts)
         if not json:
             print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
@@ -130,6 +129,7 @@ def _wish(given: dict[str, str], schema: "Schema", n: int) -> Wish:
     import numpy as np
 
     from chainrule.core.errors import ArgumentError
+    from chainrule.data import targets
 
     named = {name: given.pop(name) for name in ("class", "text", "y") if name in given}
     if len(named) > 1:
@@ -140,7 +140,7 @@ def _wish(given: dict[str, str], schema: "Schema", n: int) -> Wish:
         labels = _labels(named["class"], schema, n)
         return Wish(labels, {"labels": labels}, [schema.classes[i] for i in labels])
     if "text" in named:
-        if schema.target != "text":
+        if not targets.of(schema).has_tokens:
             raise ArgumentError(f"text={named['text']}: these data have no captions")
         texts = [caption.strip() for caption in named["text"].split("|")]
         captions = [texts[i % len(texts)] for i in range(n)]
@@ -228,85 +228,30 @@ def _write(
     facts: dict[str, Any],
     asked: "Array | None",
 ) -> dict[str, Path]:
-    """The files of the samples by what they are: `samples`, and `picture` where there is something to see.
-
-    `asked` are the pictures that the samples follow, if there are any: they stand beside them.
-    """
+    """The files of the samples by what they are; `asked` are the pictures that the samples follow, if there are any."""
     import numpy as np
 
+    from chainrule.data import kinds
     from chainrule.report import save
     from chainrule.train.files import disk_errors
 
+    kind, follows = kinds.of(schema), None if asked is None else np.asarray(asked)
+    arrays = wish.arrays if follows is None else {**wish.arrays, "control": follows}
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        file = out / "samples.npz"
-        followed = {} if asked is None else {"control": np.asarray(asked)}
-        np.savez(file, allow_pickle=False, samples=drawn, **wish.arrays, **followed)
-    picture = (
-        _picture(drawn, wish.names, schema, facts["run"])
-        if asked is None
-        else _pairs(np.asarray(asked), drawn, wish.names, schema, facts["run"])
-    )
+        file = kind.write(out, schema, drawn, arrays)
+    title = f"Samples of {facts['run']}"
+    picture = kind.picture(schema, drawn, wish.names, follows=follows, title=title)
     return {"samples": file, "picture": save(picture, out, "samples", facts)}
 
 
 def _write_texts(out: Path, texts: list[str]) -> dict[str, Path]:
+    from chainrule.data.kinds.text import write_texts
     from chainrule.train.files import disk_errors
 
-    file = out / "samples.txt"
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"\n{'-' * 20}\n".join(texts) + "\n", encoding="utf-8")
-    return {"samples": file}
-
-
-def _texts(drawn: "np.ndarray", schema: "Schema") -> list[str]:
-    from chainrule.data.text.pairs import target_text
-    from chainrule.data.text.tokenization import passages
-
-    if schema.target == "text":
-        return [target_text(schema, row) for row in drawn.astype(int)]
-    return passages(schema, drawn.astype(int))
-
-
-def _pairs(
-    asked: "np.ndarray", drawn: "np.ndarray", names: Sequence[str], schema: "Schema", run: str
-) -> "Picture":
-    """Every sample to the right of the picture it follows."""
-    import numpy as np
-
-    from chainrule.core.pictures import Images
-
-    scaled = drawn / (schema.levels - 1) if schema.levels else drawn
-    if asked.shape[-1] != scaled.shape[-1]:
-        asked = np.repeat(asked.mean(axis=-1, keepdims=True), scaled.shape[-1], axis=-1)
-    both = np.stack([asked, np.clip(scaled, 0, 1)], axis=1).reshape(-1, *scaled.shape[1:])
-    labels = [word for i in range(len(drawn)) for word in ("asked", names[i] if names else "drawn")]
-    return Images("samples", f"Samples of {run} beside what they follow", both, labels)
-
-
-def _picture(drawn: "np.ndarray", names: Sequence[str], schema: "Schema", run: str) -> "Picture":
-    """Images as a sheet, points in the plane, rows of a table, curves of sequences."""
-    import numpy as np
-
-    from chainrule.core.pictures import Images, Lines, Scatter, Table
-
-    title = f"Samples of {run}"
-    if schema.kind == "image":
-        scaled = drawn / (schema.levels - 1) if schema.levels else drawn
-        captions = schema.target == "text" and len(names) > 0
-        labels = [fill(name, 14) for name in names] if captions else names
-        return Images("samples", title, np.clip(scaled, 0, 1), labels, columns=8 if captions else 10)
-    if schema.kind == "table":
-        rows = [[float(f"{value:.6g}") for value in row] for row in drawn[:_ROWS]]
-        return Table("samples", title, schema.columns, rows)
-    if schema.kind == "sequence":
-        curves = {f"sample {i}": (np.arange(len(x)), x[:, 0]) for i, x in enumerate(drawn[:4])}
-        return Lines("samples", title, "step", "value", curves)
-    groups = {name: drawn[[n == name for n in names], :2] for name in dict.fromkeys(names)}
-    return Scatter(
-        "samples", title, "first coordinate", "second coordinate", groups or {"samples": drawn[:, :2]}
-    )
+        return {"samples": write_texts(out, texts)}
 
 
 __all__ = ["sample"]

@@ -7,6 +7,8 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
+from chainrule.data import kinds
+from chainrule.data.division import NAMES
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -55,33 +57,11 @@ class Data:
 
     def describe(self) -> str:
         """One line for people: kind, size, classes, split."""
-        splits = (self.train, self.val, self.test)
-        text = self.schema.kind == "text" and self.schema.target == "none"
-        sizes = [len(split.arrays["symbols"]) if text else len(split) for split in splits]
-        total = max(sum(sizes), 1)
-        shares = " / ".join(
-            f"{n} {100 * s / total:.0f} %" for n, s in zip(("train", "val", "test"), sizes, strict=True)
-        )
-        if self.schema.kind == "text" and self.schema.target == "text":
-            symbols = f"{len(self.schema.symbols):,} to {len(self.schema.target_symbols):,} symbols"
-            return f"{total:,} pairs of texts, {symbols}, {shares}"
-        shape = "×".join(str(n) for n in self.schema.shape)
-        what = {
-            "image": f"{total:,} images of {shape}",
-            "text": f"{total:,} {self._unit if text else 'texts'}, {len(self.schema.symbols):,} symbols",
-            "table": f"{total:,} rows of {shape} columns",
-            "points": f"{total:,} points in {shape} dimensions",
-            "sequence": f"{total:,} sequences of {shape}",
-        }[self.schema.kind]
-        word = "labels" if self.schema.target == "labels" else "classes"
-        classes = f", {len(self.schema.classes)} {word}" if self.schema.classes else ""
-        if self.schema.target == "text":
-            classes = f" with captions, {len(self.schema.target_symbols):,} symbols"
-        return f"{what}{classes}, {shares}"
-
-    @property
-    def _unit(self) -> str:
-        return "tokens" if self.schema.tokenizer else "characters"
+        kind = kinds.of(self.schema)
+        sizes = {name: kind.size(self.schema, self.split(name)) for name in NAMES}
+        total = max(sum(sizes.values()), 1)
+        shares = " / ".join(f"{name} {100 * size / total:.0f} %" for name, size in sizes.items())
+        return f"{kind.describe(self.schema, total)}, {shares}"
 
     def renamed(self, name: str) -> "Data":
         """The same data under another name."""

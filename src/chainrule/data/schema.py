@@ -3,13 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
-
-Kind: TypeAlias = Literal["image", "text", "table", "points", "sequence"]
-Target: TypeAlias = Literal["class", "labels", "value", "text", "none"]
-"""One class of several; any number of labels, each there or not; numbers; another text; nothing."""
 
 
 def compact(values: Mapping[str, Any]) -> str:
@@ -22,11 +18,13 @@ def compact(values: Mapping[str, Any]) -> str:
 class Schema:
     """The shape and meaning of one example; all a model needs to know in order to be built."""
 
-    kind: Kind
+    kind: str
+    """What an example is, by name; `kinds.of(schema)` knows the rest."""
     shape: tuple[int, ...]
     """Shape of one `x` without the batch axis; images are (height, width, channels), a text one symbol more than it
     predicts."""
-    target: Target = "none"
+    target: str = "none"
+    """What stands beside it, by name; `targets.of(schema)` knows the rest."""
     target_shape: tuple[int, ...] = ()
     classes: tuple[str, ...] = ()
     """Names of the classes, `y` holding their positions, or of the labels, `y` holding 0 or 1 for each."""
@@ -85,4 +83,4 @@ class Schema:
         return cls(**plain)
 
 
-__all__ = ["Kind", "Schema", "Target", "compact"]
+__all__ = ["Schema", "compact"]

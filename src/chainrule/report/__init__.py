@@ -3,7 +3,6 @@
 from chainrule.report.album import Album, Chapter, write_album
 from chainrule.report.drawing import draw, draw_gif, draw_png, save
 from chainrule.report.gallery import pictures
-from chainrule.report.samples import sample_picture
 from chainrule.report.writing import write
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "draw_gif",
     "draw_png",
     "pictures",
-    "sample_picture",
     "save",
     "write",
     "write_album",

@@ -17,11 +17,12 @@ from chainrule.core.errors import ChainruleError
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array
-from chainrule.data.text import captions
+from chainrule.data import kinds, targets
 from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprise
 from chainrule.report import predictions, texts
-from chainrule.report.samples import COUNTS, classes_to_show, sample_picture
+from chainrule.report.samples import captions_to_show, classes_to_show
+from chainrule.report.visible_text import plain
 from chainrule.train import Run
 
 _MOST_EXAMPLES = 5000
@@ -137,22 +138,23 @@ def prediction_pictures(run: Run) -> list[Picture]:
     answer = _predict(model, x)
     inputs = data.inverse(x)
     found: list[Picture | None] = []
-    if schema.kind == "points" and schema.shape == (2,) and schema.target in ("class", "value"):
+    target = targets.of(schema)
+    if kinds.of(schema).is_plane(schema) and (target.one_class or target.has_values):
 
         def over(points: np.ndarray) -> np.ndarray:
             return _predict(model, np.asarray(data.scaling.apply(points.astype(np.float32))))
 
         found.append(predictions.decision_surface(over, inputs, np.asarray(y), schema))
-    if schema.target == "class":
+    if target.one_class:
         probabilities, labels = answer.astype(np.float64), np.asarray(y).astype(int)
         found += [
             predictions.confusion_matrix(probabilities, labels, schema.classes),
             predictions.reliability(probabilities, labels),
             predictions.confidently_wrong(probabilities, labels, inputs, schema, chosen),
         ]
-    elif schema.target == "labels":
+    elif target.has_labels:
         found.append(predictions.label_scores(answer.astype(np.float64), np.asarray(y), schema.classes))
-    elif schema.target == "value":
+    elif target.has_values:
         back = data.target_scaling.inverse if data.target_scaling else np.asarray
         truth, said = (np.asarray(back(np.asarray(a, dtype=np.float64))) for a in (y, answer))
         found += [predictions.predicted_against_true(said, truth), predictions.residuals(said, truth)]
@@ -181,26 +183,17 @@ def sample_pictures(run: Run) -> list[Picture]:
     assert isinstance(model, CanSample)
     if isinstance(model, CanTranslate):
         return [_translations(run, model)]
-    n = COUNTS[schema.kind]
-    labels = classes_to_show(model, schema, n)
-    said = _captions(run, n)
-    count = n if labels is None else len(labels)
-    drawn = run.sample(count, condition=said or labels)
+    kind, part = kinds.of(schema), run.data.split(judged_split(run))
+    labels = classes_to_show(model, schema, kind.sample_count)
+    said = captions_to_show(schema, part, kind.sample_count)
+    count = kind.sample_count if labels is None else len(labels)
+    drawn = np.asarray(run.sample(count, condition=said or labels))
+    names = said if labels is None else [plain(schema.classes[i]) for i in labels]
     real = None
-    if schema.kind == "points":
-        part = run.data.split(judged_split(run))
+    if kind.has_distances:
         real = run.data.inverse(part.batch(np.arange(min(len(part), len(drawn)))).x)
     caption = f"Drawn from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
-    return [sample_picture(schema, np.asarray(drawn), labels, captions=said, real=real, caption=caption)]
-
-
-def _captions(run: Run, n: int) -> list[str]:
-    """Held-out captions to draw for, where the data have them."""
-    if run.schema.kind != "image" or run.schema.target != "text":
-        return []
-    part = run.data.split(judged_split(run))
-    rows = part.batch(np.linspace(0, len(part) - 1, n).astype(int)).y
-    return [captions.text(run.schema, row) for row in rows]
+    return [kind.picture(schema, drawn, names, real=real, caption=caption)]
 
 
 def _translations(run: Run, model: CanTranslate) -> Picture:

@@ -12,8 +12,10 @@ from jaxtyping import Float, Int, Shaped
 
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
+from chainrule.data import kinds
+from chainrule.data.kinds.image import unit_images
 from chainrule.data.schema import Schema
-from chainrule.data.text.pairs import source_text
+from chainrule.data.targets import of as target_of
 from chainrule.report.visible_text import plain
 from chainrule.train.scores.classification import calibration, confusion
 from chainrule.train.scores.multilabel import multilabel
@@ -25,8 +27,6 @@ Values = Float[np.ndarray, "examples ..."]
 _MOST_NUMBERS = 20
 _WORST_IMAGES = 20
 _WORST_ROWS = 12
-_LETTERS = 80
-"""Of a text that is shown."""
 _MOST_FEATURES = 6
 _MOST_LABELS = 20
 _MOST_GROUPS = 7
@@ -82,17 +82,15 @@ def confidently_wrong(
     order = wrong[np.argsort(-confidence[wrong], kind="stable")]
     name, title = "confidently-wrong", "Most confidently wrong"
     caption = "True class → predicted class and the probability the model gave it."
-    if schema.kind == "image" and schema.shape[-1] in (1, 3):
+    if kinds.of(schema).shows_pixels(schema):
         worst = order[:_WORST_IMAGES]
         names = [plain(c, 18) for c in schema.classes]
         pairs = [f"{names[targets[i]]}→{names[predicted[i]]}" for i in worst]
         gap = " " if all(len(pair) <= _SHORT for pair in pairs) else "\n"
         labels = [f"{pair}{gap}{confidence[i]:.2f}" for pair, i in zip(pairs, worst, strict=True)]
-        return Images(name, title, unit_images(inputs[worst], schema), labels, caption=caption)
+        return Images(name, title, unit_images(schema, inputs[worst]), labels, caption=caption)
     worst = order[:_WORST_ROWS]
-    shown = _MOST_FEATURES if schema.kind in ("table", "points") else 0
-    features = inputs.reshape(len(inputs), -1)[:, :shown]
-    heads = [*schema.columns, *(f"x{i + 1}" for i in range(len(schema.columns), features.shape[1]))]
+    heads, cells = kinds.of(schema).cells(schema, inputs[worst], _MOST_FEATURES)
     numbers = np.arange(len(targets)) if examples is None else examples
     rows = [
         [
@@ -100,15 +98,11 @@ def confidently_wrong(
             schema.classes[targets[i]],
             schema.classes[predicted[i]],
             float(confidence[i]),
-            *map(float, features[i]),
+            *own,
         ]
-        for i in worst
+        for i, own in zip(worst, cells, strict=True)
     ]
-    columns = ["example", "true", "predicted", "confidence", *heads[: features.shape[1]]]
-    if schema.kind == "text":
-        columns.append("text")
-        texts = [source_text(schema, inputs[i].astype(int))[:_LETTERS] for i in worst]
-        rows = [[*row, text] for row, text in zip(rows, texts, strict=True)]
+    columns = ["example", "true", "predicted", "confidence", *heads]
     return Table(name, title, columns, rows, caption=caption)
 
 
@@ -166,7 +160,8 @@ def decision_surface(
     grid = np.stack(np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)), axis=-1)
     answer = np.asarray(predict(grid.reshape(-1, 2).astype(inputs.dtype)))
     some = _some(len(inputs), _MOST_POINTS)
-    if schema.target == "class":
+    by_class = target_of(schema).one_class
+    if by_class:
         groups = {name: inputs[some][targets[some] == i] for i, name in enumerate(schema.classes)}
         binary = len(schema.classes) == 2
         field = answer[:, 1] if binary else answer.max(axis=1)
@@ -180,9 +175,7 @@ def decision_surface(
         groups, field = {"examples": inputs[some]}, answer.reshape(len(answer), -1)[:, 0]
         title, what = "Predicted surface", "the prediction"
     names = [*schema.columns, "x1", "x2"] if len(schema.columns) >= 2 else ["x1", "x2"]
-    line = (
-        "; the line is where it is one half" if schema.target == "class" and len(schema.classes) == 2 else ""
-    )
+    line = "; the line is where it is one half" if by_class and len(schema.classes) == 2 else ""
     caption = f"The stronger the shade, the higher {what}{line}."
     return Scatter(
         "surface",
@@ -269,15 +262,6 @@ def residuals(predicted: Values, targets: Values) -> Bars:
     )
 
 
-def unit_images(inputs: np.ndarray, schema: Schema) -> np.ndarray:
-    """Images in original units as numbers in [0, 1]: by their levels, or stretched between their extremes."""
-    images = np.asarray(inputs, dtype=float)
-    if schema.levels:
-        return np.clip(images / max(schema.levels - 1, 1), 0, 1)
-    low, high = images.min(initial=0.0), images.max(initial=1.0)
-    return (images - low) / (high - low)
-
-
 def _some(count: int, most: int) -> np.ndarray:
     """Evenly spaced numbers below `count`, few enough to draw."""
     return np.unique(np.linspace(0, max(count - 1, 0), min(count, most)).astype(int))
@@ -291,6 +275,5 @@ __all__ = [
     "predicted_against_true",
     "reliability",
     "residuals",
-    "unit_images",
     "wilson",
 ]

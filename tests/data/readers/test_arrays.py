@@ -5,6 +5,7 @@ import pytest
 
 from chainrule.core.errors import DataError
 from chainrule.data import Data, check, load
+from chainrule.data.loading import moments
 from chainrule.data.readers import npy
 from tests.data import corpus
 
@@ -136,7 +137,7 @@ def test_a_large_array_stays_on_disk_and_gives_the_same_batches(
     path = saved(tmp_path / "large.npy", array)
     small = load(path, bad="skip")
     monkeypatch.setattr(npy, "MAP_BYTES", 100)
-    monkeypatch.setattr(npy, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(moments, "CHUNK_BYTES", 50)
     large = load(path, bad="skip")
     assert isinstance(large.train.arrays["x"], np.memmap)
     assert large.hash == small.hash

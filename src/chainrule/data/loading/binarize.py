@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
+from chainrule.data import kinds
+from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents
-from chainrule.data.readers.npy import chunks
 
 
 def binarize(contents: Contents, how: str, seed: int, where: str) -> Contents:
@@ -22,7 +23,7 @@ def binarize(contents: Contents, how: str, seed: int, where: str) -> Contents:
     >>> binarize(grey, "threshold", seed=0, where="a row of pixels").x.ravel().tolist()
     [0, 0, 1, 1]
     """
-    if contents.kind not in ("image", "table", "points"):
+    if not kinds.of(contents).can_be_binary:
         raise Refused("not binary", where, f"binarize={how}: {contents.kind} data have no zeros and ones")
     highest = max(contents.levels - 1, 1)
     coin = np.random.default_rng(seed) if how == "stochastic" else None

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, DataError, check_choice
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.division import check_shares
 from chainrule.data.loading import sources
-from chainrule.data.loading.assembly import assemble, moments
+from chainrule.data.loading.assembly import assemble
 from chainrule.data.loading.binarize import binarize
+from chainrule.data.loading.moments import moments
 from chainrule.data.loading.problems import Problem, Refused, Report, group
 from chainrule.data.loading.scan import Contents, Scan
 from chainrule.data.loading.series import cut
@@ -66,9 +68,7 @@ def load_from(
     scan = _examine(source, resolved, seed)
     contents = _accept(scan, source, bad)
     if shares is None:
-        shares = (
-            (0.9, 0.05, 0.05) if contents.kind == "text" and contents.target == "none" else (0.8, 0.1, 0.1)
-        )
+        shares = kinds.of(contents).shares(contents)
     call = {"name_or_path": source.address, "seed": seed, "split": list(shares), "bad": bad}
     for name, option in source.options.items():
         if not option.guard or resolved[name] != option.default:
@@ -107,9 +107,9 @@ def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> S
         return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     if source.classes and len(source.classes) == len(contents.classes):
         contents = replace(contents, classes=source.classes)
+    without = "to do without classes: data.target=none" if "target" in source.options else ""
     found = [
-        *_one_class(contents, source),
-        *_rare_classes(contents, source.name),
+        *targets.of(contents).problems(contents, source.name, without),
         *_constant(contents, source.name),
     ]
     stopped = any(problem.effect == "stop" for problem in found)
@@ -123,26 +123,6 @@ def _as_asked(contents: Contents, options: Mapping[str, Any], seed: int, where: 
     if options.get("binarize") is not None:
         contents = binarize(contents, options["binarize"], seed, where)
     return contents
-
-
-def _one_class(contents: Contents, source: sources.Source) -> list[Problem]:
-    if contents.target != "class" or contents.y is None:
-        return []
-    train = contents.y if contents.parts is None else contents.y[contents.parts == 0]
-    if len(np.unique(train)) > 1:
-        return []
-    detail = f"every training example is of class {contents.classes[int(train[0])]!r}"
-    remedy = "to do without classes: data.target=none" if "target" in source.options else ""
-    return [Problem("one class only", source.name, detail, "stop", remedy)]
-
-
-def _rare_classes(contents: Contents, where: str) -> list[Problem]:
-    """Classes with a single example: whichever split it falls into, the others cannot tell of it."""
-    if contents.target != "class" or contents.y is None:
-        return []
-    counts = np.bincount(contents.y, minlength=len(contents.classes))
-    rare = [contents.classes[k] for k in np.flatnonzero(counts < 2)]
-    return [Problem("fewer than two examples", where, f"class {name!r}", "note") for name in rare]
 
 
 def _constant(contents: Contents, where: str) -> list[Problem]:

@@ -13,7 +13,6 @@ from jaxtyping import Bool, Int, Shaped
 
 from chainrule.data.loading.options import Option
 from chainrule.data.loading.problems import Problem
-from chainrule.data.schema import Kind, Target
 
 
 @final
@@ -21,11 +20,11 @@ from chainrule.data.schema import Kind, Target
 class Contents:
     """All examples of a source, unscaled and not yet split."""
 
-    kind: Kind
+    kind: str
     x: Shaped[np.ndarray, "rows ..."]
     """Examples along the first axis; for text the numbers of its characters, one after the other."""
     y: Shaped[np.ndarray, "examples ..."] | None = None
-    target: Target = "none"
+    target: str = "none"
     classes: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
     target_symbols: tuple[str, ...] = ()

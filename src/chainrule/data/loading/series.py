@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from chainrule.data import kinds
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents
 
@@ -18,7 +19,7 @@ def cut(contents: Contents, window: int, where: str) -> Contents:
     >>> cut(rows, 2, "seven rows").x[..., 0].tolist()
     [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
     """
-    if contents.kind not in ("table", "points"):
+    if not kinds.of(contents).has_rows:
         raise Refused("not a series", where, f"series={window}: {contents.kind} data have no rows in time")
     if contents.y is not None or contents.parts is not None:
         detail = f"series={window}: a series has neither targets nor parts of its own"

@@ -12,11 +12,13 @@ shape unless `kind` says otherwise: (n, d) is a table, or points if d is 2; (n, 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from chainrule.data import kinds
 from chainrule.data.loading import bounded
+from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.options import (
     BINARIZE,
     MAX_BYTES,
@@ -31,10 +33,9 @@ from chainrule.data.loading.options import (
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, Reader, Request, Scan
 from chainrule.data.readers import npy, targets
-from chainrule.data.schema import Kind
+from chainrule.data.target import ReadTargets
 
 _PARTS = ("train", "val", "test")
-_AXES = {"table": (1, 2), "points": (1, 2), "image": (3, 4), "sequence": (2, 3)}
 
 
 class Piece(NamedTuple):
@@ -136,7 +137,7 @@ def _not_finite(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "f":
         return bad
     start = 0
-    for piece in npy.chunks(array):
+    for piece in chunks(array):
         with np.errstate(over="ignore"):
             finite = np.isfinite(piece.astype(np.float32))
         bad[start : start + len(piece)] = ~finite.reshape(len(piece), -1).all(axis=1)
@@ -162,80 +163,44 @@ def _contents(
         x = np.concatenate([piece.x[good] for piece, good in zip(pieces, kept, strict=True)])
     if x.dtype.kind == "U":
         raise Refused("not numbers", where, "the examples are words")
-    kind, x = _shaped(x, options["kind"], where)
-    x, levels = _image(x, rows, options["levels"], where) if kind == "image" else (x, 0)
+    name, x = _shaped(x, options["kind"], where)
+    examples = kinds.get(name).arranged(x, rows, options["levels"], where)
     ys = [piece.y[good] for piece, good in zip(pieces, kept, strict=True) if piece.y is not None]
     found = _targets(np.concatenate(ys), options["target_as"], labels, where) if ys else None
     codes = [np.full(len(good), _PARTS.index(p.part)) for p, good in zip(pieces, kept, strict=True) if p.part]
     return Contents(
-        kind,
-        x,
+        name,
+        examples.x,
         None if found is None else found.y,
         "none" if found is None else found.target,
         classes=() if found is None else found.classes,
-        columns=tuple(f"column {j}" for j in range(x.shape[1])) if kind == "table" else (),
-        levels=levels,
+        columns=examples.columns,
+        levels=examples.levels,
         parts=np.concatenate(codes) if len(codes) > 1 else None,
         rows=rows,
-        standardise=None if kind == "image" else np.ones(x.shape[-1], bool),
+        standardise=examples.standardise,
     )
 
 
-def _shaped(x: np.ndarray, kind: Kind | None, where: str) -> tuple[Kind, np.ndarray]:
+def _shaped(x: np.ndarray, kind: str | None, where: str) -> tuple[str, np.ndarray]:
     """The kind of data, and the array with the axes that kind has."""
-    shape = "×".join(str(n) for n in x.shape)
     if kind is None:
-        if x.ndim == 4 and x.shape[-1] > 4:
-            remedy = "channels come last: numpy.moveaxis(x, 1, -1); if they do: data.kind=image"
-            raise Refused("unclear shape", where, f"{shape}: images with {x.shape[-1]} channels?", remedy)
-        guesses: Mapping[int, Kind] = {
-            1: "table",
-            2: "points" if x.shape[-1] == 2 else "table",
-            3: "image",
-            4: "image",
-        }
-        kind = guesses.get(x.ndim)
-    if kind is None or x.ndim not in _AXES[kind]:
+        kind = next((name for name in kinds.names() if kinds.get(name).claims(x, where)), None)
+    axes = kinds.get(kind).axes if kind else ()
+    if kind is None or x.ndim not in axes:
+        shape = "×".join(str(n) for n in x.shape)
         takes = "(n, d), (n, h, w), (n, h, w, c), or (n, t, d) with data.kind=sequence"
         raise Refused(
             "unclear shape", where, f"{shape} numbers are not {kind or 'any known kind of'} data", takes
         )
-    return kind, x if x.ndim == max(_AXES[kind]) else x[..., None]
+    return kind, x if x.ndim == max(axes) else x[..., None]
 
 
-def _image(x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> tuple[np.ndarray, int]:
-    """Images and the number of their levels; 0 for numbers between 0 and 1."""
-    if levels is None and x.dtype in (np.bool_, np.uint8, np.uint16):
-        levels = 2 if x.dtype == np.bool_ else 2 ** (8 * x.dtype.itemsize)
-    low = min(float(piece.min()) for piece in npy.chunks(x, rows))
-    high = max(float(piece.max()) for piece in npy.chunks(x, rows))
-    span = f"values from {low:g} to {high:g}"
-    if levels is None:
-        if x.dtype.kind != "f" or low < 0 or high > 1:
-            counted = (
-                f"whole numbers: data.levels={max(2, int(high) + 1)}; others: "
-                if 0 <= low <= high < 2**16
-                else ""
-            )
-            remedy = f"{counted}bring them to [0, 1]"
-            raise Refused("unknown levels", where, f"images hold {span} of type {x.dtype}", remedy)
-        return x if isinstance(x, np.memmap) else x.astype(np.float32, copy=False), 0
-    whole_numbers = x.dtype.kind != "f" or all(
-        bool((piece == np.rint(piece)).all()) for piece in npy.chunks(x, rows)
-    )
-    if low < 0 or high >= levels or not whole_numbers:
-        what = span if whole_numbers else f"{span}, not all whole"
-        raise Refused(
-            "unknown levels", where, f"levels={levels} means whole numbers up to {levels - 1}; found {what}"
-        )
-    return x if isinstance(x, np.memmap) else x.astype(np.min_scalar_type(levels - 1), copy=False), levels
-
-
-def _targets(y: np.ndarray, target_as: str, labels: bool, where: str) -> targets.Targets:
+def _targets(y: np.ndarray, target_as: str, labels: bool, where: str) -> ReadTargets:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.dtype.kind == "U":
-        if y.ndim != 1 or target_as in ("labels", "value"):
+        if y.ndim != 1 or targets.wants_numbers(target_as):
             raise Refused(
                 "not values",
                 where,
@@ -252,13 +217,15 @@ def _targets(y: np.ndarray, target_as: str, labels: bool, where: str) -> targets
     return targets.of_numbers(y, where, "class" if labels and target_as == "auto" else target_as)
 
 
+def _kind(value: Any) -> str:
+    return choice(*(name for name in kinds.names() if kinds.get(name).axes))(value)
+
+
 reader = Reader(
     "array",
     "examples",
     {
-        "kind": Option(
-            None, optional(choice(*(k for k in get_args(Kind) if k != "text"))), "what the examples are"
-        ),
+        "kind": Option(None, optional(_kind), "what the examples are"),
         "levels": Option(
             None, optional(whole(2, 2**16)), "images of whole numbers: how many values a pixel can take"
         ),

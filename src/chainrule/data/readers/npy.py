@@ -6,12 +6,12 @@ arrays of plain numbers and words are accepted: reading an array of Python objec
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Shaped
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.loading import bounded
@@ -20,7 +20,6 @@ from chainrule.data.loading.problems import Refused
 
 MAP_BYTES = 2**28
 """An array file larger than this stays on disk as a memory map."""
-CHUNK_BYTES = 2**24
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 2**16
@@ -70,20 +69,6 @@ def named(path: Path, names: Sequence[str]) -> dict[str, Shaped[np.ndarray, "...
         raise ArgumentError(f"{problem.where}: {problem.detail}", remedy=problem.remedy) from None
 
 
-def chunks(
-    array: Shaped[np.ndarray, "rows ..."], rows: Int[np.ndarray, " chosen"] | None = None
-) -> Iterator[np.ndarray]:
-    """All or some rows of an array in pieces, so that a memory map is never in memory as a whole.
-
-    >>> [len(piece) for piece in chunks(np.zeros((3, CHUNK_BYTES // 16)))]
-    [2, 1]
-    """
-    step = max(1, CHUNK_BYTES // max(1, array[:1].nbytes))
-    for start in range(0, len(array) if rows is None else len(rows), step):
-        part = slice(start, start + step)
-        yield array[part] if rows is None else array[rows[part]]
-
-
 def _header(data: bytes, where: str) -> _Header:
     if not data.startswith(_MAGIC) or len(data) < 12:
         raise Refused("not NPY", where, "empty file" if not data else "not a NumPy array file")
@@ -123,4 +108,4 @@ def _check_length(header: _Header, size: int, where: str) -> None:
         raise Refused(kind, where, detail, "write the file again")
 
 
-__all__ = ["CHUNK_BYTES", "MAP_BYTES", "chunks", "named", "parse", "read"]
+__all__ = ["MAP_BYTES", "named", "parse", "read"]

@@ -31,7 +31,7 @@ from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, Reader, Request, Scan
 from chainrule.data.readers import targets
 from chainrule.data.readers.text import decode, lines
-from chainrule.data.schema import Kind
+from chainrule.data.target import ReadTargets
 
 MOST_WORDS = 64
 """A feature with more different words than this is refused."""
@@ -81,7 +81,7 @@ def _scan(request: Request) -> Scan:
     used, target = _choose(names, wanted, options["drop"])
     table = {}
     for place in used:
-        as_words = target == [place] and options["target_as"] == "class"
+        as_words = target == [place] and targets.wants_words(options["target_as"])
         table[place] = _column(names[place], [cells[place] for _, cells in rows], as_words, where)
     good, faults = _good(rows, table, where)
     problems |= faults
@@ -242,7 +242,7 @@ def _contents(
         features += [np.array([word == other for word in words], np.float64) for other in distinct]
         names += [f"{one.name}={word}" for word in distinct]
         scaled += [False] * len(distinct)
-    kind: Kind = options["kind"] or ("points" if scaled == [True, True] else "table")
+    kind: str = options["kind"] or ("points" if scaled == [True, True] else "table")
     found = (
         _targets([table[place] for place in target], good, options["target_as"], where) if target else None
     )
@@ -257,7 +257,7 @@ def _contents(
     )
 
 
-def _targets(chosen: list[_Column], good: list[int], target_as: str, where: str) -> targets.Targets:
+def _targets(chosen: list[_Column], good: list[int], target_as: str, where: str) -> ReadTargets:
     values = np.stack([one.values[good] for one in chosen], axis=1)
     if np.isfinite(values).all():
         names = [one.name for one in chosen]
@@ -266,7 +266,7 @@ def _targets(chosen: list[_Column], good: list[int], target_as: str, where: str)
     if len(chosen) > 1:
         detail = f"the target {one.name!r} holds words; several targets must be numbers"
         raise Refused("not values", where, detail, "name one column of words, or several of numbers")
-    if target_as in ("labels", "value"):
+    if targets.wants_numbers(target_as):
         raise Refused("not values", where, f"the target {one.name!r} holds words", "use data.target_as=class")
     return targets.of_words([one.cells[row] for row in good], where)
 

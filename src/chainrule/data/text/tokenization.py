@@ -6,7 +6,7 @@ character that training lacks would otherwise have no token.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -25,7 +25,7 @@ from chainrule.data.text.windows import Windows
 
 @final
 @dataclass(frozen=True)
-class Tokenized:
+class _Tokenized:
     """Windows of tokens, and what the tokens are."""
 
     splits: list[Split]
@@ -34,25 +34,30 @@ class Tokenized:
     """Its JSON; empty where every symbol is a character."""
 
 
-def tokenize(contents: Contents, shares: Sequence[float]) -> Tokenized:
-    """The three splits of a text."""
+def divide(contents: Contents, schema: Schema, shares: Sequence[float]) -> tuple[Schema, list[Split]]:
+    """The three splits of a text, and their schema."""
+    found = _tokenized(contents, shares)
+    return replace(schema, symbols=found.symbols, tokenizer=found.tokenizer), found.splits
+
+
+def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
     if contents.documents is not None:
         return _documents(contents, contents.documents, shares)
     lengths = sizes(len(contents), shares)
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
     held = [_bytes(contents, piece) for piece in pieces]
     if contents.tokenizer == "character" and contents.vocab is None:
-        return Tokenized(_windows(contents, pieces, held, "characters"), contents.symbols)
+        return _Tokenized(_windows(contents, pieces, held, "characters"), contents.symbols)
     texts = [_text(contents, piece) for piece in pieces]
     tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.symbols)
     kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
     tokens = [tokenizer.encode(text).astype(kind) for text in texts]
-    return Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
+    return _Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
 
 
 def _documents(
     contents: Contents, lengths: Integer[np.ndarray, " documents"], shares: Sequence[float]
-) -> Tokenized:
+) -> _Tokenized:
     """The three splits of some documents, each of which belongs to one of them; begin marks stand before each."""
     if contents.streams:
         raise ArgumentError(
@@ -76,7 +81,7 @@ def _documents(
     splits: list[Split] = [
         pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)
     ]
-    return Tokenized(splits, symbols, canonical)
+    return _Tokenized(splits, symbols, canonical)
 
 
 def _bytes(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> int:
@@ -134,4 +139,4 @@ def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str
     return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
 
 
-__all__ = ["Tokenized", "choose", "passages", "tokenize"]
+__all__ = ["choose", "divide", "passages"]

@@ -6,7 +6,7 @@ from typing import Any, final
 
 from chainrule.core.settings import Config
 from chainrule.core.types import Key
-from chainrule.data.schema import Kind, Schema, Target
+from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Model
 from chainrule.models.protocol.weights import FileFormat, Name, NameTable
 
@@ -36,8 +36,8 @@ class Entry:
     config: type[Config]
     build: Callable[[Any, Schema, Key], Model]
     """From (config, schema of the data, key) to a model with a static field `config`."""
-    kinds: Sequence[Kind]
-    targets: Sequence[Target]
+    kinds: Sequence[str]
+    targets: Sequence[str]
     """Data the model can be trained on."""
     data: str
     """Data it is trained on when none are named."""

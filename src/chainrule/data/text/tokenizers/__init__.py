@@ -54,7 +54,7 @@ def of(schema: Schema) -> Tokenizer:
     >>> of(Schema("text", (8,), symbols=("a", "b"))).decode([1, 0, 1])
     'bab'
     """
-    if schema.kind != "text":
+    if not schema.symbols:
         raise ArgumentError(f"{schema.kind} data have no tokenizer; only text has one")
     return _parsed(schema.tokenizer) if schema.tokenizer else Character(schema.symbols)
 
@@ -65,7 +65,7 @@ def of_target(schema: Schema) -> Tokenizer:
     >>> of_target(Schema("text", (8,), "text", (3,), target_symbols=("a", "b"))).decode([1, 0])
     'ba'
     """
-    if schema.target != "text":
+    if not schema.target_symbols:
         raise ArgumentError(f"the target of these data is {schema.target}; only a text has a tokenizer")
     return _parsed(schema.target_tokenizer) if schema.target_tokenizer else Character(schema.target_symbols)
 

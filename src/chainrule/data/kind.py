@@ -1,0 +1,151 @@
+"""The abstract kind of data: the questions that every kind answers about itself.
+
+Each kind is one file in `data/kinds`, and the file is the registration. `Schema.kind` is its name; `kinds.of(schema)`
+is the object. Code elsewhere asks the object; it never compares names.
+"""
+
+import abc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from chainrule.core.pictures import Picture
+from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.rows import Divided, in_rows
+from chainrule.data.loading.scan import Contents
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
+from chainrule.data.target import Cells
+
+if TYPE_CHECKING:
+    from chainrule.data.dataset import Data
+
+
+class Arranged(NamedTuple):
+    """An array from a file as examples of one kind."""
+
+    x: np.ndarray
+    levels: int = 0
+    columns: tuple[str, ...] = ()
+    standardise: np.ndarray | None = None
+    """Which features to bring to mean 0 and variance 1."""
+
+
+class Kind(abc.ABC):
+    """What an example is."""
+
+    sample_count: ClassVar[int]
+    """How many examples make a good picture."""
+    spatial: ClassVar[bool] = False
+    """Whether an example is a grid of pixels, (height, width, channels)."""
+    has_tokens: ClassVar[bool] = False
+    """Whether an example is a text, `x` holding token numbers."""
+    has_distances: ClassVar[bool] = False
+    """Whether the distance between two examples means something, so that samples can be laid over the data."""
+    can_be_binary: ClassVar[bool] = False
+    """Whether `binarize` makes zeros and ones out of it."""
+    has_rows: ClassVar[bool] = False
+    """Whether an example is a row of numbers, so that rows one after the other can be a series."""
+    axes: ClassVar[tuple[int, ...]] = ()
+    """Axes of an array that holds such examples along the first, the last number with all of them; none: no array."""
+
+    # ------------------------------------------------------------------ what the schema says
+
+    def shows_pixels(self, schema: Schema) -> bool:
+        """Default: an example is not an image in grey or colour."""
+        del schema
+        return False
+
+    def is_plane(self, schema: Schema) -> bool:
+        """Default: examples are not the points of a plane."""
+        del schema
+        return False
+
+    def is_corpus(self, schema: Schema) -> bool:
+        """Default: examples are not passages of one long text, each token to be predicted from those before it."""
+        del schema
+        return False
+
+    def in_unit_interval(self, schema: Schema) -> bool:
+        """Default: numbers a model sees lie in [0, 1] where they have levels."""
+        return schema.levels > 0
+
+    @abc.abstractmethod
+    def describe(self, schema: Schema, total: int) -> str:
+        """How many of what, in a few words."""
+
+    def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
+        """Default: the names of the features; lists of names, each with what they are of."""
+        return [("columns", schema.columns)]
+
+    # ------------------------------------------------------------------ from the contents of a source to splits
+
+    def claims(self, x: np.ndarray, where: str) -> bool:
+        """Default: unless the user says so, no array is taken for this."""
+        del x, where
+        return False
+
+    def arranged(self, x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> Arranged:
+        """Default: not from an array. `rows` are those that are examples, `levels` what the user says of them."""
+        del x, rows, levels
+        raise Refused("unclear shape", where, f"an array is no {type(self).__name__}")
+
+    def shape(self, contents: Contents) -> tuple[int, ...]:
+        """Default: the shape of one example is that of a row of `x`."""
+        return contents.x.shape[1:]
+
+    def shares(self, contents: Contents) -> tuple[float, float, float]:
+        """Default: 80, 10 and 10 % of the examples for training, validation and test."""
+        del contents
+        return 0.8, 0.1, 0.1
+
+    def divide(self, contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
+        """Default: examples along the first axis, drawn at random."""
+        return in_rows(contents, schema, shares, seed)
+
+    def size(self, schema: Schema, split: Split) -> int:
+        """Default: the size of a split is the number of its examples."""
+        del schema
+        return len(split)
+
+    # ------------------------------------------------------------------ pictures and files
+
+    @abc.abstractmethod
+    def preview(self, data: "Data") -> Picture:
+        """Some training examples in their original units."""
+
+    @abc.abstractmethod
+    def picture(
+        self,
+        schema: Schema,
+        drawn: np.ndarray,
+        names: Sequence[str] = (),
+        *,
+        real: np.ndarray | None = None,
+        follows: np.ndarray | None = None,
+        title: str = "Samples",
+        caption: str = "",
+    ) -> Picture:
+        """Samples in original units.
+
+        `names` say what each was asked to be, `real` are examples to compare with, `follows` what each sample follows.
+        """
+
+    def cells(self, schema: Schema, x: np.ndarray, most: int) -> Cells:
+        """Default: examples have no columns in a table; at most `most` numbers of each otherwise."""
+        del schema, most
+        return Cells([], [[] for _ in range(len(x))])
+
+    def write(
+        self, folder: Path, schema: Schema, drawn: np.ndarray, arrays: Mapping[str, np.ndarray]
+    ) -> Path:
+        """Default: samples in original units as `samples.npz`, with the arrays that belong to them."""
+        del schema
+        file = folder / "samples.npz"
+        np.savez(file, allow_pickle=False, samples=drawn, **arrays)
+        return file
+
+
+__all__ = ["Arranged", "Kind"]

@@ -1,0 +1,70 @@
+"""Sequences of numbers, (time, features)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from chainrule.core.pictures import Lines, Picture
+from chainrule.data import targets
+from chainrule.data.kind import Arranged, Kind
+from chainrule.data.previews import heads, some, title_of
+from chainrule.data.schema import Schema
+
+if TYPE_CHECKING:
+    from chainrule.data.dataset import Data
+
+_SHOWN = 4
+_FEATURES = 3
+
+
+@final
+class SequenceKind(Kind):
+    """Features in time, each standardised over all times."""
+
+    sample_count: ClassVar[int] = 5
+    axes: ClassVar[tuple[int, ...]] = (2, 3)
+
+    def describe(self, schema: Schema, total: int) -> str:
+        """How many, how long, and of how many features."""
+        shape = "×".join(str(n) for n in schema.shape)
+        return f"{total:,} sequences of {shape}{targets.of(schema).describe(schema)}"
+
+    def arranged(self, x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> Arranged:
+        """Every feature is standardised."""
+        del rows, levels, where
+        return Arranged(x, standardise=np.ones(x.shape[-1], bool))
+
+    def preview(self, data: "Data") -> Picture:
+        """The first features of some sequences."""
+        x, _ = some(data, _SHOWN)
+        steps = np.arange(x.shape[1])
+        series = {
+            f"{i}, feature {j}": (steps, x[i, :, j])
+            for i in range(len(x))
+            for j in range(min(_FEATURES, x.shape[2]))
+        }
+        return Lines("data-sequences", title_of(data, len(x), "sequences"), "step", "value", series)
+
+    def picture(
+        self,
+        schema: Schema,
+        drawn: np.ndarray,
+        names: Sequence[str] = (),
+        *,
+        real: np.ndarray | None = None,
+        follows: np.ndarray | None = None,
+        title: str = "Samples",
+        caption: str = "",
+    ) -> Picture:
+        """The first feature of the first few."""
+        del real, follows
+        first = drawn.reshape(len(drawn), drawn.shape[1], -1)[: self.sample_count, :, 0]
+        shown = [f"{i + 1} {name}" for i, name in enumerate(names)] or [str(i + 1) for i in range(len(first))]
+        series = {name: (np.arange(len(y)), y) for name, y in zip(shown, first, strict=False)}
+        return Lines("samples", title, "time", heads(schema, 1)[0], series, caption=caption)
+
+
+kind = SequenceKind()
+
+__all__ = ["SequenceKind", "kind"]

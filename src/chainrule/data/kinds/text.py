@@ -1,0 +1,140 @@
+"""Texts: passages of one long text, or texts that each have a target of their own."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+import numpy as np
+
+from chainrule.core.pictures import Bars, Picture, Table
+from chainrule.data import targets
+from chainrule.data.kind import Kind
+from chainrule.data.loading.rows import Divided, positions
+from chainrule.data.loading.scan import Contents
+from chainrule.data.previews import title_of
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
+from chainrule.data.target import Cells
+from chainrule.data.text import pairs, tokenization
+
+if TYPE_CHECKING:
+    from chainrule.data.dataset import Data
+
+_SHOWN = 10
+_TOKENS = 40
+_LETTERS = 80
+"""Characters of a text in a cell of a table."""
+
+
+@final
+class TextKind(Kind):
+    """Token numbers; `Schema.symbols` is the vocabulary."""
+
+    sample_count: ClassVar[int] = 3
+    has_tokens: ClassVar[bool] = True
+
+    def is_corpus(self, schema: Schema) -> bool:
+        """A text without targets predicts itself."""
+        return not targets.of(schema).given
+
+    def describe(self, schema: Schema, total: int) -> str:
+        """How many tokens, texts or pairs, and how many different tokens."""
+        target = targets.of(schema)
+        if target.has_tokens:
+            vocabularies = f"{len(schema.symbols):,} to {len(schema.target_symbols):,}"
+            return f"{total:,} pairs of texts, {vocabularies} symbols"
+        unit = "texts" if target.given else "tokens" if schema.tokenizer else "characters"
+        return f"{total:,} {unit}, {len(schema.symbols):,} symbols{target.describe(schema)}"
+
+    def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
+        """The vocabulary."""
+        return [("symbols", [repr(symbol)[1:-1] for symbol in schema.symbols])]
+
+    def shape(self, contents: Contents) -> tuple[int, ...]:
+        """One token more than an example predicts."""
+        return (contents.window + 1,)
+
+    def shares(self, contents: Contents) -> tuple[float, float, float]:
+        """90, 5 and 5 % of one long text."""
+        return (0.8, 0.1, 0.1) if targets.of(contents).given else (0.9, 0.05, 0.05)
+
+    def divide(self, contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
+        """Three consecutive pieces of one long text; texts with targets are drawn at random."""
+        target = targets.of(contents)
+        if target.given:
+            divide = pairs.divide if target.has_tokens else pairs.labelled
+            return Divided(*divide(contents, schema, positions(contents, shares, seed)), Scaling())
+        return Divided(*tokenization.divide(contents, schema, shares), Scaling())
+
+    def size(self, schema: Schema, split: Split) -> int:
+        """Tokens of one long text."""
+        return len(split.arrays["symbols"]) if self.is_corpus(schema) else len(split)
+
+    def preview(self, data: "Data") -> Picture:
+        """How often each token comes in one long text; texts beside their targets otherwise."""
+        return _token_shares(data) if self.is_corpus(data.schema) else _beside_targets(data)
+
+    def picture(
+        self,
+        schema: Schema,
+        drawn: np.ndarray,
+        names: Sequence[str] = (),
+        *,
+        real: np.ndarray | None = None,
+        follows: np.ndarray | None = None,
+        title: str = "Samples",
+        caption: str = "",
+    ) -> Picture:
+        """The texts."""
+        del names, real, follows
+        return Table("samples", title, ["text"], [[text] for text in samples(schema, drawn)], caption=caption)
+
+    def cells(self, schema: Schema, x: np.ndarray, most: int) -> Cells:
+        """The beginning of the text."""
+        del most
+        return Cells(["text"], [[pairs.source_text(schema, row.astype(int))[:_LETTERS]] for row in x])
+
+    def write(
+        self, folder: Path, schema: Schema, drawn: np.ndarray, arrays: Mapping[str, np.ndarray]
+    ) -> Path:
+        """The texts, as `samples.txt`."""
+        del arrays
+        return write_texts(folder, samples(schema, drawn))
+
+
+def samples(schema: Schema, drawn: np.ndarray) -> list[str]:
+    """What a model of texts has drawn, as texts: translations where the target is a text."""
+    if targets.of(schema).has_tokens:
+        return [pairs.target_text(schema, row) for row in drawn.astype(int)]
+    return tokenization.passages(schema, drawn.astype(int))
+
+
+def write_texts(folder: Path, texts: Sequence[str]) -> Path:
+    """Texts in one file, lines of dashes between them."""
+    file = folder / "samples.txt"
+    file.write_text(f"\n{'-' * 20}\n".join(texts) + "\n", encoding="utf-8")
+    return file
+
+
+def _token_shares(data: "Data") -> Picture:
+    counts = np.bincount(data.train.arrays["symbols"], minlength=len(data.schema.symbols))
+    order = np.argsort(-counts, kind="stable")[:_TOKENS]
+    names = [repr(data.schema.symbols[i])[1:-1].replace(" ", "␣") for i in order]
+    title = f"{data.name}: how often each symbol comes in training"
+    return Bars("data-symbols", title, "symbol", "share", names, {"share": counts[order] / counts.sum()})
+
+
+def _beside_targets(data: "Data") -> Picture:
+    rows = np.linspace(0, len(data.train) - 1, min(_SHOWN, len(data.train))).astype(int)
+    x, y = data.train.batch(rows)[:2]
+    schema, target = data.schema, targets.of(data.schema)
+    heads, behind = target.cells(schema, y)
+    shown = [[pairs.source_text(schema, row), *cells] for row, cells in zip(x, behind, strict=True)]
+    what, heads = ("pairs", ["becomes"]) if target.has_tokens else ("texts", heads)
+    return Table("data-pairs", title_of(data, len(rows), what), ["text", *heads], shown)
+
+
+kind = TextKind()
+
+__all__ = ["TextKind", "kind", "samples", "write_texts"]

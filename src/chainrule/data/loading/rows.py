@@ -1,0 +1,83 @@
+"""Examples along the first axis of an array: who goes into which split, and the scaling that training decides.
+
+The scaling is fitted to the training examples alone; validation and test never leak into it. Images stay bytes and are
+scaled batch by batch. Numbers that are standardised are kept standardised: done once in double precision, this keeps
+the digits of, say, a year or a time stamp, which a subtraction in single precision would lose. Arrays larger than
+memory are only ever touched in pieces.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chainrule.data import targets
+from chainrule.data.division import Places, complete, divide, sizes
+from chainrule.data.loading.moments import moments, standardising
+from chainrule.data.loading.scan import Contents
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+from chainrule.data.splits import Rows, Selected, Split
+
+
+class Divided(NamedTuple):
+    """Three splits, their schema, and the maps to the units a model sees."""
+
+    schema: Schema
+    splits: Sequence[Split]
+    scaling: Scaling
+    target_scaling: Scaling | None = None
+
+
+def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Places]:
+    """Where the examples of each split stand."""
+    target = targets.of(contents)
+    strata = target.strata(contents.y)
+    if contents.parts is not None:
+        found = complete(contents.parts, shares, seed, strata)
+    elif contents.consecutive:
+        found = np.split(np.arange(len(contents)), np.cumsum(sizes(len(contents), shares))[:-1])
+    else:
+        found = divide(len(contents), shares, seed, strata)
+    target.check_training(contents, found[0])
+    return found
+
+
+def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
+    """The splits of examples along the first axis."""
+    parts = positions(contents, shares, seed)
+    scaling = _scaling(contents, parts[0])
+    contents, schema, target_scaling = targets.of(contents).prepared(contents, schema, parts[0])
+    splits = [_rows(contents, part, scaling, target_scaling) for part in parts]
+    return Divided(schema, splits, scaling, target_scaling)
+
+
+def _scaling(contents: Contents, train: Places) -> Scaling:
+    if contents.levels:
+        return Scaling(0.0, 1 / (contents.levels - 1))
+    if contents.standardise is None:
+        return Scaling()
+    mean, deviation = moments(contents.x, train if contents.rows is None else contents.rows[train])
+    chosen = contents.standardise
+    scaling = standardising(np.where(chosen, mean, 0.0), np.where(chosen, deviation, 1.0))
+    shape = contents.x.shape[1:]
+    return Scaling(
+        np.broadcast_to(scaling.shift, shape).copy(), np.broadcast_to(scaling.factor, shape).copy()
+    )
+
+
+def _rows(contents: Contents, part: Places, scaling: Scaling, target_scaling: Scaling | None) -> Split:
+    if isinstance(contents.x, np.memmap) and contents.y is None:
+        rows = part if contents.rows is None else contents.rows[part]
+        return Selected({"x": contents.x, "rows": rows}, scaling)
+    arrays = {"x": contents.x[part]}
+    if contents.standardise is not None:
+        arrays["x"] = scaling.apply(arrays["x"].astype(np.float64)).astype(np.float32)
+    if contents.y is not None:
+        arrays["y"] = contents.y[part]
+    if target_scaling is not None:
+        arrays["y"] = target_scaling.apply(arrays["y"].astype(np.float64)).astype(np.float32)
+    return Rows(arrays, scaling if contents.standardise is None else Scaling())
+
+
+__all__ = ["Divided", "in_rows", "positions"]

@@ -1,0 +1,122 @@
+"""The abstract target: the questions that whatever stands beside an example answers about itself.
+
+Each target is one file in `data/targets`, and the file is the registration. `Schema.target` is its name;
+`targets.of(schema)` is the object.
+"""
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from chainrule.data.division import Places
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.loading.scan import Contents
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+
+Cell: TypeAlias = str | float | int
+Link: TypeAlias = Literal["softmax", "sigmoid", "identity"]
+
+
+class ReadTargets(NamedTuple):
+    """Targets in the form a split keeps them: class numbers, zeros and ones, or values."""
+
+    target: str
+    """The name of what they are."""
+    y: np.ndarray
+    classes: tuple[str, ...] = ()
+
+
+class Cells(NamedTuple):
+    """Columns of a table: their names, and a row of cells for each example."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+class Target(abc.ABC):
+    """What stands beside an example, to be predicted from it or to ask for it."""
+
+    given: ClassVar[bool] = True
+    """Whether there is anything at all."""
+    one_class: ClassVar[bool] = False
+    """Whether `y` is the number of one class of several, so that a prediction is a distribution over them."""
+    has_labels: ClassVar[bool] = False
+    """Whether `y` is 0 or 1 for each of several labels."""
+    has_values: ClassVar[bool] = False
+    """Whether `y` is one or several numbers on a scale."""
+    has_tokens: ClassVar[bool] = False
+    """Whether `y` is a text: rows of tokens with an end mark."""
+    link: ClassVar[Link] = "identity"
+    """From the outputs of a network to a prediction; the loss that goes with it is its negative log-likelihood."""
+    loss_unit: ClassVar[str] = ""
+    """What the loss of a prediction is measured in."""
+    of_numbers: ClassVar[bool] = False
+    """Whether numbers beside the examples can be read as this."""
+    of_words: ClassVar[bool] = False
+    """Whether words beside the examples can be read as this."""
+
+    def claims(self, values: np.ndarray) -> bool:
+        """Default: unless the user says so, no numbers are taken for this."""
+        del values
+        return False
+
+    def from_numbers(self, values: np.ndarray, where: str, names: Sequence[str] = ()) -> ReadTargets:
+        """Default: not from numbers. `names` are those of the columns, where there are several."""
+        del values, names
+        raise Refused("unclear target", where, f"numbers are no {type(self).__name__}")
+
+    def from_words(self, words: Sequence[str], where: str) -> ReadTargets:
+        """Default: not from words."""
+        del words
+        raise Refused("not values", where, "the targets are words", "use data.target_as=class")
+
+    def problems(self, contents: Contents, where: str, remedy: str) -> list[Problem]:
+        """Default: nothing is wrong. `remedy` says how to do without a target, where that is possible."""
+        del contents, where, remedy
+        return []
+
+    def strata(self, y: np.ndarray | None) -> np.ndarray | None:
+        """Default: examples are divided without regard to their targets; otherwise, the stratum of each."""
+        del y
+        return None
+
+    def check_training(self, contents: Contents, train: Places) -> None:
+        """Default: any training examples will do; otherwise, an error if nothing can be learnt from these."""
+        del contents, train
+
+    def prepared(
+        self, contents: Contents, schema: Schema, train: Places
+    ) -> tuple[Contents, Schema, Scaling | None]:
+        """Default: targets stay as they are; otherwise what training examples decide: tokens, a scaling."""
+        del train
+        return contents, schema, None
+
+    def outputs(self, schema: Schema) -> int:
+        """Default: a network gives one number for each of the target."""
+        return math.prod(schema.target_shape)
+
+    @abc.abstractmethod
+    def describe(self, schema: Schema) -> str:
+        """What the line that describes the data says of the target."""
+
+    def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
+        """Default: no lists of names; otherwise what they are of, and the names."""
+        del schema
+        return []
+
+    def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
+        """Default: nothing is written below an example; otherwise what is to be written below each."""
+        del schema, y
+        return []
+
+    def cells(self, schema: Schema, y: np.ndarray) -> Cells:
+        """Default: no columns in a table of examples."""
+        del schema
+        return Cells([], [[] for _ in range(len(y))])
+
+
+__all__ = ["Cell", "Cells", "Link", "ReadTargets", "Target"]

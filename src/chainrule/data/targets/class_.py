@@ -1,0 +1,126 @@
+"""One class of several for each example."""
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import numpy as np
+
+from chainrule.core.errors import DataError
+from chainrule.data.division import Places
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.loading.scan import Contents
+from chainrule.data.schema import Schema
+from chainrule.data.target import Cells, Link, ReadTargets, Target
+
+MOST_CLASSES = 20
+"""Whole numbers with more different values than this are taken for values."""
+
+
+@final
+class ClassTarget(Target):
+    """`y` holds the number of a class; `Schema.classes` names them. Splits keep the shares of the classes."""
+
+    one_class: ClassVar[bool] = True
+    link: ClassVar[Link] = "softmax"
+    loss_unit: ClassVar[str] = "nats"
+    of_numbers: ClassVar[bool] = True
+    of_words: ClassVar[bool] = True
+
+    def claims(self, values: np.ndarray) -> bool:
+        """Whole numbers with few different values.
+
+        >>> target.claims(np.array([3.0, 5.0, 3.0])), target.claims(np.array([0.5, 5.0]))
+        (True, False)
+        """
+        return _whole(values) and len(np.unique(values)) <= MOST_CLASSES
+
+    def from_numbers(self, values: np.ndarray, where: str, names: Sequence[str] = ()) -> ReadTargets:
+        """Classes in ascending order.
+
+        >>> target.from_numbers(np.array([3.0, 5.0, 3.0]), "dice.csv").classes
+        ('3', '5')
+        """
+        del names
+        if not _whole(values):
+            single = values.ndim == 1
+            detail = (
+                "classes must be whole numbers, one for each example" if single else "one class per example"
+            )
+            raise Refused("not classes", where, detail, "use data.target_as=value")
+        classes, y = np.unique(values, return_inverse=True)
+        return ReadTargets("class", y.astype(np.int32), tuple(str(int(value)) for value in classes))
+
+    def from_words(self, words: Sequence[str], where: str) -> ReadTargets:
+        """Classes in alphabetical order.
+
+        >>> target.from_words(["dog", "cat", "dog"], "pets.csv").y.tolist()
+        [1, 0, 1]
+        """
+        classes = sorted(set(words))
+        if len(classes) > max(MOST_CLASSES, len(words) // 2):
+            raise Refused(
+                "too many classes",
+                where,
+                f"the target has {len(classes):,} different words in {len(words):,} rows",
+                "name another target: data.target=COLUMN, or none: data.target=none",
+            )
+        number = {name: i for i, name in enumerate(classes)}
+        return ReadTargets("class", np.array([number[word] for word in words], np.int32), tuple(classes))
+
+    def problems(self, contents: Contents, where: str, remedy: str) -> list[Problem]:
+        """A single class in training stops the source; classes with a single example are noted."""
+        if contents.y is None:
+            return []
+        train = contents.y if contents.parts is None else contents.y[contents.parts == 0]
+        found = []
+        if len(np.unique(train)) < 2:
+            detail = f"every training example is of class {contents.classes[int(train[0])]!r}"
+            found.append(Problem("one class only", where, detail, "stop", remedy))
+        # Whichever split a single example falls into, the others cannot tell of its class.
+        rare = np.flatnonzero(np.bincount(contents.y, minlength=len(contents.classes)) < 2)
+        names = (contents.classes[k] for k in rare)
+        return [
+            *found,
+            *(Problem("fewer than two examples", where, f"class {name!r}", "note") for name in names),
+        ]
+
+    def strata(self, y: np.ndarray | None) -> np.ndarray | None:
+        """The classes."""
+        return y
+
+    def check_training(self, contents: Contents, train: Places) -> None:
+        """At least two classes."""
+        if contents.y is not None and len(np.unique(contents.y[train])) < 2:
+            raise DataError(
+                f"{len(contents)} examples leave only one class for training",
+                remedy="give training a larger share, for example split=(0.8, 0.1, 0.1)",
+            )
+
+    def outputs(self, schema: Schema) -> int:
+        """A logit for each class."""
+        return len(schema.classes)
+
+    def describe(self, schema: Schema) -> str:
+        """How many classes."""
+        return f", {len(schema.classes)} classes" if schema.classes else ""
+
+    def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
+        """Their names."""
+        return [("classes", schema.classes)]
+
+    def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
+        """The name of the class."""
+        return [schema.classes[int(i)] for i in y]
+
+    def cells(self, schema: Schema, y: np.ndarray) -> Cells:
+        """A column with the name of the class."""
+        return Cells(["class"], [[name] for name in self.captions(schema, y)])
+
+
+def _whole(values: np.ndarray) -> bool:
+    return values.ndim == 1 and bool(np.all(values == np.rint(values)))
+
+
+target = ClassTarget()
+
+__all__ = ["MOST_CLASSES", "ClassTarget", "target"]

@@ -1,0 +1,74 @@
+"""Several labels for each example, each there or not."""
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import numpy as np
+
+from chainrule.core.errors import DataError
+from chainrule.data.division import Places
+from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.scan import Contents
+from chainrule.data.schema import Schema
+from chainrule.data.target import Cells, Link, ReadTargets, Target
+
+
+@final
+class LabelsTarget(Target):
+    """`y` holds 0 or 1 for each label; `Schema.classes` names them."""
+
+    has_labels: ClassVar[bool] = True
+    link: ClassVar[Link] = "sigmoid"
+    loss_unit: ClassVar[str] = "nats"
+    of_numbers: ClassVar[bool] = True
+
+    def claims(self, values: np.ndarray) -> bool:
+        """Several numbers for each example, all of them 0 or 1.
+
+        >>> target.claims(np.array([[0, 1], [1, 1], [0, 0]]))
+        True
+        """
+        return values.ndim == 2 and bool(np.isin(values, (0, 1)).all())
+
+    def from_numbers(self, values: np.ndarray, where: str, names: Sequence[str] = ()) -> ReadTargets:
+        """Zeros and ones; a label that never changes cannot be learnt and is refused."""
+        if not self.claims(values):
+            detail = "several numbers for each example" if values.ndim != 2 else "every number to be 0 or 1"
+            raise Refused("not labels", where, f"labels need {detail}", "use data.target_as=value or class")
+        names = names or [f"label {place}" for place in range(values.shape[1])]
+        for name, column in zip(names, values.T, strict=True):
+            if np.all(column == column[0]):
+                detail = f"label {name!r} is {int(column[0])} for every example"
+                raise Refused("one class only", where, detail, "leave it out: it cannot be learnt")
+        return ReadTargets("labels", values.astype(np.uint8), tuple(names))
+
+    def check_training(self, contents: Contents, train: Places) -> None:
+        """Every label must be there for some examples and not for others."""
+        assert contents.y is not None, "labels are there"
+        for name, column in zip(contents.classes, contents.y[train].T, strict=True):
+            if np.ptp(column) == 0:
+                raise DataError(
+                    f"label {name!r} is {column[0]} for every training example",
+                    remedy="try another data.seed, give training a larger share, or leave the label out",
+                )
+
+    def describe(self, schema: Schema) -> str:
+        """How many labels."""
+        return f", {len(schema.classes)} labels"
+
+    def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
+        """Their names."""
+        return [("labels", schema.classes)]
+
+    def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
+        """The names of the labels that are there."""
+        return [", ".join(np.array(schema.classes)[ones > 0]) for ones in y]
+
+    def cells(self, schema: Schema, y: np.ndarray) -> Cells:
+        """A column for each label."""
+        return Cells(schema.classes, [[int(one) for one in ones] for ones in y])
+
+
+target = LabelsTarget()
+
+__all__ = ["LabelsTarget", "target"]
