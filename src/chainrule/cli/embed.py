@@ -82,11 +82,12 @@ def _captions(run: "Run", text: str) -> "dict[str, np.ndarray]":
     import numpy as np
 
     from chainrule.core.errors import CapabilityError
+    from chainrule.data import targets
     from chainrule.data.text import captions
     from chainrule.models.protocol import HasJointSpace
 
     model = run.model
-    if not isinstance(model, HasJointSpace) or run.schema.target != "text":
+    if not isinstance(model, HasJointSpace) or not targets.of(run.schema).has_tokens:
         raise CapabilityError(f"{run.id} gives captions no vectors", remedy="train a pair-encoder")
     texts = [caption.strip() for caption in text.split("|")]
     rows = np.stack([captions.encode(run.schema, caption) for caption in texts])

@@ -18,6 +18,7 @@ from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
 from chainrule.cli.output import Stream, emit, say
 from chainrule.core.formatting import count, scientific, short_duration, short_number
+from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import HasSurprise
 from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
@@ -39,7 +40,7 @@ class Unit(NamedTuple):
     @classmethod
     def of(cls, schema: Schema, model: object = None) -> "Unit":
         """Symbols of a text, examples of anything else."""
-        if schema.kind != "text" or schema.target != "none":
+        if not kinds.of(schema).is_corpus(schema):
             return cls("ex/s", 1)
         symbol = "token" if schema.tokenizer else "character"
         return cls("tok/s", schema.shape[0] - 1, symbol if isinstance(model, HasSurprise) else "")

@@ -16,6 +16,7 @@ from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import place
 from chainrule.core.errors import ArgumentError, suggest
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
@@ -177,9 +178,11 @@ def _vectors(own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | N
 
 def _text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:
     """What text has to be loaded with so that the model of a run can read it."""
-    if run.schema.kind != "text" or run.schema.target == "text" or "tokenizer" not in known:
+    if not kinds.of(run.schema).has_tokens or targets.of(run.schema).has_tokens or "tokenizer" not in known:
         return {}
-    window = {"window": run.schema.shape[0] - 1} if "window" in known and run.schema.target == "none" else {}
+    window = (
+        {"window": run.schema.shape[0] - 1} if "window" in known and not targets.of(run.schema).given else {}
+    )
     return {"tokenizer": str(run.tokenizer_file()), **window}
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.text import tokenizers, vectors
 from chainrule.data.text.tokenizers import Tokenizer
@@ -31,7 +32,7 @@ class Begun(NamedTuple):
 
 def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
     """The model with the vectors of a file in its table, which must have their width."""
-    if not isinstance(model, HasEmbedding) or data.schema.kind != "text":
+    if not isinstance(model, HasEmbedding) or not kinds.of(data.schema).has_tokens:
         raise CapabilityError(
             f"vectors={path}: {type(model).__name__} has no table of symbols",
             remedy="train a model of text, such as window-mlp",

@@ -7,6 +7,7 @@ are compared in one unit.
 import math
 
 from chainrule.core.types import Array, Float
+from chainrule.data import kinds
 from chainrule.data.schema import Schema
 
 
@@ -16,7 +17,7 @@ def unit(schema: Schema) -> bool:
     >>> unit(Schema("image", (8, 8, 1), levels=17)), unit(Schema("points", (2,)))
     (True, False)
     """
-    return schema.kind == "image" or schema.levels > 0
+    return kinds.of(schema).in_unit_interval(schema)
 
 
 def inside(schema: Schema, x: Array) -> Array:

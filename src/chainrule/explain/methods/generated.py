@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.core import random
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -39,7 +40,7 @@ def is_class_diffusion(model: Model, schema: Schema) -> bool:
 
 def is_image_diffusion(model: Model, schema: Schema) -> bool:
     """The same, of images that can be shown."""
-    return isinstance(model, HasDenoiser) and schema.kind == "image" and schema.shape[-1] in (1, 3)
+    return isinstance(model, HasDenoiser) and kinds.of(schema).shows_pixels(schema)
 
 
 @final
@@ -92,7 +93,7 @@ def real(data: Data) -> Real:
     def flat(split: Split) -> tuple[np.ndarray, np.ndarray | None]:
         batch = split.batch(np.arange(min(_MOST, len(split))))
         x = np.asarray(batch.x, np.float64).reshape(len(batch.x), -1)
-        named = data.schema.target == "class"
+        named = targets.of(data.schema).one_class
         return x, np.asarray(batch.y, np.int64) if named else None
 
     train, train_y = flat(data.train)

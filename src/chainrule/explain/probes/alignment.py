@@ -15,6 +15,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Picture, Table
 from chainrule.core.types import Array
+from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import pairs
@@ -130,7 +131,7 @@ def _applies(model: Model, schema: Schema) -> bool:
     return (
         isinstance(model, HasAlignment)
         and isinstance(model, CanTranslate)
-        and schema.target == "text"
+        and targets.of(schema).has_tokens
         and bool(model.alignment_names())
     )
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Images, Lines, Table
 from chainrule.core.types import Array
+from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -121,7 +122,7 @@ def _sheet(
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanPredict) and schema.kind == "image" and schema.target == "class"
+    return isinstance(model, CanPredict) and kinds.of(schema).spatial and targets.of(schema).one_class
 
 
 probe = Probe(

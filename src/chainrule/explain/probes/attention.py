@@ -12,6 +12,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Heatmap, Table
 from chainrule.core.types import Array, Key
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -129,7 +130,7 @@ def _sentence(found: dict[str, np.ndarray], measure: str) -> str:
 
 def _applies(model: Model, schema: Schema) -> bool:
     # Symbols that come twice need room for two of each.
-    return isinstance(model, HasAttention) and schema.kind == "text" and schema.shape[0] > 4
+    return isinstance(model, HasAttention) and kinds.of(schema).has_tokens and schema.shape[0] > 4
 
 
 probe = Probe(

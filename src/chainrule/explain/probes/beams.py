@@ -11,6 +11,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Scatter, Table
 from chainrule.core.types import Array
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -167,7 +168,7 @@ def _picture(nodes: list[Node], best: list[int], words: list[str], before: str) 
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanContinue) and schema.kind == "text" and schema.target == "none"
+    return isinstance(model, CanContinue) and kinds.of(schema).is_corpus(schema)
 
 
 probe = Probe(

@@ -13,6 +13,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Images, Lines, Table
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -125,7 +126,7 @@ def _named(split: Split, known: Int[np.ndarray, "captions length"]) -> tuple[np.
 def is_caption_diffusion(model: Model, schema: Schema) -> bool:
     """Whether the model denoises its way from captions to images."""
     conditional = isinstance(model, HasDenoiser) and model.conditional
-    return conditional and schema.kind == "image" and schema.target == "text"
+    return conditional and kinds.of(schema).spatial and targets.of(schema).has_tokens
 
 
 probe = Probe(

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Images, Lines, Picture
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -55,7 +56,7 @@ def look(run: Run, data: Data, settings: CodesSettings) -> Outcome:
             caption=f"Examples themselves have length {size:.3g}.",
         )
     ]
-    if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):
+    if kinds.of(run.schema).shows_pixels(run.schema):
         # Three standard deviations of the noise from black to white.
         rows = jnp.concatenate([x[:_SHOWN], codes[:_SHOWN] / 3, back[:_SHOWN]])
         pictures.append(Images("codes", "Examples, their codes, and back", _pixels(model, rows), (), _SHOWN))

@@ -14,6 +14,7 @@ from chainrule.core import random
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -309,7 +310,7 @@ def _table(layer: int | None, names: list[str], columns: Mapping[str, np.ndarray
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasLogits) and schema.kind == "image" and schema.target == "class"
+    return isinstance(model, HasLogits) and kinds.of(schema).spatial and targets.of(schema).one_class
 
 
 probe = Probe(

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -70,7 +71,7 @@ def _asked(vectors: Vectors, settings: EmbeddingSettings) -> list[tuple[str, lis
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasEmbedding) and schema.kind == "text"
+    return isinstance(model, HasEmbedding) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -63,7 +64,7 @@ def look(run: Run, data: Data, settings: FarFieldSettings) -> Outcome:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanPredict) and schema.target == "class" and schema.kind != "text"
+    return isinstance(model, CanPredict) and targets.of(schema).one_class and not kinds.of(schema).has_tokens
 
 
 probe = Probe(

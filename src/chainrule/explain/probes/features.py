@@ -10,6 +10,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Images
 from chainrule.core.types import Array
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -94,7 +95,7 @@ def _filters(model: Model) -> list[Images]:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    if not isinstance(model, CanPredict) or schema.kind != "image":
+    if not isinstance(model, CanPredict) or not kinds.of(schema).spatial:
         return False
     blank = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     return bool(jax.eval_shape(lambda x: feature_maps(_network(model), x), blank))

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.pictures import Lines, Scatter
+from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import NoSettings, Outcome, Probe
@@ -85,7 +86,7 @@ def _neighbours(state: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanPredict) and schema.target == "class" and len(taps.layers(model)) > 1
+    return isinstance(model, CanPredict) and targets.of(schema).one_class and len(taps.layers(model)) > 1
 
 
 probe = Probe(

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Images, Picture, Table
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -37,7 +38,7 @@ def look(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     numbers, findings = _judged(flat, labels, known)
     distances, numbers_of = nearest(flat, known.train)
     pictures: list[Picture] = []
-    if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):
+    if kinds.of(run.schema).shows_pixels(run.schema):
         pictures.append(_pairs(drawn, distances[:, 0], known.train[numbers_of[:, 0]], run.schema))
     rows: list[list[str | float | int]] = [[name.replace("_", " "), value] for name, value in numbers.items()]
     return Outcome(

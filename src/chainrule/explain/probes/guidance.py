@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Images, Lines, Picture
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.generated import draw, is_class_diffusion, real
@@ -47,7 +48,7 @@ def look(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
             caption="Right class: says a classifier of the training examples. Variety: distance within a class.",
         )
     ]
-    if run.schema.kind == "image" and run.schema.shape[-1] in (1, 3):
+    if kinds.of(run.schema).shows_pixels(run.schema):
         sheet = np.clip(np.concatenate(shown), 0, 1)
         labels_of = [
             f"w = {w:g}" if i == 0 else ""

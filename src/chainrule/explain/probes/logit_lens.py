@@ -10,6 +10,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array, Int
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -83,7 +84,7 @@ def _read(model: Any, x: Int[Array, "batch symbols"]) -> tuple[Array, Array, Arr
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasLens) and schema.kind == "text"
+    return isinstance(model, HasLens) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Bars, Table
 from chainrule.core.types import Array
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -85,7 +86,7 @@ def _after(model: CanContinue, tokens: Array) -> Array:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanContinue) and schema.kind == "text"
+    return isinstance(model, CanContinue) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

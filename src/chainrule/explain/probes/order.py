@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -77,7 +78,7 @@ def _shuffled(x: np.ndarray, far: int, generator: np.random.Generator) -> np.nda
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasSurprise) and schema.kind == "text"
+    return isinstance(model, HasSurprise) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

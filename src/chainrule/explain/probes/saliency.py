@@ -12,6 +12,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Images, Table
 from chainrule.core.types import Array, Float
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -207,7 +208,7 @@ def _table(
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasLogits) and schema.kind == "image" and schema.target == "class"
+    return isinstance(model, HasLogits) and kinds.of(schema).spatial and targets.of(schema).one_class
 
 
 probe = Probe(

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Bars, Table
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -79,7 +80,7 @@ def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasSurprise) and schema.kind == "text"
+    return isinstance(model, HasSurprise) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
@@ -67,7 +68,7 @@ def _entry(f: Any, i: int) -> Any:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    if not isinstance(model, CanPredict) or schema.kind != "image":
+    if not isinstance(model, CanPredict) or not kinds.of(schema).spatial:
         return False
     blank = jax.ShapeDtypeStruct((1, *schema.shape), jnp.float32)
     return bool(jax.eval_shape(lambda x: feature_maps(model.predict, x), blank))

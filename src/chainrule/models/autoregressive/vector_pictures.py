@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.core.pictures import Bars, Heatmap, Images, Picture
 from chainrule.core.types import Array, Key
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def all_of(model: "VectorModel", data: Data, key: Key) -> Sequence[Picture]:
     part = data.val if len(data.val) else data.train
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     nats = -np.asarray(eqx.filter_jit(lambda model, x: model.terms(x))(model, x)).mean(axis=0)
-    if model.schema.kind != "image":
+    if not kinds.of(model.schema).spatial:
         return [entries(model, nats)]
     found: list[Picture] = []
     if model.schema.shape[-1] in (1, 3):

@@ -17,6 +17,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -218,7 +219,7 @@ class Generative(
                 remedy="use guidance=1, or train with dropping=0.1",
             )
         if guidance is None:
-            guidance = _GUIDANCE if self.dropping and self.schema.kind == "image" else 1.0
+            guidance = _GUIDANCE if self.dropping and kinds.of(self.schema).spatial else 1.0
         away = None if negative is None else self.conditions(negative, 1)[0]
         return guided(self.denoiser, guidance, interval=_pair(interval), negative=away, rescale=rescale)
 

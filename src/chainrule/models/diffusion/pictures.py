@@ -11,6 +11,7 @@ import numpy as np
 
 from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
 from chainrule.core.types import Array, Key
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.process import noised
@@ -31,12 +32,12 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     part = data.val if len(data.val) else data.train
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     found: list[Picture] = [error_by_level(model, x, key)]
-    if model.schema.kind == "image" and model.schema.shape[-1] in (1, 3):
+    if kinds.of(model.schema).shows_pixels(model.schema):
         walked = model.trajectory(key, _SHOWN, steps=_STEPS)
         noisy, estimates = _pixels(model, walked.noisy), _pixels(model, walked.estimates)
         moving = [f(noisy, estimates, walked.lams) for f in (denoising.strip, denoising.film)]
         found = [*moving, forward_strip(model, x, key), *found]
-    if model.schema.kind == "points" and model.schema.dimensions == 2:
+    if kinds.of(model.schema).is_plane(model.schema):
         found = [score_field(model, np.asarray(x), key), *found]
     if model.schema.levels:
         found.append(bound_terms(model, x, key))

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from chainrule.data import targets
 from chainrule.models.protocol import CanPredict
 from chainrule.train.ranking import area_under
 from chainrule.train.scoring import Evaluation, Metric, Score, predictions
@@ -80,7 +81,7 @@ def calibration(
 
 
 def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, CanPredict) and evaluation.data.schema.target == "class"
+    return isinstance(evaluation.model, CanPredict) and targets.of(evaluation.data.schema).one_class
 
 
 score = Score(

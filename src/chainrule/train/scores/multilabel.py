@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.data import targets
 from chainrule.models.protocol import CanPredict
 from chainrule.train.ranking import area_under, average_precision
 from chainrule.train.scoring import Evaluation, Metric, Score, predictions
@@ -45,7 +46,7 @@ def multilabel(
 
 
 def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, CanPredict) and evaluation.data.schema.target == "labels"
+    return isinstance(evaluation.model, CanPredict) and targets.of(evaluation.data.schema).has_labels
 
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:

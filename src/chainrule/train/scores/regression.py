@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import CanPredict
 from chainrule.train.scoring import Evaluation, Metric, Score, predictions
@@ -26,7 +27,7 @@ def regression(predicted: np.ndarray, targets: np.ndarray, data: Data) -> dict[s
 
 
 def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, CanPredict) and evaluation.data.schema.target == "value"
+    return isinstance(evaluation.model, CanPredict) and targets.of(evaluation.data.schema).has_values
 
 
 score = Score(

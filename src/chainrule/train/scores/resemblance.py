@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from chainrule.core.types import Key
+from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
 from chainrule.models.protocol import CanSample
@@ -40,7 +41,7 @@ def _rows(split: Split, first: int, count: int) -> np.ndarray:
 
 
 def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, CanSample) and evaluation.data.schema.kind == "points"
+    return isinstance(evaluation.model, CanSample) and kinds.of(evaluation.data.schema).has_distances
 
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from chainrule.core.compiling import once
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Key
+from chainrule.data import kinds, targets
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.networks.conditions import (
@@ -53,9 +54,9 @@ def network(
     'MLPDenoiser'
     """
     if name == "auto":
-        name = "unet" if schema.kind == "image" and schema.dimensions > DENSE else "mlp"
+        name = "unet" if kinds.of(schema).spatial and schema.dimensions > DENSE else "mlp"
     check_choice("network", "denoiser", name, tuple(_MAKE))
-    if name != "mlp" and schema.kind != "image":
+    if name != "mlp" and not kinds.of(schema).spatial:
         raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
     own |= {"read": read, "inject": inject, "target": target}
@@ -71,11 +72,11 @@ def reading(schema: Schema, conditional: bool = True) -> MakeReader | None:
     >>> type(reading(Schema("table", (3,), "value"))(8, jax.random.key(0))).__name__
     'VectorReader'
     """
-    if not conditional or schema.target == "none":
+    if not conditional or not targets.of(schema).given:
         return None
-    if schema.target == "class":
+    if targets.of(schema).one_class:
         return partial(ClassReader, len(schema.classes))
-    if schema.target == "text":
+    if targets.of(schema).has_tokens:
         return partial(TextReader, len(schema.target_symbols), schema.target_shape[0])
     shape = schema.target_shape
     if len(shape) < 2:

@@ -12,6 +12,7 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import schedules
@@ -92,7 +93,7 @@ class ScoreModel(Generative):
         if config.form == "energy":
             inner = Conservative(inner)
         # Images lie in [-1, 1] for the network; points and tables come standardised.
-        self.denoiser = Preconditioned(inner, 0.5 if schema.kind == "image" else 1.0)
+        self.denoiser = Preconditioned(inner, 0.5 if kinds.of(schema).spatial else 1.0)
         self.config = config
         self.schema = schema
 
@@ -158,7 +159,7 @@ class ScoreModel(Generative):
 
     def own_pictures(self) -> Sequence[Picture]:
         """Of points, the density that an energy gives."""
-        plane = self.schema.kind == "points" and self.schema.dimensions == 2
+        plane = kinds.of(self.schema).is_plane(self.schema)
         return [self._density()] if plane and self.config.form == "energy" else []
 
     def _density(self) -> Picture:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.types import Array, Float
+from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.process import Level
@@ -71,7 +72,7 @@ def anagram(
         raise ArgumentError(
             "other= is the class in another view", remedy="name the view too: view=rotate(180)"
         )
-    if schema.kind != "image":
+    if not kinds.of(schema).spatial:
         raise CapabilityError(f"view={name}: views are of images; these are {schema.kind} data")
     if (classes is None) != (others is None):
         raise ArgumentError(

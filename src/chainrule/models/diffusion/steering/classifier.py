@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data import targets
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion.base import Denoiser
@@ -41,7 +42,7 @@ class NoisyClassifier(CanPredict):
     def __init__(
         self, schema: Schema, schedule: Schedule, key: Key, *, width: int = 256, depth: int = 2
     ) -> None:
-        if schema.target != "class":
+        if not targets.of(schema).one_class:
             raise CapabilityError("a classifier needs data with classes")
         one, two = jax.random.split(key)
         self.body = MLPDenoiser(schema.dimensions, width=width, depth=depth, key=one)

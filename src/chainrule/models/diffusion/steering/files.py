@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.core.errors import CapabilityError
+from chainrule.data import kinds
 from chainrule.data.readers import npy
 from chainrule.data.schema import Schema
 
@@ -15,7 +16,7 @@ def arrays_of(path: Path, names: Sequence[str], schema: Schema) -> dict[str, np.
 
     Only images are read: how other data were scaled is known to the run, not to its model.
     """
-    if schema.kind != "image":
+    if not kinds.of(schema).spatial:
         raise CapabilityError(
             f"{path}: files are read for images; these are {schema.kind} data",
             remedy="from Python, give arrays in the units of the model",

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Lines, Picture
 from chainrule.core.types import Array, Key, Scalar, Tree
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import bounds
@@ -61,7 +62,7 @@ class VDM(Generative):
 
     def __init__(self, config: VDMConfig, schema: Schema, key: Key) -> None:
         for_network, for_noise = jax.random.split(key)
-        name = "unet" if config.denoiser == "auto" and schema.kind == "image" else config.denoiser
+        name = "unet" if config.denoiser == "auto" and kinds.of(schema).spatial else config.denoiser
         self.denoiser = network(
             name,
             schema,

@@ -24,6 +24,7 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images, Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -111,12 +112,12 @@ class AutoEncoder(CanEncode, CanDecode, HasPictures):
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Held-out images and what becomes of them; of points, where each is moved to."""
         part = data.val if len(data.val) else data.train
-        plane = self.schema.kind == "points" and self.schema.dimensions == 2
+        plane = kinds.of(self.schema).is_plane(self.schema)
         x = jnp.asarray(part.batch(np.arange(min(300 if plane else _SHOWN, len(part)))).x)
         seen, back = self.seen(x, key), self.examples(self.rebuilt(self.rows(x), key)[0])
         if plane:
             return [_arrows(np.asarray(x), np.asarray(seen), np.asarray(back))]
-        if self.schema.kind != "image" or self.schema.shape[-1] not in (1, 3):
+        if not kinds.of(self.schema).shows_pixels(self.schema):
             return []
         pixels = np.clip(np.concatenate([np.asarray(part) for part in (x, seen, back)]), 0, 1)
         labels = [row for row in ("held out", "seen", "rebuilt") for _ in range(len(x))]

@@ -17,6 +17,7 @@ from jaxtyping import Bool
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
+from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanFill, Scored
@@ -245,12 +246,12 @@ def _side(config: BERTConfig, schema: Schema) -> int:
 
 def build(config: BERTConfig, schema: Schema, key: Key) -> MaskedModel:
     """The encoder of the kind of data: over symbols of a text, or over patches of an image."""
-    if schema.kind == "text" and schema.target != "none":
+    if kinds.of(schema).has_tokens and targets.of(schema).given:
         raise CapabilityError(
             f"bert needs text data with target none; these have target {schema.target}",
             remedy="to learn what stands beside a text: chainrule train reader",
         )
-    text = schema.kind == "text"
+    text = kinds.of(schema).has_tokens
     foreign = {"patch": None, "levels": None} if text else {"context": None, "segments": 0}
     for name, default in foreign.items():
         given = getattr(config, name)

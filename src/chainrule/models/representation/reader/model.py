@@ -16,7 +16,7 @@ from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import tokenizers
+from chainrule.data import kinds, tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
@@ -84,7 +84,7 @@ class Reader(CanPredict, CanEncode):
         settings = dict(config.body)
         own = bodies.configured(settings.pop("name"), settings)
         width = own.width
-        text = schema.kind == "text"
+        text = kinds.of(schema).has_tokens
         self.summary = None
         if config.pooling == "cls" and not (text and _BEGIN in schema.symbols):
             self.summary = 0.02 * jax.random.normal(for_summary, (width,))
