@@ -60,8 +60,8 @@ def look(run: Run, data: Data, settings: CodesSettings) -> Outcome:
         # Three standard deviations of the noise from black to white.
         rows = jnp.concatenate([x[:_SHOWN], codes[:_SHOWN] / 3, back[:_SHOWN]])
         pictures.append(Images("codes", "Examples, their codes, and back", _pixels(model, rows), (), _SHOWN))
-        kinds = np.asarray(batch.y) if condition is not None else np.arange(len(x))
-        pictures.append(_interpolated(model, x, kinds, settings.steps[-1]))
+        classes = np.asarray(batch.y) if condition is not None else np.arange(len(x))
+        pictures.append(_interpolated(model, x, classes, settings.steps[-1]))
     return Outcome(
         [
             f"In {counts[-1]} steps an example comes back {errors[-1]:.3g} away ({100 * errors[-1] / size:.1f} % of "
@@ -77,9 +77,9 @@ def _pixels(model: CanInvert, x: jax.Array) -> np.ndarray:
     return np.clip(np.asarray(model.to_model_units(x)), 0, 1)
 
 
-def _interpolated(model: CanInvert, x: jax.Array, kinds: np.ndarray, steps: int) -> Picture:
+def _interpolated(model: CanInvert, x: jax.Array, classes: np.ndarray, steps: int) -> Picture:
     """What lies between the codes of two examples, of different classes where there are classes."""
-    other = int(np.argmax(kinds != kinds[0]))
+    other = int(np.argmax(classes != classes[0]))
     ends = model.invert(x[np.array([0, other])], steps)
     strip = model.regenerate(between(ends[0], ends[1], _WAY), steps)
     return Images(
