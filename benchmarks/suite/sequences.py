@@ -41,7 +41,7 @@ from chainrule.explain.experiments.attention_cost import AttentionCostSettings
 from chainrule.explain.experiments.attention_cost import run as attention_cost
 from chainrule.models.protocol import Model
 from chainrule.models.text.gpt import GPT
-from chainrule.models.text.language_model import Text
+from chainrule.models.text.language_model import LanguageModel
 from chainrule.train import fit
 from chainrule.train.evaluation import mean_loss
 
@@ -201,7 +201,7 @@ def step_times(room: int, far: int) -> list[str]:
     }
     notes = []
     for name, (model, *places) in cases.items():
-        assert isinstance(model, Text)
+        assert isinstance(model, LanguageModel)
         advance = eqx.filter_jit(model.advance)
         medians, sizes = [], []
         for place in places:

@@ -19,7 +19,7 @@ def test_a_model_of_pairs_loses_nothing_when_what_is_farther_back_is_shuffled(tm
     assert found.numbers["kept"] == [1, 2, 4, 8, 16]
     assert found.numbers["nats"] == pytest.approx([found.numbers["nats"][-1]] * 5, abs=1e-5)
     x = jnp.asarray(data.val.batch(np.arange(64)).x)
-    assert found.numbers["nats"][-1] == pytest.approx(float(run.model.surprise(x)[:, -1].mean()), rel=1e-5)
+    assert found.numbers["nats"][-1] == pytest.approx(float(run.model.surprisal(x)[:, -1].mean()), rel=1e-5)
     assert "worth nothing" in found.findings[1]
     assert report.draw(found.pictures[0]).startswith("<svg")
     assert "order" in probes.applicable(run)

@@ -13,29 +13,29 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import Batch, load
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import HasSurprise, Metrics, Model
+from chainrule.models.protocol import HasSurprisal, Metrics, Model
 from chainrule.train import score
 from chainrule.train.scores.text import units
 from chainrule.train.surprisal import blocks, places
 
 
 @final
-class Counting(HasSurprise):
+class Counting(HasSurprisal):
     """Finds every symbol as surprising as its number of predecessors within the window."""
 
     weight: Array
 
-    def surprise(
+    def surprisal(
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         shape = (len(x), x.shape[1] - 1)
         return jnp.broadcast_to(1.0 + jnp.arange(shape[1])[None, :], shape) * self.weight
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        return self.surprise(batch.x).mean(), {}
+        return self.surprisal(batch.x).mean(), {}
 
     def log_prob(self, x: Int[Array, "batch symbols"]) -> Float[Array, " batch"]:
-        return -self.surprise(x).sum(axis=1)
+        return -self.surprisal(x).sum(axis=1)
 
 
 @final

@@ -20,7 +20,7 @@ from chainrule.cli.output import Stream, emit, say
 from chainrule.core.formatting import count, scientific, short_duration, short_number
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import HasSurprise
+from chainrule.models.protocol import HasSurprisal
 from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
 
 _BAR = 10
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
         if not kinds.of(schema).is_corpus(schema):
             return cls("ex/s", 1)
         symbol = "token" if schema.tokenizer else "character"
-        return cls("tok/s", schema.shape[0] - 1, symbol if isinstance(model, HasSurprise) else "")
+        return cls("tok/s", schema.shape[0] - 1, symbol if isinstance(model, HasSurprisal) else "")
 
     def loss(self, value: float) -> str:
         """A loss as people read it.

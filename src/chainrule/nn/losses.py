@@ -38,7 +38,7 @@ def cross_entropy(
         raise ArgumentError(f"cross_entropy(smoothing={smoothing}): smoothing must lie in [0, 1)")
     numbers = jnp.issubdtype(targets.dtype, jnp.integer)
     if numbers and not smoothing and class_weights is None:
-        return _reduced("cross_entropy", _surprise(logits, targets), reduction)
+        return _reduced("cross_entropy", _surprisal(logits, targets), reduction)
     wide, classes = _wide(logits), logits.shape[-1]
     wanted = jax.nn.one_hot(targets, classes, dtype=wide.dtype) if numbers else targets.astype(wide.dtype)
     weights = jnp.ones(classes, wide.dtype) if class_weights is None else class_weights.astype(wide.dtype)
@@ -53,14 +53,14 @@ def cross_entropy(
 
 
 @jax.custom_jvp
-def _surprise(
+def _surprisal(
     logits: Float[Array, "*batch classes"], targets: Int[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
     wide = _wide(logits)
     return jax.nn.logsumexp(wide, axis=-1) - jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
 
 
-@_surprise.defjvp
+@_surprisal.defjvp
 def _surprise_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     # The slope is softmax - onehot, entry by entry. The derivative of picking the target would be a scatter into an
     # array of the size of all logits, which for large vocabularies costs more than the softmax.

@@ -19,7 +19,7 @@ from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.text.pairs import source_text, target_text
-from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprise
+from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprisal
 from chainrule.report import predictions, texts
 from chainrule.report.samples import captions_to_show, classes_to_show
 from chainrule.report.visible_text import plain
@@ -62,7 +62,7 @@ def groups(run: Run) -> list[PictureGroup]:
         model = run.model
     except ChainruleError as error:
         return [*found, PictureGroup("The model", (), problem=str(error))]
-    if isinstance(model, HasSurprise):
+    if isinstance(model, HasSurprisal):
         curves = [texts.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)]
         found = [PictureGroup("Learning", curves)]
     for title, capability, make in _CAPABILITIES:
@@ -220,7 +220,7 @@ def own_pictures(run: Run) -> list[Picture]:
 _CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
     ("Samples", CanSample, sample_pictures),
     ("Predictions", CanPredict, prediction_pictures),
-    ("Text", HasSurprise, texts.surprise_pictures),
+    ("Text", HasSurprisal, texts.surprise_pictures),
     ("Inside the model", HasPictures, own_pictures),
 )
 

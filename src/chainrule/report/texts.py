@@ -9,7 +9,7 @@ from chainrule.core.errors import ChainruleError
 from chainrule.core.pictures import Lines, Picture
 from chainrule.data.dataset import Data
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import HasSurprise
+from chainrule.models.protocol import HasSurprisal
 from chainrule.train import Run, surprisal
 
 
@@ -63,7 +63,7 @@ def surprise_pictures(run: Run) -> list[Picture]:
     """A passage of held-out text, each symbol shaded by how unlikely the model found it."""
     model, data = run.model, run.data
     part = data.test if len(data.test) else data.val
-    if not isinstance(part, Windows) or not isinstance(model, HasSurprise):
+    if not isinstance(part, Windows) or not isinstance(model, HasSurprisal):
         return []
     return [surprisal.passage(model, np.asarray(part.arrays["symbols"][: part.length + 1]), data.schema)]
 

@@ -22,7 +22,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import CanPack, HasSurprise
+from chainrule.models.protocol import CanPack, HasSurprisal
 
 _LOGITS = 2**26
 """How many logits may be in memory at once."""
@@ -49,7 +49,7 @@ class Blocks(NamedTuple):
         return float(np.sqrt(spread / len(self.nats)) / self.symbols.mean())
 
 
-def blocks(model: HasSurprise, split: Windows, vocabulary: int, stride: int | None = None) -> Blocks:
+def blocks(model: HasSurprisal, split: Windows, vocabulary: int, stride: int | None = None) -> Blocks:
     """Judge every symbol of a text but the first; half a window apart unless a stride is given."""
     length = split.length
     stride = max(1, length // 2) if stride is None else stride
@@ -64,7 +64,7 @@ def blocks(model: HasSurprise, split: Windows, vocabulary: int, stride: int | No
     for first in range(0, len(starts), size):
         chosen = np.resize(starts[first : first + size], size)  # the last batch is filled up, so that it fits
         x = split.arrays["symbols"][chosen[:, None] + np.arange(length + 1)[None, :]].astype(np.int32)
-        nats.append(np.asarray(_surprise(model, jnp.asarray(x)), np.float64))
+        nats.append(np.asarray(_surprisal(model, jnp.asarray(x)), np.float64))
     every = np.concatenate(nats)[: len(starts)]
     judged = np.arange(length)[None, :] >= length - counts[:, None]
     return Blocks(np.where(judged, every, 0.0).sum(axis=1), counts, stride)
@@ -101,10 +101,10 @@ def places(
     return ends - length, np.diff(ends, prepend=0)
 
 
-def passage(model: HasSurprise, symbols: Integer[np.ndarray, " symbols"], schema: Schema) -> Passage:
-    """A text with the surprise of each symbol, the first of which is given; what is too long to show is left out."""
+def passage(model: HasSurprisal, symbols: Integer[np.ndarray, " symbols"], schema: Schema) -> Passage:
+    """A text with the surprisal of each symbol, the first of which is given; what is too long to show is left out."""
     shown = symbols[: _SHOWN + 1].astype(np.int32)
-    nats = np.asarray(_surprise(model, jnp.asarray(shown)[None, :])[0], np.float64)
+    nats = np.asarray(_surprisal(model, jnp.asarray(shown)[None, :])[0], np.float64)
     mean = float(nats.mean())
     return Passage(
         "surprise",
@@ -117,13 +117,13 @@ def passage(model: HasSurprise, symbols: Integer[np.ndarray, " symbols"], schema
 
 
 @eqx.filter_jit
-def _surprise(model: HasSurprise, x: Array) -> Array:
-    return model.surprise(x)
+def _surprisal(model: HasSurprisal, x: Array) -> Array:
+    return model.surprisal(x)
 
 
 @eqx.filter_jit
 def _surprise_apart(model: CanPack, x: Array, documents: Array) -> Array:
-    return model.surprise_apart(x, documents)
+    return model.packed_surprisal(x, documents)
 
 
 __all__ = ["Blocks", "blocks", "documents", "passage", "places"]

@@ -15,7 +15,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Heatmap
 from chainrule.data import Batch, Data, Pairs, Scaling, Schema
-from chainrule.models.text.encoder_decoder import Transducer
+from chainrule.models.text.encoder_decoder import EncoderDecoder
 from chainrule.train.scores.translation import translation
 
 TINY = Schema("text", (4,), "text", (4,), symbols=("a", "b"), target_symbols=("c", "d"))
@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=SMALL)
-def model(request: pytest.FixtureRequest) -> Transducer:
+def model(request: pytest.FixtureRequest) -> EncoderDecoder:
     """A model far enough from its start that its numbers mean something, in inference mode."""
     built = tree.cast(models.build(request.param, TINY, **SMALL[request.param]), jnp.float64)
     noise = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def model(request: pytest.FixtureRequest) -> Transducer:
     moved = [leaf + 0.3 * noise.normal(size=leaf.shape) for leaf in leaves]
     rest = eqx.filter(built, eqx.is_inexact_array, inverse=True)
     found = eqx.nn.inference_mode(eqx.combine(jax.tree.unflatten(structure, moved), rest))
-    assert isinstance(found, Transducer)
+    assert isinstance(found, EncoderDecoder)
     return found
 
 
@@ -42,7 +42,7 @@ X = jnp.array([[0, 1, 0, 2], [1, 2, 2, 2], [2, 2, 2, 2]])
 Y = jnp.array([[1, 0, 1, 2], [0, 2, 2, 2], [0, 1, 2, 2]])
 
 
-def test_a_target_has_the_same_logits_at_once_symbol_by_symbol_and_in_pieces(model: Transducer) -> None:
+def test_a_target_has_the_same_logits_at_once_symbol_by_symbol_and_in_pieces(model: EncoderDecoder) -> None:
     whole = model.logits(X, Y)
     read = jnp.concatenate([jnp.full((3, 1), model.begin), Y[:, :-1]], axis=1)
     for cuts in ((1, 2, 3), (2,)):
@@ -55,7 +55,7 @@ def test_a_target_has_the_same_logits_at_once_symbol_by_symbol_and_in_pieces(mod
     assert whole.shape == (3, 4, 3)
 
 
-def test_a_forked_state_goes_on_like_the_rows_it_was_made_of(model: Transducer) -> None:
+def test_a_forked_state_goes_on_like_the_rows_it_was_made_of(model: EncoderDecoder) -> None:
     begin = jnp.full((3, 1), model.begin)
     _, state = model.advance(model.start(X), begin)
     rows, tokens = jnp.array([2, 0, 0]), jnp.array([[0], [1], [0]])
@@ -68,7 +68,7 @@ def without_numbers(part: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf * jnp.nan if eqx.is_inexact_array(leaf) else leaf, part)
 
 
-def test_the_source_is_read_once_before_anything_is_written(model: Transducer) -> None:
+def test_the_source_is_read_once_before_anything_is_written(model: EncoderDecoder) -> None:
     state = model.start(X)
     begin = jnp.full((3, 1), model.begin)
     expected, _ = model.advance(state, begin)
@@ -77,7 +77,7 @@ def test_the_source_is_read_once_before_anything_is_written(model: Transducer) -
     np.testing.assert_array_equal(found, expected)
 
 
-def test_padding_changes_nothing(model: Transducer) -> None:
+def test_padding_changes_nothing(model: EncoderDecoder) -> None:
     longer = jnp.pad(X, ((0, 0), (0, 3)), constant_values=2)
     np.testing.assert_allclose(model.logits(longer, Y), model.logits(X, Y), rtol=0, atol=1e-12)
     padded = jnp.pad(Y, ((0, 0), (0, 2)), constant_values=2)
@@ -90,7 +90,7 @@ def test_padding_changes_nothing(model: Transducer) -> None:
     assert weights.shape == (3, len(model.alignment_names()), 4, 7)
 
 
-def test_a_symbol_sees_no_later_one_and_all_of_the_source(model: Transducer) -> None:
+def test_a_symbol_sees_no_later_one_and_all_of_the_source(model: EncoderDecoder) -> None:
     before = model.logits(X, Y)
     for place in range(4):
         changed = model.logits(X, Y.at[0, place].set((Y[0, place] + 1) % 2))
@@ -111,14 +111,14 @@ def every_target() -> np.ndarray:
     return np.array(rows)
 
 
-def test_the_probabilities_of_all_targets_add_up_to_one(model: Transducer) -> None:
+def test_the_probabilities_of_all_targets_add_up_to_one(model: EncoderDecoder) -> None:
     rows = jnp.asarray(every_target())
     for source in X:
         log_probs = model.log_prob_given(rows, jnp.tile(source[None], (len(rows), 1)))
         assert float(jnp.exp(log_probs).sum()) == pytest.approx(1, abs=1e-12)
 
 
-def outcomes(model: Transducer, source: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+def outcomes(model: EncoderDecoder, source: jax.Array) -> tuple[np.ndarray, np.ndarray]:
     """Everything that can be written, the likeliest first, and its probability; longer targets are cut off."""
     rows = every_target()
     log_probs = model.log_prob_given(jnp.asarray(rows), jnp.tile(source[None], (len(rows), 1)))
@@ -129,7 +129,7 @@ def outcomes(model: Transducer, source: jax.Array) -> tuple[np.ndarray, np.ndarr
     return kinds[order], p[order]
 
 
-def test_a_wide_beam_finds_the_likeliest_targets_in_order(model: Transducer) -> None:
+def test_a_wide_beam_finds_the_likeliest_targets_in_order(model: EncoderDecoder) -> None:
     for text, source in (("aba", X[0]), ("b", X[1]), ("", X[2])):
         best, _ = outcomes(model, source)
         found = model.sample(jax.random.key(0), 5, prompt=text, beams=15)
@@ -139,7 +139,7 @@ def test_a_wide_beam_finds_the_likeliest_targets_in_order(model: Transducer) -> 
     assert len(np.unique(few, axis=0)) == 15
 
 
-def test_the_greedy_target_takes_the_likeliest_symbol_each_time(model: Transducer) -> None:
+def test_the_greedy_target_takes_the_likeliest_symbol_each_time(model: EncoderDecoder) -> None:
     found = np.asarray(model.translate(X))
     logits = np.asarray(model.logits(X, jnp.asarray(found)))
     counted = np.cumsum(found == 2, axis=1) - (found == 2) == 0
@@ -147,14 +147,14 @@ def test_the_greedy_target_takes_the_likeliest_symbol_each_time(model: Transduce
     np.testing.assert_array_equal(found[counted], logits.argmax(axis=-1)[counted])
 
 
-def test_draws_follow_the_probabilities(model: Transducer) -> None:
+def test_draws_follow_the_probabilities(model: EncoderDecoder) -> None:
     drawn = np.asarray(model.sample(jax.random.key(1), 4000, prompt="b", temperature=1.0))
     for row, p in zip(*outcomes(model, X[1]), strict=True):
         share = float((drawn == row[None]).all(axis=1).mean())
         assert share == pytest.approx(p, abs=5 * np.sqrt(p * (1 - p) / 4000))
 
 
-def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: Transducer) -> None:
+def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: EncoderDecoder) -> None:
     split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
     found = translation(model, split, jax.random.key(0), end=2)
     nats = -np.asarray(model.log_prob_given(Y, X))
@@ -167,7 +167,7 @@ def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: Transduc
     assert 0 <= float(seen["accuracy"]) <= 1
 
 
-def test_the_alignment_is_pictured_with_the_symbols_of_a_pair(model: Transducer) -> None:
+def test_the_alignment_is_pictured_with_the_symbols_of_a_pair(model: EncoderDecoder) -> None:
     split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
     data = Data("tiny", TINY, split, split, split, Scaling(), None, "tiny", {})
     (picture,) = model.pictures(data, jax.random.key(0))
@@ -177,7 +177,7 @@ def test_the_alignment_is_pictured_with_the_symbols_of_a_pair(model: Transducer)
     np.testing.assert_allclose(picture.values.sum(axis=1), 1, atol=1e-6)
 
 
-def test_beams_and_draws_are_not_mixed_and_long_sources_are_refused(model: Transducer) -> None:
+def test_beams_and_draws_are_not_mixed_and_long_sources_are_refused(model: EncoderDecoder) -> None:
     key = jax.random.key(0)
     with pytest.raises(ArgumentError, match="beams=2: beams search for the likeliest targets"):
         model.sample(key, 1, prompt="a", beams=2, temperature=0.5)
@@ -187,7 +187,7 @@ def test_beams_and_draws_are_not_mixed_and_long_sources_are_refused(model: Trans
         model.sample(key, 1, prompt="z")
 
 
-def test_a_text_by_itself_is_refused(model: Transducer) -> None:
+def test_a_text_by_itself_is_refused(model: EncoderDecoder) -> None:
     name = next(name for name in SMALL if isinstance(model, type(models.build(name, TINY, **SMALL[name]))))
     with pytest.raises(cr.core.errors.CapabilityError, match="needs text data with target text"):
         models.build(name, Schema("text", (8,), symbols=("a", "b")))

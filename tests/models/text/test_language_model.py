@@ -14,13 +14,13 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.tokenization import passages
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.models.text import decoding
-from chainrule.models.text.language_model import Text
+from chainrule.models.text.language_model import LanguageModel
 from tests.models.text.toys import LETTERS, TRACED, Chain, chain, placed, script
 
 KEY = jax.random.key(3)
 
 
-def by_hand(model: Text, begun: list[int], length: int, context: int) -> list[int]:
+def by_hand(model: LanguageModel, begun: list[int], length: int, context: int) -> list[int]:
     """Greedy symbols, each from a fresh look at the last `context` symbols."""
     tokens = list(begun)
     for _ in range(length):
@@ -33,7 +33,7 @@ def test_likelihood_loss_and_surprise_are_one_number() -> None:
     model, x = chain(), jnp.array([[0, 1, 2, 3], [4, 4, 1, 0]])
     log_p = jax.nn.log_softmax(model.table, axis=-1)
     expected = -log_p[x[:, :-1], x[:, 1:]]
-    assert np.allclose(model.surprise(x), expected, atol=1e-12)
+    assert np.allclose(model.surprisal(x), expected, atol=1e-12)
     assert np.allclose(model.log_prob(x), -expected.sum(axis=1), atol=1e-12)
     assert np.isclose(model.loss(Batch(x), KEY)[0], expected.mean(), atol=1e-12)
 
@@ -108,7 +108,7 @@ def test_beams_give_the_texts_that_a_search_finds() -> None:
     texts = passages(LETTERS, np.asarray(model.sample(KEY, 3, prompt="ab", length=3, beams=4)))
     assert texts == ["ab" + one.text for one in found[:3]]
     whole = jnp.asarray([model.tokenizer.encode("ab" + one.text) for one in found])
-    each = -model.surprise(whole)[:, 1:].sum(axis=1)
+    each = -model.surprisal(whole)[:, 1:].sum(axis=1)
     assert np.allclose(each, [one.log_prob for one in found]), "the probability of what follows the prompt"
     assert [one.rank for one in found] == sorted((one.rank for one in found), reverse=True)
     draws = model.search(KEY, "ab", length=3, beams=4, search="gumbel")
@@ -221,4 +221,4 @@ def test_a_state_is_forked_and_rewound() -> None:
     back, _ = advance(state.rewind(1), jnp.array([[2], [0]]))
     assert np.allclose(back[:, 0], logits[:, 1])
     with pytest.raises(CapabilityError, match="cannot be taken back"):
-        decoding.Receding(model, 6).start(state, jnp.zeros((2, 3), jnp.int32)).rewind(1)
+        decoding.RereadContext(model, 6).start(state, jnp.zeros((2, 3), jnp.int32)).rewind(1)

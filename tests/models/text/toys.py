@@ -12,8 +12,8 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.base import Tokenizer
 from chainrule.models.protocol import State
-from chainrule.models.text.language_model import Text
-from chainrule.models.text.memory import Symbols
+from chainrule.models.text.language_model import LanguageModel
+from chainrule.models.text.memory import TokenHistory
 
 LETTERS = Schema("text", (9,), symbols=("\n", "a", "b", "c", "d"))
 TRACED: list[tuple[int, ...]] = []
@@ -21,7 +21,7 @@ TRACED: list[tuple[int, ...]] = []
 
 
 @final
-class Chain(Text):
+class Chain(LanguageModel):
     """A Markov chain of first order: its state is the last symbol, and it reads on for ever."""
 
     schema: Schema = eqx.field(static=True)
@@ -34,18 +34,18 @@ class Chain(Text):
         return self.table[x]
 
     def start(self, batch: int, room: int) -> State:
-        return Symbols.blank(batch, room)
+        return TokenHistory.blank(batch, room)
 
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        assert isinstance(state, Symbols)
+        assert isinstance(state, TokenHistory)
         TRACED.append(tokens.shape)
         return self.table[tokens], state.read(tokens)
 
 
 @final
-class Placed(Text):
+class Placed(LanguageModel):
     """Looks at every symbol of its context by its place: what a text says depends on where it begins."""
 
     schema: Schema = eqx.field(static=True)
@@ -61,12 +61,12 @@ class Placed(Text):
     def start(self, batch: int, room: int) -> State:
         if room > self.context:
             raise CapabilityError("places are absolute: a window cannot slide")
-        return Symbols.blank(batch, room)
+        return TokenHistory.blank(batch, room)
 
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        assert isinstance(state, Symbols)
+        assert isinstance(state, TokenHistory)
         after = state.read(tokens)
         logits = jax.lax.dynamic_slice_in_dim(
             self.logits(after.tokens), state.position, tokens.shape[1], axis=1
@@ -75,7 +75,7 @@ class Placed(Text):
 
 
 @final
-class Script(Text):
+class Script(LanguageModel):
     """Writes the symbols it was given, whatever it reads, and almost surely nothing else."""
 
     schema: Schema = eqx.field(static=True)
@@ -89,12 +89,12 @@ class Script(Text):
         return jnp.broadcast_to(rows[None, :, :], (len(x), *rows.shape))
 
     def start(self, batch: int, room: int) -> State:
-        return Symbols.blank(batch, room)
+        return TokenHistory.blank(batch, room)
 
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        assert isinstance(state, Symbols)
+        assert isinstance(state, TokenHistory)
         said = jax.lax.dynamic_slice_in_dim(self.script, state.position, tokens.shape[1])
         rows = 50.0 * jax.nn.one_hot(said, len(self.schema.symbols))
         return jnp.broadcast_to(rows[None, :, :], (len(tokens), *rows.shape)), state.read(tokens)

@@ -12,7 +12,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.protocol import HasSurprise, Model
+from chainrule.models.protocol import HasSurprisal, Model
 from chainrule.train import Run
 
 
@@ -26,13 +26,13 @@ class OrderSettings(Settings):
 
 
 def look(run: Run, data: Data, settings: OrderSettings) -> Outcome:
-    """The surprise of each passage's last symbol when all but the nearest symbols before it are shuffled."""
+    """The surprisal of each passage's last symbol when all but the nearest symbols before it are shuffled."""
     model = run.model
-    assert isinstance(model, HasSurprise)
+    assert isinstance(model, HasSurprisal)
     x = np.asarray(data.val.batch(np.arange(min(len(data.val), settings.examples))).x)
     read = x.shape[1] - 1
     kept = [2**i for i in range(read.bit_length()) if 2**i < read] + [read]
-    last = eqx.filter_jit(lambda model, x: model.surprise(x)[:, -1].mean())
+    last = eqx.filter_jit(lambda model, x: model.surprisal(x)[:, -1].mean())
     generator = np.random.default_rng(settings.seed)
     nats = np.array(
         [
@@ -78,7 +78,7 @@ def _shuffled(x: np.ndarray, far: int, generator: np.random.Generator) -> np.nda
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasSurprise) and kinds.of(schema).has_tokens
+    return isinstance(model, HasSurprisal) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

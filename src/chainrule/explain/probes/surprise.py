@@ -14,7 +14,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.protocol import HasSurprise, Model
+from chainrule.models.protocol import HasSurprisal, Model
 from chainrule.train import Run, surprisal
 
 _LISTED = 10
@@ -32,7 +32,7 @@ class SurpriseSettings(Settings):
 def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
     """Read a text, and held-out passages by place."""
     model, tokenizer = run.model, tokenizers.of(data.schema)
-    assert isinstance(model, HasSurprise)
+    assert isinstance(model, HasSurprisal)
     window = data.schema.shape[0]
     symbols = (
         tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["symbols"][:window])
@@ -54,7 +54,7 @@ def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
         for i in worst
     ]
     x = jnp.asarray(data.val.batch(np.arange(min(len(data.val), _MOST))).x)
-    places = np.asarray(model.surprise(x).mean(axis=0), np.float64)
+    places = np.asarray(model.surprisal(x).mean(axis=0), np.float64)
     groups = np.array_split(places, min(16, len(places)))
     edges = np.cumsum([0, *(len(group) for group in groups)])
     names = [str(a + 1) if b - a == 1 else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
@@ -80,7 +80,7 @@ def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasSurprise) and kinds.of(schema).has_tokens
+    return isinstance(model, HasSurprisal) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

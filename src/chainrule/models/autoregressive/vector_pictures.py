@@ -33,7 +33,7 @@ def all_of(model: "VectorModel", data: Data, key: Key) -> Sequence[Picture]:
     found: list[Picture] = []
     if model.schema.shape[-1] in (1, 3):
         found += [completions(model, x[:_SHOWN], key), expected(model, x[:_SHOWN])]
-    found.append(surprise(nats.sum(axis=-1)))
+    found.append(surprisal(nats.sum(axis=-1)))
     order = np.asarray(model.orders[0])
     if not np.array_equal(order, np.arange(len(order))):
         found.append(order_map(model, order))
@@ -70,7 +70,7 @@ def expected(model: "VectorModel", x: Array) -> Picture:
     )
 
 
-def surprise(nats: np.ndarray) -> Picture:
+def surprisal(nats: np.ndarray) -> Picture:
     """Which pixels the nats go to, on average over held-out images."""
     return Heatmap(
         "nats-by-pixel",
@@ -97,7 +97,7 @@ def order_map(model: "VectorModel", order: np.ndarray) -> Picture:
 
 
 def entries(model: "VectorModel", nats: np.ndarray) -> Picture:
-    """Mean surprise of each entry of a table or point, in the order of the model."""
+    """Mean surprisal of each entry of a table or point, in the order of the model."""
     order = np.asarray(model.orders[0])[:_BARS]
     columns = model.schema.columns or [f"entry {place}" for place in range(model.schema.dimensions)]
     return Bars(
@@ -111,4 +111,4 @@ def entries(model: "VectorModel", nats: np.ndarray) -> Picture:
     )
 
 
-__all__ = ["all_of", "completions", "entries", "expected", "order_map", "surprise"]
+__all__ = ["all_of", "completions", "entries", "expected", "order_map", "surprisal"]

@@ -29,7 +29,7 @@ class State(eqx.Module):
 
 @final
 @dataclass(frozen=True)
-class Piece:
+class StreamedToken:
     """One symbol of a text that is being written."""
 
     token: int
@@ -40,7 +40,7 @@ class Piece:
     alternatives: tuple[tuple[str, float], ...]
     """The symbols the model finds likeliest here, with their probabilities."""
     per_second: float
-    """Symbols written per second so far, compilation left out."""
+    """Tokens written per second so far, compilation left out."""
 
 
 class CanContinue(CanSample):
@@ -69,7 +69,7 @@ class CanContinue(CanSample):
         """
 
     @abc.abstractmethod
-    def stream(self, key: Key, prompt: str = "", **options: Any) -> Iterator[Piece]:
+    def stream(self, key: Key, prompt: str = "", **options: Any) -> Iterator[StreamedToken]:
         """Write a text symbol by symbol; the symbols are those of the first row of `sample` with the same key."""
 
 
@@ -106,24 +106,24 @@ class CanTranslate(CanSample):
         """The target each source most likely becomes: the best that a beam of this width finds, greedily for 1."""
 
 
-class HasSurprise(HasLogProb):
+class HasSurprisal(HasLogProb):
     """Knows the probability of every single symbol given those before it."""
 
     @abc.abstractmethod
-    def surprise(
+    def surprisal(
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         """Minus the log-probability of each symbol after the first, in nats; a key switches dropout on."""
 
 
-class CanPack(HasSurprise):
+class CanPack(HasSurprisal):
     """Reads several documents that share a row, each by itself."""
 
     @abc.abstractmethod
-    def surprise_apart(
+    def packed_surprisal(
         self, x: Int[Array, "batch symbols"], documents: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """The surprise of each symbol after the first, given those before it in its own document.
+        """The surprisal of each symbol after the first, given those before it in its own document.
 
         `documents` numbers the documents of a row, -1 stands for padding. What is said about the first symbol of a
         document and about padding means nothing; see `data.batches.predicted`.
@@ -144,8 +144,8 @@ __all__ = [
     "CanPad",
     "CanSearch",
     "CanTranslate",
-    "HasSurprise",
+    "HasSurprisal",
     "Hypothesis",
-    "Piece",
+    "StreamedToken",
     "State",
 ]

@@ -81,7 +81,7 @@ def shifted(y: Int[Array, "batch time"], begin: int) -> Int[Array, "batch time"]
     return jnp.concatenate([first, y[:, :-1]], axis=1)
 
 
-class Transducer(CanTranslate, HasAlignment, HasPictures):
+class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
     """A model of targets given sources."""
 
     schema: eqx.AbstractVar[Schema]
@@ -117,7 +117,7 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
         """The number read before a target is written."""
         return self.end + 1
 
-    def surprise(
+    def surprisal(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
     ) -> Float[Array, "batch target"]:
         """Minus the log-probability of each target symbol in nats, the end mark included; zero after it."""
@@ -135,7 +135,7 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
         self, y: Int[Array, "batch target"], x: Int[Array, "batch source"]
     ) -> Float[Array, " batch"]:
         """Natural logarithm of the probability of each target, its end included, given its source."""
-        return -self.surprise(x, y).sum(axis=1)
+        return -self.surprisal(x, y).sum(axis=1)
 
     def translate(self, x: Int[Array, "batch source"], *, beams: int = 1) -> Int[Array, "batch target"]:
         """The target each source most likely becomes: the best that a beam of this width finds, greedily for 1."""
@@ -216,17 +216,17 @@ class Transducer(CanTranslate, HasAlignment, HasPictures):
 
 
 @eqx.filter_jit
-def _alignment(model: Transducer, x: Array, y: Array) -> Array:
+def _alignment(model: EncoderDecoder, x: Array, y: Array) -> Array:
     return model.alignment(x, y)
 
 
 @eqx.filter_jit
 def _begun(
-    model: Transducer, x: Int[Array, "batch source"]
+    model: EncoderDecoder, x: Int[Array, "batch source"]
 ) -> tuple[State, Float[Array, "batch vocabulary"]]:
     begin = jnp.full((x.shape[0], 1), model.begin, jnp.int32)
     logits, state = model.advance(model.start(x), begin)
     return state, logits[:, -1]
 
 
-__all__ = ["Transducer", "shifted", "within"]
+__all__ = ["EncoderDecoder", "shifted", "within"]

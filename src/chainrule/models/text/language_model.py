@@ -27,11 +27,11 @@ from chainrule.models.protocol import (
     CanPack,
     CanPad,
     CanSearch,
-    HasSurprise,
+    HasSurprisal,
     Hypothesis,
     Metrics,
     OptionGroup,
-    Piece,
+    StreamedToken,
     State,
 )
 from chainrule.models.text import decoding
@@ -39,7 +39,7 @@ from chainrule.models.text.decoding import Decoding
 from chainrule.nn import losses
 
 
-class Text(CanSearch, HasSurprise):
+class LanguageModel(CanSearch, HasSurprisal):
     """A model over the symbols of a vocabulary."""
 
     schema: eqx.AbstractVar[Schema]
@@ -57,7 +57,7 @@ class Text(CanSearch, HasSurprise):
         """What makes symbols out of text and text out of symbols."""
         return tokenizers.of(self.schema)
 
-    def surprise(
+    def surprisal(
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         """Default: minus the log-probability of each symbol after the first, in nats, from all logits at once."""
@@ -66,14 +66,14 @@ class Text(CanSearch, HasSurprise):
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean nats per predicted symbol; of several documents in a row, each is read by itself."""
         if batch.documents is None:
-            return self.surprise(batch.x, key).mean(), {}
+            return self.surprisal(batch.x, key).mean(), {}
         assert isinstance(self, CanPack), "models.build refuses packed data for others"
-        nats, counted = self.surprise_apart(batch.x, batch.documents, key), predicted(batch.documents)
+        nats, counted = self.packed_surprisal(batch.x, batch.documents, key), predicted(batch.documents)
         return jnp.sum(nats, where=counted) / jnp.maximum(counted.sum(), 1), {}
 
     def log_prob(self, x: Int[Array, "batch symbols"]) -> Float[Array, " batch"]:
         """Log-probability of each passage given its first symbol, in nats."""
-        return -self.surprise(x).sum(axis=1)
+        return -self.surprisal(x).sum(axis=1)
 
     @classmethod
     def sample_options(cls) -> Sequence[OptionGroup]:
@@ -134,7 +134,7 @@ class Text(CanSearch, HasSurprise):
 
     def stream(
         self, key: Key, prompt: str = "", length: int | None = None, **options: Any
-    ) -> Iterator[Piece]:
+    ) -> Iterator[StreamedToken]:
         """Write one text symbol by symbol, with the options of `sample`; stop reading and the writing stops."""
         how = Decoding.read({"length": length, **options})
         if how.beam.beams is not None:
@@ -153,7 +153,7 @@ class Text(CanSearch, HasSurprise):
             rules,
             length=self._length(how),
             seen=self._seen(begun, 1, how),
-            reader=decoding.Reader(self.tokenizer, how.text.stops, [int(i) for i in begun[0]]),
+            reader=decoding.Detokenizer(self.tokenizer, how.text.stops, [int(i) for i in begun[0]]),
             tokenizer=self.tokenizer,
         )
 
@@ -268,19 +268,19 @@ class Text(CanSearch, HasSurprise):
             state, logits = _read_padded(self, begun, padding, room)
             return self.advance, state, logits
         state, logits = _read(self, begun, n, room, crop=room < read)
-        return self.advance if room == read else decoding.Receding(self, room), state, logits
+        return self.advance if room == read else decoding.RereadContext(self, room), state, logits
 
 
 @eqx.filter_jit
 def _read(
-    model: Text, begun: Int[Array, "rows time"], n: int, room: int, *, crop: bool
+    model: LanguageModel, begun: Int[Array, "rows time"], n: int, room: int, *, crop: bool
 ) -> tuple[State, Float[Array, "n vocabulary"]]:
     """Read a beginning, or as much of its end as there is room for; what many rows share is read once."""
     kept = begun[:, -room:]
     logits, state = model.advance(model.start(len(kept), room), kept)
     rows = jnp.arange(n) if len(kept) == n else jnp.zeros(n, jnp.int32)
     state = state.fork(rows)
-    return decoding.Receding(model, room).start(state, kept[rows]) if crop else state, logits[rows, -1]
+    return decoding.RereadContext(model, room).start(state, kept[rows]) if crop else state, logits[rows, -1]
 
 
 @eqx.filter_jit
@@ -292,4 +292,4 @@ def _read_padded(
     return state, logits[:, -1]
 
 
-__all__ = ["Text"]
+__all__ = ["LanguageModel"]

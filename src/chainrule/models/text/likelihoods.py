@@ -14,13 +14,13 @@ from jaxtyping import Float
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int
 from chainrule.data.text.packing import buckets, padded_right
-from chainrule.models.text.language_model import Text
+from chainrule.models.text.language_model import LanguageModel
 
 _TOGETHER = 64
 """Texts that are judged at once."""
 
 
-def log_probs(model: Text, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
+def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
     """The log-probability of each text in nats, given its first symbol (or the mark that stands before all texts).
 
     ```python
@@ -43,15 +43,15 @@ def log_probs(model: Text, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
         for place in range(0, len(members), _TOGETHER):
             chosen = members[place : place + _TOGETHER]
             symbols, padding = padded_right([rows[i] for i in chosen], int(min(width, longest)))
-            nats = np.asarray(_surprise(model, jnp.asarray(symbols)), np.float64)
+            nats = np.asarray(_surprisal(model, jnp.asarray(symbols)), np.float64)
             kept = np.arange(nats.shape[1])[None, :] < nats.shape[1] - padding[:, None]
             found[chosen] = -np.where(kept, nats, 0.0).sum(axis=1)
     return found
 
 
 @eqx.filter_jit
-def _surprise(model: Text, x: Int[Array, "batch symbols"]) -> Float[Array, "batch predicted"]:
-    return model.surprise(x)
+def _surprisal(model: LanguageModel, x: Int[Array, "batch symbols"]) -> Float[Array, "batch predicted"]:
+    return model.surprisal(x)
 
 
 __all__ = ["log_probs"]

@@ -13,7 +13,7 @@ from chainrule.models.protocol import State
 
 
 @final
-class Symbols(State):
+class TokenHistory(State):
     """The symbols read so far, in a buffer of fixed size."""
 
     position: Int[Array, ""]
@@ -47,4 +47,4 @@ class Symbols(State):
         return type(self)(jnp.asarray(position, jnp.int32), jnp.where(kept[None, :], self.tokens, 0))
 
 
-__all__ = ["Symbols"]
+__all__ = ["TokenHistory"]

@@ -5,7 +5,7 @@ import math
 from chainrule.data.schema import Schema
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import HasSurprise
+from chainrule.models.protocol import HasSurprisal
 from chainrule.train import surprisal
 from chainrule.train.scoring import Evaluation, Metric, Score
 
@@ -51,12 +51,12 @@ def units(
 
 
 def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, HasSurprise) and isinstance(evaluation.split, Windows)
+    return isinstance(evaluation.model, HasSurprisal) and isinstance(evaluation.split, Windows)
 
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     model, split, schema = evaluation.model, evaluation.split, evaluation.data.schema
-    assert isinstance(model, HasSurprise), "ask what applies first"
+    assert isinstance(model, HasSurprisal), "ask what applies first"
     assert isinstance(split, Windows), "ask what applies first"
     judged = surprisal.blocks(model, split, len(schema.symbols), evaluation.stride)
     return text(judged, split, schema)

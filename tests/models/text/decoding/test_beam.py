@@ -10,7 +10,7 @@ import pytest
 from chainrule.core.types import Array
 from chainrule.models.text import decoding
 from chainrule.models.text.decoding import BeamOrder, BestFirst, GumbelTopK, Resampled
-from chainrule.models.text.memory import Symbols
+from chainrule.models.text.memory import TokenHistory
 from tests.models.text.toys import placed
 
 KEY = jax.random.key(5)
@@ -20,7 +20,7 @@ SECOND = np.array([[0.4, 0.35, 0.25], [0.9, 0.05, 0.05], [1 / 3, 1 / 3, 1 / 3]])
 JOINT = {(a, b): FIRST[a] * SECOND[a, b] for a in range(2) for b in range(3)}
 
 
-def tree(state: Symbols, tokens: Array) -> tuple[Array, Symbols]:
+def tree(state: TokenHistory, tokens: Array) -> tuple[Array, TokenHistory]:
     with np.errstate(divide="ignore"):
         return jnp.asarray(np.log(SECOND))[tokens], state.read(tokens)
 
@@ -28,7 +28,7 @@ def tree(state: Symbols, tokens: Array) -> tuple[Array, Symbols]:
 def climb(order: BeamOrder, beams: int, batch: int = 1, seed: int = 5, **options: int) -> decoding.Beams:
     with np.errstate(divide="ignore"):
         logits = jnp.broadcast_to(jnp.asarray(np.log(FIRST)), (batch, 3))
-    key, state = jax.random.key(seed), Symbols.blank(batch, 1)
+    key, state = jax.random.key(seed), TokenHistory.blank(batch, 1)
     return decoding.search(tree, state, logits, key, PLAIN[3], order, length=2, beams=beams, **options)
 
 

@@ -86,7 +86,7 @@ class PairEncoder(HasJointSpace, HasScores):
         del key
         logits = self._logits(batch)
         same = _same(batch.y)
-        found = _surprise(logits, same) + _surprise(logits.T, same)
+        found = _surprisal(logits, same) + _surprisal(logits.T, same)
         return found / 2, {"temperature": jnp.exp(-self.scale)}
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
@@ -114,7 +114,7 @@ def _same(y: Int[Array, "batch length"]) -> Bool[Array, "batch batch"]:
     return (y[:, None] == y[None]).all(axis=2)
 
 
-def _surprise(logits: Float[Array, "n n"], same: Bool[Array, "n n"]) -> Scalar:
+def _surprisal(logits: Float[Array, "n n"], same: Bool[Array, "n n"]) -> Scalar:
     logs = jax.nn.log_softmax(logits, axis=1)
     return -(jnp.where(same, logs, 0).sum(axis=1) / same.sum(axis=1)).mean()
 

@@ -51,11 +51,11 @@ def test_the_loss_is_the_mean_of_both_searches_with_equal_captions_all_right(fou
     logits = np.asarray(images, np.float64) @ np.asarray(captions, np.float64).T / 0.07
     right = [[0, 2], [1], [0, 2], [3]]
 
-    def surprise(table: np.ndarray) -> float:
+    def surprisal(table: np.ndarray) -> float:
         logs = table - np.log(np.exp(table).sum(axis=1, keepdims=True))
         return float(-np.mean([logs[row, places].mean() for row, places in enumerate(right)]))
 
-    assert float(loss) == pytest.approx((surprise(logits) + surprise(logits.T)) / 2, rel=1e-4)
+    assert float(loss) == pytest.approx((surprisal(logits) + surprisal(logits.T)) / 2, rel=1e-4)
     assert float(metrics["temperature"]) == pytest.approx(0.07, rel=1e-5)
     for name, table in (("caption_found", logits), ("image_found", logits.T)):
         by_hand = [float(best in right[row]) for row, best in enumerate(table.argmax(axis=1))]

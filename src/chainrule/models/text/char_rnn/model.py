@@ -24,7 +24,7 @@ from chainrule.models.protocol import (
     Metrics,
     State,
 )
-from chainrule.models.text.language_model import Text
+from chainrule.models.text.language_model import LanguageModel
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.nn import Embedding, Linear, Recurrent, Stack, losses
 
@@ -77,7 +77,7 @@ class Remembered(State):
 
 
 @final
-class CharRNN(Text, HasState, HasRecurrence, HasEmbedding, HasPictures):
+class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures):
     """Embedding, recurrent layers, one affine map to the logits."""
 
     embedding: Embedding

@@ -82,7 +82,7 @@ def test_states_are_carried_to_the_passages_that_go_on_and_to_no_others() -> Non
     for batch in (first, second, first):
         loss, _, model = read(model, batch)
         losses.append(float(loss))
-    whole = model.surprise(text)
+    whole = model.surprisal(text)
     np.testing.assert_allclose(losses[:2], [whole[:, :6].mean(), whole[:, 6:].mean()], rtol=1e-5)
     assert losses[2] == losses[0], "a passage from elsewhere begins with nothing"
     assert float(model.loss(second, key)[0]) != losses[1], "judging carries nothing"
@@ -93,7 +93,7 @@ def test_segments_change_memory_only() -> None:
     x = jnp.asarray(X)
 
     def slope(model: CharRNN) -> Any:
-        return eqx.filter_grad(lambda m: m.surprise(x).mean())(model)
+        return eqx.filter_grad(lambda m: m.surprisal(x).mean())(model)
 
     plain, segmented = slope(built()), slope(built(segment=0))
     for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves(segmented), strict=True):

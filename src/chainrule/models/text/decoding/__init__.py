@@ -1,14 +1,14 @@
 """How a text is written from what a model says about its next symbol.
 
 An engine that takes functions, and named ways to use it: `rules` decides what may be drawn, `write` draws a whole text
-in one compiled loop, `search` keeps several at once (beams), `Receding` goes on past the context, `stream` gives out
-symbol by symbol, `Reader` turns symbols into text as they come.
+in one compiled loop, `search` keeps several at once (beams), `RereadContext` goes on past the context, `stream`
+gives out token by token, `Detokenizer` turns tokens into text as they come.
 """
 
 from chainrule.models.text.decoding.beam import BeamOrder, Beams, BestFirst, GumbelTopK, Resampled, search
-from chainrule.models.text.decoding.horizon import Horizon, Receding
+from chainrule.models.text.decoding.horizon import ContextWindow, RereadContext
 from chainrule.models.text.decoding.options import GROUPS, Decoding
-from chainrule.models.text.decoding.reading import Reader, cut
+from chainrule.models.text.decoding.reading import Detokenizer, cut
 from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules
 from chainrule.models.text.decoding.sampling import (
     END,
@@ -30,9 +30,9 @@ __all__ = [
     "BestFirst",
     "Decoding",
     "GumbelTopK",
-    "Horizon",
-    "Reader",
-    "Receding",
+    "ContextWindow",
+    "Detokenizer",
+    "RereadContext",
     "Resampled",
     "RuleOptions",
     "Rules",

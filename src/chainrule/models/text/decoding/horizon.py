@@ -17,7 +17,7 @@ from chainrule.models.protocol import CanContinue, State
 
 
 @final
-class Horizon(State):
+class ContextWindow(State):
     """The state of a model with the last symbols it read, so that they can be read again."""
 
     position: Int[Array, ""]
@@ -38,22 +38,22 @@ class Horizon(State):
 
 
 @final
-class Receding(eqx.Module):
+class RereadContext(eqx.Module):
     """`advance` for texts of any length, made of a model that reads no more than `context` symbols."""
 
     model: CanContinue
     context: int = eqx.field(static=True)
 
-    def start(self, state: State, tokens: Int[Array, "batch time"]) -> Horizon:
+    def start(self, state: State, tokens: Int[Array, "batch time"]) -> ContextWindow:
         """The state of a model that has just read `tokens`, at most as many as its context holds."""
         room = self.context - tokens.shape[1]
-        return Horizon(state.position, state, jnp.pad(tokens, ((0, 0), (room, 0))))
+        return ContextWindow(state.position, state, jnp.pad(tokens, ((0, 0), (room, 0))))
 
     def __call__(
         self, state: State, tokens: Int[Array, "batch 1"]
     ) -> tuple[Float[Array, "batch 1 vocabulary"], State]:
         """Read one symbol."""
-        assert isinstance(state, Horizon), "the state comes from start"
+        assert isinstance(state, ContextWindow), "the state comes from start"
         last = jnp.concatenate([state.last[:, 1:], tokens], axis=1)
 
         def further(inner: State) -> tuple[Array, State]:
@@ -64,7 +64,7 @@ class Receding(eqx.Module):
             return logits[:, -1:], inner
 
         logits, inner = jax.lax.cond(state.position < self.context, further, again, state.inner)
-        return logits, Horizon(state.position + 1, inner, last)
+        return logits, ContextWindow(state.position + 1, inner, last)
 
 
-__all__ = ["Horizon", "Receding"]
+__all__ = ["ContextWindow", "RereadContext"]

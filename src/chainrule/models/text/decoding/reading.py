@@ -1,4 +1,4 @@
-"""Symbols into text as they come: no half characters, and never a part of a stop string.
+"""Incremental detokenization: no half characters, and never a part of a stop string.
 
 A symbol may hold some bytes of a character, and a stop string may span several symbols. Text is therefore held back
 while it may still change, and given out as soon as it cannot.
@@ -18,12 +18,12 @@ _KEPT = 64
 
 
 @final
-class Reader:
+class Detokenizer:
     """Turns symbols into text piece by piece; the pieces joined are the whole text up to the first stop string.
 
     >>> from chainrule.data.tokenizers import ByteBPE
     >>> smile = ByteBPE.train("", vocab=256)
-    >>> reader = Reader(smile, stop=["END"])
+    >>> reader = Detokenizer(smile, stop=["END"])
     >>> [reader.read(int(i)) for i in smile.encode("ä!ENE")], reader.rest()
     (['', 'ä', '!', '', '', 'EN'], 'E')
     """
@@ -88,7 +88,7 @@ def cut(
     out = np.full_like(tokens, END)
     for i, row in enumerate(tokens):
         before = [int(t) for t in begun[min(i, len(begun) - 1)]]
-        reader, texts = Reader(tokenizer, stop, before), []
+        reader, texts = Detokenizer(tokenizer, stop, before), []
         kept = row[row != END].tolist()
         for token in kept:
             texts.append(reader.read(token))
@@ -105,4 +105,4 @@ def _spelled(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[int]:
     return [*ids[:whole], *tokenizer.encode(text[len(tokenizer.decode(ids[:whole])) :]).tolist()]
 
 
-__all__ = ["Reader", "cut"]
+__all__ = ["Detokenizer", "cut"]

@@ -28,7 +28,7 @@ END = -1
 
 @final
 class Written(eqx.Module):
-    """Symbols that were drawn, and what the model itself thought of each."""
+    """Tokens that were drawn, and what the model itself thought of each."""
 
     tokens: Int[Array, "batch length"]
     """`END` from the end of a row on; the symbol that stopped it is not kept."""

@@ -14,8 +14,8 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.text.tokenizers.base import Tokenizer
-from chainrule.models.protocol import Piece, State
-from chainrule.models.text.decoding.reading import Reader
+from chainrule.models.protocol import StreamedToken, State
+from chainrule.models.text.decoding.reading import Detokenizer
 from chainrule.models.text.decoding.rules import Rules
 from chainrule.models.text.decoding.sampling import Advance, draw, mark
 
@@ -31,9 +31,9 @@ def stream(
     *,
     length: int,
     tokenizer: Tokenizer,
-    reader: Reader,
+    reader: Detokenizer,
     seen: Bool[Array, "1 vocabulary"] | None = None,
-) -> Iterator[Piece]:
+) -> Iterator[StreamedToken]:
     """Up to `length` symbols of a single row, each as soon as it is drawn; ends where the reader meets a stop."""
     began = time.perf_counter()
     shown = _draw(logits, seen, key, state.position, rules)
@@ -41,7 +41,7 @@ def stream(
         token = int(shown[0][0])
         text = reader.read(token)
         last = reader.stopped or i == length - 1
-        yield Piece(
+        yield StreamedToken(
             token,
             text + reader.rest() if last else text,
             float(shown[1][0]),

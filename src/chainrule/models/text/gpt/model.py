@@ -23,7 +23,7 @@ from chainrule.models.protocol import (
 )
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.memory import Memory, restarted
-from chainrule.models.text.language_model import Text
+from chainrule.models.text.language_model import LanguageModel
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.networks.transformer import Decoder, decoder_layers
 from chainrule.nn import Dropout, Embedding, Linear, Norm, TransformerBlock, losses
@@ -32,7 +32,7 @@ from chainrule.nn.positions import Learned, Sinusoids
 
 
 @final
-class GPT(Decoder, Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPictures):
+class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPictures):
     """Embeddings, blocks of causal attention and feed-forward layers, and logits from the same embeddings."""
 
     embedding: Embedding
@@ -97,13 +97,13 @@ class GPT(Decoder, Text, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, H
         """Logits of normalised features."""
         return self.embedding.logits(features) if self.head is None else self.head(features)
 
-    def surprise(
+    def surprisal(
         self, x: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         """Minus the log-probability of each symbol after the first; with `chunk`, never all logits at once."""
         return self._judged(self.features(x[:, :-1], key), x[:, 1:])
 
-    def surprise_apart(
+    def packed_surprisal(
         self, x: Int[Array, "batch symbols"], documents: Int[Array, "batch symbols"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         """The same where several documents share a row: each begins at place 0 and sees nothing of the others."""

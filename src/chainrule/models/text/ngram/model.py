@@ -20,8 +20,8 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasPictures, State
-from chainrule.models.text.language_model import Text
-from chainrule.models.text.memory import Symbols
+from chainrule.models.text.language_model import LanguageModel
+from chainrule.models.text.memory import TokenHistory
 
 _SHOWN = 512
 
@@ -41,7 +41,7 @@ class NgramConfig(Config):
 
 
 @final
-class Ngram(Text, HasPictures):
+class Ngram(LanguageModel, HasPictures):
     """`logits(w | ... b a) = t0[w] + t1[a, w] + t2[b a, w] + ...`."""
 
     tables: tuple[Float[Array, "contexts symbols"], ...]
@@ -71,13 +71,13 @@ class Ngram(Text, HasPictures):
 
     def start(self, batch: int, room: int) -> State:
         """Nothing read yet."""
-        return Symbols.blank(batch, room)
+        return TokenHistory.blank(batch, room)
 
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
         """Look the last symbols up."""
-        assert isinstance(state, Symbols), "the state comes from start"
+        assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.order, missing=len(self.schema.symbols))
         return self._added(jnp.concatenate([before, tokens], axis=1)), state.read(tokens)
 
@@ -123,7 +123,7 @@ class Ngram(Text, HasPictures):
 
 @eqx.filter_jit
 def _nats(model: Ngram, x: Int[Array, "batch symbols"]) -> Float[Array, ""]:
-    return model.surprise(x).mean()
+    return model.surprisal(x).mean()
 
 
 def _mixed(

@@ -44,7 +44,7 @@ def test_trained_to_the_end_it_is_the_empirical_conditional_distribution(order: 
         @jax.jit
         def loss(flat: jax.Array) -> tuple[jax.Array, jax.Array]:
             def nats(flat: jax.Array) -> jax.Array:
-                return eqx.combine(back(flat), static).surprise(x)[0, order - 2 :].mean()
+                return eqx.combine(back(flat), static).surprisal(x)[0, order - 2 :].mean()
 
             return jax.value_and_grad(nats)(flat)
 

@@ -12,7 +12,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, State
-from chainrule.models.text.encoder_decoder import Transducer, shifted, within
+from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.models.text.seq2seq.aligning import Aligner
 from chainrule.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Recurrent
 from chainrule.nn.recurrent import Bidirectional
@@ -75,7 +75,7 @@ class Thought(State):
 
 
 @final
-class Seq2Seq(Transducer):
+class Seq2Seq(EncoderDecoder):
     """Encoder and decoder with, between them, the last state and, unless switched off, attention."""
 
     source: Embedding

@@ -11,7 +11,7 @@ from pydantic import Field
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, State
-from chainrule.models.text.encoder_decoder import Transducer, shifted, within
+from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Cache, Memory, Padding
 from chainrule.nn.positions import sinusoids
@@ -51,7 +51,7 @@ class Reading(State):
 
 
 @final
-class Translator(Transducer):
+class Translator(EncoderDecoder):
     """Encoder and decoder of pre-norm transformer blocks, with sinusoids for positions."""
 
     source: Embedding

@@ -14,8 +14,8 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasEmbedding, HasPictures, State
-from chainrule.models.text.language_model import Text
-from chainrule.models.text.memory import Symbols
+from chainrule.models.text.language_model import LanguageModel
+from chainrule.models.text.memory import TokenHistory
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.nn import Dropout, Embedding, Linear
 
@@ -33,7 +33,7 @@ class WindowMLPConfig(Config):
 
 
 @final
-class WindowMLP(Text, HasEmbedding, HasPictures):
+class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
     """`softmax(D W tanh(... tanh(W1 [C x_1, ..., C x_n])))`; with `tie` the decoder `D` is the embedding `C`."""
 
     symbols: Embedding
@@ -73,13 +73,13 @@ class WindowMLP(Text, HasEmbedding, HasPictures):
 
     def start(self, batch: int, room: int) -> State:
         """Nothing read yet."""
-        return Symbols.blank(batch, room)
+        return TokenHistory.blank(batch, room)
 
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
         """Embed the last symbols again."""
-        assert isinstance(state, Symbols), "the state comes from start"
+        assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.context - 1, missing=-1)
         known = jnp.where((before >= 0)[:, :, None], self.symbols(jnp.maximum(before, 0)), 0.0)
         vectors = jnp.concatenate([known, self.symbols(tokens)], axis=1)

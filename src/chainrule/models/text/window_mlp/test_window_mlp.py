@@ -35,7 +35,7 @@ def test_the_gradient_of_a_tied_table_is_the_sum_over_both_uses() -> None:
             apart,
             (tied.symbols, tied.symbols, tied.hidden, tied.out),
         )
-        one, two = (eqx.filter_grad(lambda m: m.surprise(X).mean())(m) for m in (tied, apart))
+        one, two = (eqx.filter_grad(lambda m: m.surprisal(X).mean())(m) for m in (tied, apart))
         assert np.allclose(one.symbols.weight, two.symbols.weight + two.decoder.weight, rtol=0, atol=1e-13)
         assert np.abs(two.decoder.weight).max() > 1e-3
         assert np.abs(two.symbols.weight).max() > 1e-5
@@ -58,7 +58,7 @@ def test_a_bigram_of_full_rank_reaches_the_empirical_conditional_entropy() -> No
 
         @jax.jit
         def loss(flat: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return jax.value_and_grad(lambda flat: eqx.combine(back(flat), static).surprise(x).mean())(flat)
+            return jax.value_and_grad(lambda flat: eqx.combine(back(flat), static).surprisal(x).mean())(flat)
 
         found = scipy.optimize.minimize(
             lambda flat: [np.asarray(part) for part in loss(flat)],
