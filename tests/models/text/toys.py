@@ -13,7 +13,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.base import Tokenizer
 from chainrule.models.protocol import State
 from chainrule.models.text.language_model import LanguageModel
-from chainrule.models.text.memory import TokenHistory
+from chainrule.models.text.token_history import TokenHistory
 
 LETTERS = Schema("text", (9,), symbols=("\n", "a", "b", "c", "d"))
 TRACED: list[tuple[int, ...]] = []

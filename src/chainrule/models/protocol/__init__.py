@@ -59,8 +59,8 @@ from chainrule.models.protocol.text import (
     CanTranslate,
     HasSurprisal,
     Hypothesis,
-    StreamedToken,
     State,
+    StreamedToken,
 )
 from chainrule.models.protocol.training import HasParts, HasState, Part, parts_of
 from chainrule.models.protocol.weights import FileFormat, Flattened, InOut, Joined, Name, NameTable
@@ -114,11 +114,11 @@ __all__ = [
     "NameTable",
     "OptionGroup",
     "Part",
-    "StreamedToken",
     "Recipe",
     "SampleOptions",
     "Scored",
     "State",
+    "StreamedToken",
     "Trajectory",
     "as_prediction",
     "check_options",

@@ -146,6 +146,6 @@ __all__ = [
     "CanTranslate",
     "HasSurprisal",
     "Hypothesis",
-    "StreamedToken",
     "State",
+    "StreamedToken",
 ]

@@ -31,8 +31,8 @@ from chainrule.models.protocol import (
     Hypothesis,
     Metrics,
     OptionGroup,
-    StreamedToken,
     State,
+    StreamedToken,
 )
 from chainrule.models.text import decoding
 from chainrule.models.text.decoding import Decoding

@@ -10,7 +10,7 @@ import pytest
 from chainrule.core.types import Array
 from chainrule.models.text import decoding
 from chainrule.models.text.decoding import BeamOrder, BestFirst, GumbelTopK, Resampled
-from chainrule.models.text.memory import TokenHistory
+from chainrule.models.text.token_history import TokenHistory
 from tests.models.text.toys import placed
 
 KEY = jax.random.key(5)

@@ -6,9 +6,9 @@ gives out token by token, `Detokenizer` turns tokens into text as they come.
 """
 
 from chainrule.models.text.decoding.beam import BeamOrder, Beams, BestFirst, GumbelTopK, Resampled, search
-from chainrule.models.text.decoding.horizon import ContextWindow, RereadContext
+from chainrule.models.text.decoding.detokenizing import Detokenizer, cut
 from chainrule.models.text.decoding.options import GROUPS, Decoding
-from chainrule.models.text.decoding.reading import Detokenizer, cut
+from chainrule.models.text.decoding.reread import ContextWindow, RereadContext
 from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules
 from chainrule.models.text.decoding.sampling import (
     END,
@@ -28,10 +28,10 @@ __all__ = [
     "BeamOrder",
     "Beams",
     "BestFirst",
-    "Decoding",
-    "GumbelTopK",
     "ContextWindow",
+    "Decoding",
     "Detokenizer",
+    "GumbelTopK",
     "RereadContext",
     "Resampled",
     "RuleOptions",

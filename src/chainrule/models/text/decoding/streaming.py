@@ -14,8 +14,8 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.text.tokenizers.base import Tokenizer
-from chainrule.models.protocol import StreamedToken, State
-from chainrule.models.text.decoding.reading import Detokenizer
+from chainrule.models.protocol import State, StreamedToken
+from chainrule.models.text.decoding.detokenizing import Detokenizer
 from chainrule.models.text.decoding.rules import Rules
 from chainrule.models.text.decoding.sampling import Advance, draw, mark
 

@@ -21,7 +21,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasPictures, State
 from chainrule.models.text.language_model import LanguageModel
-from chainrule.models.text.memory import TokenHistory
+from chainrule.models.text.token_history import TokenHistory
 
 _SHOWN = 512
 

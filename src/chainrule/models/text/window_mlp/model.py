@@ -15,7 +15,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasEmbedding, HasPictures, State
 from chainrule.models.text.language_model import LanguageModel
-from chainrule.models.text.memory import TokenHistory
+from chainrule.models.text.token_history import TokenHistory
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.nn import Dropout, Embedding, Linear
 
