@@ -78,7 +78,7 @@ def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
         rows = np.arange(first, min(first + size, len(split)))
         batch = split.batch(rows)
         found = np.asarray(
-            _surprise_apart(model, jnp.asarray(batch.x), jnp.asarray(batch.documents)), np.float64
+            _packed_surprisal(model, jnp.asarray(batch.x), jnp.asarray(batch.documents)), np.float64
         )
         counted = predicted(batch.documents)
         owner = split.document_of(split.arrays["places"][rows][:, 1:][counted])
@@ -122,7 +122,7 @@ def _surprisal(model: HasSurprisal, x: Array) -> Array:
 
 
 @eqx.filter_jit
-def _surprise_apart(model: CanPack, x: Array, documents: Array) -> Array:
+def _packed_surprisal(model: CanPack, x: Array, documents: Array) -> Array:
     return model.packed_surprisal(x, documents)
 
 
