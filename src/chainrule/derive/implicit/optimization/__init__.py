@@ -3,26 +3,34 @@
 Names are loaded the first time they are used.
 """
 
-import importlib
 from typing import Any
 
-_HOMES = {
-    "failures": ("InfeasibleError", "UnboundedError"),
-    "linear": ("linear_program",),
-    "nonlinear": ("NonlinearProgram", "nonlinear_program"),
-    "drawing": ("draw_program",),
-    "quadratic": ("quadratic_program",),
-    "results": ("LinearSolution", "NonlinearSolution", "QuadraticSolution", "Ray", "ProgramStats", "Status"),
-}
-_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+from chainrule.core.lazy import LazyNames
 
-__all__ = sorted(_NAMES)
+_LAZY = LazyNames(
+    __name__,
+    {
+        "failures": ("InfeasibleError", "UnboundedError"),
+        "linear": ("linear_program",),
+        "nonlinear": ("NonlinearProgram", "nonlinear_program"),
+        "drawing": ("draw_program",),
+        "quadratic": ("quadratic_program",),
+        "results": (
+            "LinearSolution",
+            "NonlinearSolution",
+            "QuadraticSolution",
+            "Ray",
+            "ProgramStats",
+            "Status",
+        ),
+    },
+)
+
+__all__ = _LAZY.names
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module 'chainrule.derive.implicit.optimization' has no attribute {name!r}")
+    return _LAZY.load(name)
 
 
 def __dir__() -> list[str]:
