@@ -11,7 +11,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines, Passage
 from chainrule.data import load
 from chainrule.explain import probes
-from chainrule.report import gallery, texts
+from chainrule.report import gallery, language_models
 from chainrule.train import Run, fit
 
 
@@ -69,7 +69,7 @@ def test_both_apply_to_models_of_text_only(run: Run) -> None:
 
 def test_baselines_are_those_of_counting() -> None:
     data = load("shakespeare", window=16)
-    found = texts.baselines(data)
+    found = language_models.baselines(data)
     train, val = (np.asarray(split.arrays["symbols"], int) for split in (data.train, data.val))
     size = len(data.schema.symbols)
     single = (np.bincount(train, minlength=size) + 1) / (len(train) + size)
@@ -103,7 +103,7 @@ def test_the_report_compares_the_loss_with_counting_and_shows_surprise(run: Run)
 def test_without_the_data_the_report_says_that_there_are_no_baselines(run: Run) -> None:
     other = load("shakespeare", window=8)
     curve = Lines("curve-loss", "Loss", "step", "", {"training": (np.arange(2), np.ones(2))})
-    found = texts.compared(curve, Run(run.path, data=other))
+    found = language_models.compared(curve, Run(run.path, data=other))
     assert list(found.series) == ["training"]
     assert "No baselines: the data of text have changed" in found.caption
 

@@ -1,4 +1,4 @@
-"""The ground floor: shape vocabulary, errors, registries, random keys, tree arithmetic, pictures as data.
+"""The lowest layer: types, errors, settings, registries, random keys, tree arithmetic, formatting, pictures as data.
 
 Only `errors` and the registry are loaded at once. The rest needs NumPy or JAX and is loaded when first touched, so
 that the command line can refuse a setting or list names without paying for them.

@@ -1,7 +1,7 @@
-"""One family of errors: what went wrong, where, and what to do about it.
+"""The error classes of the package: every message says what went wrong, where, and what to do about it.
 
 Every class is a `ValueError` with the exit code the command line returns for it. The first line says what is
-wrong, further lines say what to do; nobody needs a traceback to act on it.
+wrong, further lines say what to do; no traceback is needed to act on it.
 """
 
 import difflib

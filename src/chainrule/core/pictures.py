@@ -1,4 +1,4 @@
-"""Pictures as data: what to show, not how to draw it.
+"""Pictures as data: records of what to show; `report` draws them.
 
 A model describes its pictures with these few records; the report draws them as SVG and PNG, the studio as live
 plots. A model therefore needs no plotting library, and every picture in the project looks the same. Arrays are

@@ -1,7 +1,7 @@
-"""How far long work has come, for whoever listens.
+"""Progress of long computations, reported to a listener.
 
-Scores and probes run through layers that have nothing to do with a terminal. They tell what they are doing; a verb that
-has somebody to tell it to listens for as long as it waits. With nobody listening nothing happens.
+Scores and probes run through layers that have nothing to do with a terminal. They report what they are doing; a verb
+of the command line installs a listener for as long as it waits. Without a listener nothing happens.
 """
 
 import contextlib

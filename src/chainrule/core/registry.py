@@ -1,4 +1,4 @@
-"""A closed table of named things: optimisers, schedules, activations, data sources.
+"""Registries: closed tables of named things, such as optimisers, schedules, activations, data sources.
 
 Names from files and command lines are only ever looked up in such a table; nothing is imported or evaluated
 because a name says so.

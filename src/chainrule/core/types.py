@@ -1,4 +1,4 @@
-"""The shape vocabulary: the words every signature uses for axes and the few array types with a name of their own.
+"""Type vocabulary: names of axes in signatures, and the few array types with a name of their own.
 
 Axis names mean the same thing everywhere:
 

@@ -1,4 +1,4 @@
-"""A function between PyTrees seen as a function between two vectors, and the way back for its derivatives."""
+"""Functions between PyTrees as functions between vectors, and their derivatives back as PyTrees."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Reverse mode the way it is taught: run on numbers, write every operation on a tape, read the tape backwards.
+"""Gradient tape: operator-overloading reverse mode that records every operation and is read backwards.
 
 The function really runs, operation by operation, so Python may branch on values; the tape holds only the branch
 taken. What comes out are numbers, not a program: a tape cannot be differentiated again (`program` can).
@@ -17,8 +17,8 @@ from jax.extend.core import jaxpr_as_fun, set_current_trace, take_current_trace
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
-from chainrule.derive.computation_graph.numbers import brief
-from chainrule.derive.computation_graph.writing import text
+from chainrule.derive.computation_graph.export import text
+from chainrule.derive.computation_graph.summaries import brief
 from chainrule.derive.jaxprs.formula import literal, render
 from chainrule.derive.jaxprs.local import Operation
 from chainrule.derive.jaxprs.source import SourceLine, of_caller

@@ -1,4 +1,4 @@
-"""Memory budgets, and what a compiled program of the user's own function costs."""
+"""Memory budgets, and the cost of a compiled program."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a derivative did and why: the mode, the strategy, the chunk, the costs it compared."""
+"""The report of a derivative: mode or strategy, batch size, and the costs that were compared."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, final

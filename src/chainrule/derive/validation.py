@@ -1,4 +1,4 @@
-"""Checks at the public edge: what goes into a derivative must be floating, and directions must match what they move."""
+"""Validation of arguments: inputs are floating, directions match what they move."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kernels: regression by them, and random features that stand for them."""
+"""Kernels: kernel regression and random features."""
 
 from chainrule.kernels.random_features import GaussianFeatures, GramError, gram, gram_error, logistic, ridge
 from chainrule.kernels.smoothing import (

@@ -1,4 +1,4 @@
-"""Random features of the Gaussian kernel `exp(-g |x - y|²)`: after them a linear model does what a kernel machine does.
+"""Random features of the Gaussian kernel `exp(-g |x - y|²)`, and linear models on them.
 
 The inner product of the features of x and y is the kernel on average. Trigonometric features are bounded (Rahimi and
 Recht, 2007). Positive ones follow from `exp(-g|x|²) exp(-g|y|²) exp(2g x·y)` and the features of the exponential

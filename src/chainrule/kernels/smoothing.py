@@ -1,4 +1,4 @@
-"""Attention as kernel regression: keys are inputs, values are targets, a query is where to predict.
+"""Attention as kernel regression: keys are inputs, values are targets, queries are test points.
 
 `f(q) = sum_i a(q, k_i) v_i / sum_j a(q, k_j)` for any positive kernel a (Nadaraya, 1964; Watson, 1964). Softmax
 attention is the case `a = exp(q · k)`; with keys of equal length it is also the Gaussian kernel. Weights are computed

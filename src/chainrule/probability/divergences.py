@@ -1,4 +1,4 @@
-"""Distances between discrete distributions, with what proves them.
+"""Divergences and distances between discrete distributions, two of them with a witness.
 
 Every function takes probabilities along the last axis (any leading axes), checks that they are some, and can be
 differentiated and compiled. Information is measured in nats (`base=e`) or bits (`base=2`). Two come with a witness: the

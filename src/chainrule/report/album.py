@@ -1,4 +1,4 @@
-"""An album: pictures, findings and numbers in a folder, with one self-contained page over them.
+"""Albums: pictures, findings and numbers in a folder, with one self-contained page over them.
 
 For everything that is shown without being a run: experiments, probes into a run. The folder holds `index.html`, every
 picture as a file of its own, and `numbers.json` for machines.

@@ -1,4 +1,4 @@
-"""From a picture's record to a file: SVG or PNG, and GIF for what moves."""
+"""Drawing of picture records: SVG and PNG, and GIF for animations."""
 
 import io
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from chainrule.core.pictures import (
     Scatter,
     Table,
 )
-from chainrule.report import charts, films, grids, passages, sheets, svg
+from chainrule.report import animations, charts, heatmaps, image_grids, passages, svg
 from chainrule.report.style import matplotlib_settings
 from chainrule.train.files import make_folder, write_atomic
 
@@ -67,12 +67,12 @@ def draw_png(
     >>> draw_png(Images("noise", "Noise", np.zeros((4, 2, 2, 1))), metadata={"seed": 0})[:4]
     b'\\x89PNG'
     """
-    chunks = sheets.text_chunks(metadata or {})
+    chunks = image_grids.text_chunks(metadata or {})
     out = io.BytesIO()
     if isinstance(picture, Film):
-        picture = films.still(picture)
+        picture = animations.still(picture)
     if isinstance(picture, Images):
-        sheets.sheet_png(picture, title).save(out, "PNG", pnginfo=chunks, optimize=True)
+        image_grids.sheet_png(picture, title).save(out, "PNG", pnginfo=chunks, optimize=True)
     else:
         with matplotlib_settings():
             _figure(picture, title).savefig(out, format="png", dpi=144, pil_kwargs={"pnginfo": chunks})
@@ -94,7 +94,7 @@ def draw_gif(
     >>> draw_gif(Film("fade", "Fade", np.linspace(0, 1, 3).reshape(3, 1, 1, 1, 1)))[:6]
     b'GIF89a'
     """
-    found = films.gif(film, title, metadata)
+    found = animations.gif(film, title, metadata)
     if path is not None:
         _write(Path(path), found)
     return found
@@ -130,9 +130,9 @@ def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passa
         case Polygons():
             return charts.polygons(picture, title)
         case Heatmap():
-            return grids.heatmap(picture, title)
+            return heatmaps.heatmap(picture, title)
         case Table():
-            return grids.table(picture, title)
+            return heatmaps.table(picture, title)
         case Passage():
             return passages.passage(picture, title)
         case _:
@@ -143,9 +143,9 @@ def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passa
 
 def _tree(picture: Picture, title: bool) -> svg.Element:
     if isinstance(picture, Film):
-        picture = films.still(picture)
+        picture = animations.still(picture)
     if isinstance(picture, Images):
-        return sheets.sheet_svg(picture, title)
+        return image_grids.sheet_svg(picture, title)
     out = io.StringIO()
     _figure(picture, title).savefig(out, format="svg", dpi=144, metadata={"Date": None, "Creator": None})
     return svg.from_matplotlib(out.getvalue())

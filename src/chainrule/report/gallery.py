@@ -1,4 +1,4 @@
-"""Which pictures a run has: its learning curves, then one set for each thing its model can do.
+"""The pictures of a run: learning curves, then one group for each capability of its model.
 
 Only capabilities are asked for, never names of models. A set that cannot be made (the data are gone, there is no
 checkpoint yet) says why instead of being left out in silence.
@@ -20,7 +20,7 @@ from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprisal
-from chainrule.report import predictions, texts
+from chainrule.report import language_models, predictions
 from chainrule.report.samples import captions_to_show, classes_to_show
 from chainrule.report.visible_text import plain
 from chainrule.train import Run
@@ -63,7 +63,9 @@ def groups(run: Run) -> list[PictureGroup]:
     except ChainruleError as error:
         return [*found, PictureGroup("The model", (), problem=str(error))]
     if isinstance(model, HasSurprisal):
-        curves = [texts.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)]
+        curves = [
+            language_models.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)
+        ]
         found = [PictureGroup("Learning", curves)]
     for title, capability, make in _CAPABILITIES:
         if isinstance(model, capability):
@@ -220,7 +222,7 @@ def own_pictures(run: Run) -> list[Picture]:
 _CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
     ("Samples", CanSample, sample_pictures),
     ("Predictions", CanPredict, prediction_pictures),
-    ("Text", HasSurprisal, texts.surprise_pictures),
+    ("Text", HasSurprisal, language_models.surprise_pictures),
     ("Inside the model", HasPictures, own_pictures),
 )
 

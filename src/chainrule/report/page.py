@@ -1,4 +1,4 @@
-"""The pieces of the report's page: HTML from plain values, every one of them escaped.
+"""HTML of the report: pieces made from plain values, every one of them escaped.
 
 The page carries everything it shows and asks for nothing: no scripts, no fonts, no images from elsewhere, and a
 content security policy that would stop them if a name ever managed to smuggle one in.

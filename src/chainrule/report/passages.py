@@ -1,4 +1,4 @@
-"""Text in colour: every character in a cell of its own, shaded with the number of its piece."""
+"""Token-coloured text: every character in a cell of its own, shaded by the number of its token."""
 
 import numpy as np
 from matplotlib.collections import PolyCollection

@@ -1,4 +1,4 @@
-"""Pictures of predictions: what a model gets right, what it gets wrong, and whether its confidence can be trusted.
+"""Pictures of predictions: confusion, errors, calibration.
 
 Each function takes plain arrays and gives one record of `core.pictures`. Inputs and values are in the original units
 of the data; class targets are positions in `schema.classes`.

@@ -1,4 +1,4 @@
-"""What every drawing goes through before it leaves: one element tree in, one tidy SVG text out.
+"""SVG output: one element tree in, one tidy SVG text out.
 
 Colours become CSS variables where the picture is to be embedded, fonts are named once, names of clip paths and
 markers are made unique to the picture (several pictures share a page), and the title, the caption and any metadata

@@ -1,4 +1,4 @@
-"""Ticks: few, round, and written the same way along one axis."""
+"""Axis ticks: few, round, and written the same way along one axis."""
 
 import itertools
 import math

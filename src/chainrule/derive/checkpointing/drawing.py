@@ -1,4 +1,4 @@
-"""The memory/recomputation frontier as a picture."""
+"""Drawing of the memory-recomputation frontier."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""The frontier between memory and recomputation, and the cheapest point on it that fits.
+"""Memory-recomputation frontier of a computation, and the cheapest point on it that fits a budget.
 
 Every candidate is a real checkpointed program whose memory timeline is analysed like any other; nothing is predicted
 from a formula.

@@ -1,4 +1,4 @@
-"""Trading memory for recomputation: which values the reverse pass finds stored, and which it computes again."""
+"""Checkpointing policies: which values the reverse pass finds stored, and which it computes again."""
 
 import functools
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What can be checkpointed: a computation as successive steps, each a function of the state before it.
+"""Computations as successive steps, each a function of the state before it: what can be checkpointed.
 
 Three forms: a chain of stages, one body repeated many times, and the equations of any JAX function, whose state
 between two equations is the set of values still needed.

@@ -1,4 +1,4 @@
-"""The invariant that ties the two sweeps together: across any cut of the graph, adjoint · tangent sums to u·Jv.
+"""Cuts of the graph: across any of them, adjoint · tangent sums to u·Jv.
 
 At the inputs the sum is the reverse result times the direction, at the outputs the weights times the forward result;
 every cut in between says the same number. A cut that does not is proof of a wrong derivative rule.

@@ -1,4 +1,4 @@
-"""A graph as a picture: one box per operation with its value, tangent and adjoint, arrows for the variables.
+"""Drawing of a graph: one box per operation with its value, tangent and adjoint, arrows for the variables.
 
 Where a scalar is used several times, each arrow says which tangent it carries and which adjoint it brings back, and
 the box shows the sum. Folded nodes (calls, loops, branches) look like a stack of cards; hovering over a box shows the
@@ -16,8 +16,8 @@ from chainrule.core.formatting import count, memory_size
 from chainrule.derive.computation_graph.folding import Folded, Link, NodeGroup, fold
 from chainrule.derive.computation_graph.layout import arrange, depth
 from chainrule.derive.computation_graph.node import Node
-from chainrule.derive.computation_graph.numbers import brief, number
 from chainrule.derive.computation_graph.record import Record
+from chainrule.derive.computation_graph.summaries import brief, number
 from chainrule.derive.svg import Canvas, shorten
 
 _MARGIN, _TOP, _BOTTOM = 28, 70, 64

@@ -1,4 +1,4 @@
-"""Large graphs made small: operations of one source line, and blocks that repeat, become one box.
+"""Folding of large graphs: operations of one source line, and repeated blocks, become one box.
 
 A program with ten thousand operations comes from a few lines that ran often. Operations are grouped by the line they
 were written on; lines that feed each other in turn (the body of a Python loop) become one group, which leaves a

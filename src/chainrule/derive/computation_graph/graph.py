@@ -7,7 +7,7 @@ from typing import Any, final
 from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.pictures import Table
-from chainrule.derive.computation_graph import cuts, drawing, folding, opening, paths, writing
+from chainrule.derive.computation_graph import cuts, drawing, export, folding, inner_graphs, paths
 from chainrule.derive.computation_graph.node import Edge, Node
 from chainrule.derive.computation_graph.record import Record
 from chainrule.derive.computation_graph.sweep import sweep
@@ -90,7 +90,7 @@ class Graph:
         return iter(self.nodes)
 
     def __str__(self) -> str:
-        return writing.text(self.table())
+        return export.text(self.table())
 
     def node(self, which: int | str | Node) -> Node:
         """A node by its id or name."""
@@ -106,7 +106,7 @@ class Graph:
 
     def open(self, which: int | str | Node, iteration: int = 0) -> "Graph":
         """The graph inside a call, the branch taken, or one step of a loop (counted from 0)."""
-        inside = opening.look_inside(self._record, self.node(which), iteration)
+        inside = inner_graphs.look_inside(self._record, self.node(which), iteration)
         return Graph(
             inside.program,
             inside.inputs,
@@ -119,7 +119,7 @@ class Graph:
 
     def suspicious_step(self, which: int | str | Node, what: str) -> int | None:
         """The step at which a loop's state (its "value", "tangent" or "adjoint") stops being finite, if it tells."""
-        return opening.suspicious_step(self._record, self.node(which), what)
+        return inner_graphs.suspicious_step(self._record, self.node(which), what)
 
     def paths(
         self, start: int | str | Node, end: int | str | Node, *, limit: int = paths.LIMIT
@@ -139,17 +139,17 @@ class Graph:
         """At most `limit` boxes: whole source lines and repeated blocks folded together when there are more nodes."""
         return folding.fold(self._record, limit)
 
-    def table(self, limit: int = writing.ROWS) -> Table:
+    def table(self, limit: int = export.ROWS) -> Table:
         """One row per node; a graph of more than `limit` nodes has one row per folded group."""
-        return writing.table(self._record, limit)
+        return export.table(self._record, limit)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Nodes, edges and invariant as JSON; arrays of more than 16 entries as statistics."""
-        return writing.save(writing.json_text(self._record), path)
+        return export.save(export.json_text(self._record), path)
 
     def to_dot(self, path: str | Path | None = None) -> str:
         """The graph in the language of Graphviz."""
-        return writing.save(writing.dot_text(self._record), path)
+        return export.save(export.dot_text(self._record), path)
 
     def to_svg(
         self,
@@ -165,7 +165,7 @@ class Graph:
         node instead, `radius` edges deep.
         """
         centre = None if focus is None else self.node(focus)
-        return writing.save(drawing.svg(self._record, limit, centre, radius), path)
+        return export.save(drawing.svg(self._record, limit, centre, radius), path)
 
 
 __all__ = ["Graph", "graph"]

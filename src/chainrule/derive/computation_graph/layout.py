@@ -1,4 +1,4 @@
-"""Where boxes go: a layered drawing from left to right, after Sugiyama, Tagawa and Toda (1981).
+"""Layered graph layout from left to right (Sugiyama, Tagawa and Toda, 1981).
 
 Longest-path layering, stand-ins for edges that skip layers, crossings reduced by barycentres, and heights by
 alternating least squares: each layer takes the heights closest to the mean of its neighbours that keep the order and

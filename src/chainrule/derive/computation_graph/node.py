@@ -1,4 +1,4 @@
-"""The two records a graph is made of: operations and the variables between them."""
+"""Nodes and edges of a graph: operations and the variables between them."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, final
 
 import jax
 
-from chainrule.derive.computation_graph.numbers import pairing
+from chainrule.derive.computation_graph.summaries import pairing
 from chainrule.derive.jaxprs.source import SourceLine
 
 NodeKind: TypeAlias = Literal["input", "constant", "operation", "call", "loop", "branch"]

@@ -1,4 +1,4 @@
-"""Where a NaN or an infinity comes from: the first operation whose value, tangent or adjoint is not finite.
+"""Origin of NaN and infinity: the first operation whose value, tangent or adjoint is not finite.
 
 Three sweeps are searched one by one. Values and tangents in the order of the program: the first bad one belongs to
 the operation that made it out of good ones. Adjoints backwards: the culprit is the operation that was handed good
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 
 from chainrule.derive.computation_graph import Graph, Node, graph
-from chainrule.derive.computation_graph.numbers import brief, is_numeric, to_host
+from chainrule.derive.computation_graph.summaries import brief, is_numeric, to_host
 from chainrule.derive.jaxprs.source import SourceLine
 
 What: TypeAlias = Literal["value", "tangent", "adjoint"]

@@ -1,4 +1,4 @@
-"""The chain rule spelled out: every path between two nodes, and what each contributes to the derivative.
+"""Sum over paths: every path between two nodes, and its contribution to the derivative.
 
 Between scalars the contribution of a path is the product of the local derivatives along it, and the sum over all
 paths is the derivative. For arrays the products are matrices; shown is what a path carries from the tangent at its
@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.computation_graph.node import Edge, Node
-from chainrule.derive.computation_graph.numbers import number, pairing
 from chainrule.derive.computation_graph.record import Record
+from chainrule.derive.computation_graph.summaries import number, pairing
 from chainrule.derive.jaxprs.equations import is_literal
 from chainrule.derive.jaxprs.local import Operations
 

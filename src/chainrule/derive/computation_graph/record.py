@@ -1,4 +1,4 @@
-"""What two sweeps over a program leave behind: nodes and edges, found by name and by neighbourhood."""
+"""Record of the two sweeps over a program: nodes and edges, found by name and by neighbourhood."""
 
 from collections.abc import Sequence
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""The two sweeps over a program: values and tangents forward, adjoints backward.
+"""Forward and reverse sweep over a program: values and tangents, then adjoints.
 
 Forward, an operation turns the tangents of its operands into those of its results. Backward, each operation sends a
 contribution along every edge it came from; a value used several times adds up the contributions of all its uses,

@@ -1,4 +1,4 @@
-"""Running many products of one kind: all at once, or in batches that fit a memory budget."""
+"""Products in batches: all at once, or as many at a time as fit a memory budget."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every derivative by a second route: all modes and strategies against each other and against differences.
+"""Checks of derivatives: all modes and strategies against each other and against finite differences.
 
 `check` runs in float64 whatever the type of the point, so that differences are good to about ten digits. It compares
 forward with reverse mode, Jacobians with fourth-order central differences and, for analytic functions, with the complex

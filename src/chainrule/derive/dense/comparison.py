@@ -1,4 +1,4 @@
-"""The four Hessian strategies side by side, measured on the user's own function."""
+"""Comparison of the four Hessian strategies: operations, memory and time on the user's own function."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The complex step: a Jacobian without differentiation and without cancellation, for analytic functions.
+"""Complex-step differentiation of analytic functions: a Jacobian without cancellation.
 
 `Im f(x + i h e_j) / h` is the derivative along `e_j` to all digits for tiny `h`, because nothing is subtracted. It is
 so only where `f` is analytic: the function is first traced with complex numbers and every operation looked up.

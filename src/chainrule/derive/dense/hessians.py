@@ -1,4 +1,4 @@
-"""Second derivatives by all four nestings of forward and reverse mode.
+"""Hessians and second-order products by all four nestings of forward and reverse mode.
 
 | strategy | one run gives | runs for the whole Hessian |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Dense Jacobians: the mode and the batch size are chosen for the user's own function, and the choice is explained.
+"""Dense Jacobians, with the mode and the batch size chosen for the function and the choice explained.
 
 Forward mode gives a column per product, reverse mode a row. Which is cheaper depends on the shape and on the function,
 so both are compiled and compared; `planning` says how, the `Report` of each call with what result.

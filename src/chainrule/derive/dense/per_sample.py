@@ -1,4 +1,4 @@
-"""Gradients of single examples: all of them, only their norms, or their clipped sum.
+"""Per-sample gradients: all of them, only their norms, or their clipped sum.
 
 `loss(params, batch)` is the mean loss of a batch (or one loss per example). Examples must not talk to each other; a
 loss that couples them, as batch normalisation does, has no per-example gradient and is refused: the loss of the batch

@@ -1,4 +1,4 @@
-"""Which mode and how many products at a time: chosen from the compiled programs of the user's own function.
+"""Planning of dense derivatives: mode and batch size from the compiled programs of the function.
 
 Every candidate is compiled as it would run, all products at once. The compiler's count of operations decides between
 them, or a stopwatch where the counts are close; its memory analysis decides whether all products fit the budget. If
@@ -101,7 +101,7 @@ class Trial:
         self.concrete = concrete
         """Whether there are numbers, and not just shapes inside a trace."""
         self.can_race = concrete and not effects
-        """Whether programs may run before the user asks for it: with numbers, and if nobody would notice."""
+        """Whether programs may run before the user asks for it: with numbers, and without visible effects."""
 
     def cost(self, name: str, chunk: int) -> CompiledCost:
         """The cost of a program; compiles it."""

@@ -1,4 +1,4 @@
-"""A derivative that plans once per kind of input and then runs one compiled program; Jacobian and Hessian use it."""
+"""Prepared derivatives: planned once per kind of input, then one compiled program."""
 
 import functools
 import time

@@ -1,4 +1,4 @@
-"""First-order products: how a change of the input spreads (forward) and which inputs an output depends on (reverse).
+"""First-order products: Jacobian times vector (forward mode) and vector times Jacobian (reverse mode).
 
 For a chain `s_k = f_k(s_{k-1})` with Jacobians `J_k`, forward mode carries a tangent along, `t_k = J_k t_{k-1}`, and
 reverse mode carries an adjoint back, `r_{k-1} = r_k J_k`, after a forward pass that keeps what the `J_k` need. Both are

@@ -1,4 +1,4 @@
-"""Derivatives of any order along a line, in one forward pass, and the operators built from them.
+"""Taylor-mode differentiation: derivatives of any order along a line in one forward pass, and operators from them.
 
 Taylor mode carries `f(x), f'(x)[v], f''(x)[v, v], ...` through the program together, which costs a polynomial in the
 order where nested forward mode costs an exponential. Numbers here are derivatives, not Taylor coefficients: nothing is

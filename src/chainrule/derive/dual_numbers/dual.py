@@ -1,4 +1,4 @@
-"""Dual numbers `a + b ε` with `ε² = 0`: forward mode one can hold in the hand.
+"""Dual numbers `a + b ε` with `ε² = 0`: forward mode by operator overloading.
 
 Arithmetic with them carries an exact derivative along: `f(a + b ε) = f(a) + b f'(a) ε`, with no step size. Parts may be
 numbers, arrays or dual numbers again; every level of nesting has its own ε, told apart by a tag, so derivatives of

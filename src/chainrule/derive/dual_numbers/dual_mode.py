@@ -1,4 +1,4 @@
-"""Derivatives with dual numbers: of a function of a number, to second order, and through any JAX function."""
+"""Differentiation with dual numbers: first and second order, and through any JAX function."""
 
 import itertools
 from collections.abc import Callable

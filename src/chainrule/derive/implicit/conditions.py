@@ -1,4 +1,4 @@
-"""Does the implicit function theorem hold here? Four numbers decide, and an honest error says which one does not.
+"""Conditions of the implicit function theorem: four numbers decide, and the error says which one fails.
 
 1. **F = 0.** The residual is compared with what a small relative change of all arguments does to F.
 2. **A = dF/dw is invertible.** Its reciprocal condition is estimated from the factor at hand, with a few solves.

@@ -1,4 +1,4 @@
-"""How many factorisations and solves a program performs, read off the program itself.
+"""Counts of factorisations and solves in a program, read off the program itself.
 
 Factorisations and solves run under names of their own. The program of a function, with what nothing depends on left
 out, is searched for these names, inside loops as often as they run. So the numbers hold for compiled code, cost

@@ -1,4 +1,4 @@
-"""Calls from compiled programs to the host, with numbers that arrive and return bit for bit.
+"""Host callbacks of compiled programs, with numbers that arrive and return bit for bit.
 
 JAX hands arrays to host functions on threads of its own, where `with jax.enable_x64(True)` of the user's thread is not
 in force: double precision would be cut to single on the way, or refused on the way back. So numbers of eight bytes

@@ -1,4 +1,4 @@
-"""Solutions as functions of their parameters: `root`, `fixed_point`, `minimum`, and what they share."""
+"""Implicit functions: solutions as functions of their parameters, by `root`, `fixed_point` and `minimum`."""
 
 from collections.abc import Callable
 from functools import partial

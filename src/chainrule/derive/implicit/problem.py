@@ -1,4 +1,4 @@
-"""A root, fixed point or minimum between PyTrees, seen as n equations F(x, q) = 0 in n unknowns.
+"""Implicit problems: a root, fixed point or minimum between PyTrees as n equations F(x, q) = 0 in n unknowns.
 
 The unknowns become one vector and the parameters a list of arrays that may carry derivatives, beside everything that
 may not (whole numbers, functions, names). Values F closes over and that are being differentiated or batched count as

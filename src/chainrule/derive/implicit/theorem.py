@@ -1,4 +1,4 @@
-"""The implicit function theorem as a rule of differentiation: exact derivatives of a solution, whoever found it.
+"""The implicit function theorem as a differentiation rule: exact derivatives of a solution, however it was found.
 
 From F(w*(q), q) = 0 follows A dw = -B dq with A = dF/dw and B = dF/dq at the solution. That equation is the whole rule.
 It is differentiable itself: w* inside A and B is again the solution with its rule, and where A changes, the change

@@ -1,4 +1,4 @@
-"""How far from a solution, and how near to a singular Jacobian, is too far and too near."""
+"""Tolerances of the implicit function theorem: residual of a solution, conditioning of its Jacobian."""
 
 import math
 from dataclasses import dataclass

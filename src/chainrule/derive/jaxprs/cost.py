@@ -1,4 +1,4 @@
-"""A simple, documented cost model: floating-point operations and bytes of an equation, before any fusion.
+"""Cost model of equations: floating-point operations and bytes, before any fusion.
 
 | operation | flops |
 |---|---|

@@ -1,4 +1,4 @@
-"""What an equation of a program is: a plain operation, a call, a loop or a branch, and how to look inside.
+"""Equations of a jaxpr: plain operations, calls, loops and branches, and the programs inside them.
 
 Kinds are told by name for the three control-flow primitives and by structure for calls (one inner program with the
 same operands and results), so call-like primitives of future JAX versions open without a new rule here.
@@ -167,7 +167,7 @@ def inline(program: ClosedJaxpr, when: Callable[[Any], bool]) -> ClosedJaxpr:
 
 
 def without_dead_code(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without operations and constants that nobody reads; effects such as printing stay."""
+    """The same program without operations and constants that are not used; effects such as printing stay."""
     needed = {atom for atom in program.jaxpr.outvars if not is_literal(atom)}
     kept = []
     for equation in reversed(program.eqns):

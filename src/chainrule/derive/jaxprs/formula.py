@@ -1,4 +1,4 @@
-"""An equation as a person would write it: `x ** 2`, `a + b`, `sum(a, axes=(0,))`.
+"""Formulas of equations: `x ** 2`, `a + b`, `sum(a, axes=(0,))`.
 
 The text is for reading: parameters that only matter to the compiler are left out.
 """
@@ -42,7 +42,7 @@ _CALLED = {
     "dynamic_update_slice": "update_slice",
 }
 # What a reader needs to tell two operations of one name apart; everything else is for the compiler.
-_TOLD: dict[str, Callable[[Any], str]] = {
+_SHOWN: dict[str, Callable[[Any], str]] = {
     "broadcast_in_dim": lambda p: f"shape={tuple(p['shape'])}",
     "reshape": lambda p: f"shape={tuple(p['new_sizes'])}",
     "transpose": lambda p: f"axes={tuple(p['permutation'])}",
@@ -80,10 +80,10 @@ def render(name: str, label: str, params: dict[str, Any], operands: Sequence[str
         return f"{operands[0]} ** {params['y']}"
     if name == "dot_general" and params["dimension_numbers"] == (((rank - 1,), (0,)), ((), ())):
         return f"{operands[0]} @ {operands[1]}"
-    told = _TOLD[name](params) if name in _TOLD else ""
-    if not told and "axes" in params:
-        told = f"axes={tuple(params['axes'])}"
-    return f"{_CALLED.get(name, label)}({', '.join([*operands, *([told] if told else [])])})"
+    shown = _SHOWN[name](params) if name in _SHOWN else ""
+    if not shown and "axes" in params:
+        shown = f"axes={tuple(params['axes'])}"
+    return f"{_CALLED.get(name, label)}({', '.join([*operands, *([shown] if shown else [])])})"
 
 
 def literal(value: Any) -> str:

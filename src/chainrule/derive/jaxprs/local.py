@@ -1,4 +1,4 @@
-"""One operation with its derivative: evaluate, push a tangent forward, pull an adjoint back.
+"""Single operations with their derivatives: evaluate, push a tangent forward, pull an adjoint back.
 
 Both sweeps ask JAX for the rule of a single operation, so every rule is JAX's own (or the user's custom one). Where
 JAX has only one of the two modes, the other is made from it: a forward product of a custom reverse rule is a reverse

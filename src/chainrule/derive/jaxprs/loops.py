@@ -1,4 +1,4 @@
-"""Loops step by step: how often they ran, and the state, tangent and adjoint that enter each step.
+"""Loops step by step: the number of steps, and the state, tangent and adjoint that enter each.
 
 A `while` loop that ran T times has, at this point, the derivative of its body applied T times: its condition decides
 only T. Written with that fixed T it can be differentiated in reverse, which JAX refuses for the loop itself.

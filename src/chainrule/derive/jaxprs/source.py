@@ -1,4 +1,4 @@
-"""Where in the user's code an operation was written.
+"""Source lines of operations in the user's code.
 
 JAX remembers the whole call stack of every operation. The line a person wants is the innermost one that is neither
 in JAX nor in a library that only passes calls on.

@@ -1,4 +1,4 @@
-"""A function and its arguments, checked at the edge and turned into a program.
+"""Tracing of a function and its arguments, checked at the edge, to a jaxpr.
 
 Everything that reads programs starts here: arguments are flattened into leaves with readable names, values JAX
 cannot trace are refused by name, and a Python branch on a value is explained.

@@ -1,4 +1,4 @@
-"""Curvature of a loss on top of a network: Gauss-Newton and Fisher products, never as a matrix.
+"""Curvature products of a loss on a network: Gauss-Newton and Fisher, without forming the matrix.
 
 For outputs `z = f(params)` and a loss `l(z)`, `G v = Jᵀ (∇²l) J v` needs one forward product, one product with the
 small output Hessian and one reverse product. For the log-likelihood of an exponential family in its natural parameters

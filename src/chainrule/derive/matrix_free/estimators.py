@@ -1,4 +1,4 @@
-"""Traces, diagonals, spectra and determinants of matrices known only by their products, with standard errors.
+"""Matrix-free estimators of traces, diagonals, spectra and determinants, with standard errors.
 
 A product is any linear map on vectors: `hvp(f)(x, .)`, `gauss_newton_product(...)`, a Jacobian product. Random probes
 are Rademacher vectors, whose variance is the smallest among independent symmetric entries.

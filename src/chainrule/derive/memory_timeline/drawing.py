@@ -1,4 +1,4 @@
-"""The memory timeline as a picture: a stacked area by role over the steps, the peak, and who holds it."""
+"""Drawing of a memory timeline: stacked areas by role, the peak, and what holds it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a value is for: which results of a program move with its moving inputs.
+"""Roles of values in a derivative: primal, tangent, residual, adjoint.
 
 A value is a tangent or an adjoint exactly if it depends on the direction or the seed that was put in. The question is
 asked per result, through loops and branches, so the state of a loop that carries both a primal and its tangent is

@@ -1,4 +1,4 @@
-"""A program as a sequence of steps over values: what each step reads and writes, and how long every value lives.
+"""Liveness analysis: a program as steps over values, what each reads and writes, and how long every value lives.
 
 The convention: operations run one after another, unfused, in the order of the program. A value lives from the step
 that makes it to the last step that reads it; results live to the end; an input lives from the start (the seed of the
@@ -157,7 +157,7 @@ def inner_bytes(equation: Any) -> int:
 
 
 def flat(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with all calls written out and operations nobody needs left out."""
+    """The program with all calls written out and unused operations left out."""
     inlined = eqs.inline(program, lambda equation: eqs.body(equation) is not None)
     return eqs.without_dead_code(inlined)
 

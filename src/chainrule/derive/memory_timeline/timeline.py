@@ -1,4 +1,4 @@
-"""How much memory a function and its derivatives need, step by step, and what holds it.
+"""Memory timeline of a function and its derivatives: live bytes step by step, and what holds them.
 
 The answer is a model: operations one by one, unfused (the convention is written out in `schedule`). The compiler
 fuses operations and often needs less; its own figure stands beside the model's.

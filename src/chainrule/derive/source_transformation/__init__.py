@@ -1,4 +1,4 @@
-"""Derivatives as programs: to print, count, simplify, compile, export and differentiate again."""
+"""Derivatives by source transformation: programs to print, count, simplify, compile, export and differentiate again."""
 
 from chainrule.derive.source_transformation.program import OperationCount, Program, program
 

@@ -1,4 +1,4 @@
-"""A program as readable pseudo-code: one line per operation, loops and branches indented."""
+"""Pseudo-code of a program: one line per operation, loops and branches indented."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, final

@@ -1,7 +1,7 @@
-"""Fewer operations, same results: calls written out, constants folded, identities removed, repetitions shared.
+"""Simplification of programs: inlining, constant folding, identities, common subexpressions, dead code.
 
 Only rewrites that hold for every value, infinities and NaN included, are made: x·1, x/1, x+0, x-0, -(-x), casts and
-reshapes to the same type, operations on numbers known beforehand, operations done twice, and operations nobody needs.
+reshapes to the same type, operations on numbers known beforehand, operations done twice, and dead code.
 x·0 stays (it is NaN at infinity). The sign of a zero is the one thing that may change: -0.0 + 0.0 is 0.0.
 """
 

@@ -1,4 +1,4 @@
-"""All colourings that apply to a pattern, side by side: what each costs, and how far from its bound it is."""
+"""Comparison of all colourings that apply to a pattern: products, colours, lower bounds."""
 
 from dataclasses import dataclass
 from typing import Any, final
@@ -26,8 +26,8 @@ class ColoringComparison:
     def __str__(self) -> str:
         lines = [_HEADINGS]
         for method, made in self.colorings.items():
-            told = (self.products.get(method, "-"), made.num_colors, made.lower_bound, made.order)
-            cells = (method, *told, self.depth.get(method, "-"), f"{made.seconds:.3g}")
+            facts = (self.products.get(method, "-"), made.num_colors, made.lower_bound, made.order)
+            cells = (method, *facts, self.depth.get(method, "-"), f"{made.seconds:.3g}")
             lines.append(tuple(map(str, cells)))  # type: ignore[arg-type]  # as many as there are headings
         widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
         padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]

@@ -1,4 +1,4 @@
-"""The compiled part: seeds, products and decompression as one JAX program.
+"""Compressed evaluation: seeds, products and decompression as one compiled JAX program.
 
 Seeds and places to read are constants of the program while they are small: the compiler then works out beforehand all
 that does not depend on the point, which makes stencils two to four times as fast. Where there are many products, or

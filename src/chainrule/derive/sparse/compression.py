@@ -1,4 +1,4 @@
-"""From a colouring to a recipe: which products to compute, and where in them every entry is found.
+"""Compression recipes: which products to compute for a colouring, and where in them every entry is found.
 
 All products are laid out in one vector, forward products (m numbers each) before reverse ones (n numbers each), and
 one gather puts the entries in the order of the pattern.

@@ -1,4 +1,4 @@
-"""Matrices from the values at a pattern's places: one maker per format, prepared once.
+"""Sparse formats: matrices from the values at a pattern's positions, one maker per format, prepared once.
 
 What a maker does on the device ("dense" scatters) is part of the compiled program; what it does afterwards is as little
 as can be, because a small derivative takes no longer than a few Python calls.

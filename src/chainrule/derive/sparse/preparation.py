@@ -1,4 +1,4 @@
-"""`jacobian` and `hessian`: detect the pattern, colour it, certify the result; once."""
+"""Preparation of sparse Jacobians and Hessians: detect the pattern, colour it, certify the result, once."""
 
 import contextlib
 import time
@@ -273,7 +273,7 @@ def _build(request: _Request, chosen: strategy.Choice, guard: Guard | None) -> S
 def report(
     what: str, chosen: strategy.Choice, notes: tuple[str, ...], seconds: dict[str, float]
 ) -> SparseReport:
-    """What is told about a prepared derivative."""
+    """The report of a prepared derivative."""
     recipe, coloring = chosen.recipe, chosen.coloring
     kinds = {"second-order" if what == "hessian" else "forward": recipe.forward, "reverse": recipe.reverse}
     return SparseReport(

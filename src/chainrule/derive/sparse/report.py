@@ -1,4 +1,4 @@
-"""What preparing a sparse derivative found and decided."""
+"""The report of a sparse derivative: what preparing it found and decided."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, final

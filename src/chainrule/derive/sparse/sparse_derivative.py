@@ -1,4 +1,4 @@
-"""A sparse derivative that was detected, coloured and certified once, and is then called like a function."""
+"""Prepared sparse derivatives: detected, coloured and certified once, then called like functions."""
 
 import functools
 from collections.abc import Callable

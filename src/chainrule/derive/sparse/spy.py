@@ -1,4 +1,4 @@
-"""The spy plot: where entries are, and from which product each is read.
+"""Spy plots: the entries of a pattern, each in the colour of the product it is read from.
 
 Entries of one colour come out of one product. Squares are read from forward (or second-order) products, discs from
 reverse ones. A matrix too large to show every entry is drawn in blocks, each in the colour that most of its entries

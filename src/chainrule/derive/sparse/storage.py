@@ -1,4 +1,4 @@
-"""Prepared sparse derivatives on disk: pattern and colours as plain arrays, the rest as JSON, nothing that is code.
+"""Storage of prepared sparse derivatives: pattern and colours as plain arrays, the rest as JSON, nothing that is code.
 
 The function itself is not kept. A fingerprint of its program is, so that colours are never used for a function that
 they were not made for.

@@ -1,4 +1,4 @@
-"""Which colouring a derivative gets when the user leaves it open, and why."""
+"""Choice of the colouring for a Jacobian or Hessian, and its reason."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

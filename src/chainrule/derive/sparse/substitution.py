@@ -1,4 +1,4 @@
-"""Entries by substitution: how the values in each two-coloured tree follow from its leaves.
+"""Decompression by substitution: the values of each two-coloured tree, from its leaves.
 
 At a leaf l of a tree with its only neighbour p, the product of p's colour holds the entry (l, p) alone. Further in it
 holds the sum of the entries at that vertex, of which all but one are known. (A vertex with one colour beside it is a

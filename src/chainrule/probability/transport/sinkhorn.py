@@ -1,4 +1,4 @@
-"""Transport between two sets of equally likely points, smoothed by entropy (Cuturi, 2013).
+"""Entropic optimal transport between two point sets (Cuturi, 2013).
 
     OT(x, y) = min over plans P of <C, P> + epsilon KL(P || uniform),   C = squared distances
 
@@ -23,7 +23,7 @@ from chainrule.core.types import Array, Float
 from chainrule.probability.distances import squared_distances
 
 _EVERY = 10
-"""Iterations between two looks at the error."""
+"""Iterations between two checks of the error."""
 _MOST = 2000
 _FALL = 0.5
 """Factor by which epsilon falls to its value, every time the error would be looked at."""
@@ -48,7 +48,7 @@ class Divergence(NamedTuple):
 
 
 def sinkhorn_divergence(x: Any, y: Any, epsilon: float | None = None) -> Divergence:
-    """How far two sets of points are apart; `epsilon` is a twentieth of their mean squared distance unless told.
+    """How far two sets of points are apart; `epsilon` is a twentieth of their mean squared distance by default.
 
     A set moved as a whole is as far away as it was moved, squared:
 

@@ -1,4 +1,4 @@
-"""Ways to solve with the Jacobian A = dF/dw: one factorisation, one handle, every product."""
+"""Linear solvers for the Jacobian A = dF/dw: one factorisation, one handle, every product."""
 
 from chainrule.derive.implicit.linear.banded import Banded
 from chainrule.derive.implicit.linear.dense import LU, Cholesky, LeastSquares

@@ -1,4 +1,4 @@
-"""What a way of solving with A = dF/dw has to offer: it factorises once and gives a handle every product shares.
+"""Interface of linear solvers for A = dF/dw: factorise once, give a handle that every product shares.
 
 The handle is a PyTree of arrays, so it passes through `jit`, `vmap` and every nesting of derivatives like any other
 value. Forward products solve with A, reverse products with its transpose, second-order ones with both: always the same

@@ -1,4 +1,4 @@
-"""Names for the ways to solve with A, and the choice by size."""
+"""Linear solvers by name, and the automatic choice by size."""
 
 from dataclasses import dataclass
 from typing import Any, final

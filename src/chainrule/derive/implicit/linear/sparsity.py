@@ -1,4 +1,4 @@
-"""Where A can be different from zero, for all values of unknowns and parameters, found once per equations."""
+"""Sparsity pattern of A, for all values of unknowns and parameters, found once per equations."""
 
 import functools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Arguments of a program, at the public edge: arrays of one floating type, of shapes that fit together."""
+"""Validation of a program's arguments: arrays of one floating type, of shapes that fit together."""
 
 from typing import Any
 

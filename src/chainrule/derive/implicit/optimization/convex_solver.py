@@ -1,4 +1,4 @@
-"""Solve a convex program from start to finish, in one compiled function per shape: scale, check, iterate, polish."""
+"""Solution of a convex program in one compiled function per shape: scale, check, iterate, polish."""
 
 from functools import partial
 from typing import Any, NamedTuple

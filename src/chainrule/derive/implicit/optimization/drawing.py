@@ -1,4 +1,4 @@
-"""A linear program in two variables, drawn: its polygon, the best corner, how it moves, and the smooth path to it."""
+"""Drawing of a linear program in two variables: polygon, optimal vertex, its derivative, and the central path."""
 
 from typing import Any
 

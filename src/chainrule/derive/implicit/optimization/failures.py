@@ -1,4 +1,4 @@
-"""What is said when a program has no solution, or its solution no derivative.
+"""Errors of programs without a solution, or of solutions without a derivative.
 
 Both checks end in one number, 1 where all is well, that results (or their derivatives) are multiplied by. With known
 values a failure is raised at once; in a compiled program it is raised when the program runs; by choice it becomes NaN.
@@ -64,7 +64,7 @@ class Doubt(NamedTuple):
 
 
 def guard(where: str, data: Tree, doubt: Doubt, on_failure: str) -> Tree:
-    """The data unchanged; whoever differentiates in them meets the doubt first."""
+    """The data unchanged; differentiating in them meets the doubt first."""
     leaves, structure = jax.tree.flatten(data)
     moving = [place for place, leaf in enumerate(leaves) if _has_derivatives(leaf)]
     passed = _guarded((where, on_failure), [leaves[place] for place in moving], doubt)

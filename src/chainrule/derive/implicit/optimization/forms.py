@@ -1,4 +1,4 @@
-"""The two forms of a convex program, and the one linear system a solver needs of each.
+"""Standard and general form of a convex program, and the linear system a solver needs of each.
 
 A program is: minimise 1/2 x'Px + q'x subject to Ax = b and Gx + t = h with t >= 0. Its multipliers are y (of the
 equations) and z >= 0 (of the inequalities). `Standard` is a linear program in standard form, where P = 0, G = -I and

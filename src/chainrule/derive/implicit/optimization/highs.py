@@ -1,4 +1,4 @@
-"""Linear programs by HiGHS, on the host: the simplex code inside SciPy, for programs too large for dense matrices.
+"""Linear programs by HiGHS, on the host: the simplex code in SciPy, for programs too large for dense matrices.
 
 Where HiGHS says that there is no solution, a second program that always has one yields the proof: the smallest change
 of b that makes the first feasible, or the direction in a box along which its objective falls fastest.

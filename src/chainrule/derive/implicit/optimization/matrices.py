@@ -1,4 +1,4 @@
-"""A sparse matrix of a linear program: known places, entries that may be differentiated, products with vectors."""
+"""Sparse matrices of linear programs: known positions, differentiable entries, products with vectors."""
 
 import functools
 from typing import Any, final

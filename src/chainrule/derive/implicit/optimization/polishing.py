@@ -1,4 +1,4 @@
-"""From nearly optimal to exact: what follows the interior-point method.
+"""Polishing: from the nearly optimal point of the interior-point method to an exact one.
 
 `polish` takes the inequalities whose multiplier outweighs their slack for active and solves the equations that are
 left; a vertex comes out to the last few digits. It is written as a few proximal steps with one factorisation, which

@@ -1,4 +1,4 @@
-"""What a solved program hands back."""
+"""Results of programs: solutions, statistics, status."""
 
 import enum
 from typing import NamedTuple, final

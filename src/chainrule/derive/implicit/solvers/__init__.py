@@ -1,4 +1,4 @@
-"""Solvers of ours; any function of the user's does as well."""
+"""Solvers for roots, fixed points and minima; any function of the user's does as well."""
 
 from chainrule.derive.implicit.solvers.lbfgs import LBFGS
 from chainrule.derive.implicit.solvers.newton import Newton

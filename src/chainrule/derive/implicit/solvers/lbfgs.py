@@ -1,4 +1,4 @@
-"""Minimisation: limited-memory BFGS from far away, Newton's method for the last digits."""
+"""Minimisation: limited-memory BFGS, finished by Newton's method."""
 
 from dataclasses import dataclass, replace
 from typing import Any, final

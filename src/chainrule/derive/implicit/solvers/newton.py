@@ -1,4 +1,4 @@
-"""Newton's method with a backtracking line search, on whatever factorisation the derivative uses.
+"""Newton's method with a backtracking line search, sharing the factorisation of the derivative.
 
 Steps are halved until the residual falls. The iteration ends when a step changes nothing but the last digits, when the
 residual is zero, or when no step makes it smaller: derivatives need the solution to full precision, and the last step

@@ -1,4 +1,4 @@
-"""Fixed points by iterating: x = g(x) applied again and again, plainly or with Anderson's acceleration."""
+"""Fixed-point iteration: x = g(x) applied again and again, plainly or with Anderson acceleration."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final

@@ -1,4 +1,4 @@
-"""What a solver of ours is: an iteration on vectors that is never differentiated, and says how far it went."""
+"""Interface of solvers: iterations on vectors that are never differentiated and report how far they went."""
 
 import abc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Even classes: vertices leave crowded colours for emptier ones that are free for them; the number of colours stays.
+"""Balanced colouring: vertices leave crowded colours for emptier ones; the number of colours stays.
 
 Products of equal size suit hardware that runs them side by side. Every move makes the sum of squared class sizes
 smaller, so the moves end.

@@ -1,4 +1,4 @@
-"""Bidirectional colouring: forward products for some entries, reverse products for the others.
+"""Bidirectional colouring: some entries from forward products, the others from reverse products.
 
 A matrix with a dense row and a dense column needs as many products as it has columns one way and as many as it
 has rows the other way; reading the dense row by one reverse product leaves the rest to two forward ones. Two ideas

@@ -1,4 +1,4 @@
-"""How few colours could do at best, from counting alone."""
+"""Lower bounds of the number of colours, from counting alone."""
 
 from math import ceil
 

@@ -1,4 +1,4 @@
-"""Whether a colouring keeps its promise, checked entry by entry: slow, plain, and independent of what made it."""
+"""Checks of colourings, entry by entry: slow, plain, and independent of what made them."""
 
 from collections import Counter, defaultdict
 

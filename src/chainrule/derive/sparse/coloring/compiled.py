@@ -1,4 +1,4 @@
-"""Loops over graphs that NumPy cannot express: compiled when that pays, run as plain Python when it does not.
+"""Compiled loops over graphs: numba when that pays, plain Python when it does not.
 
 Starting the compiler costs about as much as colouring a graph of some hundred thousand edges in plain Python, so a
 colouring with little to do never waits for it, and a machine without numba gives the same colours, only later. A loop

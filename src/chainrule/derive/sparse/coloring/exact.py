@@ -1,4 +1,4 @@
-"""The fewest colours, by branch and bound: for graphs of up to sixteen vertices, and for teaching.
+"""Exact colouring by branch and bound, for graphs of up to sixteen vertices.
 
 Vertices are coloured in turn with every colour used so far or one new colour, so that no two branches differ only in
 the names of colours; a branch ends as soon as a coloured part breaks the rule. The search gives up after a fixed

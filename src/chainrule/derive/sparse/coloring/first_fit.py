@@ -1,4 +1,4 @@
-"""First fit: vertices in a given order, each with the smallest colour it may have.
+"""First-fit (greedy) colouring: vertices in a given order, each with the smallest colour it may have.
 
 Colours taken around a vertex are kept as bits, 63 to a word, so that one pass over the entries colours the whole
 graph whatever the degrees are. Colours come in blocks of a few words; a vertex that finds its block full waits for

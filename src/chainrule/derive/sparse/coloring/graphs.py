@@ -1,4 +1,4 @@
-"""What colourings run on: vertices with the nets they belong to, or vertices with their neighbours.
+"""Graphs to colour: vertices with the nets they belong to, or vertices with their neighbours.
 
 Column colouring sees columns as vertices and rows as nets: two columns that meet in a row need different colours.
 The graph of all such pairs is never built, since a row of d entries would add d squared edges to it.

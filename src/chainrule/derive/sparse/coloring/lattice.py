@@ -1,4 +1,4 @@
-"""Colours in closed form for stencils: a linear function of the grid coordinates, modulo the number of colours.
+"""Lattice colouring of stencils in closed form: a linear function of the grid coordinates modulo the number of colours.
 
 Banded matrices, grids with or without wrap-around, several fields per grid point in any layout: their column numbers
 are numbers in a mixed radix (field, line, place in the line), and columns that meet in a row differ by few

@@ -1,4 +1,4 @@
-"""`color`: one entrance to every method and order."""
+"""Colouring of a pattern by any method and order: `color`."""
 
 import time
 from collections.abc import Callable

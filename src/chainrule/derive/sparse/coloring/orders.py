@@ -1,4 +1,4 @@
-"""Orders in which first fit takes the vertices; how many colours it needs depends on nothing else.
+"""Vertex orders of first fit, on which its number of colours depends.
 
 Degrees count neighbours. Where neighbours are columns that meet in rows, a column met in two rows counts twice and
 rows of more than 1024 entries are left out (they add the same to nearly every degree), which keeps every order

@@ -1,4 +1,4 @@
-"""Several orders under one time budget, then recolouring, until the lower bound or the end of patience is reached.
+"""Portfolio search: several orders under one time budget, then recolouring, until the lower bound is reached.
 
 Taking the vertices class by class, the latest class first, never needs more colours in a proper colouring and often
 fewer (Culberson's iterated greedy); for star and acyclic colourings it is a good order like any other. Proper

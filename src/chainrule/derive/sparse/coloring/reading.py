@@ -1,4 +1,4 @@
-"""From which compressed product each entry can be read, given the colours of rows and columns.
+"""Direct decompression: from which compressed product each entry can be read, given the colours.
 
 An entry (i, j) can be read from the forward product of its column's colour if no other column of that colour has an
 entry in row i, and from the reverse product of its row's colour if no other row of that colour has one in column j.

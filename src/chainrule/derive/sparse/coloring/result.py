@@ -1,4 +1,4 @@
-"""A colouring: what was asked, what was found, and how far it can be from the best there is."""
+"""Colourings: the method, the colours, and how far they can be from the fewest possible."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final

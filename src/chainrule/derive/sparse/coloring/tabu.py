@@ -1,4 +1,4 @@
-"""Tabu search: give up one colour, then repair by moving one vertex at a time.
+"""Tabu search for fewer colours: give up one colour, then repair by moving one vertex at a time.
 
 A few vertices that share a colour with a neighbour are left after a class is dissolved. Again and again the move of
 one of them to another colour that leaves the fewest such pairs is made, even if it makes things worse, and is not
@@ -24,7 +24,7 @@ _MOST_CELLS = 2_000_000
 _SECONDS = 0.5
 """Less time than this is not worth starting with: the search may have to be compiled."""
 _MOVES = 1024
-"""Between two looks at the clock."""
+"""Moves between two readings of the clock."""
 _PATIENCE = 64
 """Such pieces without an end for every thousand vertices, before a number of colours is given up."""
 

@@ -1,4 +1,4 @@
-"""The walk through a program: every equation hands the reach of its operands on to its results.
+"""Walk through a program: every equation hands the reach of its operands on to its results.
 
 Detection follows derivatives. What "depends on" means differs between programs:
 
@@ -9,7 +9,7 @@ Detection follows derivatives. What "depends on" means differs between programs:
 - *linear*: the program is linear in what is followed.
 - *any*: in any way whatever. Custom reverse rules need not be linear in their cotangents.
 
-An operation nobody knows makes every result depend on everything its operands depend on, and is named in a warning.
+An operation without a rule makes every result depend on everything its operands depend on, and is named in a warning.
 """
 
 import enum

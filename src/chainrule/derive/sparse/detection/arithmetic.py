@@ -1,4 +1,4 @@
-"""Arithmetic on bounds: for the operations that indices, conditions and masks are made of, one rule each.
+"""Interval arithmetic for the operations that indices, conditions and masks are made of.
 
 A rule gets the equation, the number of the result, its kind (one letter) and the bounds of the operands. Whole numbers
 whose type has limits always have bounds here; floating-point ones that are unknown are `None`, which only the rules

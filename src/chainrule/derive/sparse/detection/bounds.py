@@ -1,4 +1,4 @@
-"""Bounds of what an operation computes, from the bounds of its operands.
+"""Bounds of the result of an operation, from the bounds of its operands.
 
 Exact integer and truth-value arithmetic, comparisons, selections and moves are done here in NumPy, which costs
 microseconds; an operation without a rule is run by JAX if all its operands are known, and is unknown otherwise.

@@ -1,4 +1,4 @@
-"""Rules people add for operations of their own."""
+"""User-defined rules for custom operations."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Finding the sparsity pattern of a Jacobian or Hessian from the program of the function, without running it."""
+"""Detection of the sparsity pattern of a Jacobian or Hessian from the program of the function, without running it."""
 
 import itertools
 import time

@@ -1,4 +1,4 @@
-"""A guard for patterns that hold near one point: the conditions and indices they rely on, looked at again elsewhere."""
+"""Guards of local patterns: the conditions and indices they rely on, checked again at other points."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar, final

@@ -1,4 +1,4 @@
-"""Kinds of numbers, and what the rest of detection calls its answers about them."""
+"""Kinds of numbers: discrete, exact, floating; and the types of bounds and masks."""
 
 import functools
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Where the result of an operation is certainly zero, from where its operands are.
+"""Zero masks: where the result of an operation is certainly zero, from where its operands are.
 
 Only zeros that hold whatever the other numbers are count: a product with a known zero factor, the empty places of a
 scatter, a selection between zeros. Zero times infinity counts as zero. Sums that cancel are not zeros.

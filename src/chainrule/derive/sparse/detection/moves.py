@@ -1,4 +1,4 @@
-"""Operations that only move elements, in NumPy: what they do with an array they do with its index arrays and masks.
+"""Data movement in NumPy: operations that only move elements, applied to index arrays and masks.
 
 Each function takes the equation's parameters and the operands and returns the results.
 """

@@ -1,4 +1,4 @@
-"""Reach: for every element of an array, the inputs it depends on, kept lazily.
+"""Reach of an array: for every element the inputs it depends on, kept lazily.
 
 An array's reach is a few *layers*. A layer sends each element to one row of a table of input sets, or to none (-1); an
 element depends on the union of its rows over all layers. The table of the first array is the identity (row i holds

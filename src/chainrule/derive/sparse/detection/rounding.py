@@ -1,4 +1,4 @@
-"""Floating-point arithmetic on bounds: exact results stay exact, rounded ones get room for rounding.
+"""Rounding of bounds: exact results stay exact, rounded ones get room for rounding.
 
 Compilers may fuse a product with a sum, or divide by multiplying with a reciprocal, so a rounded number is known only
 up to a few units in the last place. A result that needs no rounding (found with error-free transformations, Dekker

@@ -1,4 +1,4 @@
-"""The body of a loop as one boolean matrix, and its repeated application.
+"""Loop bodies as boolean matrices, and their repeated application.
 
 The matrix says which elements of the state, of the constants and of a step's slices every new element of the state and
 of the step's output depends on. Steps are taken on rows of bits while that fits, otherwise on lazy reaches for a few

@@ -1,4 +1,4 @@
-"""Sets of input numbers, one per row, and the few operations on them that cost something.
+"""Sets of inputs, one per row, in compressed form.
 
 Everything is NumPy on whole arrays. Rows that hold few entries are sorted all at once, column against column, by a
 sorting network; long ones by one sort of all (row, column) pairs, or by marking a bit map where the rows are dense.

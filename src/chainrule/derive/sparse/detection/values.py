@@ -1,6 +1,6 @@
-"""What is known about the numbers of a program without running it: values, evaluated only when somebody asks.
+"""Lazy values of a program's variables: what is known of their numbers without running it.
 
-Every variable gets a `TrackedValue` that remembers its operation and operands. Three questions can be asked of it:
+Every variable gets a `TrackedValue` that remembers its operation and operands. It answers three questions:
 
 - `bounds`: the smallest and largest number each element can be. Equal bounds are a known number; this is how indices
   and conditions that do not depend on the input are found. Floating-point bounds include rounding, so that a number

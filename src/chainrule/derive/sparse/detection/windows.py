@@ -1,4 +1,4 @@
-"""Where the windows of gather, scatter and dynamic slices lie, as flat positions.
+"""Index windows of gather, scatter and dynamic slices, as flat positions.
 
 All of them move windows of one size between an array and a list of windows; they differ only in how the indices are
 written down. Axes along which the place of a window is not known are *blurred*: positions are then those in an array

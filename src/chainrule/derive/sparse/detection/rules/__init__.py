@@ -1,4 +1,4 @@
-"""What operations hand on, one module per kind. Importing the package enters all rules."""
+"""Propagation rules of operations, one module per kind; importing the package registers all of them."""
 
 from chainrule.derive.sparse.detection.rules import (
     calling,

@@ -1,4 +1,4 @@
-"""Equations that hold programs to be run once: calls, custom rules, branches, linear solves."""
+"""Rules for calls, custom derivatives, branches and linear solves, which hold programs run once."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Products, convolutions and linear solves."""
+"""Rules for products, convolutions and linear solves."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Operations that work element by element: a result depends on the operands' elements in the same place."""
+"""Rules for elementwise operations: a result depends on the operands' elements at the same position."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Loops: the body is walked once, as one boolean matrix, and the matrix is applied step by step.
+"""Rules for loops: the body is walked once, as one boolean matrix, which is applied step by step.
 
 A set of inputs is a row of bits here, so a step costs a few gathers and ors however large the body is. The exact
 steps are taken while that is cheap; a `while` ends at its fixed point. Where it is not, everything that the body

@@ -1,4 +1,4 @@
-"""Operations that move elements: slices, reshapes, concatenations, gathers, scatters and their relatives."""
+"""Rules for data movement: slices, reshapes, concatenations, gathers, scatters and their relatives."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Products with JAX's own sparse matrices whose places are known: one dependence per stored entry."""
+"""Rules for products with JAX's own sparse matrices: one dependence per stored entry."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Operations that unite elements: sums and other reductions, cumulative ones, windows, sorting, transforms."""
+"""Rules for reductions: sums, cumulative operations, windows, sorting, transforms."""
 
 from collections.abc import Sequence
 from typing import Any

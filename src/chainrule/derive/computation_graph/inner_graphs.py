@@ -1,4 +1,4 @@
-"""Looking inside a node: the program of a call, the branch that was taken, one step of a loop.
+"""Inner graphs of a node: the program of a call, the branch that was taken, one step of a loop.
 
 What flows into the inside is what flowed into the node; what flows back is the adjoint of the node's results. For a
 step of a loop the state, its tangent and its adjoint at that step are computed first, all steps at once.
@@ -14,8 +14,8 @@ from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError
 from chainrule.derive.computation_graph.node import Node
-from chainrule.derive.computation_graph.numbers import is_numeric, to_host
 from chainrule.derive.computation_graph.record import Record
+from chainrule.derive.computation_graph.summaries import is_numeric, to_host
 from chainrule.derive.jaxprs import equations as eqs
 from chainrule.derive.jaxprs import loops
 from chainrule.derive.jaxprs.formula import literal

@@ -1,4 +1,4 @@
-"""What the report adds for models of text: lines to compare the loss with, and where the model was surprised."""
+"""Additions to the report for language models: baselines of the loss, and a passage shaded by surprisal."""
 
 from dataclasses import replace
 

@@ -10,8 +10,8 @@ from PIL import Image, ImageSequence
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Film, Images
 from chainrule.report import draw, draw_gif, draw_png
+from chainrule.report.image_grids import sheet_png
 from chainrule.report.page import figure
-from chainrule.report.sheets import sheet_png
 
 FRAMES = np.linspace(0, 1, 4)[:, None, None, None, None] * np.linspace(0.2, 1, 2 * 4 * 4).reshape(
     1, 2, 4, 4, 1

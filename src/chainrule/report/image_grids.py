@@ -1,4 +1,4 @@
-"""Sheets of small images with crisp pixels: as SVG with the labels as text, and as PNG with the labels as pixels.
+"""Image grids with crisp pixels: as SVG with the labels as text, and as PNG with the labels as pixels.
 
 Both come from one layout. A pixel of the data becomes a square of whole pixels, never an interpolated blur.
 """

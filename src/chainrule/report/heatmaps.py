@@ -1,4 +1,4 @@
-"""Matrices in colour, and tables.
+"""Heatmaps and tables.
 
 A matrix is one hue over the paper, denser for larger values (two hues around zero when it is signed), so it reads on
 light and on dark paper alike. Small matrices are drawn cell by cell and follow the page's colours; large ones are

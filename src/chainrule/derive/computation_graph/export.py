@@ -1,4 +1,4 @@
-"""A graph as text: a table for people, JSON for programs, the Graphviz language for other tools."""
+"""Text formats of a graph: table, JSON, Graphviz."""
 
 import json
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Table
 from chainrule.derive.computation_graph import cuts
 from chainrule.derive.computation_graph.folding import LIMIT, fold
-from chainrule.derive.computation_graph.numbers import brief, plain
 from chainrule.derive.computation_graph.record import Record
+from chainrule.derive.computation_graph.summaries import brief, plain
 
 ROWS = 60
 """Rows a table shows before it folds."""

@@ -1,4 +1,4 @@
-"""Arrays as short text and as plain data: numbers while they are few, summary statistics when they are many."""
+"""Array summaries: entries while they are few, statistics when they are many, as text and as plain data."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Films: sheets of images that change, as an animated GIF, which every browser and mail program plays.
+"""Animations: sheets of images that change over time, as GIF.
 
 Where nothing can move (SVG, PNG, a reader who asked for no motion), the last moment stands for the whole.
 """
@@ -13,7 +13,7 @@ from PIL import Image
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Film, Images
-from chainrule.report import sheets
+from chainrule.report import image_grids
 
 _LAST = 2000
 """Milliseconds the last moment stays."""
@@ -63,7 +63,7 @@ def _page(film: Film, moment: int, title: bool) -> Image.Image:
     said = film.labels[moment] if film.labels else ""
     heading = " · ".join(filter(None, [film.title if title else "", said]))
     named = Images(sheet.name, heading, sheet.images, (), sheet.columns)
-    drawn = sheets.sheet_png(named, title or bool(film.labels), zoom=1)
+    drawn = image_grids.sheet_png(named, title or bool(film.labels), zoom=1)
     # A palette of its own for each moment, but the same way of choosing it: greys stay exact.
     grey = sheet.images.shape[-1] == 1
     return drawn.convert("L") if grey else drawn.quantize(256, method=Image.Quantize.MEDIANCUT)
