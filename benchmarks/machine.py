@@ -11,15 +11,23 @@ from chainrule import __version__
 PACKAGES = ("jax", "jaxlib", "optax", "equinox", "numpy")
 
 
+INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_tile")
+"""Sets of instructions that decide how fast arithmetic is."""
+
+
 def machine() -> dict[str, str | int | float]:
-    """Processor, cores, memory."""
-    model = platform.machine()
+    """Processor, its sets of instructions, cores, memory."""
+    told: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
+        name, _, value = line.partition(":")
+        told.setdefault(name.strip(), value.strip())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"processor": model, "cores": os.cpu_count() or 0, "memory_gib": round(memory, 1)}
+    return {
+        "processor": told.get("model name", platform.machine()),
+        "instructions": " ".join(one for one in INSTRUCTIONS if one in told.get("flags", "").split()),
+        "cores": os.cpu_count() or 0,
+        "memory_gib": round(memory, 1),
+    }
 
 
 def versions() -> dict[str, str]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
 from chainrule.nn.convolution.layers import Conv
+from chainrule.nn.windows import output_size
 
 
 def as_matrix(layer: Callable[[Array], Array], input_shape: Sequence[int]) -> Float[Array, "outputs inputs"]:
@@ -102,8 +103,10 @@ def _explanations(
         if rest or kernel < 1 or kernel**dimensions != entries:
             continue
         for stride, padding in itertools.product(range(1, kernel + 1), range(kernel)):
-            room = size + 2 * padding - kernel
-            if room >= 0 and room // stride + 1 == wanted:
+            if (
+                size + 2 * padding >= kernel
+                and output_size(size, kernel, stride, (padding, padding)) == wanted
+            ):
                 yield Candidate(kernel, stride, padding, bias)
 
 

@@ -1,13 +1,16 @@
-"""The arithmetic of sliding windows: how settings become numbers per axis, and sizes that come out.
+"""Sliding windows of convolutions and pooling: settings per axis, output sizes, and the geometry of adjoints.
 
 One window of `kernel` entries, `dilation` apart, moves by `stride` over an axis of `size` entries that `padding` makes
 longer at both ends. It fits `floor((size + padding - dilation (kernel - 1) - 1) / stride) + 1` times.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias, final
+
+import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Array
 
 PerAxis: TypeAlias = int | Sequence[int]
 """One number for all axes, or one for each."""
@@ -78,10 +81,19 @@ def resolve(
     if isinstance(padding, str):
         pairs = []
         for n, k, s, d in zip(sizes, kernel, stride, dilation, strict=True):
-            total = max((-(-n // s) - 1) * s + d * (k - 1) + 1 - n, 0)
+            total = max((-(-n // s) - 1) * s + spread(k, d) - n, 0)
             pairs.append((total // 2, total - total // 2))
         return tuple(pairs)
     return padding
+
+
+def output_size(size: int, kernel: int, stride: int, padding: tuple[int, int], dilation: int = 1) -> int:
+    """How often a window fits on an axis; zero or less where it does not fit once.
+
+    >>> output_size(28, 3, 2, (1, 1))
+    14
+    """
+    return (size + sum(padding) - spread(kernel, dilation)) // stride + 1
 
 
 def output_sizes(
@@ -105,7 +117,7 @@ def output_sizes(
     for axis, (n, k, s, (low, high), d) in enumerate(
         zip(sizes, kernel, stride, padding, dilation, strict=True)
     ):
-        size = (n + low + high - d * (k - 1) - 1) // s + 1
+        size = output_size(n, k, s, (low, high), d)
         if size < 1:
             raise ArgumentError(
                 f"{where}: no output: floor(({n} + {low} + {high} - {d}·({k} - 1) - 1) / {s}) + 1 = {size} "
@@ -116,4 +128,76 @@ def output_sizes(
     return tuple(found)
 
 
-__all__ = ["Padding", "Pairs", "PerAxis", "check_padding", "output_sizes", "per_axis", "resolve"]
+def spread(size: int, dilation: int) -> int:
+    """Entries from the first to the last of `size` entries that lie `dilation` apart.
+
+    >>> spread(3, 2)
+    5
+    """
+    return 0 if size == 0 else (size - 1) * dilation + 1
+
+
+@final
+class Geometry(NamedTuple):
+    """`y[i] = Σ_m z[i stride + m dilation - before] w[m]`, where z is the input with zeros between its entries.
+
+    Padding may be negative, which cuts entries off; adjoints of generously padded convolutions need that.
+    """
+
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    input_dilation: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def sizes(self, space: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output."""
+        return tuple(
+            max(0, output_size(spread(n, i), k, s, padding, d))
+            for n, k, s, padding, i, d in zip(
+                space, kernel, self.stride, self.padding, self.input_dilation, self.dilation, strict=True
+            )
+        )
+
+    def adjoint(self, space: Sequence[int], kernel: Sequence[int]) -> "Geometry":
+        """The geometry that maps outputs back to inputs, with the kernel of `swapped`.
+
+        What the stride floored away at the end of an axis comes back as padding there.
+        """
+        around = []
+        for n, k, (low, _), i, d, size, s in zip(
+            space,
+            kernel,
+            self.padding,
+            self.input_dilation,
+            self.dilation,
+            self.sizes(space, kernel),
+            self.stride,
+            strict=True,
+        ):
+            before = spread(k, d) - 1 - low
+            around.append((before, spread(n, i) + spread(k, d) - 1 - spread(size, s) - before))
+        return Geometry(self.input_dilation, tuple(around), self.stride, self.dilation, self.groups)
+
+
+def swapped(weight: Array, groups: int) -> Array:
+    """The kernel of the adjoint: flipped in space, inputs and outputs of each group exchanged."""
+    *kernel, per_group, outputs = weight.shape
+    flipped = jnp.flip(weight, axis=tuple(range(len(kernel))))
+    grouped = flipped.reshape(*kernel, per_group, groups, outputs // groups)
+    return grouped.swapaxes(-1, -3).reshape(*kernel, outputs // groups, groups * per_group)
+
+
+__all__ = [
+    "Geometry",
+    "Padding",
+    "Pairs",
+    "PerAxis",
+    "check_padding",
+    "output_size",
+    "output_sizes",
+    "per_axis",
+    "resolve",
+    "spread",
+    "swapped",
+]

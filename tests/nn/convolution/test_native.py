@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from chainrule.nn.convolution import native, stock
-from chainrule.nn.convolution.geometry import Geometry
 from chainrule.nn.convolution.primitives import convolution
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.weight_gradient import GradientTile
+from chainrule.nn.windows import Geometry
 
 pytestmark = pytest.mark.usefixtures("lanes")
 

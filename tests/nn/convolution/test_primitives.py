@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from chainrule.nn.convolution import stock
-from chainrule.nn.convolution.geometry import Geometry
 from chainrule.nn.convolution.primitives import convolution, weight_gradient
+from chainrule.nn.windows import Geometry
 
 # name: batch, space, kernel, inputs, outputs, geometry
 CASES: dict[str, tuple[int, tuple[int, ...], tuple[int, ...], int, int, Geometry]] = {

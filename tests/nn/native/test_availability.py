@@ -14,10 +14,10 @@ from chainrule.core.errors import ArgumentError
 from chainrule.nn import grouped
 from chainrule.nn.attention import native as attention
 from chainrule.nn.convolution import native as convolution
-from chainrule.nn.convolution.geometry import Geometry
 from chainrule.nn.native import availability, ffi, interface
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.recurrent import native as recurrent
+from chainrule.nn.windows import Geometry
 from tests.nn.conftest import native_reason
 
 needs_native = pytest.mark.skipif(bool(native_reason()), reason=f"native code: {native_reason()}")

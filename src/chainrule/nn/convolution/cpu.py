@@ -16,8 +16,8 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array
 from chainrule.nn.convolution import native, selection, stock
-from chainrule.nn.convolution.geometry import Geometry, spread, swapped
 from chainrule.nn.convolution.phases import by_phases
+from chainrule.nn.windows import Geometry, spread, swapped
 
 
 def convolution(x: Array, weight: Array, *, geometry: Geometry) -> Array:

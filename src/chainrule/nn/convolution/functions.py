@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.nn.convolution.geometry import Geometry, swapped
 from chainrule.nn.convolution.primitives import convolution
-from chainrule.nn.windows import Pairs, output_sizes
+from chainrule.nn.windows import Geometry, Pairs, output_sizes, spread, swapped
 
 
 def convolve(
@@ -55,7 +54,7 @@ def convolve_transpose(
     """
     dimensions = weight.ndim - 2
     leading = x.shape[: -dimensions - 1]
-    reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[:dimensions], strict=True)]
+    reach = [spread(k, d) - 1 for d, k in zip(dilation, weight.shape[:dimensions], strict=True)]
     around = tuple(
         (r - low, r - high + extra)
         for r, (low, high), extra in zip(reach, padding, output_padding, strict=True)

@@ -13,7 +13,16 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.nn.convolution.functions import convolve, convolve_transpose
 from chainrule.nn.initializers import initializers
 from chainrule.nn.linear import as_weights, plus
-from chainrule.nn.windows import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
+from chainrule.nn.windows import (
+    Padding,
+    Pairs,
+    PerAxis,
+    check_padding,
+    output_sizes,
+    per_axis,
+    resolve,
+    spread,
+)
 
 PADDING_MODES = ("zeros", "reflect", "circular")
 
@@ -268,7 +277,7 @@ def _multiple(
     """Padding and output padding with which an axis of n entries comes out with n stride."""
     pairs, extra = [], []
     for k, s, d in zip(kernel, stride, dilation, strict=True):
-        total = d * (k - 1) + 1 - s
+        total = spread(k, d) - s
         pairs.append((max(total, 0) // 2, max(total, 0) - max(total, 0) // 2))
         extra.append(max(-total, 0))
     return tuple(pairs), tuple(extra)

@@ -25,7 +25,6 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution.geometry import Geometry
 from chainrule.nn.native import availability
 from chainrule.nn.native import convolution as convolution_program
 from chainrule.nn.native import weight_gradient as weight_gradient_program
@@ -33,6 +32,7 @@ from chainrule.nn.native.availability import THREADS, Registers
 from chainrule.nn.native.compiler import register
 from chainrule.nn.native.convolution import ConvolutionShape, Tile
 from chainrule.nn.native.weight_gradient import GradientTile
+from chainrule.nn.windows import Geometry
 
 LARGE = 1 << 18
 """Above that many weights there is one share for each thread, otherwise two, which even out better."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, final
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution.geometry import Geometry, spread
+from chainrule.nn.windows import Geometry, output_size, spread
 
 Plain = Callable[[Array, Array, Geometry], Array]
 """Convolution with every input dilation 1."""
@@ -35,8 +35,8 @@ def phases(n: int, kernel: int, padding: tuple[int, int], apart: int, dilation: 
     [Phase(entries=slice(1, None, 2), padding=(0, 0), dilation=1),
      Phase(entries=slice(0, None, 2), padding=(0, 1), dilation=1)]
     """
-    low, high = padding
-    outputs = spread(n, apart) + low + high - spread(kernel, dilation) + 1
+    low, _ = padding
+    outputs = output_size(spread(n, apart), kernel, 1, padding, dilation)
     size = -(-outputs // apart)
     step = apart // math.gcd(dilation, apart)
     found: list[Phase | None] = []

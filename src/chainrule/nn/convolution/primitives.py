@@ -19,7 +19,7 @@ from jax.interpreters import ad, batching, mlir
 
 from chainrule.core.types import Array
 from chainrule.nn.convolution import cpu, stock
-from chainrule.nn.convolution.geometry import Geometry, swapped
+from chainrule.nn.windows import Geometry, swapped
 
 convolution_p = Primitive("convolution")
 weight_gradient_p = Primitive("convolution_weight_gradient")

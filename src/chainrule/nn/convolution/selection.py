@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution.geometry import Geometry
+from chainrule.nn.windows import Geometry
 
 BLOCK_BYTES = 1 << 20
 """What shifted copies of a few examples may take, so that they are still in a core's cache when they are multiplied."""

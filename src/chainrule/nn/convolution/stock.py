@@ -3,7 +3,7 @@
 import jax
 
 from chainrule.core.types import Array
-from chainrule.nn.convolution.geometry import Geometry
+from chainrule.nn.windows import Geometry
 
 
 def convolution(x: Array, weight: Array, *, geometry: Geometry) -> Array:

@@ -9,11 +9,11 @@ they are read, (outputs / tile, *kernel, inputs, tile).
 from collections.abc import Iterator
 from typing import NamedTuple, final
 
-from chainrule.nn.convolution.geometry import spread
 from chainrule.nn.native.availability import Registers
 from chainrule.nn.native.builder import nested
 from chainrule.nn.native.ffi import handler
 from chainrule.nn.native.threads import FLOAT, NOTHING_TO_COLLECT, work
+from chainrule.nn.windows import spread
 
 
 @final

@@ -37,16 +37,13 @@ def _message(name: str, text: str) -> str:
     return f'@message.{name} = internal constant [{len(data)} x i8] c"{text}\\00"'
 
 
-def _at(name: str, base: str, struct: str, one: str, inside: tuple[str, str] | None = None) -> str:
+def _at(name: str, base: str, struct: str, one: str) -> str:
     """A pointer to a field of a structure, or of a structure inside it."""
-    place = field(struct, one).offset + (field(*inside).offset if inside else 0)
-    return f"  %{name} = getelementptr i8, ptr {base}, i64 {place}"
+    return f"  %{name} = getelementptr i8, ptr {base}, i64 {field(struct, one).offset}"
 
 
-def _read(
-    name: str, kind: str, base: str, struct: str, one: str, inside: tuple[str, str] | None = None
-) -> str:
-    return f"{_at(f'p.{name}', base, struct, one, inside)}\n  %{name} = load {kind}, ptr %p.{name}"
+def _read(name: str, kind: str, base: str, struct: str, one: str) -> str:
+    return f"{_at(f'p.{name}', base, struct, one)}\n  %{name} = load {kind}, ptr %p.{name}"
 
 
 def _fill(name: str, base: str, kind: str, value: str, struct: str, one: str) -> str:
@@ -89,11 +86,11 @@ able:
 
 look:
   %extension.size = load i64, ptr %extension
-  %extension.bare = icmp ult i64 %extension.size, {field("Extension_Base", "type").end}
+  %extension.bare = icmp ult i64 %extension.size, {field("Metadata_Extension", "extension_base.type").end}
   br i1 %extension.bare, label %bad.structure, label %read
 
 read:
-{_read("kind", "i32", "%extension", "Extension_Base", "type")}
+{_read("kind", "i32", "%extension", "Metadata_Extension", "extension_base.type")}
   %asked = icmp eq i32 %kind, {CONSTANTS["XLA_FFI_Extension_Metadata"]}
   br i1 %asked, label %describe, label %check
 """
@@ -101,7 +98,7 @@ read:
 
 def _describe() -> str:
     """The version this was written for; what XLA makes of another one is up to XLA."""
-    version = "Api_Version"
+    version = field("Metadata", "api_version")
     return f"""
 describe:
   %extension.short = icmp ult i64 %extension.size, {field("Metadata_Extension", "metadata").end}
@@ -114,11 +111,10 @@ metadata.check:
   br i1 %metadata.short, label %bad.structure, label %state
 
 state:
-{_at("mine", "%metadata", "Metadata", "api_version")}
-{_fill("mine.size", "%mine", "i64", str(size(version)), version, "struct_size")}
-{_fill("mine.extension", "%mine", "ptr", "null", version, "extension_start")}
-{_fill("mine.major", "%mine", "i32", str(VERSION[0]), version, "major_version")}
-{_fill("mine.minor", "%mine", "i32", str(VERSION[1]), version, "minor_version")}
+{_fill("mine.size", "%metadata", "i64", str(version.size), "Metadata", "api_version.struct_size")}
+{_fill("mine.extension", "%metadata", "ptr", "null", "Metadata", "api_version.extension_start")}
+{_fill("mine.major", "%metadata", "i32", str(VERSION[0]), "Metadata", "api_version.major_version")}
+{_fill("mine.minor", "%metadata", "i32", str(VERSION[1]), "Metadata", "api_version.minor_version")}
 {_fill("traits", "%metadata", "i32", "0", "Metadata", "traits")}
 {_fill("state.type", "%metadata", "i64", "0", "Metadata", "state_type_id")}
   ret ptr null
@@ -129,24 +125,25 @@ def _check(buffers: Sequence[tuple[str, int]], arguments: int, results: int) -> 
     """Everything that is read later, before it is read."""
     lines = [
         "check:",
-        _read("major", "i32", "%api", "Api", "api_version", ("Api_Version", "major_version")),
+        _read("major", "i32", "%api", "Api", "api_version.major_version"),
         f"  %same = icmp eq i32 %major, {VERSION[0]}",
         f"  %whole = icmp uge i64 %api.size, {field('Api', 'XLA_FFI_ThreadPool_Schedule').end}",
         "  %usable = and i1 %same, %whole",
         "  br i1 %usable, label %check.frame, label %bad.version",
         "check.frame:",
-        f"  %frame.whole = icmp uge i64 %frame.size, {field('CallFrame', 'rets').end}",
+        f"  %frame.whole = icmp uge i64 %frame.size, {field('CallFrame', 'rets.rets').end}",
         "  br i1 %frame.whole, label %check.lists, label %bad.structure",
         "check.lists:",
     ]
     ands = []
-    for one, struct, count in (("args", "Args", arguments), ("rets", "Rets", results)):
+    for one, count in (("args", arguments), ("rets", results)):
+        used = field("CallFrame", f"{one}.{one}").end - field("CallFrame", f"{one}.struct_size").offset
         lines += [
-            _read(f"{one}.size", "i64", "%frame", "CallFrame", one, (struct, "struct_size")),
-            f"  %{one}.whole = icmp uge i64 %{one}.size, {field(struct, one).end}",
-            _read(f"{one}.count", "i64", "%frame", "CallFrame", one, (struct, "size")),
+            _read(f"{one}.size", "i64", "%frame", "CallFrame", f"{one}.struct_size"),
+            f"  %{one}.whole = icmp uge i64 %{one}.size, {used}",
+            _read(f"{one}.count", "i64", "%frame", "CallFrame", f"{one}.size"),
             f"  %{one}.right = icmp eq i64 %{one}.count, {count}",
-            _read(one, "ptr", "%frame", "CallFrame", one, (struct, one)),
+            _read(one, "ptr", "%frame", "CallFrame", f"{one}.{one}"),
         ]
         ands += [f"%{one}.whole", f"%{one}.right"]
     lines += [

@@ -34,38 +34,34 @@ class StructField(NamedTuple):
 Layout = Mapping[str, StructField]
 
 
-def _words(*names: str) -> dict[str, StructField]:
-    """Fields of eight bytes, one after the other."""
-    return {name: StructField(POINTER * number, POINTER) for number, name in enumerate(names)}
+def _words(*names: str | None, first: int = 0) -> dict[str, StructField]:
+    """Fields of eight bytes, one after the other; those without a name are not used."""
+    return {name: StructField(first + POINTER * number, POINTER) for number, name in enumerate(names) if name}
 
 
 READ: Mapping[str, Layout] = {
     "XLA_FFI_CallFrame": _words("struct_size", "extension_start", "api", "ctx")
-    | {"args": StructField(40, 40), "rets": StructField(80, 40)},
-    "XLA_FFI_Args": _words("struct_size", "extension_start", "size", "types", "args"),
-    "XLA_FFI_Rets": _words("struct_size", "extension_start", "size", "types", "rets"),
-    "XLA_FFI_Buffer": {"struct_size": StructField(0, 8), "data": StructField(24, 8)},
-    "XLA_FFI_Api": {
-        "struct_size": StructField(0, 8),
-        "api_version": StructField(16, 24),
-        "XLA_FFI_Error_Create": StructField(48, 8),
-        "XLA_FFI_Error_Destroy": StructField(64, 8),
-        "XLA_FFI_ThreadPool_Schedule": StructField(136, 8),
-    },
-    "XLA_FFI_Extension_Base": {"struct_size": StructField(0, 8), "type": StructField(8, 4)},
-    "XLA_FFI_Metadata_Extension": {"extension_base": StructField(0, 24), "metadata": StructField(24, 8)},
-    "XLA_FFI_Metadata": {
-        "struct_size": StructField(0, 8),
+    | _words("args.struct_size", None, "args.size", None, "args.args", first=40)
+    | _words("rets.struct_size", None, "rets.size", None, "rets.rets", first=80),
+    "XLA_FFI_Buffer": _words("struct_size", None, None, "data"),
+    "XLA_FFI_Api": _words("struct_size")
+    | {"api_version.major_version": StructField(32, 4)}
+    | _words("XLA_FFI_Error_Create", None, "XLA_FFI_Error_Destroy", first=48)
+    | _words("XLA_FFI_ThreadPool_Schedule", first=136),
+    "XLA_FFI_Metadata_Extension": _words("extension_base.struct_size", None, None, "metadata")
+    | {"extension_base.type": StructField(8, 4)},
+    "XLA_FFI_Metadata": _words("struct_size", "api_version.struct_size", "api_version.extension_start")
+    | {
         "api_version": StructField(8, 24),
+        "api_version.major_version": StructField(24, 4),
+        "api_version.minor_version": StructField(28, 4),
         "traits": StructField(32, 4),
         "state_type_id": StructField(40, 8),
     },
 }
-"""Structures that XLA makes: fields that programs use. There may be others between and after them."""
+"""Structures that XLA makes: fields that programs use, of structures inside too. There may be others beside them."""
 
 FILLED: Mapping[str, Layout] = {
-    "XLA_FFI_Api_Version": _words("struct_size", "extension_start")
-    | {"major_version": StructField(16, 4), "minor_version": StructField(20, 4)},
     "XLA_FFI_Error_Create_Args": _words("struct_size", "extension_start", "message")
     | {"errc": StructField(24, 4)},
     "XLA_FFI_Error_Destroy_Args": _words("struct_size", "extension_start", "error"),
@@ -84,8 +80,8 @@ CONSTANTS: Mapping[str, int] = {
 def field(struct: str, name: str) -> StructField:
     """A field of a structure, both without the prefix that all structures share.
 
-    >>> field("CallFrame", "api")
-    StructField(offset=16, size=8)
+    >>> field("CallFrame", "args.size")
+    StructField(offset=56, size=8)
     """
     return {**READ, **FILLED}[f"XLA_FFI_{struct}"][name]
 
@@ -145,7 +141,10 @@ def _defined(text: str, name: str) -> int | None:
 
 
 def _structs(text: str) -> dict[str, Layout]:
-    """All structures of a header as a C compiler for 64-bit Linux lays them out; a `KeyError` names an unknown type."""
+    """All structures of a header as a C compiler for 64-bit Linux lays them out; a `KeyError` names an unknown type.
+
+    Fields of a structure inside another have names with a point: types may be renamed without any harm.
+    """
     sizes = {"size_t": 8, "int64_t": 8, "uint64_t": 8, "int": 4, "int32_t": 4, "uint32_t": 4}
     aligned = dict(sizes)
     for name in re.findall(r"typedef\s+enum\s*\w*\s*\{[^}]*\}\s*(\w+)\s*;", text):
@@ -161,6 +160,8 @@ def _structs(text: str) -> dict[str, Layout]:
             length, align = (POINTER, POINTER) if kind == "*" else (sizes[kind], aligned[kind])
             place = -(-place // align) * align
             fields[one] = StructField(place, length)
+            for name_inside, inside in found.get(kind, {}).items():
+                fields[f"{one}.{name_inside}"] = StructField(place + inside.offset, inside.size)
             place, most = place + length, max(most, align)
         found[name] = fields
         sizes[name], aligned[name] = -(-place // most) * most, most
