@@ -108,11 +108,15 @@ def size(value: Any) -> list[int]:
     return pair
 
 
+NO_COLUMN = "none"
+"""What is written instead of the name of a column where there is to be none."""
+
+
 def column(value: Any) -> str | int:
     """The name of a column or its place, counted from 0 or, backwards, from -1; "none" for no column."""
     if isinstance(value, bool) or not isinstance(value, str | int | None):
         raise ValueError('the name of a column, its number, or "none"')
-    return "none" if value is None else value
+    return NO_COLUMN if value is None else value
 
 
 def columns(value: Any) -> list[str | int]:
@@ -139,6 +143,7 @@ __all__ = [
     "BINARIZE",
     "MAX_BYTES",
     "MAX_RATIO",
+    "NO_COLUMN",
     "SERIES",
     "Option",
     "choice",

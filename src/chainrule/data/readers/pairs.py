@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Integer
 
+from chainrule.data import targets
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import Option, choice, flag, whole
 from chainrule.data.loading.problems import Problem
@@ -111,9 +112,9 @@ def _scan(request: Request) -> Scan:
     if not kept:
         return Scan(total, 0, (*problems, Problem("empty", where, "no pair is left", "stop")))
     columns = list(zip(*kept, strict=True))
-    sources, targets = reversed(columns) if options["swap"] else columns
-    made = contents_of if options["target"] == "text" else labelled_contents
-    contents = made(sources, targets, options["tokenizer"], options["vocab"])
+    first_column, second_column = reversed(columns) if options["swap"] else columns
+    made = contents_of if targets.get(options["target"]).has_tokens else labelled_contents
+    contents = made(first_column, second_column, options["tokenizer"], options["vocab"])
     return Scan(total, len(kept), tuple(problems), contents)
 
 

@@ -18,6 +18,7 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.options import (
     BINARIZE,
     MAX_RATIO,
+    NO_COLUMN,
     SERIES,
     Option,
     choice,
@@ -77,7 +78,7 @@ def _scan(request: Request) -> Scan:
     names, taken = _names(rows, options["header"], where)
     rows = rows[taken:]
     total = len(rows) + len(problems)
-    wanted = "none" if options["series"] and options["target"] == -1 else options["target"]
+    wanted = NO_COLUMN if options["series"] and options["target"] == -1 else options["target"]
     used, target = _choose(names, wanted, options["drop"])
     table = {}
     for place in used:
@@ -145,7 +146,7 @@ def _choose(
     wanted: list[int] = []
     if target == -1 and used:
         wanted = used[-1:]  # the default: the last of the columns that are left
-    elif target != "none" or "none" in names:
+    elif target != NO_COLUMN or NO_COLUMN in names:
         wanted = [_place(names, "target", one) for one in (target if isinstance(target, list) else [target])]
     for place in wanted:
         if place in dropped:

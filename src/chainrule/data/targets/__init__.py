@@ -14,8 +14,8 @@ from chainrule.data.target import Target
 
 
 @functools.cache
-def _modules() -> dict[str, str]:
-    # `class` is no name for a Python file; an underscore behind it makes it one.
+def modules() -> dict[str, str]:
+    """The file of every target; `class` is no name for a Python file, so an underscore stands behind it."""
     return {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(__path__)}
 
 
@@ -25,7 +25,7 @@ def names() -> tuple[str, ...]:
     >>> names()
     ('class', 'labels', 'none', 'text', 'value')
     """
-    return tuple(sorted(_modules()))
+    return tuple(sorted(modules()))
 
 
 @functools.cache
@@ -37,11 +37,11 @@ def get(name: str) -> Target:
     chainrule.core.errors.ArgumentError: unknown target 'label' (did you mean 'labels'?)
            known: class, labels, none, text, value
     """
-    if name not in _modules():
+    if name not in modules():
         raise ArgumentError(
             f"unknown target {name!r}{suggest(name, names())}", remedy=f"known: {', '.join(names())}"
         )
-    found: Target = importlib.import_module(f"{__name__}.{_modules()[name]}").target
+    found: Target = importlib.import_module(f"{__name__}.{modules()[name]}").target
     return found
 
 
@@ -54,4 +54,4 @@ def of(described: Schema | Contents) -> Target:
     return get(described.target)
 
 
-__all__ = ["get", "names", "of"]
+__all__ = ["get", "modules", "names", "of"]
