@@ -92,7 +92,7 @@ def missing(where: str, lines: str, wrong: np.ndarray) -> PatternError:
     shown = ", ".join(map(str, wrong[:_SHOWN].tolist())) + (", ..." if len(wrong) > _SHOWN else "")
     return PatternError(
         f"{where}: the pattern misses entries in {len(wrong)} {lines}: {shown}",
-        remedy="leave pattern= out to have it detected, or add the missing places;\n"
+        remedy="leave pattern= out to have it detected, or add the missing entries;\n"
         "a local pattern holds only near its point (local=False holds everywhere)",
     )
 

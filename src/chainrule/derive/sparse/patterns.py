@@ -139,7 +139,7 @@ class Pattern:
         return hash(self.fingerprint())
 
     def __repr__(self) -> str:
-        return f"Pattern({self.shape[0]} x {self.shape[1]}, {self.nnz} places, density {self.density:.3g})"
+        return f"Pattern({self.shape[0]} x {self.shape[1]}, {self.nnz} entries, density {self.density:.3g})"
 
 
 __all__ = ["Pattern"]

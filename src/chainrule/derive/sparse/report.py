@@ -35,7 +35,7 @@ class SparseReport:
         made = " + ".join(f"{count} {kind}" for kind, count in self.products.items()) or "none"
         lines = [
             f"sparse {self.what}, {self.shape[0]:,} x {self.shape[1]:,}",
-            f"  pattern   {self.nnz:,} places, density {self.density:.3g}",
+            f"  pattern   {self.nnz:,} entries, density {self.density:.3g}",
             f"  method    {self.method}, order {self.order}: {self.reason}",
             f"  products  {made} (at least {self.lower_bound} with this method)",
         ]

@@ -96,7 +96,7 @@ class SparseDerivative:
         values = jnp.asarray(values)
         if values.shape != (self.pattern.nnz,):
             raise ArgumentError(
-                f"sparse {self.what}: {values.shape} values for a pattern of {self.pattern.nnz} places",
+                f"sparse {self.what}: {values.shape} values for a pattern of {self.pattern.nnz} entries",
                 remedy="make matrices one by one from the rows of a batch of values",
             )
         return self._finish(self._maker.inside(values))

@@ -209,7 +209,7 @@ def _pattern(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray]) -
         rows = np.repeat(np.arange(m), np.diff(indptr))
         made = Pattern(rows, cols, (m, n))
         if made.nnz != len(cols):
-            raise ValueError("a place occurs twice")
+            raise ValueError("an entry occurs twice")
         return made
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{path} is damaged: its pattern cannot be read ({error})") from error

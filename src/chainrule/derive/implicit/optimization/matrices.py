@@ -66,7 +66,7 @@ def sparse_matrix(where: str, name: str, matrix: Any) -> SparseMatrix:
     else:
         if isinstance(matrix.indices, jax.core.Tracer):
             raise CapabilityError(
-                f"{where}: the places of the entries of {name} are not known when the program is compiled",
+                f"{where}: the positions of the entries of {name} are not known when the program is compiled",
                 remedy="make the matrix inside the compiled function, from entries and a constant array of indices",
             )
         rows, cols, data = *np.asarray(matrix.indices).T, matrix.data
