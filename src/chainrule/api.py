@@ -1,9 +1,11 @@
-"""The few names at the top of the package: train something and get a run folder with its report."""
+"""Names at the top of the package: train something and get a run folder with its report."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from chainrule import report, train
+from chainrule.core.errors import DivergedError
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import Run, events
@@ -22,9 +24,41 @@ def fit(
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A
     folder that already holds this run is resumed.
     """
-    trained = train.fit(model, data, run=run, listener=listener, **settings)
-    report.write(trained)
-    return trained
+    return with_report(
+        lambda listener: train.fit(model, data, run=run, listener=listener, **settings),
+        listener,
+        opened=lambda path: Run.open(path, model=model, data=data),
+    )
 
 
-__all__ = ["Run", "fit"]
+def with_report(
+    training: Callable[[events.Listener], Run],
+    listener: events.Listener = events.silent,
+    *,
+    opened: Callable[[str], Run] = Run.open,
+    write: Callable[[Run], object] = lambda run: report.write(run),
+) -> Run:
+    """Train, and write the report of the run whether it is done, was interrupted or diverged.
+
+    A second signal, which stops a run at once, and errors of other kinds leave no report. `training` is called with the
+    listener it has to tell; `opened` opens the folder of a run that diverged.
+    """
+    folder = ""
+
+    def listen(event: events.Event) -> None:
+        nonlocal folder
+        if isinstance(event, events.Started):
+            folder = event.path
+        listener(event)
+
+    try:
+        run = training(listen)
+    except DivergedError:
+        if folder:
+            write(opened(folder))
+        raise
+    write(run)
+    return run
+
+
+__all__ = ["Run", "fit", "with_report"]

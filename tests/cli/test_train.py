@@ -13,6 +13,7 @@ import yaml
 from chainrule.models.supervised import mlp as registered
 from chainrule.train import Run, trainer
 from chainrule.train.config import FORMER_SETTINGS
+from chainrule.train.step import Stepper
 
 from .conftest import TOY, Command
 
@@ -280,6 +281,36 @@ def test_a_second_ctrl_c_stops_at_once_and_says_what_is_left(
     ]
     assert cli(*words, "--json").last["run"] == "toy"
     assert cli(*words, "--quiet").out == "runs/toy\n"
+
+
+@pytest.mark.usefixtures("unreported")
+@pytest.mark.parametrize("verb", ["train", "resume"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_has_its_report(
+    cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch, verb: str, number: int
+) -> None:
+    run_steps = Stepper.run
+
+    def interrupted(self: Stepper, *words: Any) -> Any:
+        signal.raise_signal(number)
+        return run_steps(self, *words)
+
+    monkeypatch.setattr(Stepper, "run", interrupted)
+    words = ["train", *TOY, "run=other"] if verb == "train" else ["resume", "toy", "steps=40"]
+    result = cli(*words)
+    assert result.code == 130, result.err
+    name = "other" if verb == "train" else "toy"
+    assert f"report   {Path('runs') / name / 'report.html'}" in result.out.splitlines()
+
+
+@pytest.mark.usefixtures("unreported")
+def test_a_run_that_diverged_has_its_report(cli: Command) -> None:
+    result = cli("train", *TOY, "optimizer.name=sgd", "optimizer.lr=1e38", "run=wild")
+    assert result.code == 4, result.err
+    assert f"report   {Path('runs') / 'wild' / 'report.html'}" in result.out.splitlines()
+    assert (
+        cli("train", *TOY, "optimizer.name=sgd", "optimizer.lr=1e38", "--json").lines[-2]["event"] == "report"
+    )
 
 
 def test_ctrl_c_before_there_is_a_run_leaves_nothing(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:

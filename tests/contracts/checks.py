@@ -49,7 +49,7 @@ from chainrule.models.protocol import (
 from chainrule.train import Run, TrainConfig, checkpoints, former
 from chainrule.train.evaluation import mean_loss
 from chainrule.train.loop import merge
-from chainrule.train.step import Stepper, initial_state, parameters
+from chainrule.train.step import Stepper, initial_state, trainable
 
 HEADINGS = (
     "What it is",
@@ -159,14 +159,14 @@ def _check_gradients(model: Model, batch: Batch) -> None:
     noise = np.random.default_rng(1)
     with jax.enable_x64(True):
         wide = tree.cast(model, jnp.float64)
-        own, rest = eqx.partition(wide, parameters(wide, parts_of(wide)))
+        own, rest = eqx.partition(wide, trainable(wide, parts_of(wide)))
         wide = eqx.combine(jax.tree.map(lambda leaf: leaf + 0.05 * noise.normal(size=leaf.shape), own), rest)
         for part in parts_of(wide):
             _check_gradient_of(wide, part, tree.cast(batch, jnp.float64))
 
 
 def _check_gradient_of(model: Model, part: Part, batch: Batch) -> None:
-    owned, rest = eqx.partition(part.where(model), parameters(model, parts_of(model)))
+    owned, rest = eqx.partition(part.where(model), part.where(trainable(model, parts_of(model))))
     leaves, structure = jax.tree.flatten(owned)
 
     @jax.jit
@@ -219,12 +219,12 @@ def check_state(model: Model, batch: Batch) -> None:
     for part in parts_of(model):
         after = _arrays(eqx.filter_jit(part.loss)(model, batch, KEY)[2])
         assert after.keys() == before.keys()
-        named = {id(array) for array in part.state(model)}
+        named = _arrays(eqx.filter(model, part.moved_by_rule(model)))
         for name, old in before.items():
             new = after[name]
             assert (new.shape, new.dtype) == (old.shape, old.dtype), f"{name} changes its shape or type"
             moved = not np.array_equal(new, old)
-            assert not moved or id(old) in named, f"{name} is moved by rule but not named as state"
+            assert not moved or name in named, f"{name} is moved by rule but not named as state"
 
 
 def check_precision(model: Model, data: Data) -> None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.types import Array, Key, Scalar
+from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import Batch, Data, Rows, Scaling, Schema
 from chainrule.models.protocol import (
     CanDecode,
@@ -91,7 +91,7 @@ class Toy(HasState, CanSample, HasLogProb, HasBound, CanEncode, CanDecode, CanPr
             moved = moved.astype(jnp.bfloat16)
         return loss, {"first": self.mean[0]}, eqx.tree_at(lambda toy: toy.seen, self, moved)
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return () if self.flaw == "unnamed state" else (self.seen,)
 
     # ------------------------------------------------------------------ at work

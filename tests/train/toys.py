@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.types import Array, Key, Scalar
+from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import Batch, Data, Rows, Scaling, Schema
 from chainrule.models.protocol import CanPredict, HasParts, HasState, Metrics, Model, Part
 from chainrule.train.config import TrainConfig
@@ -107,7 +107,7 @@ class Averager(HasState):
         moved = eqx.tree_at(lambda model: model.average, self, 0.99 * self.average + 0.01 * center)
         return jnp.square(batch.x @ self.w - 1).mean(), {}, moved
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return (self.average,)
 
 

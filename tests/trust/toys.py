@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule import models
+from chainrule.core.types import Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.scaling import Scaling
@@ -101,7 +102,7 @@ class Spoilt(HasState):
         after = jnp.where(now & (self.how == "state"), jnp.inf, self.moves + 1)
         return loss, {}, eqx.tree_at(lambda m: m.moves, self, after)
 
-    def state(self) -> Sequence[jax.Array]:
+    def state(self) -> Sequence[Tree]:
         return (self.moves,)
 
 

@@ -10,9 +10,8 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
-    from chainrule.cli.progress import Unit, progress_printer
     from chainrule.cli.request import training
-    from chainrule.cli.train import conclude, stopped_at_once
+    from chainrule.cli.training import train_and_report
     from chainrule.train import Run
     from chainrule.train import resume as go_on
 
@@ -21,16 +20,14 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     given = dict(words.settings)
     run = Run.open(find(wanted, place(given.pop("runs", None))))
     overrides = training(given, also=["runs"])
-    tell = progress_printer(Unit.of(run.schema, run.skeleton()), machine=json, quiet=quiet)
-    try:
-        done = go_on(run, listener=tell, **overrides)
-    except KeyboardInterrupt:
-        tell.close()
-        stopped_at_once(run.path, json=json, quiet=quiet)
-        raise
-    finally:
-        tell.close()
-    conclude(done, done.skeleton(), json=json, quiet=quiet)
+    train_and_report(
+        lambda listener: go_on(run, listener=listener, **overrides),
+        run.path,
+        run.schema,
+        run.skeleton(),
+        json=json,
+        quiet=quiet,
+    )
 
 
 __all__ = ["resume"]

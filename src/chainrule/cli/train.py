@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from chainrule.cli.request import Request
     from chainrule.data.dataset import Data
     from chainrule.models.protocol import Model
-    from chainrule.train import Run
 
 
 def train(
@@ -71,7 +70,7 @@ def _train(
 ) -> None:
     import shutil
 
-    from chainrule.cli.progress import Unit, progress_printer
+    from chainrule.cli.training import train_and_report
     from chainrule.train import fit
     from chainrule.train.folder import new_folder
 
@@ -79,19 +78,19 @@ def _train(
     path = asked.place / asked.run if asked.run else None
     new = path is None or not path.exists()
     path = path or new_folder(asked.place, stem)
-    tell = progress_printer(Unit.of(data.schema, model), machine=json, quiet=quiet)
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
-        run = fit(model, data, run=path, listener=tell, origin=origin, **asked.train)
-    except KeyboardInterrupt:
-        tell.close()
-        stopped_at_once(path, json=json, quiet=quiet)
-        raise
+        train_and_report(
+            lambda listener: fit(model, data, run=path, listener=listener, origin=origin, **asked.train),
+            path,
+            data.schema,
+            model,
+            json=json,
+            quiet=quiet,
+        )
     finally:
-        tell.close()
         if new and not (path / "config.yaml").exists():  # it never became a run and would only be in the way
             shutil.rmtree(path, ignore_errors=True)
-    conclude(run, model, json=json, quiet=quiet)
 
 
 def _tell_vectors(origin: dict[str, Any] | None, *, json: bool, quiet: bool) -> None:
@@ -106,58 +105,6 @@ def _tell_vectors(origin: dict[str, Any] | None, *, json: bool, quiet: bool) -> 
     elif not quiet:
         shares = f"{known['of_symbols']:.0%} of the symbols, {known['of_text']:.0%} of the training text"
         say("vectors", f"{Path(origin['vectors']).name}   known are {shares}")
-
-
-def conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
-    """Write the report of a run that ended, say what can be done next, and leave with 130 if it was interrupted."""
-    from chainrule import report
-    from chainrule.cli.folders import handle
-    from chainrule.cli.output import emit, say
-    from chainrule.cli.waiting import waiting
-    from chainrule.models.protocol import CanSample
-
-    status = run.status
-    if status["status"] == "done":
-        with waiting(silent=json or quiet):
-            page = report.write(run)
-        if json:
-            emit({"event": "report", "path": page})
-        elif not quiet:
-            say("report", str(page))
-            for sheet in sorted((run.path / "plots").glob("samples.*")):
-                say("samples", str(sheet))
-            verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe"]
-            say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
-    _last_line(run, json=json, quiet=quiet)
-    if status["status"] == "interrupted":
-        raise typer.Exit(130)
-
-
-def stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:
-    """What is left after a second Ctrl-C: everything up to the newest checkpoint."""
-    from chainrule.cli.folders import handle
-    from chainrule.cli.output import say
-    from chainrule.train import Run
-
-    if not (path / "config.yaml").exists():
-        return
-    run = Run.open(path)
-    _last_line(run, json=json, quiet=quiet)
-    if not json and not quiet:
-        kept = f"step {run.checkpoints[-1]}" if run.checkpoints else "none yet"
-        say("stopped", f"at once   newest checkpoint: {kept}")
-        say("next", f"chainrule resume {handle(path)}")
-
-
-def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
-    from chainrule.cli.output import emit
-
-    status = run.status
-    if json:
-        last = {"run": run.id, "path": run.path.resolve(), "status": status["status"]}
-        emit({**last, "step": status["step"], "best": status["best"]})
-    elif quiet:
-        print(run.path)
 
 
 def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
@@ -248,4 +195,4 @@ def _help(context: Context, name: str | None) -> None:
         print("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
 
 
-__all__ = ["conclude", "stopped_at_once", "train"]
+__all__ = ["train"]

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
-from chainrule.core.types import Array, Float
+from chainrule.core.types import Array, Float, Tree
 from chainrule.nn import grouped
 from chainrule.nn.activations import activations
 
@@ -34,7 +34,7 @@ class Norm(eqx.Module):
         """The normalised input as in training, and the normaliser with its statistics moved on."""
 
     @abc.abstractmethod
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """The running statistics."""
 
 
@@ -51,7 +51,7 @@ class NoNorm(Norm):
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return x, self
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return ()
 
 
@@ -78,7 +78,7 @@ class LayerNorm(Norm):
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return ()
 
 
@@ -136,7 +136,7 @@ class BatchNorm(Norm):
         )
         return _affine(unit, self.scale, self.shift).astype(x.dtype), jax.lax.stop_gradient(moved)
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return (self.mean, self.var)
 
 
@@ -206,7 +206,7 @@ class GroupNorm(Norm):
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return ()
 
 
@@ -229,7 +229,7 @@ class RMSNorm(Norm):
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
         return self(x), self
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         return ()
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Float, Key
+from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.nn.convolution.layers import Conv
 from chainrule.nn.linear import Linear
 
@@ -92,7 +92,7 @@ class SpectralNorm(eqx.Module):
         moved = eqx.tree_at(lambda norm: (norm.left, norm.right), self, vectors)
         return moved(x), moved
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """The singular vectors, which training moves by rule."""
         return (self.left, self.right)
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.types import Array, Float, Key
+from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.nn.activations import activation
 from chainrule.nn.convolution.layers import Conv
 from chainrule.nn.normalize import Norm, norm, normalised
@@ -116,7 +116,7 @@ class ResidualBlock(eqx.Module):
         """The block when training, and the block with its statistics moved on."""
         return self._run(x, training=True)
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """The running statistics."""
         norms = [*self.norms, *([] if self.projection_norm is None else [self.projection_norm])]
         return [array for one in norms for array in one.state()]

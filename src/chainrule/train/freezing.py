@@ -12,16 +12,15 @@ import jax
 
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, suggest
-from chainrule.core.types import Array
+from chainrule.core.types import Tree
 from chainrule.models.protocol import Model
 
 
-def frozen(model: Model, patterns: Sequence[str]) -> list[Array]:
-    """The floating arrays of this very model that the patterns mean."""
-    if not patterns:
-        return []
-    named = tree.named_leaves(eqx.filter(model, eqx.is_inexact_array))
-    return [array for name, array in named if _chosen(name, patterns)]
+def frozen(model: Model, patterns: Sequence[str]) -> Tree:
+    """A tree of booleans: true for the floating arrays of the model that the patterns mean."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: eqx.is_inexact_array(leaf) and _chosen(tree.path_name(path), patterns), model
+    )
 
 
 def stilled(model: Model, patterns: Sequence[str]) -> Model:

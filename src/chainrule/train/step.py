@@ -1,4 +1,4 @@
-"""The compiled training step: several optimiser steps in one call, for any model and any number of players.
+"""The compiled training step: several optimiser steps in one call, for any model and any number of parts.
 
 `Stepper` turns a model, its settings and its data into one compiled function that runs a *given number* of steps in a
 loop on the device: the number is an argument, not a constant, so one program serves every call of a run and a
@@ -61,22 +61,21 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     arrays = jax.tree.map(jnp.array, eqx.filter(model, eqx.is_array))
     model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
     parts = parts_of(model)
-    is_parameter = parameters(model, parts, config.freeze)
+    moving = trainable(model, parts, config.freeze)
     optimizers = {}
     for part in parts:
         own = for_part(config.optimizer, config.parts, part.name)
-        owned = eqx.filter(part.where(model), is_parameter)
+        owned = eqx.filter(part.where(model), part.where(moving))
         state = optimizer(own, for_groups(own, config.groups)).init(owned)
         optimizers[part.name] = jax.tree.map(jnp.array, state)  # some keep one buffer in two places
     ema = jax.tree.map(jnp.array, arrays) if config.averages else None
     return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
 
 
-def parameters(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) -> Callable[[Any], bool]:
-    """Says of each array of this very model whether gradients move it: floating ones not frozen nor moved by rule."""
-    held = {id(array) for part in parts for array in part.state(model)}
-    held |= {id(array) for array in freezing.frozen(model, freeze)}
-    return lambda leaf: bool(eqx.is_inexact_array(leaf)) and id(leaf) not in held
+def trainable(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) -> Tree:
+    """A tree of booleans: true for the arrays that gradients move, floating ones neither frozen nor moved by rule."""
+    held = [freezing.frozen(model, freeze), *(part.moved_by_rule(model) for part in parts)]
+    return jax.tree.map(lambda leaf, *held: bool(eqx.is_inexact_array(leaf)) and not any(held), model, *held)
 
 
 @final
@@ -111,10 +110,14 @@ class Stepper:
         self.settings = settings
         self.peaks = [s.lr for s in settings]
         self.searches = [s.name in SEARCHING for s in settings]
+        self.trainable = trainable(model, self.parts, config.freeze)
+        """True for the arrays that gradients move."""
+        self.lowerable = trainable(model, self.parts)
+        """True for the arrays that may lose digits: parameters, frozen or not."""
         self.optimizers = []
         for part, own in zip(self.parts, settings, strict=True):
             groups = for_groups(own, config.groups)
-            owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
+            owned = eqx.filter(part.where(model), part.where(self.trainable))
             check_groups(own, groups, tree.names(owned))
             self.optimizers.append(optimizer(own, groups))
         if config.batch % config.accumulate:
@@ -287,7 +290,7 @@ class Stepper:
         seen |= clip_rate(self.settings[number], grads)
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
-            owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
+            owned = eqx.filter(part.where(model), part.where(self.trainable))
             updates, optimizer_state = self.optimizers[number].update(grads, before[1], owned, **extra)
             updates = jax.tree.map(lambda u: (rate * u).astype(u.dtype), updates)
             after = eqx.tree_at(part.where, moved, eqx.apply_updates(part.where(moved), updates))
@@ -318,9 +321,7 @@ class Stepper:
             )
             return (eqx.filter(moved, eqx.is_array), tree.add(total, grads)), {"loss": loss, **metrics}
 
-        zeros = jax.tree.map(
-            jnp.zeros_like, eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
-        )
+        zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), part.where(self.trainable)))
         start = (eqx.filter(model, eqx.is_array), zeros)
         (arrays, total), seen = jax.lax.scan(add, start, (jnp.arange(pieces), micro))
         means = {name: values.mean() for name, values in seen.items()}
@@ -330,7 +331,7 @@ class Stepper:
     def _gradient_once(
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
-        owned = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze))
+        owned = eqx.filter(part.where(model), part.where(self.trainable))
         objective = self._objective(model, part, batch, key)
         (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
         # Lowered parameters come back through `moved`; training keeps its own.
@@ -343,13 +344,14 @@ class Stepper:
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> Callable[[Tree], tuple[Scalar, tuple[dict[str, Array], Tree]]]:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
-        rest = eqx.filter(part.where(model), parameters(model, self.parts, self.config.freeze), inverse=True)
+        rest = eqx.filter(part.where(model), part.where(self.trainable), inverse=True)
         batch = augmentation.augmented(batch, key, self.config.augment)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
             if self.config.precision == "bfloat16":
-                whole = tree.lowered(whole, parameters(whole, self.parts))
+                low, kept = eqx.partition(whole, self.lowerable)
+                whole = eqx.combine(tree.lowered(low), kept)
             # The batch keeps its digits: layers compute in the type of their matrices, losses in float32.
             loss, metrics, moved = part.loss(whole, batch, key)
             return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
@@ -380,4 +382,4 @@ def _check_streams(split: Split, config: TrainConfig) -> None:
         )
 
 
-__all__ = ["LearningRate", "State", "Stepper", "initial_state"]
+__all__ = ["LearningRate", "State", "Stepper", "initial_state", "trainable"]

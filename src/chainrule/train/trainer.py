@@ -20,7 +20,6 @@ import numpy as np
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.core.formatting import count
-from chainrule.core.memory import keep_freed
 from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder, former, freezing
 from chainrule.train.config import TrainConfig
@@ -77,8 +76,6 @@ class Trainer:
 
     def start(self) -> Run:
         """Train; always leaves an honest status behind."""
-        if jax.default_backend() == "cpu":
-            keep_freed()
         state, step = self._restore()
         if step < self.total and not self.finished:
             check_space(self.path, self.model, self.config, have=len(checkpoints.steps(self.store)))
@@ -188,7 +185,7 @@ class Trainer:
         device = jax.devices()[0]
         cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
         parameters = tree.size(eqx.filter(self.model, eqx.is_inexact_array))
-        held = tree.size(freezing.frozen(self.model, self.config.freeze))
+        held = tree.size(eqx.filter(self.model, freezing.frozen(self.model, self.config.freeze)))
         frozen = f", {count(held)} of them frozen" if held else ""
         name = self.run.config["model"]["name"] or type(self.model).__name__
         return events.Started(

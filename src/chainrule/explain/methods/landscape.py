@@ -23,7 +23,7 @@ from chainrule.core.types import Array, Key, Tree
 from chainrule.data.batches import Batch
 from chainrule.models.protocol import HasState, Model, parts_of
 from chainrule.nn import BatchNorm
-from chainrule.train.step import parameters
+from chainrule.train.step import trainable
 
 M = TypeVar("M", bound=Model)
 Objective: TypeAlias = Callable[[Any], Array]
@@ -69,7 +69,7 @@ def recomputed(model: M, batch: Batch, key: Key) -> M:
 
 def weights_of(model: Model) -> Tree:
     """What gradients move: the model with nothing else in it."""
-    return eqx.filter(model, parameters(model, parts_of(model)))
+    return eqx.filter(model, trainable(model, parts_of(model)))
 
 
 def direction(model: Model, key: Key) -> Tree:
@@ -153,7 +153,7 @@ def barrier(steps: np.ndarray, losses: np.ndarray) -> float:
 
 def curvature(loss: Objective, model: Model, key: Key, *, steps: int = 20) -> tuple[float, float]:
     """The least and the greatest eigenvalue of the Hessian, by that many steps of Lanczos."""
-    weights, rest = eqx.partition(model, parameters(model, parts_of(model)))
+    weights, rest = eqx.partition(model, trainable(model, parts_of(model)))
     flat, unflatten = jax.flatten_util.ravel_pytree(weights)
 
     @eqx.filter_jit

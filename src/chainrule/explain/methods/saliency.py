@@ -22,7 +22,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.explain.methods.features import sensitivity
 from chainrule.models.protocol import Model, parts_of
-from chainrule.train.step import parameters
+from chainrule.train.step import trainable
 
 M = TypeVar("M", bound=Model)
 Scores: TypeAlias = Callable[[Array], Array]
@@ -103,7 +103,7 @@ def shuffled(model: M, key: Key) -> M:
 
     Running statistics stay as they are.
     """
-    weights, rest = eqx.partition(model, parameters(model, parts_of(model)))
+    weights, rest = eqx.partition(model, trainable(model, parts_of(model)))
     leaves, structure = jax.tree.flatten(weights)
     keys = jax.random.split(key, len(leaves))
     mixed = [

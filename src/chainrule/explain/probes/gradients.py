@@ -16,7 +16,7 @@ from chainrule.data.schema import Schema
 from chainrule.explain.base import NoSettings, Outcome, Probe
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import Run
-from chainrule.train.step import parameters
+from chainrule.train.step import trainable
 
 
 def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
@@ -27,7 +27,9 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
     rows: list[list[str | float]] = []
     for part in parts_of(model):
         grads = _gradient(model, part, batch)
-        weights = dict(tree.named_leaves(eqx.filter(part.where(model), parameters(model, parts_of(model)))))
+        weights = dict(
+            tree.named_leaves(eqx.filter(part.where(model), part.where(trainable(model, parts_of(model)))))
+        )
         for name, grad in tree.named_leaves(grads):
             root = math.sqrt(max(grad.size, 1))
             weight, slope = float(tree.norm(weights[name])) / root, float(tree.norm(grad)) / root
@@ -55,7 +57,7 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
 
 
 def _gradient(model: Model, part: Part, batch: Batch) -> Tree:
-    owned, rest = eqx.partition(part.where(model), parameters(model, parts_of(model)))
+    owned, rest = eqx.partition(part.where(model), part.where(trainable(model, parts_of(model))))
 
     def objective(owned: Tree) -> jax.Array:
         whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))

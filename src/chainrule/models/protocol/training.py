@@ -1,11 +1,13 @@
-"""State that training moves by rule, and models trained by several players."""
+"""State that training moves by rule, and models trained in several parts."""
 
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar, final
 
-from chainrule.core.types import Array, Key, Scalar, Tree
+import jax
+
+from chainrule.core.types import Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.models.protocol.model import Metrics, Model
 
@@ -18,11 +20,12 @@ class HasState(Model):
         """The loss, its metrics, and the same model with its state moved on by this batch."""
 
     @abc.abstractmethod
-    def state(self) -> Sequence[Array]:
-        """The arrays that are moved by rule.
+    def state(self) -> Sequence[Tree]:
+        """The arrays that are moved by rule, or layers that hold nothing else: a selector as for `equinox.tree_at`.
 
         Training takes no gradient for them, does not decay them and keeps them in single precision. An array that is
-        not named here is a parameter.
+        not selected is a parameter. The choice depends on the structure of the model, never on values or types of its
+        leaves: it is asked of a tree of the same structure whose leaves are numbers.
         """
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
@@ -37,7 +40,7 @@ M = TypeVar("M", bound=Model)
 @final
 @dataclass(frozen=True)
 class Part(Generic[M]):
-    """One player of a model: the arrays it owns, what it minimises, and how often it moves.
+    """One part of a model: the arrays it owns, what it minimises, and how often it moves.
 
     A step lets every part move in order; each has its own optimiser. A generator that moves once for five moves of
     its critic is `Part("critic", ..., repeat=5)` and `Part("generator", ...)`.
@@ -52,20 +55,27 @@ class Part(Generic[M]):
     """Moves per step, each on a fresh batch."""
     every: int = 1
     """Moves only in steps divisible by this."""
-    state: Callable[[M], Sequence[Array]] = lambda model: ()
+    state: Callable[[M], Sequence[Tree]] = lambda model: ()
     """Arrays of the model that the loss of this part moves by rule; see `HasState.state`."""
+
+    def moved_by_rule(self, model: M) -> Tree:
+        """A tree of booleans: true for the arrays of the model that the loss of this part moves by rule."""
+        leaves, structure = jax.tree.flatten(model)
+        numbered = jax.tree.unflatten(structure, range(len(leaves)))
+        chosen = set(jax.tree.leaves(self.state(numbered)))
+        return jax.tree.unflatten(structure, [number in chosen for number in range(len(leaves))])
 
 
 class HasParts(Model):
-    """Is trained by several players with losses of their own."""
+    """Is trained in several parts with losses of their own."""
 
     @abc.abstractmethod
     def parts(self) -> Sequence[Part[Any]]:
-        """The players, in the order in which they move."""
+        """The parts, in the order in which they move."""
 
 
 def parts_of(model: Model) -> Sequence[Part[Any]]:
-    """The players of any model; one that minimises a single loss is its own only player."""
+    """The parts of any model; one that minimises a single loss is its own only part."""
     if isinstance(model, HasParts):
         return model.parts()
     if isinstance(model, HasState):

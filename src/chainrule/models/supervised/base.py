@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import equinox as eqx
 import jax
 
-from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
@@ -40,7 +40,7 @@ class Supervised(HasState, HasLogits):
         out, moved = self.outputs(batch.x, key)
         return *supervised_loss(self.schema, out, batch.y), moved
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """The running statistics of all normalisers."""
         nodes = jax.tree.leaves(self, is_leaf=lambda node: isinstance(node, Norm))
         return [array for node in nodes if isinstance(node, Norm) for array in node.state()]

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -102,9 +102,9 @@ class Control(HasState, HasControl, HasScores, HasPictures):
 
     # ------------------------------------------------------------------ training
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """The frozen network: nothing moves it."""
-        return jax.tree.leaves(eqx.filter(self.body, eqx.is_inexact_array)) if self.config.frozen else ()
+        return [self.body] if self.config.frozen else []
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The loss of the diffusion model, its denoiser looking at the condition; some conditions withheld."""

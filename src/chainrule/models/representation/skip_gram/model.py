@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data import tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
@@ -79,7 +79,7 @@ class SkipGram(HasState, HasEmbedding, CanEncode, HasPictures):
         drawn = jnp.searchsorted(shares, jax.random.uniform(key, shape) * shares[-1], side="right")
         return jnp.minimum(drawn, len(shares) - 1)
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """How often each word has been met."""
         return [self.counts]
 

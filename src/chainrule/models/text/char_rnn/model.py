@@ -11,7 +11,7 @@ from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Int, Key, Scalar
+from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -132,7 +132,7 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         moved = eqx.tree_at(lambda model: (model.carried, model.ended), self, (carried, ended))
         return nats.mean(), {}, moved
 
-    def state(self) -> Sequence[Array]:
+    def state(self) -> Sequence[Tree]:
         """What is carried from one passage to the next."""
         return jax.tree.leaves((self.carried, self.ended))
 

@@ -1,4 +1,4 @@
-"""Memory that a program has freed, kept for its next step.
+"""Freed memory kept for the next step: a setting of the whole process, made by the command line alone.
 
 The C library gives large blocks back to the system at once, and the system clears every page that it hands out again.
 A training loop on a CPU frees and takes hundreds of megabytes several times a second: with memory kept, a step of a
@@ -6,7 +6,6 @@ convolutional network takes 5 to 8 parts in a hundred less time.
 """
 
 import ctypes
-import functools
 import sys
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -15,7 +14,6 @@ _AT_ONCE = 256 << 20
 """Bytes that are asked of the system at a time."""
 
 
-@functools.cache
 def keep_freed() -> bool:
     """From now on freed memory stays with this process; whether the C library can be told so (glibc's can).
 

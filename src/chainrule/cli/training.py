@@ -1,0 +1,107 @@
+"""Training from the command line, for `train` and `resume`: progress, report, and what can be done next."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from chainrule.data.schema import Schema
+    from chainrule.models.protocol import Model
+    from chainrule.train import Run
+    from chainrule.train.events import Listener
+
+
+def train_and_report(
+    training: "Callable[[Listener], Run]",
+    path: Path,
+    schema: "Schema",
+    model: "Model",
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Train in the folder `path`, write the report, say what can be done next; leaves with 130 if interrupted."""
+    import jax
+
+    from chainrule.api import with_report
+    from chainrule.cli.memory import keep_freed
+    from chainrule.cli.progress import Unit, progress_printer
+
+    if jax.default_backend() == "cpu":
+        keep_freed()
+    printer = progress_printer(Unit.of(schema, model), machine=json, quiet=quiet)
+
+    def write(run: "Run") -> None:
+        printer.close()
+        _write_report(run, json=json, quiet=quiet)
+
+    try:
+        run = with_report(training, printer, write=write)
+    except KeyboardInterrupt:
+        printer.close()
+        _stopped_at_once(path, json=json, quiet=quiet)
+        raise
+    finally:
+        printer.close()
+    _conclude(run, model, json=json, quiet=quiet)
+
+
+def _write_report(run: "Run", *, json: bool, quiet: bool) -> None:
+    from chainrule import report
+    from chainrule.cli.output import emit, say
+    from chainrule.cli.waiting import waiting
+
+    with waiting(silent=json or quiet):
+        page = report.write(run)
+    if json:
+        emit({"event": "report", "path": page})
+    elif not quiet:
+        say("report", str(page))
+        for sheet in sorted((run.path / "plots").glob("samples.*")):
+            say("samples", str(sheet))
+
+
+def _conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import say
+    from chainrule.models.protocol import CanSample
+
+    interrupted = run.status["status"] == "interrupted"
+    if not (json or quiet or interrupted):  # how to go on was said when it stopped
+        verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe"]
+        say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
+    _last_line(run, json=json, quiet=quiet)
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def _stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:
+    """What is left after a second Ctrl-C: everything up to the newest checkpoint."""
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import say
+    from chainrule.train import Run
+
+    if not (path / "config.yaml").exists():
+        return
+    run = Run.open(path)
+    _last_line(run, json=json, quiet=quiet)
+    if not json and not quiet:
+        kept = f"step {run.checkpoints[-1]}" if run.checkpoints else "none yet"
+        say("stopped", f"at once   newest checkpoint: {kept}")
+        say("next", f"chainrule resume {handle(path)}")
+
+
+def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
+    from chainrule.cli.output import emit
+
+    status = run.status
+    if json:
+        last = {"run": run.id, "path": run.path.resolve(), "status": status["status"]}
+        emit({**last, "step": status["step"], "best": status["best"]})
+    elif quiet:
+        print(run.path)
+
+
+__all__ = ["train_and_report"]
