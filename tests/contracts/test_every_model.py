@@ -24,7 +24,7 @@ from chainrule.models.protocol import (
 from chainrule.train import Run, TrainConfig, fit
 from tests.contracts import checks
 
-TOY_TRAINING: dict[str, Any] = {"steps": 200, "log_every": 10, "eval_every": 100, "save_every": 100}
+TOY_TRAINING: dict[str, Any] = {"steps": 60, "log_every": 4, "eval_every": 30, "save_every": 30}
 
 
 @final

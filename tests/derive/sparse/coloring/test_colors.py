@@ -1,6 +1,5 @@
-"""Colour counts on known graphs, and validity on a thousand random ones."""
+"""Colour counts on known graphs, and validity on many random ones."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -57,10 +56,11 @@ def test_columns_and_rows_of_the_textbook_example_need_two_groups_each() -> None
     assert color(from_rows([{2}, {0, 1}, {0, 1}], 3), "column").num_colors == 2
 
 
-def test_a_thousand_random_graphs_are_coloured_validly_by_every_method_and_order() -> None:
+@pytest.mark.parametrize("trials", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_random_graphs_are_coloured_validly_by_every_method_and_order(trials: int) -> None:
     draw = np.random.default_rng(0)
     truth = {"distance-1": oracle.is_proper, "star": oracle.is_star, "acyclic": oracle.is_acyclic}
-    for trial in range(1000):
+    for trial in range(trials):
         pattern = random_symmetric(draw, most=16)
         order = ORDERS[trial % len(ORDERS)]
         for method, holds in truth.items():
@@ -201,7 +201,7 @@ def test_tabu_search_finds_colours_that_no_order_finds() -> None:
     pattern = Pattern.from_scipy(matrix)
     nets = graphs.columns(pattern)
     natural, count = first_fit.by_nets(nets, np.arange(20), 8)
-    later = time.perf_counter() + 60
+    later = 60.0  # on a clock that stands still at nought
     found = tabu.improved(nets, natural, count, bounds.columns(pattern), later)
     assert found is not None
     colors, fewer = found
@@ -212,7 +212,7 @@ def test_tabu_search_finds_colours_that_no_order_finds() -> None:
     assert again is not None
     assert np.array_equal(again[0], colors)
     assert tabu.improved(nets, colors, fewer, fewer, later) is None
-    assert tabu.improved(nets, natural, count, fewer, time.perf_counter()) is None
+    assert tabu.improved(nets, natural, count, fewer, 0.0) is None
 
 
 def test_all_methods_that_apply_stand_side_by_side() -> None:
