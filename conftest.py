@@ -10,6 +10,9 @@
   lives in `.pytest_cache`, which survives from one test run of a checkout to the next.
 """
 
+import contextlib
+import ctypes
+import gc
 import os
 import runpy
 from collections.abc import Callable, Iterator, Sequence
@@ -112,6 +115,11 @@ def _bounded_memory() -> Iterator[None]:
         import jax
 
         jax.clear_caches()
+        gc.collect()
+        with contextlib.suppress(
+            AttributeError
+        ):  # what is freed goes back to the system only where GNU's is asked
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,7 @@ def test_low_precision_gives_nearly_the_same_loss(subject: Subject) -> None:
 
 
 def test_it_learns(subject: Subject, run: Run) -> None:
-    checks.check_learns(subject.model, run)
+    checks.check_learns(subject.model, run, subject.batch)
 
 
 def test_a_saved_model_is_the_trained_one(subject: Subject, run: Run) -> None:

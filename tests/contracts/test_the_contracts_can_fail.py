@@ -103,14 +103,14 @@ def short(model: Model, path: Path, lr: float = 0.05) -> Run:
 
 def test_a_sound_model_learns_and_is_kept(tmp_path: Path) -> None:
     run = short(Toy(), tmp_path)
-    checks.check_learns(Toy(), run)
+    checks.check_learns(Toy(), run, BATCH)
     checks.check_sample_of_run(run, SCHEMA)
     checks.check_kept(run, Run.open(run.path, model=Toy(), data=DATA).model, DATA)
 
 
 def test_a_model_that_unlearns_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="the loss rose"):
-        checks.check_learns(Toy(), short(Toy("ascent"), tmp_path, lr=1e-3))
+        checks.check_learns(Toy(), short(Toy("ascent"), tmp_path, lr=1e-3), BATCH)
 
 
 def test_a_model_with_values_outside_its_arrays_is_found(tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ def test_a_player_that_never_moves_is_found(idle: bool, tmp_path: Path) -> None:
     model = Players(jnp.ones(()), jnp.ones(()), idle)
     run = short(model, tmp_path)
     if not idle:
-        checks.check_learns(model, run)
+        checks.check_learns(model, run, BATCH)
         checks.check_gradient(model, BATCH)
         return
     with pytest.raises(AssertionError, match="runner did not move in 100 steps"):
-        checks.check_learns(model, run)
+        checks.check_learns(model, run, BATCH)
     with pytest.raises(AssertionError, match="the loss of runner does not depend on anything it owns"):
         checks.check_gradient(model, BATCH)
 
