@@ -84,7 +84,7 @@ class Request:
         if self.vectors is None:
             return model, None
         found = with_vectors(model, data, self.vectors)
-        known = {"of_symbols": found.symbols, "of_text": found.text}
+        known = {"of_symbols": found.tokens, "of_text": found.text}
         return found.model, {"vectors": str(self.vectors), "coverage": known}
 
     def settled(self, data: Data) -> tuple[TrainConfig, int]:

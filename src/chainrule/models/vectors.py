@@ -1,6 +1,6 @@
 """Vectors of words that were learnt elsewhere as the beginning of a model, and those of a model to take elsewhere.
 
-Any model that gives each symbol a vector (`HasEmbedding`) can start from a file of GloVe or word2vec: rows of symbols
+Any model that gives each token a vector (`HasEmbedding`) can start from a file of GloVe or word2vec: rows of tokens
 that the file knows are replaced, the others stay as they were drawn. Whether training moves them is said by `freeze`.
 """
 
@@ -21,10 +21,10 @@ from chainrule.models.protocol import HasEmbedding, Model
 
 
 class Begun(NamedTuple):
-    """A model that begins with vectors of a file, and how many of its symbols the file knows."""
+    """A model that begins with vectors of a file, and how many of its tokens the file knows."""
 
     model: Model
-    symbols: float
+    tokens: float
     """Share of the vocabulary."""
     text: float
     """Share of the training text."""
@@ -34,7 +34,7 @@ def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
     """The model with the vectors of a file in its table, which must have their width."""
     if not isinstance(model, HasEmbedding) or not kinds.of(data.schema).has_tokens:
         raise CapabilityError(
-            f"vectors={path}: {type(model).__name__} has no table of symbols",
+            f"vectors={path}: {type(model).__name__} has no table of tokens",
             remedy="train a model of text, such as window-mlp",
         )
     found, table = vectors.read(path), model.embeddings()
@@ -46,8 +46,8 @@ def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
     rows, known = found.table(tokenizers.of(data.schema))
     if not known.any():
         raise ArgumentError(
-            f"vectors={path}: it knows none of the {len(known):,} symbols",
-            remedy="make symbols of words: data.tokenizer=word",
+            f"vectors={path}: it knows none of the {len(known):,} tokens",
+            remedy="make tokens of words: data.tokenizer=word",
         )
     new = jnp.where(jnp.asarray(known)[:, None], jnp.asarray(rows, table.dtype), table)
     begun = jax.tree.map(lambda leaf: new if leaf is table else leaf, model)
@@ -55,7 +55,7 @@ def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
 
 
 def of_model(model: HasEmbedding, tokenizer: Tokenizer) -> Vectors:
-    """The vectors a model has learnt, under the texts of its symbols without the space in front of a word."""
+    """The vectors a model has learnt, under the texts of its tokens without the space in front of a word."""
     texts = tokenizer.pieces(range(len(tokenizer)))
     return Vectors(tuple(text.strip() or text for text in texts), np.asarray(model.embeddings(), np.float32))
 

@@ -80,7 +80,7 @@ def test_a_model_begins_with_the_vectors_of_the_words_it_knows(file: Path, data:
     assert begun.text == pytest.approx(np.mean([word in known for word in text]))
     with pytest.raises(ArgumentError, match=r"(?s)have 3 numbers, those of the model 48.*embedding=3"):
         with_vectors(models.build("window-mlp", data, width=4), data, file)
-    with pytest.raises(CapabilityError, match="Ngram has no table of symbols"):
+    with pytest.raises(CapabilityError, match="Ngram has no table of tokens"):
         with_vectors(models.build("ngram", data, order=2), data, file)
 
 

@@ -102,9 +102,7 @@ def test_prompts_of_different_length_are_continued_together_as_each_alone() -> N
 
 
 def test_texts_that_cannot_be_judged_are_named() -> None:
-    with pytest.raises(
-        ArgumentError, match=r"texts\[1\] has 14 symbols; it must have at least one and 13 at"
-    ):
+    with pytest.raises(ArgumentError, match=r"texts\[1\] has 14 tokens; it must have at least one and 13 at"):
         log_probs(built(), ["ab", "a" * 14])
 
 
@@ -146,20 +144,20 @@ def test_past_the_context_crop_reads_afresh_and_a_window_slides() -> None:
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoids"])
 def test_absolute_positions_do_not_slide(positions: str) -> None:
-    with pytest.raises(CapabilityError, match=f"positions={positions}: symbols that stay"):
+    with pytest.raises(CapabilityError, match=f"positions={positions}: tokens that stay"):
         built(positions=positions).sample(KEY, 1, prompt="abc", length=20, overflow="window")
 
 
 def test_sines_and_cosines_are_added_to_embeddings_that_are_scaled_up() -> None:
     model = built(positions="sinusoids")
     x = jax.random.randint(KEY, (2, 4), 0, 11)
-    symbols = np.sqrt(8) * np.asarray(model.embedding.weight)[np.asarray(x)]
+    tokens = np.sqrt(8) * np.asarray(model.embedding.weight)[np.asarray(x)]
     at = np.arange(3, 7)[:, None] / 10_000 ** (np.arange(4) / 4)[None, :]
     waves = np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(4, 8)
-    np.testing.assert_allclose(model.placed(model.vectors(x), 3), symbols + waves[None], atol=1e-6)
+    np.testing.assert_allclose(model.placed(model.vectors(x), 3), tokens + waves[None], atol=1e-6)
     places = jnp.array([[6, 3, 4, 5], [3, 3, 3, 3]])
     np.testing.assert_allclose(
-        model.placed(model.vectors(x), positions=places), symbols + waves[places - 3], atol=1e-6
+        model.placed(model.vectors(x), positions=places), tokens + waves[places - 3], atol=1e-6
     )
     with pytest.raises(ArgumentError, match="width must be even"):
         models.build("gpt", LETTERS, width=7, heads=1, positions="sinusoids")
@@ -195,7 +193,7 @@ def test_texts_that_do_not_fit_are_refused() -> None:
         model.logits(jnp.zeros((1, 13), jnp.int32))
     with pytest.raises(ArgumentError, match=r"symbol number 11 at place .: the vocabulary has 0 to 10"):
         model.logits(jnp.array([[11]]))
-    with pytest.raises(ArgumentError, match="passages of the data have 12 symbols"):
+    with pytest.raises(ArgumentError, match="passages of the data have 12 tokens"):
         built(context=8)
 
 

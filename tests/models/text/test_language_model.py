@@ -21,7 +21,7 @@ KEY = jax.random.key(3)
 
 
 def by_hand(model: LanguageModel, begun: list[int], length: int, context: int) -> list[int]:
-    """Greedy symbols, each from a fresh look at the last `context` symbols."""
+    """Greedy tokens, each from a fresh look at the last `context` tokens."""
     tokens = list(begun)
     for _ in range(length):
         logits = model.logits(jnp.array([tokens[-context:]]))[0, -1]
@@ -67,7 +67,7 @@ def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
 
 def test_what_does_not_fit_is_refused_where_that_is_asked_for() -> None:
     model = placed(context=4)
-    with pytest.raises(ArgumentError, match=r"length=4: 2 symbols and 4 more do not fit into a context of 4"):
+    with pytest.raises(ArgumentError, match=r"length=4: 2 tokens and 4 more do not fit into a context of 4"):
         model.sample(KEY, 1, prompt="ab", length=4, overflow="error")
     assert model.sample(KEY, 1, prompt="ab", length=3, overflow="error").shape == (1, 5)
     with pytest.raises(CapabilityError, match="a window cannot slide"):
@@ -149,7 +149,7 @@ def test_banned_symbols_never_come_and_repetition_drives_symbols_out() -> None:
     assert not {2, 3} & set(out[:, 1:].ravel().tolist())
     below = Chain(LETTERS, chain().table - 10)  # the rule lowers what is negative without bound
     five = np.asarray(below.sample(KEY, 8, prompt="a", length=4, repetition=1e9))
-    assert all(len(set(row.tolist())) == 5 for row in five), "each symbol once before any comes twice"
+    assert all(len(set(row.tolist())) == 5 for row in five), "each token once before any comes twice"
 
 
 def test_a_stop_string_ends_a_row_and_is_not_kept() -> None:
@@ -161,7 +161,7 @@ def test_a_stop_string_ends_a_row_and_is_not_kept() -> None:
 
 
 def test_text_before_a_stop_string_inside_a_symbol_is_kept() -> None:
-    tokenizer = ByteBPE.train("abc. " * 50, vocab=259)  # "abc" is one symbol
+    tokenizer = ByteBPE.train("abc. " * 50, vocab=259)  # "abc" is one token
     model = script(tokenizer, "babc. abc")
     assert len(model.schema.symbols[-1]) > 1
     out = np.asarray(model.sample(KEY, 1, prompt=".", stop="c"))

@@ -22,7 +22,7 @@ TRACED: list[tuple[int, ...]] = []
 
 @final
 class Chain(LanguageModel):
-    """A Markov chain of first order: its state is the last symbol, and it reads on for ever."""
+    """A Markov chain of first order: its state is the last token, and it reads on for ever."""
 
     schema: Schema = eqx.field(static=True)
     table: Float[Array, "vocabulary vocabulary"]
@@ -46,7 +46,7 @@ class Chain(LanguageModel):
 
 @final
 class Placed(LanguageModel):
-    """Looks at every symbol of its context by its place: what a text says depends on where it begins."""
+    """Looks at every token of its context by its place: what a text says depends on where it begins."""
 
     schema: Schema = eqx.field(static=True)
     weights: Float[Array, "context vocabulary vocabulary"]
@@ -76,7 +76,7 @@ class Placed(LanguageModel):
 
 @final
 class Script(LanguageModel):
-    """Writes the symbols it was given, whatever it reads, and almost surely nothing else."""
+    """Writes the tokens it was given, whatever it reads, and almost surely nothing else."""
 
     schema: Schema = eqx.field(static=True)
     script: Int[Array, " length"]
@@ -101,7 +101,7 @@ class Script(LanguageModel):
 
 
 def script(tokenizer: Tokenizer, text: str) -> Script:
-    """A model that goes on with this text after a prompt of one symbol."""
+    """A model that goes on with this text after a prompt of one token."""
     ids = tokenizer.encode(text)
     schema = Schema("text", (len(ids) + 1,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
     return Script(schema, jnp.asarray(ids))

@@ -106,7 +106,7 @@ def _same_kind(cosine: Float[np.ndarray, "symbols symbols"], kinds: np.ndarray) 
 
 
 def _scatter(name: str, table: Float[np.ndarray, "symbols features"], data: Data) -> Picture:
-    drawn = tokens.symbols(table, tokenizers.of(data.schema), data)
+    drawn = tokens.embedding_map(table, tokenizers.of(data.schema), data)
     return replace(drawn, name=f"embeddings-{name.replace(' ', '-')}", title=f"Where symbols lie: {name}")
 
 

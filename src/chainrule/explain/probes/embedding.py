@@ -44,7 +44,7 @@ def look(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
                 for question, found in asked
             ),
         ],
-        [tokens.symbols(table, tokenizer, data)],
+        [tokens.embedding_map(table, tokenizer, data)],
         near,
         {
             "variance_in_plane": share,

@@ -31,11 +31,11 @@ class CanDecode(Model):
 
 
 class HasEmbedding(Model):
-    """Gives every symbol of its vocabulary a vector."""
+    """Gives every token of its vocabulary a vector."""
 
     @abc.abstractmethod
-    def embeddings(self) -> Float[Array, "symbols features"]:
-        """One row for each symbol."""
+    def embeddings(self) -> Float[Array, "tokens features"]:
+        """One row for each token."""
 
 
 __all__ = ["CanDecode", "CanEncode", "HasEmbedding", "HasJointSpace"]

@@ -22,7 +22,7 @@ class HasAlignment(Model):
     def alignment(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"]
     ) -> Float[Array, "batch maps target source"]:
-        """How much each symbol of a target was read from each of its source; rows sum to one."""
+        """How much each token of a target was read from each of its source; rows sum to one."""
 
 
 class HasAttention(Model):

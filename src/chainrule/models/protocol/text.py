@@ -13,10 +13,10 @@ from chainrule.models.protocol.sampling import CanSample
 
 
 class State(eqx.Module):
-    """What a model remembers of the symbols it has read: arrays whose shapes do not change as it reads on."""
+    """What a model remembers of the tokens it has read: arrays whose shapes do not change as it reads on."""
 
     position: eqx.AbstractVar[Int[Array, ""]]
-    """How many symbols were read, the same for the whole batch."""
+    """How many tokens were read, the same for the whole batch."""
 
     @abc.abstractmethod
     def fork(self, rows: Int[Array, " rows"]) -> Self:
@@ -24,31 +24,31 @@ class State(eqx.Module):
 
     @abc.abstractmethod
     def rewind(self, position: int | Int[Array, ""]) -> Self:
-        """The state as it was after the first `position` symbols; a `CapabilityError` where these are not kept."""
+        """The state as it was after the first `position` tokens; a `CapabilityError` where these are not kept."""
 
 
 @final
 @dataclass(frozen=True)
 class StreamedToken:
-    """One symbol of a text that is being written."""
+    """One token of a text that is being written."""
 
     token: int
     text: str
     """What can be shown by now; empty while a character is incomplete or may turn out to begin a stop string."""
     log_prob: float
-    """Log-probability of the symbol under the model as it is, in nats."""
+    """Log-probability of the token under the model as it is, in nats."""
     alternatives: tuple[tuple[str, float], ...]
-    """The symbols the model finds likeliest here, with their probabilities."""
+    """The tokens the model finds likeliest here, with their probabilities."""
     per_second: float
     """Tokens written per second so far, compilation left out."""
 
 
 class CanContinue(CanSample):
-    """Writes on from a beginning, one symbol at a time."""
+    """Writes on from a beginning, one token at a time."""
 
     @abc.abstractmethod
     def start(self, batch: int, room: int) -> State:
-        """The state before the first symbol, with room for this many symbols.
+        """The state before the first token, with room for this many tokens.
 
         More room than the model's context asks for a sliding window: a `CapabilityError` where that makes no sense.
         """
@@ -57,7 +57,7 @@ class CanContinue(CanSample):
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        """Read symbols, one or many: the logits of the symbol after each of them, and the state after the last."""
+        """Read tokens, one or many: the logits of the token after each of them, and the state after the last."""
 
     @abc.abstractmethod
     def next_log_probs(
@@ -70,7 +70,7 @@ class CanContinue(CanSample):
 
     @abc.abstractmethod
     def stream(self, key: Key, prompt: str = "", **options: Any) -> Iterator[StreamedToken]:
-        """Write a text symbol by symbol; the symbols are those of the first row of `sample` with the same key."""
+        """Write a text token by token; the tokens are those of the first row of `sample` with the same key."""
 
 
 class Hypothesis(NamedTuple):
@@ -79,7 +79,7 @@ class Hypothesis(NamedTuple):
     text: str
     """Without the prompt."""
     log_prob: float
-    """Log-probability of its symbols, in nats."""
+    """Log-probability of its tokens, in nats."""
     rank: float
     """What it was compared by: the higher the better."""
 
@@ -107,13 +107,13 @@ class CanTranslate(CanSample):
 
 
 class HasSurprisal(HasLogProb):
-    """Knows the probability of every single symbol given those before it."""
+    """Knows the probability of every single token given those before it."""
 
     @abc.abstractmethod
     def surprisal(
-        self, x: Int[Array, "batch symbols"], key: Key | None = None
+        self, x: Int[Array, "batch tokens"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """Minus the log-probability of each symbol after the first, in nats; a key switches dropout on."""
+        """Minus the log-probability of each token after the first, in nats; a key switches dropout on."""
 
 
 class CanPack(HasSurprisal):
@@ -121,11 +121,11 @@ class CanPack(HasSurprisal):
 
     @abc.abstractmethod
     def packed_surprisal(
-        self, x: Int[Array, "batch symbols"], documents: Int[Array, "batch symbols"], key: Key | None = None
+        self, x: Int[Array, "batch tokens"], documents: Int[Array, "batch tokens"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """The surprisal of each symbol after the first, given those before it in its own document.
+        """The surprisal of each token after the first, given those before it in its own document.
 
-        `documents` numbers the documents of a row, -1 stands for padding. What is said about the first symbol of a
+        `documents` numbers the documents of a row, -1 stands for padding. What is said about the first token of a
         document and about padding means nothing; see `data.batches.predicted`.
         """
 
@@ -135,7 +135,7 @@ class CanPad(CanContinue):
 
     @abc.abstractmethod
     def start_padded(self, padding: Int[Array, " batch"], room: int) -> State:
-        """As `start`, for rows whose first `padding` symbols are to be seen by nobody and count as no places."""
+        """As `start`, for rows whose first `padding` tokens are to be seen by nobody and count as no positions."""
 
 
 __all__ = [

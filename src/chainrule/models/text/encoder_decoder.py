@@ -1,4 +1,4 @@
-"""Models of pairs of texts: a source is read once, then its target is written symbol by symbol.
+"""Models of pairs of texts: a source is read once, then its target is written token by token.
 
 A model says how it reads a source and how it goes on from there; loss, exact likelihood, drawing and searching for
 the best target follow. A target is written after a begin mark, which stands at the number after the end mark on the
@@ -63,7 +63,7 @@ _GROUPS = (
 
 
 def within(ids: Int[Array, "batch time"], end: int) -> Bool[Array, "batch time"]:
-    """Which entries of padded rows count: the symbols and the first end mark.
+    """Which entries of padded rows count: the tokens and the first end mark.
 
     >>> within(jnp.array([[0, 1, 2, 2]]), end=2)
     Array([[ True,  True,  True, False]], dtype=bool)
@@ -72,7 +72,7 @@ def within(ids: Int[Array, "batch time"], end: int) -> Bool[Array, "batch time"]
 
 
 def shifted(y: Int[Array, "batch time"], begin: int) -> Int[Array, "batch time"]:
-    """What the decoder has read when it writes each symbol of `y`: the begin mark, then `y` without its last.
+    """What the decoder has read when it writes each token of `y`: the begin mark, then `y` without its last.
 
     >>> shifted(jnp.array([[0, 1, 2]]), begin=3)
     Array([[3, 0, 1]], dtype=int32)
@@ -90,7 +90,7 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
     def logits(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
     ) -> Float[Array, "batch target vocabulary"]:
-        """Logits of every symbol of the targets given those before it; a key switches on what training draws."""
+        """Logits of every token of the targets given those before it; a key switches on what training draws."""
 
     @abc.abstractmethod
     def start(self, x: Int[Array, "batch source"]) -> State:
@@ -100,7 +100,7 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        """Read target symbols, the begin mark first: logits of the symbol after each, and the state after the last."""
+        """Read target tokens, the begin mark first: logits of the token after each, and the state after the last."""
 
     @property
     def source_end(self) -> int:
@@ -120,11 +120,11 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
     def surprisal(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
     ) -> Float[Array, "batch target"]:
-        """Minus the log-probability of each target symbol in nats, the end mark included; zero after it."""
+        """Minus the log-probability of each target token in nats, the end mark included; zero after it."""
         return jnp.where(within(y, self.end), losses.cross_entropy(self.logits(x, y, key), y), 0.0)
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """Mean nats per target symbol, and the share of symbols that are the likeliest given those before them."""
+        """Mean nats per target token, and the share of tokens that are the likeliest given those before them."""
         logits, counted = self.logits(batch.x, batch.y, key), within(batch.y, self.end)
         nats = losses.cross_entropy(logits, batch.y)
         right = logits.argmax(axis=-1) == batch.y
@@ -193,7 +193,7 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
 
     @property
     def _most(self) -> int:
-        """How many symbols are written at most; a target that goes on is cut off there."""
+        """How many tokens are written at most; a target that goes on is cut off there."""
         return self.schema.target_shape[0] - 1
 
     def _closed(self, tokens: Int[Array, "*rows most"]) -> Int[Array, "*rows target"]:

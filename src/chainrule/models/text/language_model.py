@@ -1,7 +1,7 @@
-"""Models of text: the probability of each symbol given those before it, and all that follows from it.
+"""Models of text: the probability of each token given those before it, and all that follows from it.
 
-A model says how its logits come about, for all places of a text at once and for one more symbol; loss, exact
-likelihood, sampling and streaming follow. The first symbol of a passage is given, not predicted.
+A model says how its logits come about, for all positions of a text at once and for one more token; loss, exact
+likelihood, sampling and streaming follow. The first token of a passage is given, not predicted.
 """
 
 import abc
@@ -40,39 +40,39 @@ from chainrule.nn import losses
 
 
 class LanguageModel(CanSearch, HasSurprisal):
-    """A model over the symbols of a vocabulary."""
+    """A model over the tokens of a vocabulary."""
 
     schema: eqx.AbstractVar[Schema]
     context: eqx.AbstractVar[int | None]
-    """The most symbols it can read; `None` where it reads on for ever."""
+    """The most tokens it can read; `None` where it reads on for ever."""
 
     @abc.abstractmethod
     def logits(
         self, x: Int[Array, "batch time"], key: Key | None = None
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the symbol after each place, all places at once; a key switches dropout on."""
+        """Logits of the token after each position, all positions at once; a key switches dropout on."""
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What makes symbols out of text and text out of symbols."""
+        """What makes tokens out of text and text out of tokens."""
         return tokenizers.of(self.schema)
 
     def surprisal(
-        self, x: Int[Array, "batch symbols"], key: Key | None = None
+        self, x: Int[Array, "batch tokens"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """Default: minus the log-probability of each symbol after the first, in nats, from all logits at once."""
+        """Default: minus the log-probability of each token after the first, in nats, from all logits at once."""
         return losses.cross_entropy(self.logits(x[:, :-1], key), x[:, 1:])
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
-        """Mean nats per predicted symbol; of several documents in a row, each is read by itself."""
+        """Mean nats per predicted token; of several documents in a row, each is read by itself."""
         if batch.documents is None:
             return self.surprisal(batch.x, key).mean(), {}
         assert isinstance(self, CanPack), "models.build refuses packed data for others"
         nats, counted = self.packed_surprisal(batch.x, batch.documents, key), predicted(batch.documents)
         return jnp.sum(nats, where=counted) / jnp.maximum(counted.sum(), 1), {}
 
-    def log_prob(self, x: Int[Array, "batch symbols"]) -> Float[Array, " batch"]:
-        """Log-probability of each passage given its first symbol, in nats."""
+    def log_prob(self, x: Int[Array, "batch tokens"]) -> Float[Array, " batch"]:
+        """Log-probability of each passage given its first token, in nats."""
         return -self.surprisal(x).sum(axis=1)
 
     @classmethod
@@ -135,7 +135,7 @@ class LanguageModel(CanSearch, HasSurprisal):
     def stream(
         self, key: Key, prompt: str = "", length: int | None = None, **options: Any
     ) -> Iterator[StreamedToken]:
-        """Write one text symbol by symbol, with the options of `sample`; stop reading and the writing stops."""
+        """Write one text token by token, with the options of `sample`; stop reading and the writing stops."""
         how = Decoding.read({"length": length, **options})
         if how.beam.beams is not None:
             raise ArgumentError(
@@ -157,7 +157,7 @@ class LanguageModel(CanSearch, HasSurprisal):
             tokenizer=self.tokenizer,
         )
 
-    def _from_each(self, key: Key, n: int, prompts: Sequence[str], how: Decoding) -> Int[Array, "n symbols"]:
+    def _from_each(self, key: Key, n: int, prompts: Sequence[str], how: Decoding) -> Int[Array, "n tokens"]:
         """One text from each prompt: they end together while they are written, and begin together in the result."""
         beams = how.beam.beams
         if len(prompts) != n or beams is not None:
@@ -219,10 +219,10 @@ class LanguageModel(CanSearch, HasSurprisal):
         how: Decoding,
         padding: Int[Array, " rows"] | None = None,
     ) -> Bool[Array, "n vocabulary"] | None:
-        """The symbols of the beginning, where repetition matters; padding is none."""
+        """The tokens of the beginning, where repetition matters; padding is none."""
         if how.tokens.repetition == 1:
             return None
-        if padding is not None:  # the last symbol, which every beginning has, in place of padding
+        if padding is not None:  # the last token, which every beginning has, in place of padding
             begun = jnp.where(jnp.arange(begun.shape[1])[None, :] < padding[:, None], begun[:, -1:], begun)
         return decoding.present(begun, n, len(self.schema.symbols))
 
@@ -230,7 +230,7 @@ class LanguageModel(CanSearch, HasSurprisal):
         return self.schema.shape[0] - 1 if how.text.length is None else how.text.length
 
     def _opening(self, key: Key, n: int, prompt: str) -> Int[Array, "rows time"]:
-        """The symbols of the prompt in one row, or what stands in for it."""
+        """The tokens of the prompt in one row, or what stands in for it."""
         first = self.tokenizer.start
         if prompt or first is not None:
             ids = [*(() if first is None else (first,)), *self.tokenizer.encode(prompt).tolist()]
@@ -251,11 +251,11 @@ class LanguageModel(CanSearch, HasSurprisal):
     ) -> tuple[decoding.Advance, State, Float[Array, "n vocabulary"]]:
         """How to read on, the state after the beginning for each of `n` rows, and the logits of what follows."""
         length, overflow = self._length(how), how.text.overflow
-        read = begun.shape[1] + length - 1  # the last symbol is written but not read
+        read = begun.shape[1] + length - 1  # the last token is written but not read
         over = self.context is not None and read > self.context
         if over and (overflow == "error" or (padding is not None and overflow == "crop")):
             raise ArgumentError(
-                f"length={length}: {begun.shape[1]} symbols and {length} more do not fit into a context of "
+                f"length={length}: {begun.shape[1]} tokens and {length} more do not fit into a context of "
                 f"{self.context}",
                 remedy='shorten the prompt or length, or use overflow="crop" with a single prompt',
             )

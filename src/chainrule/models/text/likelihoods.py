@@ -21,7 +21,7 @@ _TOGETHER = 64
 
 
 def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
-    """The log-probability of each text in nats, given its first symbol (or the mark that stands before all texts).
+    """The log-probability of each text in nats, given its first token (or the mark that stands before all texts).
 
     ```python
     run = cr.Run.open("runs/shakespeare-gpt-001")
@@ -33,7 +33,7 @@ def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, "
     for number, row in enumerate(rows):
         if len(row) < 1 or (model.context is not None and len(row) > model.context + 1):
             raise ArgumentError(
-                f"texts[{number}] has {len(row)} symbols; it must have at least one"
+                f"texts[{number}] has {len(row)} tokens; it must have at least one"
                 + ("" if model.context is None else f" and {model.context + 1} at most"),
                 remedy="leave it out" if not len(row) else "cut it, or use a model with a longer context",
             )
@@ -42,15 +42,15 @@ def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, "
     for width, members in buckets([len(row) for row in rows]).items():
         for place in range(0, len(members), _TOGETHER):
             chosen = members[place : place + _TOGETHER]
-            symbols, padding = padded_right([rows[i] for i in chosen], int(min(width, longest)))
-            nats = np.asarray(_surprisal(model, jnp.asarray(symbols)), np.float64)
+            tokens, padding = padded_right([rows[i] for i in chosen], int(min(width, longest)))
+            nats = np.asarray(_surprisal(model, jnp.asarray(tokens)), np.float64)
             kept = np.arange(nats.shape[1])[None, :] < nats.shape[1] - padding[:, None]
             found[chosen] = -np.where(kept, nats, 0.0).sum(axis=1)
     return found
 
 
 @eqx.filter_jit
-def _surprisal(model: LanguageModel, x: Int[Array, "batch symbols"]) -> Float[Array, "batch predicted"]:
+def _surprisal(model: LanguageModel, x: Int[Array, "batch tokens"]) -> Float[Array, "batch predicted"]:
     return model.surprisal(x)
 
 

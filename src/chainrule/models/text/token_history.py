@@ -1,6 +1,6 @@
-"""The plainest state there is: the symbols themselves.
+"""The plainest state there is: the tokens themselves.
 
-It serves models that look back a fixed number of symbols, and any model at all as a reference without a cache.
+It serves models that look back a fixed number of tokens, and any model at all as a reference without a cache.
 """
 
 from typing import Self, final
@@ -14,7 +14,7 @@ from chainrule.models.protocol import State
 
 @final
 class TokenHistory(State):
-    """The symbols read so far, in a buffer of fixed size."""
+    """The tokens read so far, in a buffer of fixed size."""
 
     position: Int[Array, ""]
     tokens: Int[Array, "batch room"]
@@ -26,14 +26,14 @@ class TokenHistory(State):
         return cls(jnp.zeros((), jnp.int32), jnp.zeros((batch, room), jnp.int32))
 
     def read(self, tokens: Int[Array, "batch time"]) -> Self:
-        """The state after some more symbols, for which there must be room."""
+        """The state after some more tokens, for which there must be room."""
         held = jax.lax.dynamic_update_slice_in_dim(
             self.tokens, tokens.astype(jnp.int32), self.position, axis=1
         )
         return type(self)(self.position + tokens.shape[1], held)
 
     def last(self, count: int, missing: int) -> Int[Array, "batch count"]:
-        """The last `count` symbols, with `missing` in place of those before the first."""
+        """The last `count` tokens, with `missing` in place of those before the first."""
         padded = jnp.pad(self.tokens, ((0, 0), (count, 0)), constant_values=missing)
         return jax.lax.dynamic_slice_in_dim(padded, self.position, count, axis=1)
 
@@ -42,7 +42,7 @@ class TokenHistory(State):
         return type(self)(self.position, self.tokens[rows])
 
     def rewind(self, position: int | Int[Array, ""]) -> Self:
-        """The state after the first `position` symbols."""
+        """The state after the first `position` tokens."""
         kept = jnp.arange(self.tokens.shape[1]) < position
         return type(self)(jnp.asarray(position, jnp.int32), jnp.where(kept[None, :], self.tokens, 0))
 

@@ -10,7 +10,7 @@ from chainrule.data.text import pairs, tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
 
 LONGEST = 48
-"""Symbols of a passage whose attention is shown: more cannot be told apart."""
+"""Tokens of a passage whose attention is shown: more cannot be told apart."""
 _NEIGHBOURS = 5
 _LISTED = 12
 _PIXELS = 3
@@ -18,7 +18,7 @@ _END = "■"
 
 
 def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]) -> Images:
-    """A map for every head, one line of maps a layer: dark where a symbol (row) takes much from another (column)."""
+    """A map for every head, one line of maps a layer: dark where a token (row) takes much from another (column)."""
     layers, count, time, _ = weights.shape
     top = np.maximum(
         weights.max(axis=-1, keepdims=True), 1e-12
@@ -32,12 +32,12 @@ def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]
         large,
         [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(count)],
         columns=count,
-        caption=f"Row: a symbol, column: what it looks at, each row up to its largest weight. Passage: {text!r}.",
+        caption=f"Row: a token, column: what it looks at, each row up to its largest weight. Passage: {text!r}.",
     )
 
 
 def names(tokenizer: Tokenizer, ids: Int[np.ndarray, " time"]) -> list[str]:
-    """The text of each symbol, with white space made visible.
+    """The text of each token, with white space made visible.
 
     >>> from chainrule.data.text.tokenizers import Character
     >>> names(Character(("\\n", " ", "a")), np.array([2, 1, 0]))
@@ -47,8 +47,8 @@ def names(tokenizer: Tokenizer, ids: Int[np.ndarray, " time"]) -> list[str]:
     return [text.translate(visible) for text in tokenizer.pieces(ids)]
 
 
-def symbols(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenizer, data: Data) -> Scatter:
-    """The most frequent symbols in the plane of the two directions in which their vectors vary most."""
+def embedding_map(table: Float[np.ndarray, "tokens features"], tokenizer: Tokenizer, data: Data) -> Scatter:
+    """The most frequent tokens in the plane of the two directions in which their vectors vary most."""
     often = frequent(data, len(table))[:200]
     plane = principal(table[often])
     kinds = [kind(tokenizer.decode([int(i)])) for i in often]
@@ -57,18 +57,18 @@ def symbols(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenizer, 
     share = spread(table[often])
     return Scatter(
         "embedding",
-        "Where symbols lie",
+        "Where tokens lie",
         "first direction",
         "second direction",
         {name: plane[place] for name, place in rows.items()},
         words={name: [written[i] for i in place] for name, place in rows.items()},
-        caption=f"Embeddings of the {len(often)} most frequent symbols in the plane of their two principal "
+        caption=f"Embeddings of the {len(often)} most frequent tokens in the plane of their two principal "
         f"directions, which hold {share:.0%} of their variance.",
     )
 
 
-def neighbours(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenizer, data: Data) -> Table:
-    """For frequent symbols, those whose vectors point the same way."""
+def neighbours(table: Float[np.ndarray, "tokens features"], tokenizer: Tokenizer, data: Data) -> Table:
+    """For frequent tokens, those whose vectors point the same way."""
     often = frequent(data, len(table))
     known, chosen = often[:500], often[:_LISTED]
     unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
@@ -78,17 +78,17 @@ def neighbours(table: Float[np.ndarray, "symbols features"], tokenizer: Tokenize
         nearest = [j for j in np.argsort(-row) if known[j] != i][:_NEIGHBOURS]
         near = zip(names(tokenizer, known[nearest]), row[nearest], strict=True)
         rows.append([names(tokenizer, np.array([i]))[0], "  ".join(f"{name} {c:.2f}" for name, c in near)])
-    return Table("neighbours", "Nearest symbols", ["symbol", "nearest by cosine"], rows)
+    return Table("neighbours", "Nearest tokens", ["token", "nearest by cosine"], rows)
 
 
-def frequent(data: Data, symbols: int) -> Int[np.ndarray, " most"]:
-    """The symbols that occur in the training text, the most frequent first."""
-    counts = np.bincount(data.train.arrays["symbols"], minlength=symbols)
+def frequent(data: Data, tokens: int) -> Int[np.ndarray, " most"]:
+    """The tokens that occur in the training text, the most frequent first."""
+    counts = np.bincount(data.train.arrays["symbols"], minlength=tokens)
     order = np.argsort(-counts, kind="stable")
     return order[counts[order] > 0]
 
 
-def principal(table: Float[np.ndarray, "symbols features"]) -> Float[np.ndarray, "symbols two"]:
+def principal(table: Float[np.ndarray, "tokens features"]) -> Float[np.ndarray, "tokens two"]:
     """Coordinates in the plane of the two directions of most variance."""
     centred = table - table.mean(axis=0, keepdims=True)
     left, size, _ = np.linalg.svd(centred, full_matrices=False)
@@ -96,14 +96,14 @@ def principal(table: Float[np.ndarray, "symbols features"]) -> Float[np.ndarray,
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
-def spread(table: Float[np.ndarray, "symbols features"]) -> float:
+def spread(table: Float[np.ndarray, "tokens features"]) -> float:
     """The share of the variance that lies in that plane."""
     size = np.linalg.svd(table - table.mean(axis=0, keepdims=True), compute_uv=False)
     return float((size[:2] ** 2).sum() / max((size**2).sum(), 1e-30))
 
 
 def kind(text: str) -> str:
-    """What sort of symbol it is.
+    """What sort of token it is.
 
     >>> kind("a"), kind("Q"), kind(" the"), kind(","), kind("\\n")
     ('vowel', 'capital', 'lower case', 'mark', 'white space')
@@ -128,7 +128,7 @@ def alignment(
     what: str,
     name: str = "alignment",
 ) -> Heatmap:
-    """A map of one pair: target symbols downwards, source symbols across; `what` says which map it is."""
+    """A map of one pair: target tokens downwards, source tokens across; `what` says which map it is."""
     sides = ((tokenizers.of_target(schema), y), (tokenizers.of(schema), x))
     rows, columns = (
         [*(piece.replace(" ", "␣") for piece in pairs.pieces(tokenizer, ids)), _END]
@@ -136,7 +136,7 @@ def alignment(
     )
     return Heatmap(
         name,
-        f"Where each symbol was read from: {what}",
+        f"Where each token was read from: {what}",
         "source",
         "target",
         weights[: len(rows), : len(columns)],
@@ -149,6 +149,7 @@ def alignment(
 __all__ = [
     "LONGEST",
     "alignment",
+    "embedding_map",
     "frequent",
     "heads",
     "kind",
@@ -156,5 +157,4 @@ __all__ = [
     "neighbours",
     "principal",
     "spread",
-    "symbols",
 ]

@@ -80,7 +80,7 @@ def test_width_v_to_the_t_minus_one_is_exhaustive() -> None:
 def test_an_ended_text_is_kept_and_compared_with_longer_ones() -> None:
     ends = climb(best(), 2, stop=(1,))
     assert np.isclose(np.exp(ends.log_probs[0, 0]), 0.4), (
-        "the empty text, ended by symbol 1, beats all longer ones"
+        "the empty text, ended by token 1, beats all longer ones"
     )
     assert ends.tokens[0, 0].tolist() == [-1, -1]
     longer = climb(best(penalty=6.0), 2, stop=(1,))

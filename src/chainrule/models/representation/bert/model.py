@@ -1,4 +1,4 @@
-"""A transformer that reads both ways and learns by guessing hidden symbols (Devlin et al., 2019).
+"""A transformer that reads both ways and learns by guessing hidden tokens (Devlin et al., 2019).
 
 It knows no probability of a text, because each guess sees what comes after as well as before; what it gives are
 guesses for gaps, and vectors for texts.
@@ -31,10 +31,10 @@ from chainrule.nn.positions import Learned
 
 @final
 class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
-    """Embeddings, blocks in which every symbol sees all others, and logits from the same embeddings."""
+    """Embeddings, blocks in which every token sees all others, and logits from the same embeddings."""
 
     embedding: Embedding
-    """One row for each symbol, and one more for a hidden symbol where the vocabulary has none."""
+    """One row for each token, and one more for a hidden token where the vocabulary has none."""
     positions: Learned | None
     segments: Embedding | None
     embedding_norm: LayerNorm | None
@@ -47,9 +47,9 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
 
     def __init__(self, config: BERTConfig, schema: Schema, key: Key) -> None:
         width = config.width
-        for_symbols, for_positions, for_segments, for_blocks = jax.random.split(key, 4)
+        for_tokens, for_positions, for_segments, for_blocks = jax.random.split(key, 4)
         self.context = schema.shape[0] if config.context is None else config.context
-        self.embedding = Embedding(len(schema.symbols) + (MASK not in schema.symbols), width, key=for_symbols)
+        self.embedding = Embedding(len(schema.symbols) + (MASK not in schema.symbols), width, key=for_tokens)
         self.segments = Embedding(config.segments, width, key=for_segments) if config.segments else None
         between = encoder_layers(config, self.context, for_positions, for_blocks)
         self.positions, self.embedding_norm, self.blocks, self.norm = between
@@ -59,7 +59,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What makes symbols out of text and text out of symbols."""
+        """What makes tokens out of text and text out of tokens."""
         return tokenizers.of(self.schema)
 
     @property
@@ -70,48 +70,48 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
     # ------------------------------------------------------------------ learning
 
     def guesses(self, x: Int[Array, "batch time"], key: Key) -> Guesses:
-        """Hide some symbols of each text, and guess them."""
+        """Hide some tokens of each text, and guess them."""
         for_gaps, for_dropping = jax.random.split(key)
-        places, seen = draw_gaps(
+        positions, seen = draw_gaps(
             for_gaps, x, self.config.hide, len(self.schema.symbols), self.gaps.mask, self.gaps.special
         )
         features = self.features(seen, key=for_dropping)
-        # Only hidden symbols are judged, so only their logits are computed.
-        chosen = jnp.take_along_axis(features, places[:, :, None], axis=1)
-        wanted = jnp.take_along_axis(x, places, axis=1)
+        # Only hidden tokens are judged, so only their logits are computed.
+        chosen = jnp.take_along_axis(features, positions[:, :, None], axis=1)
+        wanted = jnp.take_along_axis(x, positions, axis=1)
         logits = self.read_out(chosen)
         right = (logits.argmax(axis=-1) == wanted).astype(jnp.float32)
         return Guesses(losses.cross_entropy(logits, wanted).mean(axis=1), right.mean(axis=1))
 
     @property
     def unit(self) -> str:
-        """Guesses are about symbols."""
-        return "symbol"
+        """Guesses are about tokens."""
+        return "token"
 
     def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
-        """What each place holds, in logits; a place that is not hidden knows the answer."""
+        """What each position holds, in logits; a place that is not hidden knows the answer."""
         return self.read_out(self.features(x))
 
     def features(
         self, x: Int[Array, "batch time"], *, mask: Mask | None = None, key: Key | None = None
     ) -> Float[Array, "batch time width"]:
-        """What the last block makes of each place."""
+        """What the last block makes of each position."""
         return self.read(self.vectors(x), mask=mask, key=key)
 
     def vectors(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time width"]:
-        """The vectors of symbols, before places are added."""
+        """The vectors of tokens, before positions are added."""
         self.check_length(x)
         return self.embedding(x)
 
     def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the symbols of the vocabulary; a hidden symbol is never the answer."""
+        """Logits of the tokens of the vocabulary; a hidden token is never the answer."""
         return self.embedding.logits(features)[..., : len(self.schema.symbols)]
 
     # ------------------------------------------------------------------ gaps
 
     def sample(  # type: ignore[override]  # the options of this model, by name
         self, key: Key, n: int, *, prompt: str = "", temperature: float = 1.0
-    ) -> Int[Array, "n symbols"]:
+    ) -> Int[Array, "n tokens"]:
         """`n` texts in which every gap of the prompt, written [MASK], is filled; without a prompt, all is gaps.
 
         Gaps are filled one at a time in a random order, each drawn from what the model guesses given the others
@@ -125,7 +125,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         return _filled(self, begun, holes, key, jnp.asarray(float(temperature)))
 
     def fill(self, text: str, top: int = 5) -> list[list[tuple[str, float]]]:
-        """For each gap of a text, written [MASK], the likeliest symbols and their probabilities."""
+        """For each gap of a text, written [MASK], the likeliest tokens and their probabilities."""
         ids = self.gaps.encode(text)
         p = np.asarray(jax.nn.softmax(self.logits(jnp.asarray(ids)[None, :])[0], axis=-1))
         found = []
@@ -137,10 +137,10 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
     def vary(
         self, key: Key, text: str, start: int, stop: int, *, n: int = 4, temperature: float = 1.0
     ) -> list[str]:
-        """`n` texts in which the symbols `start` to `stop` - 1 of a text are drawn anew."""
+        """`n` texts in which the tokens `start` to `stop` - 1 of a text are drawn anew."""
         ids = self.gaps.encode(text)
         if not 0 <= start < stop <= len(ids):
-            raise ArgumentError(f"vary({start}, {stop}): the text has {len(ids)} symbols")
+            raise ArgumentError(f"vary({start}, {stop}): the text has {len(ids)} tokens")
         begun = (
             jnp.broadcast_to(jnp.asarray(ids)[None, :], (n, len(ids))).at[:, start:stop].set(self.gaps.mask)
         )
@@ -148,10 +148,10 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         return [self.tokenizer.decode(row) for row in np.asarray(filled)]
 
     def pseudo_log_likelihood(self, x: Int[Array, "batch time"]) -> Float[Array, " batch"]:
-        """Sum over symbols of the log-probability of each given all others, in nats. This is not a likelihood.
+        """Sum over tokens of the log-probability of each given all others, in nats. This is not a likelihood.
 
         The guesses do not belong to one distribution over texts and their product does not sum to one. It ranks texts
-        (Salazar et al., 2020) and takes one pass for each symbol.
+        (Salazar et al., 2020) and takes one pass for each token.
         """
 
         def at(place: Array) -> Array:
@@ -186,17 +186,17 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         """How much each position takes from each, in every head of every layer."""
         return self.attention_maps(self.placed(self.vectors(x)))
 
-    def embeddings(self) -> Float[Array, "symbols features"]:
-        """The vector of each symbol."""
+    def embeddings(self) -> Float[Array, "tokens features"]:
+        """The vector of each token."""
         return self.embedding.weight[: len(self.schema.symbols)]
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
-        """Attention of every head on a passage, and the map of the symbols."""
+        """Attention of every head on a passage, and the map of the tokens."""
         del key
         x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : tokens.LONGEST])
         return [
             tokens.heads(np.asarray(self.attention(x)[0]), tokens.names(self.tokenizer, np.asarray(x[0]))),
-            tokens.symbols(np.asarray(self.embeddings()), self.tokenizer, data),
+            tokens.embedding_map(np.asarray(self.embeddings()), self.tokenizer, data),
         ]
 
 
@@ -216,14 +216,14 @@ def _filled(
         return jax.random.permutation(jax.random.fold_in(orders, row), holes)
 
     def step(x: Array, visit: tuple[Array, Array]) -> tuple[Array, None]:
-        places, number = visit
-        features = jnp.take_along_axis(model.features(x), places[:, None, None], axis=1)
+        positions, number = visit
+        features = jnp.take_along_axis(model.features(x), positions[:, None, None], axis=1)
         logits = model.read_out(features)[:, 0]
         own = jax.vmap(lambda row: jax.random.fold_in(jax.random.fold_in(draws, row), number))(rows)
         noise = jax.vmap(lambda key: jax.random.gumbel(key, logits.shape[1:], logits.dtype))(own)
         # The largest of logits / T + noise; multiplied by T so that zero is allowed.
         token = (logits + temperature.astype(logits.dtype) * noise).argmax(axis=-1)
-        return x.at[rows, places].set(token.astype(x.dtype)), None
+        return x.at[rows, positions].set(token.astype(x.dtype)), None
 
     visits = (jax.vmap(order)(rows).T, jnp.arange(len(holes)))
     return jax.lax.scan(step, begun, visits)[0]

@@ -1,4 +1,4 @@
-"""The encoder over patches of an image: squares of pixels stand where symbols of a text stood.
+"""The encoder over patches of an image: squares of pixels stand where tokens of a text stood.
 
 A patch comes in as its pixels, by one linear map; hidden ones share a vector instead. What comes out are the
 probabilities of every pixel's brightness, in steps, so that a guess can be unsure between black and white, can be drawn
@@ -86,15 +86,15 @@ class PatchBERT(MaskedModel, CanFill):
         """Hide some patches of each image, and guess the levels of their pixels."""
         for_gaps, for_other, for_dropping = jax.random.split(key, 3)
         tokens = self.cut(x)
-        places, hidden, replaced = choose(for_gaps, jnp.zeros(tokens.shape[:2]), self.config.hide)
-        pixels = jnp.take_along_axis(tokens, places[:, :, None], axis=1)
+        positions, hidden, replaced = choose(for_gaps, jnp.zeros(tokens.shape[:2]), self.config.hide)
+        pixels = jnp.take_along_axis(tokens, positions[:, :, None], axis=1)
         others = tokens.reshape(-1, tokens.shape[2])  # a patch from anywhere in the batch
-        other = others[jax.random.randint(for_other, places.shape, 0, len(others))]
+        other = others[jax.random.randint(for_other, positions.shape, 0, len(others))]
         rows = jnp.arange(len(x))[:, None]
-        seen = tokens.at[rows, places].set(jnp.where(replaced[:, :, None], other, pixels))
-        gaps = jnp.zeros(tokens.shape[:2], bool).at[rows, places].set(hidden)
+        seen = tokens.at[rows, positions].set(jnp.where(replaced[:, :, None], other, pixels))
+        gaps = jnp.zeros(tokens.shape[:2], bool).at[rows, positions].set(hidden)
         features = self.features(seen, gaps, key=for_dropping)
-        logits = self.read_out(jnp.take_along_axis(features, places[:, :, None], axis=1))
+        logits = self.read_out(jnp.take_along_axis(features, positions[:, :, None], axis=1))
         wanted = jnp.rint(pixels * (self.levels - 1)).astype(jnp.int32)
         right = (logits.argmax(axis=-1) == wanted).astype(jnp.float32)
         squares = jnp.square(LevelsOutput(self.levels).mean(logits) - pixels)
@@ -137,8 +137,8 @@ class PatchBERT(MaskedModel, CanFill):
 
     def random_gaps(self, key: Key, n: int, share: float) -> Bool[Array, "n time"]:
         """Gaps at random: in each of `n` images the same share of the patches, at least one."""
-        places = choose(key, jnp.zeros((n, self.context)), share).places
-        return jnp.zeros((n, self.context), bool).at[jnp.arange(n)[:, None], places].set(True)
+        positions = choose(key, jnp.zeros((n, self.context)), share).positions
+        return jnp.zeros((n, self.context), bool).at[jnp.arange(n)[:, None], positions].set(True)
 
     def gap_pixels(self, gaps: Bool[Array, "n time"]) -> Bool[Array, "n rows columns"]:
         """Which pixels lie in gaps."""
@@ -214,7 +214,7 @@ def _filled(
     key: Key,
     temperature: Float[Array, ""],
 ) -> Float[Array, "n time pixels"]:
-    """Each row with its gaps filled one at a time, in a random order of its own; other places are passed over."""
+    """Each row with its gaps filled one at a time, in a random order of its own; other positions are passed over."""
     n, time, _ = tokens.shape
     rows = jnp.arange(n)
     orders, draws = jax.random.split(key)
@@ -222,14 +222,14 @@ def _filled(
 
     def step(state: tuple[Array, Array], visit: tuple[Array, Key]) -> tuple[tuple[Array, Array], None]:
         tokens, gaps = state
-        places, own = visit
-        features = jnp.take_along_axis(model.features(tokens, gaps), places[:, None, None], axis=1)
+        positions, own = visit
+        features = jnp.take_along_axis(model.features(tokens, gaps), positions[:, None, None], axis=1)
         logits = model.read_out(features)[:, 0]
         noise = jax.random.gumbel(own, logits.shape, logits.dtype)
         # The largest of logits / T + noise; multiplied by T so that zero is allowed.
         drawn = (logits + temperature.astype(logits.dtype) * noise).argmax(axis=-1) / (model.levels - 1)
-        kept = jnp.where(gaps[rows, places][:, None], drawn.astype(tokens.dtype), tokens[rows, places])
-        return (tokens.at[rows, places].set(kept), gaps.at[rows, places].set(False)), None
+        kept = jnp.where(gaps[rows, positions][:, None], drawn.astype(tokens.dtype), tokens[rows, positions])
+        return (tokens.at[rows, positions].set(kept), gaps.at[rows, positions].set(False)), None
 
     return jax.lax.scan(step, (tokens, gaps), (visits.T, jax.random.split(draws, time)))[0][0]
 
@@ -245,7 +245,7 @@ def _side(config: BERTConfig, schema: Schema) -> int:
 
 
 def build(config: BERTConfig, schema: Schema, key: Key) -> MaskedModel:
-    """The encoder of the kind of data: over symbols of a text, or over patches of an image."""
+    """The encoder of the kind of data: over tokens of a text, or over patches of an image."""
     if kinds.of(schema).has_tokens and targets.of(schema).given:
         raise CapabilityError(
             f"bert needs text data with target none; these have target {schema.target}",

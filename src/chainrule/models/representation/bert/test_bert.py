@@ -36,14 +36,14 @@ def model() -> BERT:
 
 def test_fifteen_percent_are_guessed_of_which_most_are_hidden_some_replaced_and_some_left() -> None:
     x = jax.random.randint(KEY, (2000, 40), 5, 105)
-    places, seen = draw_gaps(jax.random.key(0), x, 0.15, 105, mask=4, special=(0, 1, 2, 3, 4))
-    assert places.shape == (2000, 6)
-    assert all(len(set(row)) == 6 for row in np.asarray(places).tolist())
-    old, new = (np.asarray(jnp.take_along_axis(a, places, axis=1)) for a in (x, seen))
+    positions, seen = draw_gaps(jax.random.key(0), x, 0.15, 105, mask=4, special=(0, 1, 2, 3, 4))
+    assert positions.shape == (2000, 6)
+    assert all(len(set(row)) == 6 for row in np.asarray(positions).tolist())
+    old, new = (np.asarray(jnp.take_along_axis(a, positions, axis=1)) for a in (x, seen))
     assert np.mean(new == 4) == pytest.approx(0.8, abs=0.02)
     assert np.mean((new != 4) & (new != old)) == pytest.approx(0.1, abs=0.02)
     untouched = np.ones(x.shape, bool)
-    np.put_along_axis(untouched, np.asarray(places), False, axis=1)
+    np.put_along_axis(untouched, np.asarray(positions), False, axis=1)
     assert (np.asarray(seen)[untouched] == np.asarray(x)[untouched]).all()
 
 
@@ -86,7 +86,7 @@ def test_variations_change_only_the_chosen_part(model: BERT) -> None:
     texts = model.vary(KEY, "abcdefgh", 2, 5, n=6)
     assert len(texts) == 6
     assert all(text[:2] == "ab" and text[5:] == "fgh" and len(text) == 8 for text in texts)
-    with pytest.raises(ArgumentError, match="the text has 3 symbols"):
+    with pytest.raises(ArgumentError, match="the text has 3 tokens"):
         model.vary(KEY, "abc", 2, 5)
 
 

@@ -60,10 +60,10 @@ def sized(
     inner = "encoder.layer.0.intermediate.dense.weight"
     if not all(name in shapes for name in (*wanted, inner)):
         raise ArgumentError("the file holds no model of BERT's style")
-    (symbols, width), (context, _), (segments, _) = (shapes[name] for name in wanted)
-    if len(tokenizer) != symbols:
+    (tokens, width), (context, _), (segments, _) = (shapes[name] for name in wanted)
+    if len(tokenizer) != tokens:
         raise ArgumentError(
-            f"the weights are for {symbols:,} symbols, the tokenizer has {len(tokenizer):,}",
+            f"the weights are for {tokens:,} tokens, the tokenizer has {len(tokenizer):,}",
             remedy="give the tokenizer that the weights were trained with",
         )
     config = BERTConfig(

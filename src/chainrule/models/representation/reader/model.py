@@ -2,7 +2,7 @@
 
 The transformer in the middle is a body that may have been trained on something else. With it frozen, a new head on
 texts is a linear probe of what it has learnt; a new way in and a new head on images is reprogramming (Lu et al., 2022):
-patches of an image stand where symbols of a text stood, and only the two ends learn.
+patches of an image stand where tokens of a text stood, and only the two ends learn.
 """
 
 from typing import Any, Literal, final
@@ -48,9 +48,9 @@ class ReaderConfig(Config):
     )
     pooling: Literal["mean", "last", "cls"] = Field(
         "mean",
-        description="the vector of an example: mean over its places, that of the last, or that of a place of its own",
+        description="the vector of an example: mean over its positions, that of the last, or that of one of its own",
     )
-    patch: int = Field(2, ge=1, description="images: side of the squares that stand for symbols")
+    patch: int = Field(2, ge=1, description="images: side of the squares that stand for tokens")
 
     @pydantic.field_validator("body")
     @classmethod
@@ -69,12 +69,12 @@ class ReaderConfig(Config):
 
 @final
 class Reader(CanPredict, CanEncode):
-    """A way in (symbols or patches), a body, a pooled vector, and a linear head."""
+    """A way in (tokens or patches), a body, a pooled vector, and a linear head."""
 
     body: TokenTransformer
     patches: Linear | None
     summary: Float[Array, " width"] | None
-    """What stands after the last place, where that is what is read out."""
+    """What stands after the last position, where that is what is read out."""
     head: Linear
     config: ReaderConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
@@ -111,13 +111,13 @@ class Reader(CanPredict, CanEncode):
         return as_prediction(self.schema, self.head(self.encode(x)))
 
     def encode(self, x: Array) -> Float[Array, "batch width"]:
-        """The vector of each example, of what the body makes of its places, pooled as the settings say."""
+        """The vector of each example, of what the body makes of its positions, pooled as the settings say."""
         return self._vectors(x, None)
 
     def _vectors(self, x: Array, key: Key | None) -> Float[Array, "batch width"]:
-        places, valid = self._image(x) if self.patches is not None else self._text(x)
+        vectors, valid = self._image(x) if self.patches is not None else self._text(x)
         mask = Padding(valid) if self.patches is None else None
-        features = self.body.read(places, mask=mask, key=key)
+        features = self.body.read(vectors, mask=mask, key=key)
         if self.config.pooling == "mean":
             kept = valid[:, :, None].astype(features.dtype)
             return (features * kept).sum(axis=1) / jnp.maximum(kept.sum(axis=1), 1)
@@ -128,8 +128,8 @@ class Reader(CanPredict, CanEncode):
 
     def _text(
         self, x: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch places width"], Bool[Array, "batch places"]]:
-        """The vectors of symbols and which of them count, with the marks around them that the vocabulary has."""
+    ) -> tuple[Float[Array, "batch time width"], Bool[Array, "batch time"]]:
+        """The vectors of tokens and which of them count, with the marks around them that the vocabulary has."""
         end, vocab = len(self.schema.symbols), tokenizers.of(self.schema).vocab
         length = (x < end).sum(axis=1)
         if _BEGIN in vocab and _END in vocab:
@@ -146,7 +146,7 @@ class Reader(CanPredict, CanEncode):
 
     def _image(
         self, x: Float[Array, "batch rows columns channels"]
-    ) -> tuple[Float[Array, "batch places width"], Bool[Array, "batch places"]]:
+    ) -> tuple[Float[Array, "batch time width"], Bool[Array, "batch time"]]:
         """The vectors of patches, row by row, all of which count."""
         assert self.patches is not None
         vectors = self.patches(patches.cut(x, self.config.patch))

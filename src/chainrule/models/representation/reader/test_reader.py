@@ -81,10 +81,10 @@ def test_the_place_of_its_own_is_the_last_one_and_sees_the_whole_example() -> No
 def test_patches_are_squares_row_by_row() -> None:
     model = reader(IMAGES)
     x = jnp.arange(24.0).reshape(1, 4, 6, 1)
-    places, _ = model._image(x)
+    vectors, _ = model._image(x)
     second = jnp.array([2.0, 3.0, 8.0, 9.0])
-    np.testing.assert_allclose(places[0, 1], model.patches(second), rtol=1e-5)
-    assert places.shape == (1, 6, 8)
+    np.testing.assert_allclose(vectors[0, 1], model.patches(second), rtol=1e-5)
+    assert vectors.shape == (1, 6, 8)
 
 
 def test_a_trained_body_reads_images_and_keeps_all_of_its_blocks(trained: Any) -> None:

@@ -19,6 +19,7 @@ entry = Entry(
         "steps": 2000,
         "optimizer": {"name": "adam", "lr": 3e-3},
     },
+    former_arrays={"symbols": "embedding"},
 )
 
 __all__ = ["SkipGram", "SkipGramConfig", "entry"]

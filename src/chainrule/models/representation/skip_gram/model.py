@@ -39,16 +39,16 @@ class SkipGramConfig(Config):
 class SkipGram(HasState, HasEmbedding, CanEncode, HasPictures):
     """Two tables, one for words and one for their neighbours, and how often each word has been met."""
 
-    symbols: Embedding
+    embedding: Embedding
     around: Embedding
-    counts: Float[Array, " symbols"]
+    counts: Float[Array, " tokens"]
     config: SkipGramConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
     def __init__(self, config: SkipGramConfig, schema: Schema, key: Key) -> None:
         first, second = jax.random.split(key)
         count = len(schema.symbols)
-        self.symbols = Embedding(count, config.embedding, deviation=0.1, key=first)
+        self.embedding = Embedding(count, config.embedding, deviation=0.1, key=first)
         self.around = Embedding(count, config.embedding, deviation=0.1, key=second)
         self.counts = jnp.zeros(count)
         self.config = config
@@ -58,7 +58,7 @@ class SkipGram(HasState, HasEmbedding, CanEncode, HasPictures):
         """Mean nats per pair of neighbours, `softplus(-u·v) + Σ softplus(u·v_noise)`; the words met are counted."""
         met = jnp.zeros_like(self.counts).at[batch.x.reshape(-1)].add(1.0)
         moved = eqx.tree_at(lambda model: model.counts, self, self.counts + met)
-        own, total, pairs = self.symbols(batch.x), jnp.zeros(()), 0
+        own, total, pairs = self.embedding(batch.x), jnp.zeros(()), 0
         length = batch.x.shape[1]
         for distance in range(1, min(self.config.reach, length - 1) + 1):
             here, there = slice(0, length - distance), slice(distance, length)
@@ -83,20 +83,20 @@ class SkipGram(HasState, HasEmbedding, CanEncode, HasPictures):
         """How often each word has been met."""
         return [self.counts]
 
-    def encode(self, x: Int[Array, "batch symbols"]) -> Float[Array, "batch features"]:
+    def encode(self, x: Int[Array, "batch tokens"]) -> Float[Array, "batch features"]:
         """The mean vector of the words of a passage."""
-        return self.symbols(x).mean(axis=1)
+        return self.embedding(x).mean(axis=1)
 
-    def embeddings(self) -> Float[Array, "symbols features"]:
+    def embeddings(self) -> Float[Array, "tokens features"]:
         """The vector of each word."""
-        return self.symbols.weight
+        return self.embedding.weight
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Where words lie, and which lie close to each other."""
         del key
-        table, tokenizer = np.asarray(self.symbols.weight), tokenizers.of(self.schema)
+        table, tokenizer = np.asarray(self.embedding.weight), tokenizers.of(self.schema)
         return [
-            tokens.symbols(table, tokenizer, data),
+            tokens.embedding_map(table, tokenizer, data),
             tokens.neighbours(table, tokenizer, data),
         ]
 

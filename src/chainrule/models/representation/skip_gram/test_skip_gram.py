@@ -45,7 +45,7 @@ def test_the_loss_is_least_at_the_shifted_pointwise_mutual_information() -> None
 
     @eqx.filter_jit
     def judge(table: jax.Array) -> jax.Array:
-        at = eqx.tree_at(lambda model: model.symbols.weight, model, table)
+        at = eqx.tree_at(lambda model: model.embedding.weight, model, table)
         losses = jax.vmap(lambda key: at.loss(Batch(jnp.asarray(x)), key)[0])
         return losses(jax.random.split(jax.random.key(1), 40)).mean()
 

@@ -1,11 +1,11 @@
-"""Recurrent network over symbols."""
+"""Recurrent network over tokens."""
 
 from chainrule.models.protocol import Entry
 from chainrule.models.text.char_rnn.model import CharRNN, CharRNNConfig
 
 entry = Entry(
     name="char-rnn",
-    summary="Recurrent network that writes on, symbol by symbol, with a memory of fixed size.",
+    summary="Recurrent network that writes on, token by token, with a memory of fixed size.",
     config=CharRNNConfig,
     build=CharRNN,
     kinds=("text",),

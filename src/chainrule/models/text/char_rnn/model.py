@@ -1,4 +1,4 @@
-"""A recurrent network over symbols: it reads one at a time and remembers in a state of fixed size."""
+"""A recurrent network over tokens: it reads one at a time and remembers in a state of fixed size."""
 
 from collections.abc import Sequence
 from typing import Literal, Self, final
@@ -36,7 +36,7 @@ class CharRNNConfig(Config):
     cell: Literal["rnn", "gru", "lstm"] = Field(
         "rnn", description="rnn: tanh of a sum; gru and lstm: gates decide what is kept"
     )
-    embedding: int = Field(64, ge=1, description="size of the vector of each symbol")
+    embedding: int = Field(64, ge=1, description="size of the vector of each token")
     width: int = Field(128, ge=1, description="units of each layer: the size of its state")
     depth: int = Field(1, ge=1, description="recurrent layers on top of each other")
     dropout: float = Field(
@@ -72,7 +72,7 @@ class Remembered(State):
         """Refused: earlier states are not kept."""
         raise CapabilityError(
             f"rewind({position}): a recurrent network does not keep its earlier states",
-            remedy="keep the state from before, or read the symbols again",
+            remedy="keep the state from before, or read the tokens again",
         )
 
 
@@ -92,9 +92,9 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
     context: int | None = eqx.field(static=True)
 
     def __init__(self, config: CharRNNConfig, schema: Schema, key: Key) -> None:
-        symbols = len(schema.symbols)
+        tokens = len(schema.symbols)
         key_embedding, key_body, key_head = jax.random.split(key, 3)
-        self.embedding = Embedding(symbols, config.embedding, deviation=1.0, key=key_embedding)
+        self.embedding = Embedding(tokens, config.embedding, deviation=1.0, key=key_embedding)
         self.body = Stack(
             config.embedding,
             config.width,
@@ -105,7 +105,7 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
             recurrent_bias=False,
             key=key_body,
         )
-        self.head = Linear(config.width, symbols, initializer="xavier", key=key_head)
+        self.head = Linear(config.width, tokens, initializer="xavier", key=key_head)
         streams = schema.streams
         self.carried = self.body.initial((streams,)) if streams else None
         self.ended = jnp.full((streams,), -1, jnp.int32) if streams else None
@@ -116,11 +116,11 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
     def logits(
         self, x: Int[Array, "batch time"], key: Key | None = None
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the symbol after each place."""
+        """Logits of the token after each position."""
         return self.head(self._outputs(self.embedding(x), key)[0])
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
-        """Mean nats per predicted symbol; a passage that goes on where the last one ended takes up its state."""
+        """Mean nats per predicted token; a passage that goes on where the last one ended takes up its state."""
         if self.carried is None or self.ended is None or batch.begins is None:
             return *self.loss(batch, key), self
         goes_on = (batch.begins == self.ended)[:, None]
@@ -137,7 +137,7 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         return jax.tree.leaves((self.carried, self.ended))
 
     def start(self, batch: int, room: int) -> Remembered:
-        """Nothing read yet; there is room for any number of symbols."""
+        """Nothing read yet; there is room for any number of tokens."""
         del room
         return Remembered(jnp.zeros((), jnp.int32), self.body.initial((batch,)))
 
@@ -155,14 +155,14 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         """Every layer with its inputs over time."""
         return self.body.inputs(self.embedding(x))
 
-    def embeddings(self) -> Float[Array, "symbols features"]:
-        """The vector of each symbol."""
+    def embeddings(self) -> Float[Array, "tokens features"]:
+        """The vector of each token."""
         return self.embedding.weight
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
-        """Where symbols lie."""
+        """Where tokens lie."""
         del key
-        return [token_pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data)]
+        return [token_pictures.embedding_map(np.asarray(self.embeddings()), self.tokenizer, data)]
 
     def _outputs(
         self,

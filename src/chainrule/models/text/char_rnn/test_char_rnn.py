@@ -1,4 +1,4 @@
-"""The recurrent network over symbols: its size, its memory, where its gradients end."""
+"""The recurrent network over tokens: its size, its memory, where its gradients end."""
 
 from typing import Any
 

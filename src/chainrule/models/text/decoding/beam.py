@@ -97,7 +97,7 @@ class Beams(eqx.Module):
     """Texts for each row, the first in the order first."""
 
     tokens: Int[Array, "batch beams length"]
-    """`END` from the end of a text on; the symbol that stopped it is not kept."""
+    """`END` from the end of a text on; the token that stopped it is not kept."""
     log_probs: Float[Array, "batch beams"]
     """Log-probability of each text, its end included; minus infinity where there were fewer texts than beams."""
     ranks: Float[Array, "batch beams"]
@@ -130,10 +130,10 @@ def search(
     branch: int | None = None,
     stop: Sequence[int] = (),
 ) -> Beams:
-    """Up to `length` symbols for each of `beams` texts per row, compiled as one loop.
+    """Up to `length` tokens for each of `beams` texts per row, compiled as one loop.
 
-    `state` is the state after the beginning, `logits` are those of what follows. A prefix is extended by every symbol,
-    or by its `branch` likeliest ones. A text that a symbol of `stop` has ended keeps its place and its
+    `state` is the state after the beginning, `logits` are those of what follows. A prefix is extended by every token,
+    or by its `branch` likeliest ones. A text that a token of `stop` has ended keeps its place and its
     log-probability, and is compared with the others until the end.
     """
     batch = len(logits)
@@ -178,13 +178,13 @@ def _extend(
     sizes: tuple[int, int, int | None],
     stop: tuple[int, ...],
 ) -> _Search:
-    """One more symbol for every beam."""
+    """One more token for every beam."""
     batch, beams, branch = sizes
     size = log_probs.shape[1]
     width = size if branch is None else min(branch, size)
-    values, symbols = log_probs, jnp.broadcast_to(jnp.arange(size, dtype=jnp.int32), log_probs.shape)
+    values, tokens = log_probs, jnp.broadcast_to(jnp.arange(size, dtype=jnp.int32), log_probs.shape)
     if width < size:
-        values, symbols = jax.lax.top_k(log_probs, width)
+        values, tokens = jax.lax.top_k(log_probs, width)
     only = jnp.arange(width) == 0  # an ended text has a single extension, itself
     totals = before.totals[:, None] + jnp.where(
         before.ended[:, None], jnp.where(only, 0.0, -jnp.inf)[None, :], values
@@ -200,11 +200,11 @@ def _extend(
     ranks, chosen = jax.vmap(choose)(jnp.arange(batch), *by_row)
     parent = (jnp.arange(batch)[:, None] * beams + chosen // width).ravel()
     choice = (chosen % width).ravel()
-    symbol = symbols[parent, choice]
-    ended = before.ended[parent] | (symbol[:, None] == jnp.array(stop, symbol.dtype)[None, :]).any(axis=1)
+    token = tokens[parent, choice]
+    ended = before.ended[parent] | (token[:, None] == jnp.array(stop, token.dtype)[None, :]).any(axis=1)
     return _Search(
         before.state.fork(parent),
-        before.tokens[parent].at[:, i].set(jnp.where(ended, END, symbol)),
+        before.tokens[parent].at[:, i].set(jnp.where(ended, END, token)),
         totals[parent, choice],
         ranks.ravel(),
         lengths[parent],

@@ -1,6 +1,6 @@
 """Incremental detokenization: no half characters, and never a part of a stop string.
 
-A symbol may hold some bytes of a character, and a stop string may span several symbols. Text is therefore held back
+A token may hold some bytes of a character, and a stop string may span several tokens. Text is therefore held back
 while it may still change, and given out as soon as it cannot.
 """
 
@@ -19,7 +19,7 @@ _KEPT = 64
 
 @final
 class Detokenizer:
-    """Turns symbols into text piece by piece; the pieces joined are the whole text up to the first stop string.
+    """Turns tokens into text piece by piece; the pieces joined are the whole text up to the first stop string.
 
     >>> from chainrule.data.tokenizers import ByteBPE
     >>> smile = ByteBPE.train("", vocab=256)
@@ -38,7 +38,7 @@ class Detokenizer:
         """Whether a stop string has come."""
 
     def read(self, token: int) -> str:
-        """The text that is certain once this symbol has come."""
+        """The text that is certain once this token has come."""
         if self.stopped:
             return ""
         self._ids.append(token)
@@ -50,13 +50,13 @@ class Detokenizer:
         sure = text.removesuffix(_INCOMPLETE)
         sure = sure[: len(sure) - self._pending(sure)]
         self._give(sure)
-        if sure == text and len(self._ids) > _KEPT:  # so that a long text is not read again for every symbol
+        if sure == text and len(self._ids) > _KEPT:  # so that a long text is not read again for every token
             self._ids = self._ids[-_KEPT // 4 :]
             self._given = len(self._tokenizer.decode(self._ids))
         return sure
 
     def rest(self) -> str:
-        """What was held back, once no further symbol comes."""
+        """What was held back, once no further token comes."""
         return "" if self.stopped else self._give(self._text())
 
     def _text(self) -> str:
@@ -79,9 +79,9 @@ def cut(
     tokens: Int[np.ndarray, "rows length"],
     stop: Sequence[str],
 ) -> Int[np.ndarray, "rows length"]:
-    """Rows of symbols that end before the first stop string, filled up with `END`.
+    """Rows of tokens that end before the first stop string, filled up with `END`.
 
-    Where a stop string begins inside a symbol, the text before it is spelled in smaller symbols.
+    Where a stop string begins inside a token, the text before it is spelled in smaller tokens.
     """
     if not stop:
         return tokens
@@ -100,7 +100,7 @@ def cut(
 
 
 def _spelled(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> list[int]:
-    """The longest run of whole symbols from the beginning that makes up text, and the symbols of its rest."""
+    """The longest run of whole tokens from the beginning that makes up text, and the tokens of its rest."""
     whole = max(n for n in range(len(ids) + 1) if text.startswith(tokenizer.decode(ids[:n])))
     return [*ids[:whole], *tokenizer.encode(text[len(tokenizer.decode(ids[:whole])) :]).tolist()]
 

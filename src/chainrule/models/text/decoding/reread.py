@@ -1,8 +1,8 @@
-"""Writing on past a model's context: before every symbol the last `context` symbols are read afresh.
+"""Writing on past a model's context: before every token the last `context` tokens are read afresh.
 
-This is the receding horizon: each symbol is drawn from what the model says about the `context` symbols before it, and
-nothing else. It costs a full pass for every symbol past the context. Dropping the oldest entries of a cache would be
-cheaper but is another model: deeper layers would still carry what the dropped symbols told them.
+This is the receding horizon: each token is drawn from what the model says about the `context` tokens before it, and
+nothing else. It costs a full pass for every token past the context. Dropping the oldest entries of a cache would be
+cheaper but is another model: deeper layers would still carry what the dropped tokens told them.
 """
 
 from typing import Self, final
@@ -18,12 +18,12 @@ from chainrule.models.protocol import CanContinue, State
 
 @final
 class ContextWindow(State):
-    """The state of a model with the last symbols it read, so that they can be read again."""
+    """The state of a model with the last tokens it read, so that they can be read again."""
 
     position: Int[Array, ""]
     inner: State
     last: Int[Array, "batch context"]
-    """The newest symbols, the newest last; rubbish on the left until there are enough."""
+    """The newest tokens, the newest last; rubbish on the left until there are enough."""
 
     def fork(self, rows: Int[Array, " rows"]) -> Self:
         """The state of these rows."""
@@ -32,14 +32,14 @@ class ContextWindow(State):
     def rewind(self, position: int | Int[Array, ""]) -> Self:
         """Refused: what was dropped cannot come back."""
         raise CapabilityError(
-            f"rewind({position}): a text that outgrows the context cannot be taken back symbol by symbol",
+            f"rewind({position}): a text that outgrows the context cannot be taken back token by token",
             remedy='write it again from its beginning, or keep within the context with overflow="error"',
         )
 
 
 @final
 class RereadContext(eqx.Module):
-    """`advance` for texts of any length, made of a model that reads no more than `context` symbols."""
+    """`advance` for texts of any length, made of a model that reads no more than `context` tokens."""
 
     model: CanContinue
     context: int = eqx.field(static=True)
@@ -52,7 +52,7 @@ class RereadContext(eqx.Module):
     def __call__(
         self, state: State, tokens: Int[Array, "batch 1"]
     ) -> tuple[Float[Array, "batch 1 vocabulary"], State]:
-        """Read one symbol."""
+        """Read one token."""
         assert isinstance(state, ContextWindow), "the state comes from start"
         last = jnp.concatenate([state.last[:, 1:], tokens], axis=1)
 

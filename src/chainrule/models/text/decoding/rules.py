@@ -21,12 +21,12 @@ from chainrule.models.protocol import SampleOptions, check_options
 
 @final
 class Rules(eqx.Module):
-    """What is done to logits before a symbol is drawn; `rules` makes one from checked numbers."""
+    """What is done to logits before a token is drawn; `rules` makes one from checked numbers."""
 
     greedy: bool = eqx.field(static=True)
-    """Whether the likeliest symbol is taken: the limit of temperature zero."""
+    """Whether the likeliest token is taken: the limit of temperature zero."""
     bias: Float[Array, " vocabulary"] | None
-    """Added to the logits; minus infinity bans a symbol."""
+    """Added to the logits; minus infinity bans a token."""
     repetition: Float[Array, ""] | None
     temperature: Float[Array, ""] | None
     top_k: Int[Array, ""] | None
@@ -66,7 +66,7 @@ class Rules(eqx.Module):
         p = jax.nn.softmax(jnp.where(kept, ranked, -jnp.inf), axis=-1)
         if (
             self.top_p is not None
-        ):  # a symbol stays if those before it do not reach top_p; the first always does
+        ):  # a token stays if those before it do not reach top_p; the first always does
             kept &= jnp.cumsum(p, axis=-1) - p < self.top_p
         if self.min_p is not None:
             kept &= p >= self.min_p * p[:, :1]

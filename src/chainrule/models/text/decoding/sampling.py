@@ -1,6 +1,6 @@
-"""Drawing symbols one after another: a single compiled step, and a whole text as one compiled loop.
+"""Drawing tokens one after another: a single compiled step, and a whole text as one compiled loop.
 
-A draw depends on the key, the row and the position of the symbol and on nothing else: the same seed gives the same
+A draw depends on the key, the row and the position of the token and on nothing else: the same seed gives the same
 text alone or in any batch, streamed or not, with a cache or without (up to rounding, which may tip a draw that is
 nearly even). The decoders know a model only by its `advance`, so models that continue something else than text use
 them as well.
@@ -21,9 +21,9 @@ from chainrule.models.text.decoding.rules import Rules
 Advance: TypeAlias = Callable[
     [State, Int[Array, "batch time"]], tuple[Float[Array, "batch time vocabulary"], State]
 ]
-"""Read symbols: logits of the next symbol after each, and the state. Bound methods of a model compile once."""
+"""Read tokens: logits of the next token after each, and the state. Bound methods of a model compile once."""
 END = -1
-"""Stands in place of symbols after the end of a row."""
+"""Stands in place of tokens after the end of a row."""
 
 
 @final
@@ -31,9 +31,9 @@ class Written(eqx.Module):
     """Tokens that were drawn, and what the model itself thought of each."""
 
     tokens: Int[Array, "batch length"]
-    """`END` from the end of a row on; the symbol that stopped it is not kept."""
+    """`END` from the end of a row on; the token that stopped it is not kept."""
     log_probs: Float[Array, "batch length"]
-    """Log-probability of each symbol under the model, before any rule; zero after the end."""
+    """Log-probability of each token under the model, before any rule; zero after the end."""
 
 
 def draw(
@@ -43,7 +43,7 @@ def draw(
     position: Int[Array, ""],
     rules: Rules,
 ) -> tuple[Int[Array, " batch"], Float[Array, " batch"]]:
-    """One symbol for each row, and its log-probability under the model."""
+    """One token for each row, and its log-probability under the model."""
     allowed = rules.apply(logits, seen)
 
     def noise(row: Array) -> Array:
@@ -58,13 +58,13 @@ def draw(
 def mark(
     seen: Bool[Array, "batch vocabulary"] | None, tokens: Int[Array, " batch"]
 ) -> Bool[Array, "batch vocabulary"] | None:
-    """The symbols that came, with one more for each row."""
+    """The tokens that came, with one more for each row."""
     return None if seen is None else seen.at[jnp.arange(len(tokens)), tokens].set(True)
 
 
 @eqx.filter_jit
 def present(tokens: Int[Array, "rows time"], n: int, vocabulary: int) -> Bool[Array, "n vocabulary"]:
-    """The symbols that occur in a beginning, for each of `n` rows that share it or have one each."""
+    """The tokens that occur in a beginning, for each of `n` rows that share it or have one each."""
     rows = jnp.arange(len(tokens))[:, None]
     return jnp.broadcast_to(
         jnp.zeros((len(tokens), vocabulary), bool).at[rows, tokens].set(True), (n, vocabulary)
@@ -83,10 +83,10 @@ def write(
     stop: Sequence[int] = (),
     seen: Bool[Array, "batch vocabulary"] | None = None,
 ) -> Written:
-    """Draw up to `length` symbols for each row, compiled as one loop that ends when every row has ended.
+    """Draw up to `length` tokens for each row, compiled as one loop that ends when every row has ended.
 
-    `state` is the state after the beginning and `logits` are those of the first symbol to draw. A row ends with a
-    symbol of `stop`. `seen` marks symbols that came already, for the repetition rule.
+    `state` is the state after the beginning and `logits` are those of the first token to draw. A row ends with a
+    token of `stop`. `seen` marks tokens that came already, for the repetition rule.
     """
     ends = jnp.array(stop, jnp.int32)
     batch = len(logits)

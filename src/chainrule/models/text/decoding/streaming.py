@@ -1,6 +1,6 @@
-"""A text symbol by symbol, for people who watch it being written.
+"""A text token by token, for people who watch it being written.
 
-One compiled step for every symbol, the same arithmetic as the compiled loop of `write`; between two steps the reader
+One compiled step for every token, the same arithmetic as the compiled loop of `write`; between two steps the reader
 of the stream may stop, and nothing further is computed.
 """
 
@@ -34,7 +34,7 @@ def stream(
     reader: Detokenizer,
     seen: Bool[Array, "1 vocabulary"] | None = None,
 ) -> Iterator[StreamedToken]:
-    """Up to `length` symbols of a single row, each as soon as it is drawn; ends where the reader meets a stop."""
+    """Up to `length` tokens of a single row, each as soon as it is drawn; ends where the reader meets a stop."""
     began = time.perf_counter()
     shown = _draw(logits, seen, key, state.position, rules)
     for i in range(length):

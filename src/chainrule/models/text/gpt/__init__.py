@@ -7,7 +7,7 @@ from chainrule.models.text.gpt.weights import from_llama2c, llama2c_tokenizer, s
 
 entry = Entry(
     name="gpt",
-    summary="Transformer that writes on, symbol by symbol: the first model to try on text.",
+    summary="Transformer that writes on, token by token: the first model to try on text.",
     config=GPTConfig,
     build=GPT,
     kinds=("text",),

@@ -1,4 +1,4 @@
-"""What the transformer remembers of a text while it reads on, and where symbols stand if a row holds several texts."""
+"""What the transformer remembers of a text while it reads on, and where tokens stand if a row holds several texts."""
 
 from typing import Self, final
 
@@ -12,12 +12,12 @@ from chainrule.nn.attention import Cache
 
 @final
 class Memory(State):
-    """What every block remembers of the symbols read so far."""
+    """What every block remembers of the tokens read so far."""
 
     position: Int[Array, ""]
     caches: tuple[Cache, ...]
     padding: Int[Array, " batch"] | None = None
-    """How many of the first symbols of each row are padding."""
+    """How many of the first tokens of each row are padding."""
 
     def fork(self, rows: Int[Array, " rows"]) -> Self:
         """The memory of these rows."""
@@ -25,13 +25,13 @@ class Memory(State):
         return type(self)(self.position, tuple(cache.fork(rows) for cache in self.caches), padding)
 
     def rewind(self, position: int | Int[Array, ""]) -> Self:
-        """The memory as it was after the first `position` symbols."""
+        """The memory as it was after the first `position` tokens."""
         moved = tuple(cache.rewind(position) for cache in self.caches)
         return type(self)(jnp.asarray(position, jnp.int32), moved, self.padding)
 
 
 def restarted(documents: Int[Array, "batch time"]) -> Int[Array, "batch time"]:
-    """The place of each symbol in its own document.
+    """The position of each token in its own document.
 
     >>> restarted(jnp.array([[0, 0, 0, 1, 1, -1]])).tolist()
     [[0, 1, 2, 0, 1, 0]]

@@ -47,12 +47,12 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
     context: int | None = eqx.field(static=True)
 
     def __init__(self, config: GPTConfig, schema: Schema, key: Key) -> None:
-        symbols = len(schema.symbols)
-        for_symbols, for_positions, for_head, for_blocks = jax.random.split(key, 4)
+        tokens = len(schema.symbols)
+        for_tokens, for_positions, for_head, for_blocks = jax.random.split(key, 4)
         self.context = schema.shape[0] - 1 if config.context is None else config.context
         if self.context < schema.shape[0] - 1:
             raise ArgumentError(
-                f"gpt(context={self.context}): passages of the data have {schema.shape[0] - 1} symbols",
+                f"gpt(context={self.context}): passages of the data have {schema.shape[0] - 1} tokens",
                 remedy=f"use data.window={self.context}, or leave context out",
             )
         if schema.packed and config.attention != "softmax":
@@ -60,25 +60,25 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
                 f"gpt(attention={config.attention}): sums over all that was read cannot tell documents apart",
                 remedy="use attention=softmax, or leave data.packing out",
             )
-        self.embedding = Embedding(symbols, config.width, key=for_symbols)
+        self.embedding = Embedding(tokens, config.width, key=for_tokens)
         self.positions, self.blocks, self.norm = decoder_layers(
             config, self.context, for_positions, for_blocks
         )
         self.head = (
             None
             if config.tie
-            else Linear(config.width, symbols, initializer="normal", gain=0.02, bias=False, key=for_head)
+            else Linear(config.width, tokens, initializer="normal", gain=0.02, bias=False, key=for_head)
         )
         self.dropout = Dropout(config.dropout)
         self.config = config
         self.schema = schema
 
-    # ------------------------------------------------------------------ all places at once
+    # ------------------------------------------------------------------ all positions at once
 
     def logits(
         self, x: Int[Array, "batch time"], key: Key | None = None
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the symbol after each place; a key switches dropout on."""
+        """Logits of the token after each position; a key switches dropout on."""
         return self.read_out(self.features(x, key))
 
     def features(
@@ -87,7 +87,7 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
         key: Key | None = None,
         documents: Int[Array, "batch time"] | None = None,
     ) -> Float[Array, "batch time width"]:
-        """What the last block makes of each place, normalised; nothing passes from one document to another."""
+        """What the last block makes of each position, normalised; nothing passes from one document to another."""
         self._check(x)
         if documents is None:
             return self.read(self.vectors(x), key=key)
@@ -98,15 +98,15 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
         return self.embedding.logits(features) if self.head is None else self.head(features)
 
     def surprisal(
-        self, x: Int[Array, "batch symbols"], key: Key | None = None
+        self, x: Int[Array, "batch tokens"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """Minus the log-probability of each symbol after the first; with `chunk`, never all logits at once."""
+        """Minus the log-probability of each token after the first; with `chunk`, never all logits at once."""
         return self._judged(self.features(x[:, :-1], key), x[:, 1:])
 
     def packed_surprisal(
-        self, x: Int[Array, "batch symbols"], documents: Int[Array, "batch symbols"], key: Key | None = None
+        self, x: Int[Array, "batch tokens"], documents: Int[Array, "batch tokens"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
-        """The same where several documents share a row: each begins at place 0 and sees nothing of the others."""
+        """The same where several documents share a row: each begins at position 0 and sees nothing of the others."""
         return self._judged(self.features(x[:, :-1], key, documents[:, :-1]), x[:, 1:])
 
     def _judged(
@@ -127,17 +127,17 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
         found = jax.lax.map(lambda both: of_piece(*both), (pieces, wanted))
         return found.reshape(-1)[: targets.size].reshape(targets.shape)
 
-    # ------------------------------------------------------------------ symbol by symbol
+    # ------------------------------------------------------------------ token by token
 
     def start(self, batch: int, room: int) -> Memory:
-        """The memory before the first symbol; with more room than the context, of the last `context` symbols only.
+        """The memory before the first token; with more room than the context, of the last `context` tokens only.
 
         The sums of linear attention need no room and forget nothing.
         """
         assert self.context is not None
         if room > self.context and self.positions is not None:
             raise CapabilityError(
-                f"positions={self.config.style.positions}: symbols that stay would have to move to other places",
+                f"positions={self.config.style.positions}: tokens that stay would have to move to other positions",
                 remedy='use overflow="crop", or train with positions=rotary',
             )
         rolling = room > self.context and self.config.attention == "softmax"
@@ -146,14 +146,14 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
         return Memory(jnp.zeros((), jnp.int32), caches)
 
     def start_padded(self, padding: Int[Array, " batch"], room: int) -> Memory:
-        """The memory before the first symbol of rows that begin with so much padding."""
+        """The memory before the first token of rows that begin with so much padding."""
         blank = self.start(len(padding), room)
         return Memory(blank.position, blank.caches, padding)
 
     def advance(  # type: ignore[override]  # its own kind of state
         self, state: Memory, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], Memory]:
-        """Read symbols: the logits after each of them, and the memory after the last."""
+        """Read tokens: the logits after each of them, and the memory after the last."""
         time, padding = tokens.shape[1], state.padding
         positions, mask = None, None
         if padding is not None:
@@ -183,24 +183,24 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
             found.append(self.read_out(self.norm(h)))
         return jnp.stack(found)
 
-    def embeddings(self) -> Float[Array, "symbols features"]:
-        """The vector of each symbol."""
+    def embeddings(self) -> Float[Array, "tokens features"]:
+        """The vector of each token."""
         return self.embedding.weight
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
-        """Attention of every head on a passage, and the map of the symbols."""
+        """Attention of every head on a passage, and the map of the tokens."""
         del key
         x = jnp.asarray(data.val.batch(np.arange(1)).x[:, :-1][:, : token_pictures.LONGEST])
         names = token_pictures.names(self.tokenizer, np.asarray(x[0]))
         return [
             token_pictures.heads(np.asarray(self.attention(x)[0]), names),
-            token_pictures.symbols(np.asarray(self.embeddings()), self.tokenizer, data),
+            token_pictures.embedding_map(np.asarray(self.embeddings()), self.tokenizer, data),
         ]
 
     def _check(self, x: Int[Array, "batch time"]) -> None:
         self.check_length(x)
         if not x.shape[1]:
-            raise ArgumentError("there is no symbol to read", remedy="give at least one")
+            raise ArgumentError("there is no token to read", remedy="give at least one")
 
 
 __all__ = ["GPT"]

@@ -11,8 +11,8 @@ from chainrule.data.schema import Schema
 from chainrule.models.text.gpt import GPT
 
 
-def size(symbols: int, window: int, **settings: Any) -> int:
-    schema = Schema("text", (window + 1,), symbols=tuple(map(chr, range(symbols))))
+def size(tokens: int, window: int, **settings: Any) -> int:
+    schema = Schema("text", (window + 1,), symbols=tuple(map(chr, range(tokens))))
     shapes = eqx.filter_eval_shape(models.build, "gpt", schema, **settings)
     return sum(leaf.size for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct))
 
@@ -27,8 +27,8 @@ def test_pictures_show_every_head_and_every_symbol() -> None:
     plays = data.load("shakespeare", window=16)
     model = models.build("gpt", plays, layers=2, heads=2, width=8)
     assert isinstance(model, GPT)
-    heads, symbols = model.pictures(plays, jax.random.key(0))
+    heads, tokens = model.pictures(plays, jax.random.key(0))
     assert isinstance(heads, Images)
     assert list(heads.labels) == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2)]
-    assert isinstance(symbols, Scatter)
-    assert sum(map(len, symbols.groups.values())) <= len(plays.schema.symbols)
+    assert isinstance(tokens, Scatter)
+    assert sum(map(len, tokens.groups.values())) <= len(plays.schema.symbols)

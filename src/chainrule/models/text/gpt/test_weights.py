@@ -121,7 +121,7 @@ def test_what_is_missing_extra_or_misshapen_is_listed_together(
         "2 unused: extra, lm_head.weight",
     ):
         assert part in str(error.value)
-    with pytest.raises(ArgumentError, match="the weights are for 11 symbols, the tokenizer has 2"):
+    with pytest.raises(ArgumentError, match="the weights are for 11 tokens, the tokenizer has 2"):
         models.open_weights("gpt", path, Character(("a", "b")), heads=HEADS)
     safetensors.numpy.save_file({"extra": drawn(1)}, path)
     with pytest.raises(

@@ -101,16 +101,16 @@ def sized(
             f"{', '.join(sorted(shapes)[:3])}",
             remedy="build the model and use chainrule.models.import_weights(model, path, names={...})",
         )
-    symbols, settings = found.pop("symbols"), {**found, **settings}
+    tokens, settings = found.pop("tokens"), {**found, **settings}
     settings["heads"] = max(1, settings["width"] // _HEAD) if heads is None else heads
-    return _skeleton(GPTConfig(**settings), tokenizer, symbols)
+    return _skeleton(GPTConfig(**settings), tokenizer, tokens)
 
 
 def _gpt2_settings(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
     plain = {name.removeprefix("transformer."): shape for name, shape in shapes.items()}
     if not {"wte.weight", "wpe.weight", "h.0.mlp.c_fc.weight"} <= plain.keys():
         return None
-    symbols, width = plain["wte.weight"]
+    tokens, width = plain["wte.weight"]
     sides = plain["h.0.mlp.c_fc.weight"]
     return {
         "preset": "gpt2",
@@ -119,7 +119,7 @@ def _gpt2_settings(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | No
         "context": plain["wpe.weight"][0],
         "hidden": sides[1] if sides[0] == width else sides[0],
         "bias": "h.0.mlp.c_fc.bias" in plain,
-        "symbols": symbols,
+        "tokens": tokens,
     }
 
 
@@ -128,7 +128,7 @@ def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) ->
     wanted = ("embed_tokens.weight", "layers.0.mlp.gate_proj.weight", "layers.0.self_attn.k_proj.weight")
     if not all(name in plain for name in wanted):
         return None
-    (symbols, width), (hidden, _), (shared, _) = (plain[name] for name in wanted)
+    (tokens, width), (hidden, _), (shared, _) = (plain[name] for name in wanted)
     heads = max(1, width // _HEAD) if heads is None else heads
     return {
         "preset": "modern",
@@ -138,7 +138,7 @@ def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) ->
         "hidden": hidden,
         "tie": "lm_head.weight" not in plain,
         "context": 2048,
-        "symbols": symbols,
+        "tokens": tokens,
     }
 
 
@@ -146,11 +146,11 @@ def _layers(shapes: Mapping[str, tuple[int, ...]], pattern: str) -> int:
     return 1 + max(int(found[1]) for name in shapes if (found := re.match(pattern, name)))
 
 
-def _skeleton(config: GPTConfig, tokenizer: Tokenizer, symbols: int) -> GPT:
+def _skeleton(config: GPTConfig, tokenizer: Tokenizer, tokens: int) -> GPT:
     """A model of the right shapes, with zeros."""
-    if len(tokenizer) != symbols:
+    if len(tokenizer) != tokens:
         raise ArgumentError(
-            f"the weights are for {symbols:,} symbols, the tokenizer has {len(tokenizer):,}",
+            f"the weights are for {tokens:,} tokens, the tokenizer has {len(tokenizer):,}",
             remedy="give the tokenizer that the weights were trained with",
         )
     assert config.context is not None
@@ -170,8 +170,8 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
     Its positions are rotary in the interleaved layout, and `tokenizer` is that of `llama2c_tokenizer`.
     """
     place, sizes = _header(path)
-    width, hidden, layers, heads, groups, symbols, context = sizes
-    tied = symbols > 0
+    width, hidden, layers, heads, groups, tokens, context = sizes
+    tied = tokens > 0
     config = GPTConfig(
         width=width,
         hidden=hidden,
@@ -182,10 +182,10 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
         rotary="interleaved",
         tie=tied,
     )
-    model = _skeleton(config, tokenizer, abs(symbols))
+    model = _skeleton(config, tokenizer, abs(tokens))
     shared, size = width // heads * groups, width // heads
     shapes = {
-        "embedding": (abs(symbols), width),
+        "embedding": (abs(tokens), width),
         "first": (layers, width),
         "query": (layers, width, width),
         "key": (layers, shared, width),
@@ -197,7 +197,7 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
         "up": (layers, hidden, width),
         "norm": (width,),
         "angles": (2, context, size // 2),
-        **({} if tied else {"head": (abs(symbols), width)}),
+        **({} if tied else {"head": (abs(tokens), width)}),
     }
     held = _parts(place, shapes)
     arrays = [held["embedding"], held["norm"], *(() if tied else (held["head"].T,))]

@@ -5,7 +5,7 @@ from chainrule.models.text.ngram.model import Ngram, NgramConfig
 
 entry = Entry(
     name="ngram",
-    summary="Log-linear n-gram: tables of logits for the last few symbols; the baseline of every model of text.",
+    summary="Log-linear n-gram: tables of logits for the last few tokens; the baseline of every model of text.",
     config=NgramConfig,
     build=Ngram,
     kinds=("text",),

@@ -1,4 +1,4 @@
-"""A log-linear n-gram model: one table of logits for the last symbol, one for the last two, and so on, added up.
+"""A log-linear n-gram model: one table of logits for the last token, one for the last two, and so on, added up.
 
 Each order contributes what the shorter ones leave unexplained, and an order that has never met a context contributes
 nothing: backing off comes by itself. The loss is convex in the tables. Counting, the classical way to an n-gram, needs
@@ -31,7 +31,7 @@ class NgramConfig(Config):
     """Settings of the n-gram model."""
 
     order: int = Field(
-        5, ge=1, le=16, description="symbols of an n-gram: one is predicted from those before it"
+        5, ge=1, le=16, description="tokens of an n-gram: one is predicted from those before it"
     )
     contexts: int = Field(
         2**14,
@@ -44,18 +44,18 @@ class NgramConfig(Config):
 class Ngram(LanguageModel, HasPictures):
     """`logits(w | ... b a) = t0[w] + t1[a, w] + t2[b a, w] + ...`."""
 
-    tables: tuple[Float[Array, "contexts symbols"], ...]
+    tables: tuple[Float[Array, "contexts tokens"], ...]
     """By the length of the context, from none at all."""
     config: NgramConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
     context: None = eqx.field(static=True)
 
     def __init__(self, config: NgramConfig, schema: Schema, key: Key) -> None:
-        del key  # it begins with all symbols equally likely
-        symbols = len(schema.symbols)
-        # One more than there are symbols: before the first one stands nothing.
-        sizes = [min((symbols + 1) ** length, config.contexts) for length in range(config.order)]
-        self.tables = tuple(jnp.zeros((size, symbols)) for size in sizes)
+        del key  # it begins with all tokens equally likely
+        tokens = len(schema.symbols)
+        # One more than there are tokens: before the first one stands nothing.
+        sizes = [min((tokens + 1) ** length, config.contexts) for length in range(config.order)]
+        self.tables = tuple(jnp.zeros((size, tokens)) for size in sizes)
         self.config = config
         self.schema = schema
         self.context = None
@@ -65,7 +65,7 @@ class Ngram(LanguageModel, HasPictures):
         x: Int[Array, "batch time"],
         key: Key | None = None,  # noqa: ARG002  # nothing is dropped
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the symbol after each place."""
+        """Logits of the token after each position."""
         nothing = jnp.full((len(x), self.config.order), len(self.schema.symbols), x.dtype)
         return self._added(jnp.concatenate([nothing, x], axis=1))
 
@@ -76,26 +76,26 @@ class Ngram(LanguageModel, HasPictures):
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        """Look the last symbols up."""
+        """Look the last tokens up."""
         assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.order, missing=len(self.schema.symbols))
         return self._added(jnp.concatenate([before, tokens], axis=1)), state.read(tokens)
 
-    def _added(self, x: Int[Array, "batch symbols"]) -> Float[Array, "batch time vocabulary"]:
-        """The sum over the tables at each place but the first `order`."""
+    def _added(self, x: Int[Array, "batch tokens"]) -> Float[Array, "batch time vocabulary"]:
+        """The sum over the tables at each position but the first `order`."""
         order = self.config.order
-        places = range(len(self.tables))
-        each = [self.tables[length][self._rows(x, length)][:, order:] for length in places]
+        lengths = range(len(self.tables))
+        each = [self.tables[length][self._rows(x, length)][:, order:] for length in lengths]
         return sum(each[1:], start=each[0])
 
-    def _rows(self, x: Int[Array, "batch symbols"], length: int) -> Int[Array, "batch symbols"]:
-        """The row of the context of this length that ends at each place."""
+    def _rows(self, x: Int[Array, "batch tokens"], length: int) -> Int[Array, "batch tokens"]:
+        """The row of the context of this length that ends at each position."""
         base, size = len(self.schema.symbols) + 1, len(self.tables[length])
         exact = base**length <= size
         number = jnp.zeros(x.shape, jnp.uint32)
         for back in range(length):
-            symbol = jnp.pad(x, ((0, 0), (back, 0)))[:, : x.shape[1]].astype(jnp.uint32)
-            number = number * jnp.uint32(base) + symbol if exact else _mixed(number, symbol)
+            token = jnp.pad(x, ((0, 0), (back, 0)))[:, : x.shape[1]].astype(jnp.uint32)
+            number = number * jnp.uint32(base) + token if exact else _mixed(number, token)
         return number.astype(jnp.int32) if exact else (number % jnp.uint32(size)).astype(jnp.int32)
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
@@ -113,8 +113,8 @@ class Ngram(LanguageModel, HasPictures):
             Bars(
                 "orders",
                 "What longer contexts add",
-                "symbols looked back on",
-                "nats per symbol on validation text",
+                "tokens looked back on",
+                "nats per token on validation text",
                 [str(length) for length in range(self.config.order)],
                 {"with tables up to this length": np.array(nats)},
             )
@@ -122,15 +122,15 @@ class Ngram(LanguageModel, HasPictures):
 
 
 @eqx.filter_jit
-def _nats(model: Ngram, x: Int[Array, "batch symbols"]) -> Float[Array, ""]:
+def _nats(model: Ngram, x: Int[Array, "batch tokens"]) -> Float[Array, ""]:
     return model.surprisal(x).mean()
 
 
 def _mixed(
-    number: UInt32[Array, "batch symbols"], symbol: UInt32[Array, "batch symbols"]
-) -> UInt32[Array, "batch symbols"]:
-    """A hash with one more symbol in it: the step of FNV-1a (Fowler, Noll and Vo) on whole words, then mixed."""
-    number = (number ^ (symbol + jnp.uint32(1))) * jnp.uint32(0x01000193)
+    number: UInt32[Array, "batch tokens"], token: UInt32[Array, "batch tokens"]
+) -> UInt32[Array, "batch tokens"]:
+    """A hash with one more token in it: the step of FNV-1a (Fowler, Noll and Vo) on whole words, then mixed."""
+    number = (number ^ (token + jnp.uint32(1))) * jnp.uint32(0x01000193)
     number = (number ^ (number >> 15)) * jnp.uint32(0x85EBCA6B)
     return number ^ (number >> 13)
 

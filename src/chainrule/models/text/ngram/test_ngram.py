@@ -23,7 +23,7 @@ def build(**config: int) -> Ngram:
 
 
 def conditional_entropy(order: int) -> float:
-    """Empirical entropy of a symbol given the `order - 1` before it, in nats, over the places that have them."""
+    """Empirical entropy of a token given the `order - 1` before it, in nats, over the positions that have them."""
     grams = np.stack([TEXT[i : len(TEXT) - order + 1 + i] for i in range(order)], axis=1)
     total = 0.0
     for context in itertools.product(range(4), repeat=order - 1):

@@ -26,7 +26,7 @@ class Seq2SeqConfig(Config):
 
     cell: Literal["gru", "lstm", "rnn"] = Field("gru", description="recurrent cell of both networks")
     width: int = Field(128, ge=1, description="units of each network")
-    embedding: int = Field(64, ge=1, description="size of the vectors that stand for symbols")
+    embedding: int = Field(64, ge=1, description="size of the vectors that stand for tokens")
     attention: Literal["none", "dot", "bilinear", "additive"] = Field(
         "bilinear",
         description="how the decoder looks back at the source; none leaves it the last state alone",
@@ -41,7 +41,7 @@ class Seq2SeqConfig(Config):
         0.0,
         ge=0,
         le=1,
-        description="share of symbols that the decoder, while training, reads from its own draws (scheduled sampling)",
+        description="share of tokens that the decoder, while training, reads from its own draws (scheduled sampling)",
     )
 
 
@@ -70,7 +70,7 @@ class Thought(State):
         """Refused: earlier states are not kept."""
         raise CapabilityError(
             f"rewind({position}): a recurrent network does not keep its earlier states",
-            remedy="keep the state from before, or read the symbols again",
+            remedy="keep the state from before, or read the tokens again",
         )
 
 
@@ -125,7 +125,7 @@ class Seq2Seq(EncoderDecoder):
     def logits(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
     ) -> Float[Array, "batch target vocabulary"]:
-        """Logits of every symbol of the targets given those before it.
+        """Logits of every token of the targets given those before it.
 
         A key switches dropout on, and the reading of own draws, where these are asked for.
         """
@@ -138,7 +138,7 @@ class Seq2Seq(EncoderDecoder):
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], Thought]:
-        """Read target symbols: logits of the symbol after each, and the state after the last."""
+        """Read target tokens: logits of the token after each, and the state after the last."""
         assert isinstance(state, Thought)
         out, _, hidden = self._write(state, tokens)
         return self.head(out), Thought(state.position + tokens.shape[1], hidden, state.source)
@@ -163,7 +163,7 @@ class Seq2Seq(EncoderDecoder):
     def _write(
         self, state: Thought, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time out"], Float[Array, "batch time source"] | None, tuple[Array, ...]]:
-        """What the logits are made of after each symbol, the weights of the attention, and the last state."""
+        """What the logits are made of after each token, the weights of the attention, and the last state."""
         if self.aligner is None:
             out, hidden = self.decoder(self.target(tokens), state.hidden)
             return out, None, hidden
@@ -179,7 +179,7 @@ class Seq2Seq(EncoderDecoder):
     def _step(
         self, hidden: tuple[Array, ...], token: Int[Array, " batch"], source: Source | None
     ) -> tuple[tuple[Array, ...], Float[Array, "batch out"], Float[Array, "batch source"] | None]:
-        """One symbol: look back with the state so far, read the symbol beside what was seen, move on."""
+        """One token: look back with the state so far, read the token beside what was seen, move on."""
         looked: list[Array] = []
         weights = None
         if self.aligner is not None and source is not None:
@@ -191,7 +191,7 @@ class Seq2Seq(EncoderDecoder):
     def _from_own_draws(
         self, state: Thought, tokens: Int[Array, "batch time"], key: Key
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits where some of the symbols read are drawn from the logits before them (Bengio et al., 2015)."""
+        """Logits where some of the tokens read are drawn from the logits before them (Bengio et al., 2015)."""
         batch, time = tokens.shape
 
         def move(

@@ -84,7 +84,7 @@ def test_without_attention_there_is_no_alignment_and_no_way_back() -> None:
 def test_the_decoder_starts_from_the_last_state_of_both_directions() -> None:
     model = build(cell="lstm")
     h, c = model.start(X).hidden
-    ahead = model.encoder.forward(model.source(X[1:, :2]))[1]  # the second source is one symbol and its end
+    ahead = model.encoder.forward(model.source(X[1:, :2]))[1]  # the second source is one token and its end
     back = model.encoder.backward(model.source(X[1:, :2])[:, ::-1])[1]
     np.testing.assert_allclose(h[1], jnp.concatenate([ahead[0][0], back[0][0]]), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(c[1], jnp.concatenate([ahead[1][0], back[1][0]]), rtol=1e-5, atol=1e-6)

@@ -45,7 +45,7 @@ class Reading(State):
         return type(self)(self.position, memories, tuple(cache.fork(rows) for cache in self.caches))
 
     def rewind(self, position: int | Int[Array, ""]) -> Self:
-        """The state as it was after the first `position` symbols."""
+        """The state as it was after the first `position` tokens."""
         caches = tuple(cache.rewind(position) for cache in self.caches)
         return type(self)(jnp.asarray(position, jnp.int32), self.memories, caches)
 
@@ -99,7 +99,7 @@ class Translator(EncoderDecoder):
     def logits(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
     ) -> Float[Array, "batch target vocabulary"]:
-        """Logits of every symbol of the targets given those before it; a key switches dropout on."""
+        """Logits of every token of the targets given those before it; a key switches dropout on."""
         reading, writing = (None, None) if key is None else jax.random.split(key)
         memories, _ = self.read(x, reading)
         first, *keys = self._keys(writing, len(self.decoder))
@@ -118,7 +118,7 @@ class Translator(EncoderDecoder):
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], Reading]:
-        """Read target symbols: logits of the symbol after each, and the state after the last."""
+        """Read target tokens: logits of the token after each, and the state after the last."""
         assert isinstance(state, Reading)
         h = self._embedded(self.target, tokens, state.position + jnp.arange(tokens.shape[1]), None)
         caches = []
@@ -146,11 +146,11 @@ class Translator(EncoderDecoder):
         return jnp.concatenate(maps, axis=1)
 
     def _embedded(
-        self, table: Embedding, ids: Int[Array, "batch time"], places: Int[Array, " time"], key: Key | None
+        self, table: Embedding, ids: Int[Array, "batch time"], positions: Int[Array, " time"], key: Key | None
     ) -> Float[Array, "batch time width"]:
-        # Tied rows start small, or the symbol just read would be the likeliest next one; what is read is scaled up.
+        # Tied rows start small, or the token just read would be the likeliest next one; what is read is scaled up.
         width = table.weight.shape[1]
-        known = sinusoids(places, width).astype(table.weight.dtype)
+        known = sinusoids(positions, width).astype(table.weight.dtype)
         h = table(ids) * math.sqrt(width) + known[None, :, :]
         return h if key is None else self.dropout(h, key)
 

@@ -34,7 +34,7 @@ def test_queries_set_the_length_of_the_output_and_values_its_width() -> None:
 
 def test_the_begin_mark_is_read_but_never_written() -> None:
     model = build()
-    assert model.target.weight.shape == (4, 8)  # two symbols, the end and the beginning
+    assert model.target.weight.shape == (4, 8)  # two tokens, the end and the beginning
     assert model.logits(X, Y).shape == (2, 4, 3)
     assert build(tie=False).logits(X, Y).shape == (2, 4, 3)
 

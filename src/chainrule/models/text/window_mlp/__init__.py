@@ -1,11 +1,11 @@
-"""Perceptron over a window of symbols."""
+"""Perceptron over a window of tokens."""
 
 from chainrule.models.protocol import Entry
 from chainrule.models.text.window_mlp.model import WindowMLP, WindowMLPConfig
 
 entry = Entry(
     name="window-mlp",
-    summary="Neural n-gram: a perceptron over the embeddings of the last symbols; small, fast, and no recurrence.",
+    summary="Neural n-gram: a perceptron over the embeddings of the last tokens; small, fast, and no recurrence.",
     config=WindowMLPConfig,
     build=WindowMLP,
     kinds=("text",),
@@ -20,6 +20,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.01},
         "schedule": {"name": "cosine", "warmup": 100},
     },
+    former_arrays={"symbols": "embedding"},
 )
 
 __all__ = ["WindowMLP", "WindowMLPConfig", "entry"]

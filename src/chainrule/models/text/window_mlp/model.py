@@ -1,4 +1,4 @@
-"""A perceptron over the last few symbols, each an embedding from one shared table (Bengio et al., 2003)."""
+"""A perceptron over the last few tokens, each an embedding from one shared table (Bengio et al., 2003)."""
 
 from collections.abc import Sequence
 from typing import final
@@ -22,21 +22,21 @@ from chainrule.nn import Dropout, Embedding, Linear
 
 @final
 class WindowMLPConfig(Config):
-    """Settings of the perceptron over a window of symbols."""
+    """Settings of the perceptron over a window of tokens."""
 
-    context: int = Field(16, ge=1, description="symbols it looks back on")
-    embedding: int = Field(48, ge=1, description="numbers that stand for a symbol")
+    context: int = Field(16, ge=1, description="tokens it looks back on")
+    embedding: int = Field(48, ge=1, description="numbers that stand for a token")
     width: int = Field(384, ge=1, description="units of each hidden layer")
     depth: int = Field(2, ge=0, description="hidden layers; 0 makes logits bilinear in the embeddings")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of hidden units dropped while training")
-    tie: bool = Field(True, description="one table for the embedding of symbols and their logits")
+    tie: bool = Field(True, description="one table for the embedding of tokens and their logits")
 
 
 @final
 class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
     """`softmax(D W tanh(... tanh(W1 [C x_1, ..., C x_n])))`; with `tie` the decoder `D` is the embedding `C`."""
 
-    symbols: Embedding
+    embedding: Embedding
     decoder: Embedding | None
     """Rows of the logits where they are not tied to the embedding."""
     hidden: tuple[Linear, ...]
@@ -47,9 +47,9 @@ class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
     context: None = eqx.field(static=True)
 
     def __init__(self, config: WindowMLPConfig, schema: Schema, key: Key) -> None:
-        for_symbols, for_decoder, for_out, *keys = jax.random.split(key, 3 + config.depth)
+        for_tokens, for_decoder, for_out, *keys = jax.random.split(key, 3 + config.depth)
         count = len(schema.symbols)
-        self.symbols = Embedding(count, config.embedding, key=for_symbols)
+        self.embedding = Embedding(count, config.embedding, key=for_tokens)
         self.decoder = None if config.tie else Embedding(count, config.embedding, key=for_decoder)
         widths = [config.context * config.embedding] + [config.width] * config.depth
         self.hidden = tuple(
@@ -65,11 +65,11 @@ class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
     def logits(
         self, x: Int[Array, "batch time"], key: Key | None = None
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the symbol after each place; a key switches dropout on."""
+        """Logits of the token after each position; a key switches dropout on."""
         nothing = jnp.zeros(
-            (len(x), self.config.context - 1, self.config.embedding), self.symbols.weight.dtype
+            (len(x), self.config.context - 1, self.config.embedding), self.embedding.weight.dtype
         )
-        return self._predicted(jnp.concatenate([nothing, self.symbols(x)], axis=1), key)
+        return self._predicted(jnp.concatenate([nothing, self.embedding(x)], axis=1), key)
 
     def start(self, batch: int, room: int) -> State:
         """Nothing read yet."""
@@ -78,17 +78,17 @@ class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
     def advance(
         self, state: State, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], State]:
-        """Embed the last symbols again."""
+        """Embed the last tokens again."""
         assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.context - 1, missing=-1)
-        known = jnp.where((before >= 0)[:, :, None], self.symbols(jnp.maximum(before, 0)), 0.0)
-        vectors = jnp.concatenate([known, self.symbols(tokens)], axis=1)
+        known = jnp.where((before >= 0)[:, :, None], self.embedding(jnp.maximum(before, 0)), 0.0)
+        vectors = jnp.concatenate([known, self.embedding(tokens)], axis=1)
         return self._predicted(vectors, None), state.read(tokens)
 
     def _predicted(
-        self, vectors: Float[Array, "batch symbols embedding"], key: Key | None
+        self, vectors: Float[Array, "batch tokens embedding"], key: Key | None
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits from embeddings, at each place that has `context` of them up to itself."""
+        """Logits from embeddings, at each position that has `context` of them up to itself."""
         context = self.config.context
         time = vectors.shape[1] - context + 1
         x = jnp.concatenate([vectors[:, i : i + time] for i in range(context)], axis=-1)
@@ -96,19 +96,19 @@ class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
             x = jnp.tanh(layer(x))
             if key is not None:
                 x = self.dropout(x, jax.random.fold_in(key, i))
-        return (self.symbols if self.decoder is None else self.decoder).logits(self.out(x))
+        return (self.embedding if self.decoder is None else self.decoder).logits(self.out(x))
 
-    def embeddings(self) -> Float[Array, "symbols features"]:
-        """One row for each symbol."""
-        return self.symbols.weight
+    def embeddings(self) -> Float[Array, "tokens features"]:
+        """One row for each token."""
+        return self.embedding.weight
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
-        """Where the symbols lie, and which lie close to each other."""
+        """Where the tokens lie, and which lie close to each other."""
         del key
-        table = np.asarray(self.symbols.weight)
+        table = np.asarray(self.embedding.weight)
         tokenizer = self.tokenizer
         return [
-            token_pictures.symbols(table, tokenizer, data),
+            token_pictures.embedding_map(table, tokenizer, data),
             token_pictures.neighbours(table, tokenizer, data),
         ]
 

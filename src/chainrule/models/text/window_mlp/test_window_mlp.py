@@ -1,4 +1,4 @@
-"""The perceptron over a window of symbols."""
+"""The perceptron over a window of tokens."""
 
 import equinox as eqx
 import jax
@@ -31,14 +31,16 @@ def test_the_gradient_of_a_tied_table_is_the_sum_over_both_uses() -> None:
         tied = tree.cast(build(context=2, embedding=4, width=6, depth=1), jnp.float64)
         apart = tree.cast(build(context=2, embedding=4, width=6, depth=1, tie=False), jnp.float64)
         apart = eqx.tree_at(
-            lambda m: (m.symbols, m.decoder, m.hidden, m.out),
+            lambda m: (m.embedding, m.decoder, m.hidden, m.out),
             apart,
-            (tied.symbols, tied.symbols, tied.hidden, tied.out),
+            (tied.embedding, tied.embedding, tied.hidden, tied.out),
         )
         one, two = (eqx.filter_grad(lambda m: m.surprisal(X).mean())(m) for m in (tied, apart))
-        assert np.allclose(one.symbols.weight, two.symbols.weight + two.decoder.weight, rtol=0, atol=1e-13)
+        assert np.allclose(
+            one.embedding.weight, two.embedding.weight + two.decoder.weight, rtol=0, atol=1e-13
+        )
         assert np.abs(two.decoder.weight).max() > 1e-3
-        assert np.abs(two.symbols.weight).max() > 1e-5
+        assert np.abs(two.embedding.weight).max() > 1e-5
 
 
 def test_a_bigram_of_full_rank_reaches_the_empirical_conditional_entropy() -> None:
@@ -51,7 +53,7 @@ def test_a_bigram_of_full_rank_reaches_the_empirical_conditional_entropy() -> No
     entropy = -(counts * np.log(np.where(p > 0, p, 1))).sum() / counts.sum()
     with jax.enable_x64(True):
         model = tree.cast(build(context=1, embedding=5, depth=0), jnp.float64)
-        start = eqx.tree_at(lambda m: m.symbols.weight, model, jnp.asarray(noise.normal(size=(5, 5))))
+        start = eqx.tree_at(lambda m: m.embedding.weight, model, jnp.asarray(noise.normal(size=(5, 5))))
         flat, back = ravel_pytree(eqx.filter(start, eqx.is_array))
         static = eqx.filter(start, eqx.is_array, inverse=True)
         x = jnp.asarray(text)[None, :]
