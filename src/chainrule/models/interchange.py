@@ -97,7 +97,7 @@ class Imported:
         return "; ".join(lines)
 
 
-class Place(NamedTuple):
+class StoredArray(NamedTuple):
     """One array of ours, the names of its parts in the file, and the way into the file and back."""
 
     array: Any
@@ -117,16 +117,16 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
     """The model with the weights of a safetensors file, of which `names` says what it calls each layer."""
     place = Path(path)
     names = _whole(names)
-    places = _places(model, names)
+    mapped = _stored_arrays(model, names)
     stored = _without_copies(_without_prefix(_read(place), names.prefix), names.copies)
-    if _turned(places, stored):
-        for name in (name for one in places if one.either for name in one.theirs):
+    if _turned(mapped, stored):
+        for name in (name for one in mapped if one.either for name in one.theirs):
             stored |= {name: stored[name].T} if name in stored else {}
     arrays: list[Any] = []
     taken: list[str] = []
     missing: list[str] = []
     misshapen: list[str] = []
-    for one in places:
+    for one in mapped:
         lacking = [name for name in one.theirs if name not in stored]
         parts = [
             (name, wanted) for name, wanted in zip(one.theirs, one.shapes, strict=True) if name in stored
@@ -139,7 +139,7 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
         else:
             arrays.append(jnp.asarray(one.back([stored[name] for name in one.theirs]), one.array.dtype))
             taken += one.theirs
-    known = {name for one in places for name in one.theirs}
+    known = {name for one in mapped for name in one.theirs}
     unused = sorted(name for name in set(stored) - known if not name.endswith((*IGNORED, *names.ignored)))
     report = Imported(None, tuple(taken), tuple(missing), tuple(misshapen), tuple(unused))
     if strict and (missing or misshapen or unused):
@@ -147,7 +147,7 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
             f"{place.name} does not fit: {report}",
             remedy="strict=False takes what fits; names={...} says what the file calls each layer",
         )
-    loaded = eqx.tree_at(lambda m: [one.array for one in _places(m, names)], model, arrays)
+    loaded = eqx.tree_at(lambda m: [one.array for one in _stored_arrays(m, names)], model, arrays)
     return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
 
 
@@ -167,7 +167,7 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
         arrays = {name: np.asarray(array) for name, array in own}
     else:
         arrays = {}
-        for one in _places(model, _whole(names)):
+        for one in _stored_arrays(model, _whole(names)):
             parts = one.out(np.asarray(one.array))
             arrays |= {name: np.ascontiguousarray(a) for name, a in zip(one.theirs, parts, strict=True)}
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -214,10 +214,10 @@ def _without_copies(stored: Arrays, copies: Mapping[str, str]) -> Arrays:
     return {name: array for name, array in stored.items() if name not in repeated}
 
 
-def _turned(places: Sequence[Place], stored: Arrays) -> bool:
+def _turned(mapped: Sequence[StoredArray], stored: Arrays) -> bool:
     """Whether the file holds (outputs, inputs) where (inputs, outputs) is expected; square matrices cannot tell."""
     votes: dict[bool, str] = {}
-    for one in places:
+    for one in mapped:
         for name, shape in zip(one.theirs, one.shapes, strict=True):
             if one.either and name in stored and shape != shape[::-1]:
                 if stored[name].shape == shape:
@@ -232,9 +232,9 @@ def _turned(places: Sequence[Place], stored: Arrays) -> bool:
     return True in votes
 
 
-def _places(model: Any, names: NameTable) -> list[Place]:
+def _stored_arrays(model: Any, names: NameTable) -> list[StoredArray]:
     """Every array of ours that the table names, with the way to the file and back."""
-    places = []
+    mapped = []
     for ours, theirs in names.layers.items():
         layer = _at(model, ours)
         fields = LAYERS.get(type(layer))
@@ -246,15 +246,15 @@ def _places(model: Any, names: NameTable) -> list[Place]:
         for field_name, field in fields.items():
             array = getattr(layer, field_name)
             if array is not None:
-                places.append(_place(array, field_name, field, theirs))
-    return places
+                mapped.append(_stored_array(array, field_name, field, theirs))
+    return mapped
 
 
-def _place(array: Any, field_name: str, field: Field, theirs: Name) -> Place:
+def _stored_array(array: Any, field_name: str, field: Field, theirs: Name) -> StoredArray:
     matrix = field_name == "weight"
     if isinstance(theirs, Joined):
         ends = np.cumsum(theirs.widths)[:-1]
-        return Place(
+        return StoredArray(
             array,
             tuple(f"{name}.{field.theirs}" for name in theirs.names),
             lambda array: [field.out(part) for part in np.split(array, ends, axis=-1)],
@@ -265,7 +265,7 @@ def _place(array: Any, field_name: str, field: Field, theirs: Name) -> Place:
         field = _flattened(field, theirs.grid)
     if isinstance(theirs, InOut) and matrix:
         field = Field(field.theirs, _same, _same)
-    return Place(
+    return StoredArray(
         array,
         (f"{name}.{field.theirs}",),
         lambda array: [field.out(array)],

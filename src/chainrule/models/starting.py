@@ -1,4 +1,4 @@
-"""Beginning with what another model has learnt: its settings, and its arrays by name.
+"""Starting from a trained model: its settings, and its arrays by name.
 
 A model of the same name takes over everything. A model that holds another one as its `body` takes over that body and
 begins the rest of itself afresh. Whatever does not fit is an error unless it was asked to begin afresh: a layer that

@@ -1,4 +1,4 @@
-"""Vectors of words that were learnt elsewhere as the beginning of a model, and those of a model to take elsewhere.
+"""Pretrained word vectors as the beginning of a model, and the vectors of a model to take elsewhere.
 
 Any model that gives each token a vector (`HasEmbedding`) can start from a file of GloVe or word2vec: rows of tokens
 that the file knows are replaced, the others stay as they were drawn. Whether training moves them is said by `freeze`.

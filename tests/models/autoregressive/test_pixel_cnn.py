@@ -13,7 +13,7 @@ from chainrule.models.autoregressive.vectors import VectorModel
 
 
 def seen(model: VectorModel) -> np.ndarray:
-    """Whether each law (row) depends on each entry (column)."""
+    """Whether each distribution (row) depends on each entry (column)."""
     x = jnp.asarray(np.random.default_rng(0).random((4, model.schema.dimensions)))
     slopes = jax.vmap(jax.jacrev(lambda x: model.members[0](x[None])[0].sum(axis=-1)))
     return np.abs(np.asarray(eqx.filter_jit(slopes)(x))).max(axis=0) > 0

@@ -1,4 +1,4 @@
-"""What holds for every model of vectors: probabilities add up, nobody sees ahead, samples follow the law."""
+"""What holds for every model of vectors: probabilities add up, nobody sees ahead, samples follow the distribution."""
 
 import itertools
 from typing import Any
@@ -79,7 +79,7 @@ def test_samples_come_with_their_probabilities(model: VectorModel) -> None:
     drawn = np.asarray(eqx.filter_jit(lambda m: m.sample(jax.random.key(0), 8192))(model)).reshape(-1, 10)
     counts = np.bincount((drawn @ 2 ** np.arange(9, -1, -1)).astype(int), minlength=1024)
     p = np.exp(np.asarray(log_prob(model, everything(BINARY))))
-    # Mean and spread of the entropy estimate: samples of another law would be more or less surprising.
+    # Mean and spread of the entropy estimate: samples of another distribution would be more or less surprising.
     surprise = counts @ -np.log(p) / len(drawn)
     entropy, spread = -(p * np.log(p)).sum(), np.sqrt((p * np.log(p) ** 2).sum())
     assert abs(surprise - entropy) < 5 * spread / np.sqrt(len(drawn))

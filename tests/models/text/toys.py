@@ -11,7 +11,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.base import Tokenizer
-from chainrule.models.protocol import State
+from chainrule.models.protocol import DecodingState
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.models.text.token_history import TokenHistory
 
@@ -33,12 +33,12 @@ class Chain(LanguageModel):
     ) -> Float[Array, "batch time vocabulary"]:
         return self.table[x]
 
-    def start(self, batch: int, room: int) -> State:
+    def start(self, batch: int, room: int) -> DecodingState:
         return TokenHistory.blank(batch, room)
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         assert isinstance(state, TokenHistory)
         TRACED.append(tokens.shape)
         return self.table[tokens], state.read(tokens)
@@ -58,14 +58,14 @@ class Placed(LanguageModel):
         terms = self.weights[jnp.arange(x.shape[1])[None, :], x]
         return jnp.cumsum(terms, axis=1)
 
-    def start(self, batch: int, room: int) -> State:
+    def start(self, batch: int, room: int) -> DecodingState:
         if room > self.context:
             raise CapabilityError("places are absolute: a window cannot slide")
         return TokenHistory.blank(batch, room)
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         assert isinstance(state, TokenHistory)
         after = state.read(tokens)
         logits = jax.lax.dynamic_slice_in_dim(
@@ -88,12 +88,12 @@ class Script(LanguageModel):
         rows = 50.0 * jax.nn.one_hot(self.script[: x.shape[1]], len(self.schema.symbols))
         return jnp.broadcast_to(rows[None, :, :], (len(x), *rows.shape))
 
-    def start(self, batch: int, room: int) -> State:
+    def start(self, batch: int, room: int) -> DecodingState:
         return TokenHistory.blank(batch, room)
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         assert isinstance(state, TokenHistory)
         said = jax.lax.dynamic_slice_in_dim(self.script, state.position, tokens.shape[1])
         rows = 50.0 * jax.nn.one_hot(said, len(self.schema.symbols))

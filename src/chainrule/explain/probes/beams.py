@@ -16,7 +16,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.models.protocol import CanContinue, Model, State
+from chainrule.models.protocol import CanContinue, DecodingState, Model
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.train import Run
 
@@ -133,7 +133,7 @@ def path(nodes: list[Node], end: int) -> list[int]:
 @eqx.filter_jit
 def _begin(
     model: CanContinue, tokens: Array, room: int, beams: int
-) -> tuple[State, Float[Array, "beams vocabulary"]]:
+) -> tuple[DecodingState, Float[Array, "beams vocabulary"]]:
     logits, state = model.advance(model.start(1, room), tokens)
     rows = jnp.zeros(beams, jnp.int32)
     return state.fork(rows), jax.nn.log_softmax(logits[rows, -1])
@@ -141,8 +141,8 @@ def _begin(
 
 @eqx.filter_jit
 def _read(
-    model: CanContinue, state: State, rows: Array, symbols: Array
-) -> tuple[State, Float[Array, "beams vocabulary"]]:
+    model: CanContinue, state: DecodingState, rows: Array, symbols: Array
+) -> tuple[DecodingState, Float[Array, "beams vocabulary"]]:
     logits, state = model.advance(state.fork(rows), symbols[:, None])
     return state, jax.nn.log_softmax(logits[:, -1])
 

@@ -1,4 +1,4 @@
-"""What a trained model of vectors shows of itself: completions, expected pixels, its order, and where the nats go."""
+"""Pictures of a trained model of vectors: completions, expected pixels, its order, and nats entry by entry."""
 
 import dataclasses
 from collections.abc import Sequence

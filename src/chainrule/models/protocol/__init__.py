@@ -57,9 +57,9 @@ from chainrule.models.protocol.text import (
     CanPad,
     CanSearch,
     CanTranslate,
+    DecodingState,
     HasSurprisal,
     Hypothesis,
-    State,
     StreamedToken,
 )
 from chainrule.models.protocol.training import HasParts, HasState, Part, parts_of
@@ -79,6 +79,7 @@ __all__ = [
     "CanSearch",
     "CanTranslate",
     "Config",
+    "DecodingState",
     "Entry",
     "FileFormat",
     "Flattened",
@@ -117,7 +118,6 @@ __all__ = [
     "Recipe",
     "SampleOptions",
     "Scored",
-    "State",
     "StreamedToken",
     "Trajectory",
     "as_prediction",

@@ -1,4 +1,4 @@
-"""Codes of examples, and vectors of tokens."""
+"""Encoders, decoders and embeddings."""
 
 import abc
 

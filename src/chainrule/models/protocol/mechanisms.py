@@ -1,4 +1,4 @@
-"""Inner parts that can be looked at: attention, alignment, early read-outs, recurrence, pictures of one's own."""
+"""Mechanisms that can be inspected: attention, alignment, logit lens, recurrence, pictures of a model's own."""
 
 import abc
 from collections.abc import Sequence

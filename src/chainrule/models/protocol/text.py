@@ -1,4 +1,4 @@
-"""Reading and writing token by token, search, translation."""
+"""Language models: reading and writing token by token, search, translation, surprisal."""
 
 import abc
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from chainrule.models.protocol.likelihood import HasLogProb
 from chainrule.models.protocol.sampling import CanSample
 
 
-class State(eqx.Module):
+class DecodingState(eqx.Module):
     """What a model remembers of the tokens it has read: arrays whose shapes do not change as it reads on."""
 
     position: eqx.AbstractVar[Int[Array, ""]]
@@ -47,7 +47,7 @@ class CanContinue(CanSample):
     """Writes on from a beginning, one token at a time."""
 
     @abc.abstractmethod
-    def start(self, batch: int, room: int) -> State:
+    def start(self, batch: int, room: int) -> DecodingState:
         """The state before the first token, with room for this many tokens.
 
         More room than the model's context asks for a sliding window: a `CapabilityError` where that makes no sense.
@@ -55,8 +55,8 @@ class CanContinue(CanSample):
 
     @abc.abstractmethod
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Read tokens, one or many: the logits of the token after each of them, and the state after the last."""
 
     @abc.abstractmethod
@@ -134,7 +134,7 @@ class CanPad(CanContinue):
     """Goes on from beginnings of different length at once, which end together: padding stands before the shorter."""
 
     @abc.abstractmethod
-    def start_padded(self, padding: Int[Array, " batch"], room: int) -> State:
+    def start_padded(self, padding: Int[Array, " batch"], room: int) -> DecodingState:
         """As `start`, for rows whose first `padding` tokens are to be seen by nobody and count as no positions."""
 
 
@@ -144,8 +144,8 @@ __all__ = [
     "CanPad",
     "CanSearch",
     "CanTranslate",
+    "DecodingState",
     "HasSurprisal",
     "Hypothesis",
-    "State",
     "StreamedToken",
 ]

@@ -1,4 +1,4 @@
-"""Models of pairs of texts: a source is read once, then its target is written token by token.
+"""Encoder-decoders: a source is read once, then its target is written token by token.
 
 A model says how it reads a source and how it goes on from there; loss, exact likelihood, drawing and searching for
 the best target follow. A target is written after a begin mark, which stands at the number after the end mark on the
@@ -25,12 +25,12 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
     CanTranslate,
+    DecodingState,
     HasAlignment,
     HasPictures,
     Metrics,
     OptionGroup,
     SampleOptions,
-    State,
     read_options,
 )
 from chainrule.models.text import decoding
@@ -93,13 +93,13 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
         """Logits of every token of the targets given those before it; a key switches on what training draws."""
 
     @abc.abstractmethod
-    def start(self, x: Int[Array, "batch source"]) -> State:
+    def start(self, x: Int[Array, "batch source"]) -> DecodingState:
         """What is known of the sources before anything is written; they are read here and never again."""
 
     @abc.abstractmethod
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Read target tokens, the begin mark first: logits of the token after each, and the state after the last."""
 
     @property
@@ -173,11 +173,11 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
         rows = jnp.zeros(n, jnp.int32)
         return self._drawn(state.fork(rows), logits[rows], key, decoding.rules(self.begin, **given))
 
-    def _drawn(self, state: State, logits: Array, key: Key, rules: decoding.Rules) -> Array:
+    def _drawn(self, state: DecodingState, logits: Array, key: Key, rules: decoding.Rules) -> Array:
         found = decoding.write(self.advance, state, logits, key, rules, length=self._most, stop=(self.end,))
         return self._closed(found.tokens)
 
-    def _searched(self, state: State, logits: Array, beams: int, penalty: float) -> decoding.Beams:
+    def _searched(self, state: DecodingState, logits: Array, beams: int, penalty: float) -> decoding.Beams:
         found = decoding.search(
             self.advance,
             state,
@@ -223,7 +223,7 @@ def _alignment(model: EncoderDecoder, x: Array, y: Array) -> Array:
 @eqx.filter_jit
 def _begun(
     model: EncoderDecoder, x: Int[Array, "batch source"]
-) -> tuple[State, Float[Array, "batch vocabulary"]]:
+) -> tuple[DecodingState, Float[Array, "batch vocabulary"]]:
     begin = jnp.full((x.shape[0], 1), model.begin, jnp.int32)
     logits, state = model.advance(model.start(x), begin)
     return state, logits[:, -1]

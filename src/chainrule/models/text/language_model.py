@@ -1,4 +1,4 @@
-"""Models of text: the probability of each token given those before it, and all that follows from it.
+"""Language models: the probability of each token given those before it, and all that follows from it.
 
 A model says how its logits come about, for all positions of a text at once and for one more token; loss, exact
 likelihood, sampling and streaming follow. The first token of a passage is given, not predicted.
@@ -27,11 +27,11 @@ from chainrule.models.protocol import (
     CanPack,
     CanPad,
     CanSearch,
+    DecodingState,
     HasSurprisal,
     Hypothesis,
     Metrics,
     OptionGroup,
-    State,
     StreamedToken,
 )
 from chainrule.models.text import decoding
@@ -248,7 +248,7 @@ class LanguageModel(CanSearch, HasSurprisal):
         n: int,
         how: Decoding,
         padding: Int[Array, " rows"] | None = None,
-    ) -> tuple[decoding.Advance, State, Float[Array, "n vocabulary"]]:
+    ) -> tuple[decoding.Advance, DecodingState, Float[Array, "n vocabulary"]]:
         """How to read on, the state after the beginning for each of `n` rows, and the logits of what follows."""
         length, overflow = self._length(how), how.text.overflow
         read = begun.shape[1] + length - 1  # the last token is written but not read
@@ -274,7 +274,7 @@ class LanguageModel(CanSearch, HasSurprisal):
 @eqx.filter_jit
 def _read(
     model: LanguageModel, begun: Int[Array, "rows time"], n: int, room: int, *, crop: bool
-) -> tuple[State, Float[Array, "n vocabulary"]]:
+) -> tuple[DecodingState, Float[Array, "n vocabulary"]]:
     """Read a beginning, or as much of its end as there is room for; what many rows share is read once."""
     kept = begun[:, -room:]
     logits, state = model.advance(model.start(len(kept), room), kept)
@@ -286,7 +286,7 @@ def _read(
 @eqx.filter_jit
 def _read_padded(
     model: CanPad, begun: Int[Array, "rows time"], padding: Int[Array, " rows"], room: int
-) -> tuple[State, Float[Array, "rows vocabulary"]]:
+) -> tuple[DecodingState, Float[Array, "rows vocabulary"]]:
     """Read beginnings of different length, which end together."""
     logits, state = model.advance(model.start_padded(padding, room), begun)
     return state, logits[:, -1]

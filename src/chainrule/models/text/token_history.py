@@ -1,4 +1,4 @@
-"""The plainest state there is: the tokens themselves.
+"""The decoding state of models without a cache: the tokens themselves.
 
 It serves models that look back a fixed number of tokens, and any model at all as a reference without a cache.
 """
@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int
-from chainrule.models.protocol import State
+from chainrule.models.protocol import DecodingState
 
 
 @final
-class TokenHistory(State):
+class TokenHistory(DecodingState):
     """The tokens read so far, in a buffer of fixed size."""
 
     position: Int[Array, ""]

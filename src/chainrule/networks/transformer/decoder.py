@@ -93,7 +93,7 @@ class DecoderConfig(Config, abc.ABC):
         )
 
 
-class Decoder(TokenTransformer):
+class TransformerDecoder(TokenTransformer):
     """Blocks of causal attention and feed-forward layers."""
 
     positions: eqx.AbstractVar[Learned | Sinusoids | None]
@@ -191,4 +191,4 @@ def _block(config: DecoderConfig, key: Key) -> TransformerBlock:
     )
 
 
-__all__ = ["STYLES", "Decoder", "DecoderConfig", "DecoderLayers", "Style", "decoder_layers"]
+__all__ = ["STYLES", "DecoderConfig", "DecoderLayers", "Style", "TransformerDecoder", "decoder_layers"]

@@ -42,7 +42,7 @@ class EncoderConfig(Config, abc.ABC):
     )
 
 
-class Encoder(Transformer):
+class TransformerEncoder(Transformer):
     """Blocks in which every token sees all others."""
 
     positions: eqx.AbstractVar[Learned | None]
@@ -107,4 +107,4 @@ def _block(config: EncoderConfig, rotary: Rotary | None, key: Key) -> Transforme
     return eqx.tree_at(lambda block: (block.first_norm, block.second_norm), block, norms)
 
 
-__all__ = ["Encoder", "EncoderConfig", "EncoderLayers", "encoder_layers"]
+__all__ = ["EncoderConfig", "EncoderLayers", "TransformerEncoder", "encoder_layers"]

@@ -2,7 +2,7 @@
 
 from chainrule.models.autoregressive.ar.fitting import fit
 from chainrule.models.autoregressive.ar.model import AR, ARConfig
-from chainrule.models.autoregressive.ar.process import Forecast, Process
+from chainrule.models.autoregressive.ar.process import ARProcess, Forecast
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -24,4 +24,4 @@ entry = Entry(
     },
 )
 
-__all__ = ["AR", "ARConfig", "Forecast", "Process", "entry", "fit"]
+__all__ = ["AR", "ARConfig", "ARProcess", "Forecast", "entry", "fit"]

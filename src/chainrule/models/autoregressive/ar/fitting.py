@@ -8,12 +8,12 @@ from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array
-from chainrule.models.autoregressive.ar.process import Process, predictors
+from chainrule.models.autoregressive.ar.process import ARProcess, predictors
 
 METHODS = ("least-squares", "yule-walker", "likelihood")
 
 
-def fit(x: Float[np.ndarray, "*batch time"], order: int, method: str = "least-squares") -> Process:
+def fit(x: Float[np.ndarray, "*batch time"], order: int, method: str = "least-squares") -> ARProcess:
     """The process of this order that suits the series best.
 
     `least-squares` regresses each value on those before it (the likelihood given the first p values); `yule-walker`
@@ -49,7 +49,7 @@ def autocovariances(x: Float[np.ndarray, "*batch time"], lags: int) -> Float[np.
     )
 
 
-def _least_squares(rows: Float[np.ndarray, "batch time"], order: int) -> Process:
+def _least_squares(rows: Float[np.ndarray, "batch time"], order: int) -> ARProcess:
     time = rows.shape[1]
     lagged = [rows[:, order - k : time - k].ravel() for k in range(1, order + 1)]
     target = rows[:, order:].ravel()
@@ -59,10 +59,10 @@ def _least_squares(rows: Float[np.ndarray, "batch time"], order: int) -> Process
     rest = 1 - found[1:].sum()
     # A unit root has no mean to return to: deviations are then counted from the mean of the series.
     mean = found[0] / rest if abs(rest) > 1e-8 else rows.mean()
-    return Process(mean, found[1:], variance)
+    return ARProcess(mean, found[1:], variance)
 
 
-def _yule_walker(rows: Float[np.ndarray, "batch time"], order: int) -> Process:
+def _yule_walker(rows: Float[np.ndarray, "batch time"], order: int) -> ARProcess:
     gamma = autocovariances(rows, order)
     if gamma[0] == 0:
         raise ArgumentError("the series is constant: there is nothing to fit")
@@ -72,23 +72,23 @@ def _yule_walker(rows: Float[np.ndarray, "batch time"], order: int) -> Process:
         r = (gamma[k] - a @ gamma[k - 1 : 0 : -1]) / variance
         a = np.append(a - r * a[::-1], r)
         variance *= 1 - r**2
-    return Process(rows.mean(), a, variance)
+    return ARProcess(rows.mean(), a, variance)
 
 
-def _likelihood(rows: Float[np.ndarray, "batch time"], start: Process) -> Process:
+def _likelihood(rows: Float[np.ndarray, "batch time"], start: ARProcess) -> ARProcess:
     with jax.enable_x64(True):
         x = jnp.asarray(rows)
         scale = float(rows.std())
 
-        def process(free: Array) -> Process:
+        def process(free: Array) -> ARProcess:
             a = predictors(jnp.tanh(free[2:])).weights[-1]
-            return Process(rows.mean() + scale * free[0], a, scale**2 * jnp.exp(free[1]))
+            return ARProcess(rows.mean() + scale * free[0], a, scale**2 * jnp.exp(free[1]))
 
         @jax.jit
         def loss(free: Array) -> tuple[Array, Array]:
             return jax.value_and_grad(lambda f: -process(f).log_prob(x).sum() / x.size)(free)
 
-        first = Process(
+        first = ARProcess(
             *(np.asarray(a, np.float64) for a in (start.mean, start.coefficients, start.variance))
         )
         partial = np.clip(np.asarray(first.partial_autocorrelations()), -0.999, 0.999)
@@ -102,7 +102,7 @@ def _likelihood(rows: Float[np.ndarray, "batch time"], start: Process) -> Proces
         )
         best = process(jnp.asarray(found.x))
         values = [np.asarray(a) for a in (best.mean, best.coefficients, best.variance)]
-    return Process(*values)
+    return ARProcess(*values)
 
 
 __all__ = ["METHODS", "autocovariances", "fit"]

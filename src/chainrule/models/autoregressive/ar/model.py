@@ -15,7 +15,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.ar import pictures
-from chainrule.models.autoregressive.ar.process import Forecast, Process, Start, predictors
+from chainrule.models.autoregressive.ar.process import ARProcess, Forecast, Start, predictors
 from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, Metrics
 
 
@@ -26,7 +26,7 @@ class ARConfig(Config):
     order: int = Field(2, ge=1, le=64, description="past values that a value depends on")
     start: Start = Field(
         "stationary",
-        description="how a series begins: in its stationary law, at its mean, or with values that are not scored",
+        description="how a series begins: stationary, at its mean, or with values that are not scored",
     )
 
 
@@ -62,10 +62,10 @@ class AR(CanSample, HasLogProb, HasPictures):
         self.schema = schema
 
     @property
-    def process(self) -> Process:
+    def process(self) -> ARProcess:
         """The process with the parameters as they are."""
         a = self.free if self.config.start != "stationary" else predictors(jnp.tanh(self.free)).weights[-1]
-        return Process(self.mean, a, jnp.exp(self.log_variance))
+        return ARProcess(self.mean, a, jnp.exp(self.log_variance))
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-likelihood of a scored value, in nats."""
@@ -80,7 +80,7 @@ class AR(CanSample, HasLogProb, HasPictures):
     def sample(  # type: ignore[override]  # the options of this model, by name
         self, key: Key, n: int, *, length: int | None = None
     ) -> Float[Array, "batch time 1"]:
-        """New series; a model whose start is given begins them in the stationary law, or at its mean without one."""
+        """New series; where `start` is given they begin in the stationary distribution, or at the mean without one."""
         process, start = self.process, self.config.start
         if start == "given":
             start = "stationary" if process.is_stationary else "noise"

@@ -1,4 +1,4 @@
-"""What an autoregressive process shows of itself: memory, roots, forecasts, and how it compares with closed forms."""
+"""Pictures of an autoregressive process: autocorrelation, coefficients, roots, forecasts."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 
 from chainrule.core.pictures import Lines, Picture, Scatter, Table
 from chainrule.models.autoregressive.ar.fitting import METHODS, autocovariances, fit
-from chainrule.models.autoregressive.ar.process import Process
+from chainrule.models.autoregressive.ar.process import ARProcess
 
 _LAGS = 30
 _FUTURE = 24
@@ -15,7 +15,7 @@ _MOST = 2_000
 """Series that averages are taken over."""
 
 
-def all_of(process: Process, train: np.ndarray, held_out: np.ndarray) -> Sequence[Picture]:
+def all_of(process: ARProcess, train: np.ndarray, held_out: np.ndarray) -> Sequence[Picture]:
     """Every picture, from training and held-out series (one a row)."""
     found: list[Picture] = [halves(train[:_MOST])]
     if process.is_stationary:
@@ -28,12 +28,12 @@ def all_of(process: Process, train: np.ndarray, held_out: np.ndarray) -> Sequenc
     return [*found, roots(process)]
 
 
-def autocorrelation(process: Process, x: np.ndarray) -> Picture:
+def autocorrelation(process: ARProcess, x: np.ndarray) -> Picture:
     """Correlation over the distance in time: held-out series, and what the process implies."""
     lags = min(_LAGS, x.shape[1] - 1)
-    data, law = autocovariances(x, lags), np.asarray(process.autocovariances(lags))
+    data, own = autocovariances(x, lags), np.asarray(process.autocovariances(lags))
     steps = np.arange(lags + 1)
-    # Sums over shorter and shorter overlaps are divided by the whole length; the law is shown with the same factor.
+    # Sums over shorter and shorter overlaps are divided by the whole length; the process is shown with the same factor.
     taper = 1 - steps / x.shape[1]
     return Lines(
         "autocorrelation",
@@ -42,8 +42,8 @@ def autocorrelation(process: Process, x: np.ndarray) -> Picture:
         "correlation",
         {
             "held-out series": (steps, data / data[0]),
-            "the process": (steps, law / law[0]),
-            "the process, shrunk alike": (steps, taper * law / law[0]),
+            "the process": (steps, own / own[0]),
+            "the process, shrunk alike": (steps, taper * own / own[0]),
         },
         caption="Estimates from short series shrink with the lag; the third curve shrinks the theory alike.",
     )
@@ -68,7 +68,7 @@ def halves(x: np.ndarray) -> Picture:
     )
 
 
-def forecast(process: Process, x: np.ndarray) -> Picture:
+def forecast(process: ARProcess, x: np.ndarray) -> Picture:
     """A held-out series, forecast from its middle on."""
     known = max(process.order, len(x) // 2)
     found = process.forecast(jnp.asarray(x[None, :known]), min(_FUTURE, len(x) - known))
@@ -86,7 +86,7 @@ def forecast(process: Process, x: np.ndarray) -> Picture:
     )
 
 
-def coefficients(process: Process, x: np.ndarray) -> Picture:
+def coefficients(process: ARProcess, x: np.ndarray) -> Picture:
     """The trained coefficients beside those of the closed forms on the same series."""
     rows: list[list[str | float | int]] = []
     for name, one in {"trained": process, **{m: fit(x, process.order, m) for m in METHODS}}.items():
@@ -98,7 +98,7 @@ def coefficients(process: Process, x: np.ndarray) -> Picture:
     )
 
 
-def roots(process: Process) -> Picture:
+def roots(process: ARProcess) -> Picture:
     """Inverse roots of `1 - Σ a_k z^k`; inside the unit circle means stationary."""
     inverse = 1 / process.roots()
     angle = np.linspace(0, 2 * np.pi, 200)

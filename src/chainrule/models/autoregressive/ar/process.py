@@ -1,8 +1,8 @@
-"""The autoregressive process of order p: its law, its likelihood and its forecasts, all in closed form.
+"""The autoregressive process of order p: its distribution, its likelihood and its forecasts, all in closed form.
 
-`x_t = mean + Σ_k a_k (x_{t-k} - mean) + e_t` with independent Gaussian `e_t`. Everything about its stationary law
-follows from the partial autocorrelations: they are the last coefficients of the best predictors of orders 1 to p, and
-the law exists exactly if all of them lie within (-1, 1).
+`x_t = mean + Σ_k a_k (x_{t-k} - mean) + e_t` with independent Gaussian `e_t`. Everything about its stationary
+distribution follows from the partial autocorrelations: they are the last coefficients of the best predictors of orders
+1 to p, and the distribution exists exactly if all of them lie within (-1, 1).
 """
 
 import math
@@ -71,10 +71,10 @@ def partial_autocorrelations(coefficients: Float[Array, " order"]) -> Float[Arra
 
 
 @final
-class Process(eqx.Module):
+class ARProcess(eqx.Module):
     """An AR(p) process with known parameters.
 
-    >>> process = Process(mean=0.0, coefficients=[0.8], variance=1.0)
+    >>> process = ARProcess(mean=0.0, coefficients=[0.8], variance=1.0)
     >>> round(float(process.autocovariances(2)[0]), 4), process.is_stationary
     (2.7778, True)
     """
@@ -100,7 +100,7 @@ class Process(eqx.Module):
 
     @property
     def is_stationary(self) -> bool:
-        """Whether a stationary law exists."""
+        """Whether a stationary distribution exists."""
         return bool((np.abs(self.roots()) > 1).all())
 
     def partial_autocorrelations(self) -> Float[Array, " order"]:
@@ -108,7 +108,7 @@ class Process(eqx.Module):
         return partial_autocorrelations(self.coefficients)
 
     def autocovariances(self, lags: int) -> Float[Array, " lags"]:
-        """Covariance of values 0 to `lags` steps apart, in the stationary law."""
+        """Covariance of values 0 to `lags` steps apart, in the stationary distribution."""
         self._require_stationary()
         known = predictors(self.partial_autocorrelations())
         rho = [jnp.ones((), self.coefficients.dtype)]
@@ -126,7 +126,7 @@ class Process(eqx.Module):
         return jnp.stack(found)
 
     def variances(self, steps: int, start: Start = "stationary") -> Float[Array, " steps"]:
-        """Variance of the first values: constant in the stationary law, growing from a start in noise."""
+        """Variance of the first values: constant in the stationary distribution, growing from a start in noise."""
         check_choice("variances", "start", start, STARTS[:2])
         if start == "stationary":
             return jnp.broadcast_to(self.autocovariances(0), (steps,))
@@ -135,8 +135,8 @@ class Process(eqx.Module):
     def log_prob(self, x: Float[Array, "batch time"], start: Start = "stationary") -> Float[Array, " batch"]:
         """Exact log-likelihood of each series.
 
-        `stationary`: the first values follow the stationary law. `noise`: the series begins at its mean, with the
-        first noise. `given`: the first p values are not scored.
+        `stationary`: the first values follow the stationary distribution. `noise`: the series begins at its mean, with
+        the first noise. `given`: the first p values are not scored.
         """
         check_choice("log_prob", "start", start, STARTS)
         if start == "stationary":
@@ -229,7 +229,7 @@ class Process(eqx.Module):
             return
         worst = float(np.abs(self.roots()).min())
         raise ArgumentError(
-            f"no stationary law: a root of 1 - Σ a_k z^k has modulus {worst:.4g}, not above 1",
+            f"no stationary distribution: a root of 1 - Σ a_k z^k has modulus {worst:.4g}, not above 1",
             remedy="use start='noise'",
         )
 
@@ -238,4 +238,4 @@ def _gaussian(residual: Float[Array, "batch time"], variance: Scalar) -> Float[A
     return -0.5 * (jnp.square(residual) / variance + jnp.log(2 * math.pi * variance)).sum(axis=1)
 
 
-__all__ = ["STARTS", "Forecast", "Predictors", "Process", "Start", "partial_autocorrelations", "predictors"]
+__all__ = ["STARTS", "ARProcess", "Forecast", "Predictors", "Start", "partial_autocorrelations", "predictors"]

@@ -1,4 +1,4 @@
-"""MADE: a network whose weights are masked so that each output sees only the entries before it."""
+"""MADE: a masked autoencoder, whose outputs see only the entries before them (Germain et al., 2015)."""
 
 import itertools
 from typing import Literal, final

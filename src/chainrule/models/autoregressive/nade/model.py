@@ -1,4 +1,4 @@
-"""NADE: a hidden layer that every conditional shares and that grows by one column per entry."""
+"""NADE: conditionals that share one hidden layer (Larochelle and Murray, 2011)."""
 
 from typing import final
 

@@ -85,7 +85,7 @@ class Gated(eqx.Module):
 
 @final
 class PixelNetwork(Conditionals):
-    """The law of every channel of every pixel, given the pixels before it row by row and its earlier channels."""
+    """The distribution of every channel of a pixel, given the pixels before it row by row and earlier channels."""
 
     blocks: tuple[Gated, ...]
     hidden: Linear

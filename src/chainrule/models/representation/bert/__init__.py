@@ -1,4 +1,4 @@
-"""Encoder that guesses what is hidden."""
+"""BERT: masked modelling of texts and images."""
 
 from chainrule.models.protocol import Entry
 from chainrule.models.representation.bert.masked import BERTConfig

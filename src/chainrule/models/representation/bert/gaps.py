@@ -1,4 +1,4 @@
-"""Gaps: how training makes them, and how they are written in a text."""
+"""Masked positions: how training chooses them, and how they are written in a text."""
 
 import functools
 import re

@@ -18,7 +18,7 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanEncode, CanSample, HasPictures, HasScores, Metrics, Scored
-from chainrule.networks.transformer import Encoder, EncoderConfig
+from chainrule.networks.transformer import EncoderConfig, TransformerEncoder
 
 
 @final
@@ -52,7 +52,7 @@ class Guesses(NamedTuple):
     """What else a reading is judged by."""
 
 
-class MaskedModel(Encoder, CanSample, CanEncode, HasPictures, HasScores):
+class MaskedModel(TransformerEncoder, CanSample, CanEncode, HasPictures, HasScores):
     """An encoder with a loss on tokens that were hidden from it."""
 
     config: eqx.AbstractVar[BERTConfig]

@@ -1,4 +1,4 @@
-"""A transformer that reads both ways and learns by guessing hidden tokens (Devlin et al., 2019).
+"""The masked language model (Devlin et al., 2019).
 
 It knows no probability of a text, because each guess sees what comes after as well as before; what it gives are
 guesses for gaps, and vectors for texts.

@@ -1,4 +1,4 @@
-"""The encoder over patches of an image: squares of pixels stand where tokens of a text stood.
+"""Masked modelling of images: square patches stand where tokens of a text stood.
 
 A patch comes in as its pixels, by one linear map; hidden ones share a vector instead. What comes out are the
 probabilities of every pixel's brightness, in steps, so that a guess can be unsure between black and white, can be drawn

@@ -1,4 +1,4 @@
-"""Weights of BERT's style: the names in its files, and a model that a file fits."""
+"""Weights in files of BERT's style: names, and a model of their size."""
 
 from collections.abc import Mapping
 from typing import Any

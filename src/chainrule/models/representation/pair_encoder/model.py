@@ -1,4 +1,4 @@
-"""Two towers, one for images and one for captions, that end in one space: what belongs together lies together."""
+"""A joint space of images and captions: two encoders trained by contrast (CLIP; Radford et al., 2021)."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Transformer that reads and answers."""
+"""Transformer for classification and regression, fresh or pretrained."""
 
 from chainrule.models.protocol import Entry
 from chainrule.models.representation.reader.model import Reader, ReaderConfig, adopts

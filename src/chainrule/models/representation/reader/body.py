@@ -13,11 +13,11 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.representation.bert.gaps import MASK
 from chainrule.networks.transformer import (
-    Decoder,
     DecoderConfig,
-    Encoder,
     EncoderConfig,
     TokenTransformer,
+    TransformerDecoder,
+    TransformerEncoder,
     decoder_layers,
     encoder_layers,
 )
@@ -36,7 +36,7 @@ class EncoderBodyConfig(EncoderConfig):
 
 
 @final
-class DecoderBody(Decoder):
+class DecoderBody(TransformerDecoder):
     """The middle of a `gpt`; without `tokens` it has no embedding."""
 
     embedding: Embedding | None
@@ -61,7 +61,7 @@ class DecoderBody(Decoder):
 
 
 @final
-class EncoderBody(Encoder, TokenTransformer):
+class EncoderBody(TransformerEncoder, TokenTransformer):
     """The middle of a `bert`; without `tokens` it has no embedding."""
 
     embedding: Embedding | None

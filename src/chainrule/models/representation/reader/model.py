@@ -1,4 +1,4 @@
-"""A transformer that reads a whole example and answers with a class, labels or numbers.
+"""A transformer for classification and regression of texts and images.
 
 The transformer in the middle is a body that may have been trained on something else. With it frozen, a new head on
 texts is a linear probe of what it has learnt; a new way in and a new head on images is reprogramming (Lu et al., 2022):

@@ -1,4 +1,4 @@
-"""Skip-gram: vectors of words that tell what stands near them."""
+"""Skip-gram: word vectors."""
 
 from chainrule.models.protocol import Entry
 from chainrule.models.representation.skip_gram.model import SkipGram, SkipGramConfig

@@ -1,4 +1,4 @@
-"""Skip-gram with negative samples: the vector of a word tells its neighbours from noise (Mikolov et al., 2013)."""
+"""Skip-gram with negative sampling (Mikolov et al., 2013)."""
 
 from collections.abc import Sequence
 from typing import Self, final

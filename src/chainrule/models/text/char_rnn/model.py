@@ -17,12 +17,12 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
     Config,
+    DecodingState,
     HasEmbedding,
     HasPictures,
     HasRecurrence,
     HasState,
     Metrics,
-    State,
 )
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.networks.pictures import tokens as token_pictures
@@ -58,7 +58,7 @@ class CharRNNConfig(Config):
 
 
 @final
-class Remembered(State):
+class Remembered(DecodingState):
     """The states of every layer."""
 
     position: Int[Array, ""]
@@ -142,7 +142,7 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         return Remembered(jnp.zeros((), jnp.int32), self.body.initial((batch,)))
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], Remembered]:
         """Read on from a state."""
         assert isinstance(state, Remembered)

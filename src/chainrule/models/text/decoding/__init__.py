@@ -1,4 +1,4 @@
-"""How a text is written from what a model says about its next token.
+"""Decoding: from the logits of the next token to texts.
 
 An engine that takes functions, and named ways to use it: `rules` decides what may be drawn, `write` draws a whole text
 in one compiled loop, `search` keeps several at once (beams), `RereadContext` goes on past the context, `stream`

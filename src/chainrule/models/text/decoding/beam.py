@@ -17,7 +17,7 @@ from jaxtyping import Bool
 
 from chainrule.core import random
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.models.protocol import State
+from chainrule.models.protocol import DecodingState
 from chainrule.models.text.decoding.rules import Rules
 from chainrule.models.text.decoding.sampling import END, Advance
 
@@ -108,7 +108,7 @@ class Beams(eqx.Module):
 class _Search(eqx.Module):
     """Everything that changes from step to step; rows are those of all beams, one batch row after the other."""
 
-    state: State
+    state: DecodingState
     tokens: Int[Array, "rows length"]
     totals: Float[Array, " rows"]
     ranks: Float[Array, " rows"]
@@ -119,7 +119,7 @@ class _Search(eqx.Module):
 @eqx.filter_jit
 def search(
     advance: Advance,
-    state: State,
+    state: DecodingState,
     logits: Float[Array, "batch vocabulary"],
     key: Key,
     rules: Rules,

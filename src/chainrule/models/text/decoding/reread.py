@@ -1,4 +1,4 @@
-"""Writing on past a model's context: before every token the last `context` tokens are read afresh.
+"""Texts longer than a model's context: before every token the last `context` tokens are read afresh.
 
 This is the receding horizon: each token is drawn from what the model says about the `context` tokens before it, and
 nothing else. It costs a full pass for every token past the context. Dropping the oldest entries of a cache would be
@@ -13,15 +13,15 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int
-from chainrule.models.protocol import CanContinue, State
+from chainrule.models.protocol import CanContinue, DecodingState
 
 
 @final
-class ContextWindow(State):
+class ContextWindow(DecodingState):
     """The state of a model with the last tokens it read, so that they can be read again."""
 
     position: Int[Array, ""]
-    inner: State
+    inner: DecodingState
     last: Int[Array, "batch context"]
     """The newest tokens, the newest last; rubbish on the left until there are enough."""
 
@@ -44,22 +44,22 @@ class RereadContext(eqx.Module):
     model: CanContinue
     context: int = eqx.field(static=True)
 
-    def start(self, state: State, tokens: Int[Array, "batch time"]) -> ContextWindow:
+    def start(self, state: DecodingState, tokens: Int[Array, "batch time"]) -> ContextWindow:
         """The state of a model that has just read `tokens`, at most as many as its context holds."""
         room = self.context - tokens.shape[1]
         return ContextWindow(state.position, state, jnp.pad(tokens, ((0, 0), (room, 0))))
 
     def __call__(
-        self, state: State, tokens: Int[Array, "batch 1"]
-    ) -> tuple[Float[Array, "batch 1 vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch 1"]
+    ) -> tuple[Float[Array, "batch 1 vocabulary"], DecodingState]:
         """Read one token."""
         assert isinstance(state, ContextWindow), "the state comes from start"
         last = jnp.concatenate([state.last[:, 1:], tokens], axis=1)
 
-        def further(inner: State) -> tuple[Array, State]:
+        def further(inner: DecodingState) -> tuple[Array, DecodingState]:
             return self.model.advance(inner, tokens)
 
-        def again(_: State) -> tuple[Array, State]:
+        def again(_: DecodingState) -> tuple[Array, DecodingState]:
             logits, inner = self.model.advance(self.model.start(len(tokens), self.context), last)
             return logits[:, -1:], inner
 

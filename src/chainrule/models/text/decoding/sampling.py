@@ -1,4 +1,4 @@
-"""Drawing tokens one after another: a single compiled step, and a whole text as one compiled loop.
+"""Ancestral sampling of tokens: a single compiled step, and a whole text as one compiled loop.
 
 A draw depends on the key, the row and the position of the token and on nothing else: the same seed gives the same
 text alone or in any batch, streamed or not, with a cache or without (up to rounding, which may tip a draw that is
@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.models.protocol import State
+from chainrule.models.protocol import DecodingState
 from chainrule.models.text.decoding.rules import Rules
 
 Advance: TypeAlias = Callable[
-    [State, Int[Array, "batch time"]], tuple[Float[Array, "batch time vocabulary"], State]
+    [DecodingState, Int[Array, "batch time"]], tuple[Float[Array, "batch time vocabulary"], DecodingState]
 ]
 """Read tokens: logits of the next token after each, and the state. Bound methods of a model compile once."""
 END = -1
@@ -74,7 +74,7 @@ def present(tokens: Int[Array, "rows time"], n: int, vocabulary: int) -> Bool[Ar
 @eqx.filter_jit
 def write(
     advance: Advance,
-    state: State,
+    state: DecodingState,
     logits: Float[Array, "batch vocabulary"],
     key: Key,
     rules: Rules,

@@ -1,4 +1,4 @@
-"""A text token by token, for people who watch it being written.
+"""Streaming: one text, token by token.
 
 One compiled step for every token, the same arithmetic as the compiled loop of `write`; between two steps the reader
 of the stream may stop, and nothing further is computed.
@@ -14,7 +14,7 @@ from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.text.tokenizers.base import Tokenizer
-from chainrule.models.protocol import State, StreamedToken
+from chainrule.models.protocol import DecodingState, StreamedToken
 from chainrule.models.text.decoding.detokenizing import Detokenizer
 from chainrule.models.text.decoding.rules import Rules
 from chainrule.models.text.decoding.sampling import Advance, draw, mark
@@ -24,7 +24,7 @@ _ALTERNATIVES = 5
 
 def stream(
     advance: Advance,
-    state: State,
+    state: DecodingState,
     logits: Float[Array, "1 vocabulary"],
     key: Key,
     rules: Rules,
@@ -74,8 +74,8 @@ def _draw(
 
 @eqx.filter_jit
 def _step(
-    advance: Advance, state: State, token: Array, seen: Array | None, key: Key, rules: Rules
-) -> tuple[tuple[Array, Array, Array, Array], State]:
+    advance: Advance, state: DecodingState, token: Array, seen: Array | None, key: Key, rules: Rules
+) -> tuple[tuple[Array, Array, Array, Array], DecodingState]:
     logits, state = advance(state, token[:, None])
     return _draw(logits[:, -1], seen, key, state.position, rules), state
 

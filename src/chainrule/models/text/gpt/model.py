@@ -22,17 +22,19 @@ from chainrule.models.protocol import (
     HasPictures,
 )
 from chainrule.models.text.gpt.config import GPTConfig
-from chainrule.models.text.gpt.memory import Memory, restarted
+from chainrule.models.text.gpt.state import GPTState, restarted
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.networks.pictures import tokens as token_pictures
-from chainrule.networks.transformer import Decoder, decoder_layers
+from chainrule.networks.transformer import TransformerDecoder, decoder_layers
 from chainrule.nn import Dropout, Embedding, Linear, Norm, TransformerBlock, losses
 from chainrule.nn.attention import Packed, Since
 from chainrule.nn.positions import Learned, Sinusoids
 
 
 @final
-class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPictures):
+class GPT(
+    TransformerDecoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPictures
+):
     """Embeddings, blocks of causal attention and feed-forward layers, and logits from the same embeddings."""
 
     embedding: Embedding
@@ -129,7 +131,7 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
 
     # ------------------------------------------------------------------ token by token
 
-    def start(self, batch: int, room: int) -> Memory:
+    def start(self, batch: int, room: int) -> GPTState:
         """The memory before the first token; with more room than the context, of the last `context` tokens only.
 
         The sums of linear attention need no room and forget nothing.
@@ -143,16 +145,16 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
         rolling = room > self.context and self.config.attention == "softmax"
         room = min(room, self.context)
         caches = tuple(block.cache(batch, room, rolling=rolling) for block in self.blocks)
-        return Memory(jnp.zeros((), jnp.int32), caches)
+        return GPTState(jnp.zeros((), jnp.int32), caches)
 
-    def start_padded(self, padding: Int[Array, " batch"], room: int) -> Memory:
+    def start_padded(self, padding: Int[Array, " batch"], room: int) -> GPTState:
         """The memory before the first token of rows that begin with so much padding."""
         blank = self.start(len(padding), room)
-        return Memory(blank.position, blank.caches, padding)
+        return GPTState(blank.position, blank.caches, padding)
 
     def advance(  # type: ignore[override]  # its own kind of state
-        self, state: Memory, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], Memory]:
+        self, state: GPTState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], GPTState]:
         """Read tokens: the logits after each of them, and the memory after the last."""
         time, padding = tokens.shape[1], state.padding
         positions, mask = None, None
@@ -164,7 +166,7 @@ class GPT(Decoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmb
         for block, cache in zip(self.blocks, state.caches, strict=True):
             x, after = block.advance(x, cache, mask=mask)
             caches.append(after)
-        return self.read_out(self.norm(x)), Memory(state.position + time, tuple(caches), padding)
+        return self.read_out(self.norm(x)), GPTState(state.position + time, tuple(caches), padding)
 
     # ------------------------------------------------------------------ looking inside
 

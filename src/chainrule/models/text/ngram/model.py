@@ -19,7 +19,7 @@ from chainrule.core.pictures import Bars, Picture
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, HasPictures, State
+from chainrule.models.protocol import Config, DecodingState, HasPictures
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.models.text.token_history import TokenHistory
 
@@ -69,13 +69,13 @@ class Ngram(LanguageModel, HasPictures):
         nothing = jnp.full((len(x), self.config.order), len(self.schema.symbols), x.dtype)
         return self._added(jnp.concatenate([nothing, x], axis=1))
 
-    def start(self, batch: int, room: int) -> State:
+    def start(self, batch: int, room: int) -> DecodingState:
         """Nothing read yet."""
         return TokenHistory.blank(batch, room)
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Look the last tokens up."""
         assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.order, missing=len(self.schema.symbols))

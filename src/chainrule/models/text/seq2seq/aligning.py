@@ -1,4 +1,4 @@
-"""How a decoder looks back: scores of a decoder state against the encoder's, and the mean of these by their softmax."""
+"""Attention of a recurrent decoder to the states of its encoder (Bahdanau et al., 2015; Luong et al., 2015)."""
 
 from typing import final
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, State
+from chainrule.models.protocol import Config, DecodingState
 from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.models.text.seq2seq.aligning import Aligner
 from chainrule.nn import GRU, LSTM, RNN, Dropout, Embedding, Linear, Recurrent
@@ -45,7 +45,7 @@ class Seq2SeqConfig(Config):
     )
 
 
-class Source(NamedTuple):
+class EncodedSource(NamedTuple):
     """Encoder states, what the scores need of them, and which are no padding."""
 
     prepared: tuple[Float[Array, "batch source width"], Float[Array, "batch source width"]]
@@ -53,12 +53,12 @@ class Source(NamedTuple):
 
 
 @final
-class Thought(State):
+class Thought(DecodingState):
     """What the decoder remembers, beginning with the last state of the encoder."""
 
     position: Int[Array, ""]
     hidden: tuple[Float[Array, "batch width"], ...]
-    source: Source | None
+    source: EncodedSource | None
     """What it looks back at; nothing without attention."""
 
     def fork(self, rows: Int[Array, " rows"]) -> Self:
@@ -119,7 +119,7 @@ class Seq2Seq(EncoderDecoder):
         states, hidden = self.encoder(self.source(x), lengths=valid.sum(axis=1))
         if isinstance(self.encoder, Bidirectional):
             hidden = tuple(jnp.concatenate(both, axis=-1) for both in zip(*hidden, strict=True))
-        source = None if self.aligner is None else Source(self.aligner.prepare(states), valid)
+        source = None if self.aligner is None else EncodedSource(self.aligner.prepare(states), valid)
         return Thought(jnp.zeros((), jnp.int32), hidden, source)
 
     def logits(
@@ -136,7 +136,7 @@ class Seq2Seq(EncoderDecoder):
         return self.head(out if key is None else self.dropout(out, key))
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], Thought]:
         """Read target tokens: logits of the token after each, and the state after the last."""
         assert isinstance(state, Thought)
@@ -177,7 +177,7 @@ class Seq2Seq(EncoderDecoder):
         return out, weights, last
 
     def _step(
-        self, hidden: tuple[Array, ...], token: Int[Array, " batch"], source: Source | None
+        self, hidden: tuple[Array, ...], token: Int[Array, " batch"], source: EncodedSource | None
     ) -> tuple[tuple[Array, ...], Float[Array, "batch out"], Float[Array, "batch source"] | None]:
         """One token: look back with the state so far, read the token beside what was seen, move on."""
         looked: list[Array] = []

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, State
+from chainrule.models.protocol import Config, DecodingState
 from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Cache, Memory, Padding
@@ -31,7 +31,7 @@ class TranslatorConfig(Config):
 
 
 @final
-class Reading(State):
+class TranslatorState(DecodingState):
     """A source as the decoder's layers see it, and what they remember of the target so far."""
 
     position: Int[Array, ""]
@@ -108,24 +108,24 @@ class Translator(EncoderDecoder):
             h = block(h, memory=memory, dropout_key=own)
         return self._out(h)
 
-    def start(self, x: Int[Array, "batch source"]) -> Reading:
+    def start(self, x: Int[Array, "batch source"]) -> TranslatorState:
         """The source read by the encoder, and caches with room for a whole target."""
         memories, _ = self.read(x)
         room = self.schema.target_shape[0]
         caches = tuple(block.cache(x.shape[0], room) for block in self.decoder)
-        return Reading(jnp.zeros((), jnp.int32), memories, caches)
+        return TranslatorState(jnp.zeros((), jnp.int32), memories, caches)
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], Reading]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], TranslatorState]:
         """Read target tokens: logits of the token after each, and the state after the last."""
-        assert isinstance(state, Reading)
+        assert isinstance(state, TranslatorState)
         h = self._embedded(self.target, tokens, state.position + jnp.arange(tokens.shape[1]), None)
         caches = []
         for block, memory, cache in zip(self.decoder, state.memories, state.caches, strict=True):
             h, cache = block.advance(h, cache, memory=memory)
             caches.append(cache)
-        return self._out(h), Reading(state.position + tokens.shape[1], state.memories, tuple(caches))
+        return self._out(h), TranslatorState(state.position + tokens.shape[1], state.memories, tuple(caches))
 
     def alignment_names(self) -> tuple[str, ...]:
         """Layers and heads of the decoder."""
@@ -166,4 +166,4 @@ class Translator(EncoderDecoder):
         return list(jax.random.split(key, blocks + 1))
 
 
-__all__ = ["Reading", "Translator", "TranslatorConfig"]
+__all__ = ["Translator", "TranslatorConfig", "TranslatorState"]

@@ -13,7 +13,7 @@ from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, HasEmbedding, HasPictures, State
+from chainrule.models.protocol import Config, DecodingState, HasEmbedding, HasPictures
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.models.text.token_history import TokenHistory
 from chainrule.networks.pictures import tokens as token_pictures
@@ -71,13 +71,13 @@ class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
         )
         return self._predicted(jnp.concatenate([nothing, self.embedding(x)], axis=1), key)
 
-    def start(self, batch: int, room: int) -> State:
+    def start(self, batch: int, room: int) -> DecodingState:
         """Nothing read yet."""
         return TokenHistory.blank(batch, room)
 
     def advance(
-        self, state: State, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], State]:
+        self, state: DecodingState, tokens: Int[Array, "batch time"]
+    ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Embed the last tokens again."""
         assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.context - 1, missing=-1)

@@ -1,4 +1,4 @@
-"""What the transformer remembers of a text while it reads on, and where tokens stand if a row holds several texts."""
+"""The state of decoding with keys and values cached, and positions of tokens in packed documents."""
 
 from typing import Self, final
 
@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int
-from chainrule.models.protocol import State
+from chainrule.models.protocol import DecodingState
 from chainrule.nn.attention import Cache
 
 
 @final
-class Memory(State):
+class GPTState(DecodingState):
     """What every block remembers of the tokens read so far."""
 
     position: Int[Array, ""]
@@ -41,4 +41,4 @@ def restarted(documents: Int[Array, "batch time"]) -> Int[Array, "batch time"]:
     return time - jax.lax.cummax(jnp.where(first, time, 0), axis=1)
 
 
-__all__ = ["Memory", "restarted"]
+__all__ = ["GPTState", "restarted"]
