@@ -100,7 +100,7 @@ class TestOutput:
         growth = Growth("seconds", "width", (1, 2, 4, 8), (1, 4, 16, 64), (1, 4, 16, 64))
         report = harness.Report((case,), (growth,))
         written = record("name", report, rounds=2, threads=2)
-        assert set(written["machine"]) == {"processor", "cores", "memory_gib"}
+        assert set(written["machine"]) == {"processor", "instructions", "cores", "memory_gib"}
         assert written["cases"][0]["contestants"][1]["ours_over_this"]["median"] == 0.5
         assert written["growth"][0]["exponent"] == 2
         assert list(table("name", report).columns[1].cells) == ["ours", "peer"]

@@ -9,23 +9,23 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.nn import TransformerBlock
 from chainrule.nn.attention import Softmax
-from chainrule.nn.cost import Sizes, cost
+from chainrule.nn.cost import TransformerSizes, cost
 
 
 def test_known_models_have_their_known_parameters() -> None:
-    assert cost(Sizes(12, 768, 12, 1024, 50257)).parameters == 124_439_808
-    assert cost(Sizes(4, 128, 4, 64, 65, bias=False)).parameters == 804_096
-    assert cost(Sizes(6, 384, 6, 256, 65, bias=False)).parameters == 10_745_088
+    assert cost(TransformerSizes(12, 768, 12, 1024, 50257)).parameters == 124_439_808
+    assert cost(TransformerSizes(4, 128, 4, 64, 65, bias=False)).parameters == 804_096
+    assert cost(TransformerSizes(6, 384, 6, 256, 65, bias=False)).parameters == 10_745_088
 
 
 def test_a_layer_takes_twelve_n_d_d_and_two_n_n_d_multiply_adds() -> None:
     n, d, layers, vocabulary = 96, 64, 3, 50
-    found = cost(Sizes(layers, d, 4, n, vocabulary)).multiply_adds
+    found = cost(TransformerSizes(layers, d, 4, n, vocabulary)).multiply_adds
     assert sum(found.values()) == layers * (12 * n * d**2 + 2 * n**2 * d) + n * d * vocabulary
 
 
 def test_the_quadratic_part_overtakes_at_six_times_the_width() -> None:
-    sizes = Sizes(2, 64, 4, 1024, 65)
+    sizes = TransformerSizes(2, 64, 4, 1024, 65)
     for time, sign in ((6 * 64 - 1, -1), (6 * 64 + 1, 1)):
         found = dict(cost(sizes, time).multiply_adds)
         found.pop("logits")
@@ -34,8 +34,8 @@ def test_the_quadratic_part_overtakes_at_six_times_the_width() -> None:
 
 
 def test_groups_shrink_the_cache() -> None:
-    assert cost(Sizes(2, 64, 8, 100, 65)).cache == 2 * 2 * 100 * 64
-    assert cost(Sizes(2, 64, 8, 100, 65, groups=2)).cache == 2 * 2 * 100 * 16
+    assert cost(TransformerSizes(2, 64, 8, 100, 65)).cache == 2 * 2 * 100 * 64
+    assert cost(TransformerSizes(2, 64, 8, 100, 65, groups=2)).cache == 2 * 2 * 100 * 16
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -46,7 +46,7 @@ def test_xla_counts_what_the_formula_says(gated: bool) -> None:
     block = TransformerBlock(
         d, heads=4, causal=True, bias=not gated, mixing=plain, key=jax.random.key(0), **options
     )
-    sizes = Sizes(
+    sizes = TransformerSizes(
         1,
         d,
         4,
@@ -65,8 +65,8 @@ def test_xla_counts_what_the_formula_says(gated: bool) -> None:
 
 
 def test_the_summary_can_be_read() -> None:
-    text = str(cost(Sizes(12, 768, 12, 1024, 50257)))
+    text = str(cost(TransformerSizes(12, 768, 12, 1024, 50257)))
     assert "124,439,808" in text
     assert "18,874,368 numbers, 72.0 MiB" in text
     with pytest.raises(ArgumentError, match="do not divide evenly"):
-        Sizes(1, 64, 5, 10, 10)
+        TransformerSizes(1, 64, 5, 10, 10)

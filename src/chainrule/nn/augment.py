@@ -1,4 +1,4 @@
-"""Random changes of images that leave what they show as it was: mirrored, moved a little, in another light.
+"""Random augmentation of images: flips, small shifts, brightness and contrast.
 
 Everything is a pure function of a key, can be compiled, and draws for every example anew. Where things are (`Moves`) is
 drawn apart from moving them, so that masks and boxes go the way of their images.

@@ -1,4 +1,4 @@
-"""What a transformer costs before it is built: parameters, multiplications and memory, from its sizes alone.
+"""Cost of a transformer from its sizes alone: parameters, multiply-adds and memory.
 
 A multiply-add counts as two floating-point operations. With heads that fill the width and a feed-forward part four
 times as wide, a layer takes `12 n d² + 2 n² d` multiply-adds for a sequence of n: the quadratic part overtakes the rest
@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError
 
 @final
 @dataclass(frozen=True)
-class Sizes:
+class TransformerSizes:
     """The sizes of a decoder-only transformer. `heads` is the number of heads, of which `groups` have own keys."""
 
     layers: int
@@ -37,7 +37,8 @@ class Sizes:
     def __post_init__(self) -> None:
         if self.width % self.heads or self.heads % self.key_heads:
             raise ArgumentError(
-                f"Sizes(width={self.width}, heads={self.heads}, groups={self.groups}): these do not divide evenly"
+                f"TransformerSizes(width={self.width}, heads={self.heads}, groups={self.groups}): these do not divide "
+                "evenly"
             )
 
     @property
@@ -56,7 +57,7 @@ class Sizes:
 class Cost:
     """What a forward pass over one sequence takes, and what has to be kept."""
 
-    sizes: Sizes
+    sizes: TransformerSizes
     time: int
     parameters: int
     multiply_adds: Mapping[str, int]
@@ -80,7 +81,7 @@ class Cost:
                 "parameters in training",
                 f"{16 * self.parameters / 2**20:,.1f} MiB (with gradient and Adam, 32 bits)",
             ),
-            ("forward pass", f"{self.flops:.4g} FLOP for {self.time:,} symbols"),
+            ("forward pass", f"{self.flops:.4g} FLOP for {self.time:,} tokens"),
             *((f"  {name}", f"{2 * count:.4g}") for name, count in self.multiply_adds.items()),
             ("  single numbers", f"{sum(self.elementwise.values()):.4g}"),
             ("cache", f"{self.cache:,} numbers, {4 * self.cache / 2**20:,.1f} MiB in 32 bits"),
@@ -90,10 +91,10 @@ class Cost:
         return "\n".join(f"{name:{width}}{value}" for name, value in rows)
 
 
-def cost(sizes: Sizes, time: int | None = None) -> Cost:
-    """What a transformer of these sizes costs on a sequence of `time` symbols (its whole context unless given).
+def cost(sizes: TransformerSizes, time: int | None = None) -> Cost:
+    """What a transformer of these sizes costs on a sequence of `time` tokens (its whole context unless given).
 
-    >>> gpt2 = Sizes(layers=12, width=768, heads=12, context=1024, vocabulary=50257)
+    >>> gpt2 = TransformerSizes(layers=12, width=768, heads=12, context=1024, vocabulary=50257)
     >>> cost(gpt2).parameters
     124439808
     """
@@ -126,7 +127,7 @@ def cost(sizes: Sizes, time: int | None = None) -> Cost:
     )
 
 
-def _parameters(sizes: Sizes, projected: int, matrices: int) -> int:
+def _parameters(sizes: TransformerSizes, projected: int, matrices: int) -> int:
     d, inner = sizes.width, sizes.inner
     norm = d * (1 + (sizes.bias and sizes.shifted))
     biases = sizes.bias * (projected + d + (matrices - 1) * inner + d)
@@ -135,4 +136,4 @@ def _parameters(sizes: Sizes, projected: int, matrices: int) -> int:
     return tables + sizes.layers * block + norm
 
 
-__all__ = ["Cost", "Sizes", "cost"]
+__all__ = ["Cost", "TransformerSizes", "cost"]

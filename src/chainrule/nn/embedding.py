@@ -1,4 +1,4 @@
-"""Embeddings: a vector for each symbol, looked up on the way in and, where it is shared, compared on the way out."""
+"""Token embeddings, which may be tied to the output layer."""
 
 import math
 from typing import final
@@ -15,7 +15,7 @@ from chainrule.core.types import Array, Float, Int, Key
 
 @final
 class Embedding(eqx.Module):
-    """A table of vectors, one row for each symbol; entries start at N(0, `deviation`²).
+    """A table of vectors, one row for each token; entries start at N(0, `deviation`²).
 
     A lookup gathers rows; it is never a product with one-hot vectors. `logits` uses the same table backwards: a model
     whose input and output share an embedding has one array, whose gradient is the sum over both uses.
@@ -25,18 +25,18 @@ class Embedding(eqx.Module):
     ((1, 3, 16), (1, 3, 65))
     """
 
-    weight: Float[Array, "symbols features"]
+    weight: Float[Array, "tokens features"]
 
-    def __init__(self, symbols: int, features: int, *, deviation: float = 0.02, key: Key) -> None:
-        self.weight = deviation * jax.random.normal(key, (symbols, features))
+    def __init__(self, tokens: int, features: int, *, deviation: float = 0.02, key: Key) -> None:
+        self.weight = deviation * jax.random.normal(key, (tokens, features))
 
     def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:
-        """The vector of every symbol; a number outside the table is an error where numbers are known, outside jit."""
+        """The vector of every token; a number outside the table is an error where numbers are known, outside jit."""
         if not isinstance(index, jax.core.Tracer):
             _check(np.asarray(index), len(self.weight))
         return self.weight[index]
 
-    def logits(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading symbols"]:
+    def logits(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading tokens"]:
         """The inner product of every vector with every row."""
         flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
         # The contraction names its axes so that no transposed copy of a large table is made.
@@ -44,12 +44,12 @@ class Embedding(eqx.Module):
         return out.reshape(*x.shape[:-1], self.weight.shape[0])
 
 
-def _check(index: Whole[np.ndarray, "*leading"], symbols: int) -> None:
+def _check(index: Whole[np.ndarray, "*leading"], tokens: int) -> None:
     # Lookups on an accelerator cannot fail: a number that is too large would quietly become the last row.
-    for place in np.argwhere((index < 0) | (index >= symbols))[:1]:
-        where = f" at place {place[-1]}" if len(place) else ""
+    for place in np.argwhere((index < 0) | (index >= tokens))[:1]:
+        where = f" at position {place[-1]}" if len(place) else ""
         raise ArgumentError(
-            f"symbol number {index[tuple(place)]}{where}: the vocabulary has 0 to {symbols - 1}",
+            f"token number {index[tuple(place)]}{where}: the vocabulary has 0 to {tokens - 1}",
             remedy="encode texts with the tokenizer of the model: model.tokenizer.encode(text)",
         )
 

@@ -1,4 +1,4 @@
-"""Where a symbol stands: vectors that are added to embeddings, rotations of queries and keys, and biases by distance.
+"""Position encodings: vectors added to embeddings, rotations of queries and keys, and biases by distance.
 
 Attention by itself does not know order. `Sinusoids` and `Learned` tell each position its number (absolute); `Rotary`
 and `Distance` tell each pair how far apart it is (relative), inside the attention.

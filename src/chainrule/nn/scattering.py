@@ -1,4 +1,4 @@
-"""Wavelet scattering: features that hardly notice a shift, made of fixed filters, with nothing to learn.
+"""Wavelet scattering transform: features that are nearly invariant to shifts, from fixed filters.
 
 A convolution that averages is stable under shifts and throws everything but the mean away. Wavelets catch what it
 throws away, their modulus makes it slow enough to be averaged too, and once more brings back what that average loses.

@@ -1,4 +1,4 @@
-"""A small encoder of token sequences: what each token says among the others, and what they say together."""
+"""A small bidirectional transformer encoder of token sequences: vectors of all tokens, and of the whole."""
 
 from typing import NamedTuple, final
 

@@ -191,7 +191,7 @@ def test_texts_that_do_not_fit_are_refused() -> None:
     model = built()
     with pytest.raises(ArgumentError, match="13 tokens do not fit into a context of 12"):
         model.logits(jnp.zeros((1, 13), jnp.int32))
-    with pytest.raises(ArgumentError, match=r"symbol number 11 at place .: the vocabulary has 0 to 10"):
+    with pytest.raises(ArgumentError, match=r"token number 11 at position .: the vocabulary has 0 to 10"):
         model.logits(jnp.array([[11]]))
     with pytest.raises(ArgumentError, match="passages of the data have 12 tokens"):
         built(context=8)

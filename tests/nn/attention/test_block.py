@@ -105,7 +105,7 @@ def test_what_a_cache_cannot_do_is_said() -> None:
     one, linear = block(), block(**KINDS["linear"])
     x = draw(1, 4, 8)
     _, cache = one.advance(x, one.cache(batch=1, room=5))
-    with pytest.raises(ArgumentError, match="room for 5 symbols holds 4; 4 more"):
+    with pytest.raises(ArgumentError, match="room for 5 tokens holds 4; 4 more"):
         one.advance(x, cache)
     with pytest.raises(CapabilityError, match="overwritten"):
         one.cache(batch=1, room=5, rolling=True).rewind(0)

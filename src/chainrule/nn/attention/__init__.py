@@ -4,9 +4,18 @@ from chainrule.nn.attention.block import TransformerBlock
 from chainrule.nn.attention.cache import Cache, KeysAndValues
 from chainrule.nn.attention.features import EluPlusOne, FeatureMap, RandomFeatures
 from chainrule.nn.attention.functions import Bias, Path, attend, attention_weights, gather
-from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention
+from chainrule.nn.attention.layers import CrossAttention, SelfAttention, SourceMemory
 from chainrule.nn.attention.linear import FeatureMixing, Sums, linear_attention
-from chainrule.nn.attention.masks import Allowed, Causal, Mask, Packed, Padding, Since, Window, joined
+from chainrule.nn.attention.masks import (
+    Allowed,
+    Causal,
+    Mask,
+    PackedDocuments,
+    Padding,
+    Since,
+    Window,
+    joined,
+)
 from chainrule.nn.attention.mixing import Mixing, Softmax
 from chainrule.nn.attention.softmax import lookup, softmax
 
@@ -21,15 +30,15 @@ __all__ = [
     "FeatureMixing",
     "KeysAndValues",
     "Mask",
-    "Memory",
     "Mixing",
-    "Packed",
+    "PackedDocuments",
     "Padding",
     "Path",
     "RandomFeatures",
     "SelfAttention",
     "Since",
     "Softmax",
+    "SourceMemory",
     "Sums",
     "TransformerBlock",
     "Window",

@@ -1,4 +1,4 @@
-"""The transformer block: gather from other positions, then think about each (Vaswani et al., 2017).
+"""The transformer block: attention, then a feed-forward network at each position (Vaswani et al., 2017).
 
 Normalisation stands before each of the two by default, which trains without warm-up tricks (Xiong et al., 2020), or
 after their sum, as in the original. A decoder's block also gathers from a source in between.
@@ -15,7 +15,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.nn.activations import activation as named_activation
 from chainrule.nn.activations import swiglu
 from chainrule.nn.attention.cache import Cache
-from chainrule.nn.attention.layers import CrossAttention, Memory, SelfAttention, linear
+from chainrule.nn.attention.layers import CrossAttention, SelfAttention, SourceMemory, linear
 from chainrule.nn.attention.masks import Mask
 from chainrule.nn.attention.mixing import Mixing, Softmax
 from chainrule.nn.dropout import Dropout
@@ -120,7 +120,7 @@ class TransformerBlock(eqx.Module):
         x: Float[Array, "*leading time width"],
         *,
         mask: Mask | None = None,
-        memory: Memory | None = None,
+        memory: SourceMemory | None = None,
         dropout_key: Key | None = None,
     ) -> Float[Array, "*leading time width"]:
         """The positions after one round of gathering and thinking; `memory` is what `remember` made of the source."""
@@ -128,7 +128,9 @@ class TransformerBlock(eqx.Module):
         gathered = self.attention(self._before(self.first_norm, x), mask=mask, dropout_key=keys[0])
         return self._finished(self._added(self.first_norm, x, gathered, keys[1]), memory, keys[2:])
 
-    def remember(self, source: Float[Array, "batch source features"], *, mask: Mask | None = None) -> Memory:
+    def remember(
+        self, source: Float[Array, "batch source features"], *, mask: Mask | None = None
+    ) -> SourceMemory:
         """What attention to a source needs of it; the same for every step of decoding, so computed once."""
         if self.cross is None:
             raise ArgumentError(
@@ -137,7 +139,7 @@ class TransformerBlock(eqx.Module):
         return self.cross.remember(source, mask=mask)
 
     def cache(self, batch: int, room: int, *, rolling: bool = False) -> Cache:
-        """What the block remembers before the first of at most `room` symbols; rolling, of the last `room` of any."""
+        """What the block remembers before the first of at most `room` tokens; rolling, of the last `room` of any."""
         return self.attention.cache(batch, room, rolling=rolling)
 
     def advance(
@@ -146,7 +148,7 @@ class TransformerBlock(eqx.Module):
         cache: Cache,
         *,
         mask: Mask | None = None,
-        memory: Memory | None = None,
+        memory: SourceMemory | None = None,
     ) -> tuple[Float[Array, "batch time width"], Cache]:
         """The next positions, after those in the cache; the same numbers as the whole sequence would give them."""
         gathered, cache = self.attention.advance(self._before(self.first_norm, x), cache, mask=mask)
@@ -159,7 +161,7 @@ class TransformerBlock(eqx.Module):
         return self.attention.weights(self._before(self.first_norm, x), mask=mask)
 
     def cross_weights(
-        self, x: Float[Array, "batch time width"], memory: Memory
+        self, x: Float[Array, "batch time width"], memory: SourceMemory
     ) -> Float[Array, "batch heads time source"]:
         """How much each position takes from each of the source, in every head."""
         if self.cross is None or self.cross_norm is None:
@@ -170,7 +172,7 @@ class TransformerBlock(eqx.Module):
         asking = self._added(self.first_norm, x, gathered, None)
         return self.cross.weights(self._before(self.cross_norm, asking), memory)
 
-    def _finished(self, x: Array, memory: Memory | None, keys: Sequence[Key | None]) -> Array:
+    def _finished(self, x: Array, memory: SourceMemory | None, keys: Sequence[Key | None]) -> Array:
         if self.cross is not None and self.cross_norm is not None:
             if memory is None:
                 raise ArgumentError(

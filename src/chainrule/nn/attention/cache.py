@@ -1,4 +1,4 @@
-"""What attention remembers of the symbols read so far, in buffers whose shapes never change.
+"""Caches of attention for decoding token by token, in buffers whose shapes never change.
 
 A step of decoding writes one key and one value and reads the buffer; its cost is set by the room, not by how far the
 text has come. A rolling buffer overwrites its oldest entries: that is attention through a window, not attention to the
@@ -17,7 +17,7 @@ from chainrule.core.types import Array, Float, Int
 
 
 class Cache(eqx.Module):
-    """What one layer remembers; `position` counts the symbols read, the same for the whole batch."""
+    """What one layer remembers; `position` counts the tokens read, the same for the whole batch."""
 
     position: eqx.AbstractVar[Int[Array, ""]]
 
@@ -32,7 +32,7 @@ class Cache(eqx.Module):
 
 @final
 class KeysAndValues(Cache):
-    """Keys and values of the symbols read so far, and room for more."""
+    """Keys and values of the tokens read so far, and room for more."""
 
     keys: Float[Array, "batch groups room size"]
     values: Float[Array, "batch groups room outputs"]
@@ -50,16 +50,16 @@ class KeysAndValues(Cache):
         rolling: bool = False,
         dtype: jnp.dtype | None = None,
     ) -> Self:
-        """Room for so many symbols; with `rolling`, for the last so many."""
+        """Room for so many tokens; with `rolling`, for the last so many."""
         blank = jnp.zeros((batch, groups, room, size), jnp.result_type(float) if dtype is None else dtype)
         return cls(keys=blank, values=blank, position=jnp.zeros((), jnp.int32), rolling=rolling)
 
     @property
     def room(self) -> int:
-        """How many symbols fit."""
+        """How many tokens fit."""
         return self.keys.shape[2]
 
-    def places(self) -> Int[Array, " room"]:
+    def positions(self) -> Int[Array, " room"]:
         """The position of what each slot holds; negative where it holds nothing yet."""
         slots = jnp.arange(self.room)
         if not self.rolling:
@@ -69,7 +69,7 @@ class KeysAndValues(Cache):
     def written(
         self, keys: Float[Array, "batch groups time size"], values: Float[Array, "batch groups time outputs"]
     ) -> Self:
-        """The cache after so many further symbols. A text that does not fit is an error where that can be seen."""
+        """The cache after so many further tokens. A text that does not fit is an error where that can be seen."""
         time = keys.shape[2]
         if self.rolling:
             kept = min(time, self.room)
@@ -82,7 +82,7 @@ class KeysAndValues(Cache):
             known = 0 if isinstance(self.position, jax.core.Tracer) else int(self.position)
             if known + time > self.room:
                 raise ArgumentError(
-                    f"a cache with room for {self.room} symbols holds {known}; {time} more do not fit",
+                    f"a cache with room for {self.room} tokens holds {known}; {time} more do not fit",
                     remedy="start it with more room",
                 )
             new = [

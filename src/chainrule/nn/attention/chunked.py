@@ -1,4 +1,4 @@
-"""Attention block by block: the softmax is kept up to date as keys come in, so no row of scores ever exists whole.
+"""Attention block by block with a running softmax, so that no row of scores ever exists whole.
 
 For each block of queries the keys pass by in blocks; what is kept is the largest score so far, the sum of exponentials
 and the weighted sum of values, rescaled whenever a larger score turns up (Milakov and Gimelshein, 2018; Rabe and
@@ -35,7 +35,7 @@ def attend(
     wide = jnp.promote_types(query.dtype, jnp.float32)
     key, value = (_repeated(x, heads_in) for x in (key, value))
     keys, values = (_blocks(x, block) for x in (key, value))
-    places = _places(columns, block)
+    positions = _positions(columns, block)
 
     @jax.checkpoint
     def one(queries: Array, at: Array) -> Array:
@@ -59,11 +59,11 @@ def attend(
             jnp.zeros(blank, wide),
             jnp.zeros((*blank, value.shape[-1]), wide),
         )
-        (_, total, mean), _ = jax.lax.scan(jax.checkpoint(step), start, (keys, values, places))
+        (_, total, mean), _ = jax.lax.scan(jax.checkpoint(step), start, (keys, values, positions))
         return (mean / jnp.where(total == 0, 1, total)[..., None]).astype(value.dtype)
 
     scaled = _blocks(query * jnp.asarray(scale, query.dtype), block)
-    out = jax.lax.map(lambda inputs: one(*inputs), (scaled, _places(rows, block)))
+    out = jax.lax.map(lambda inputs: one(*inputs), (scaled, _positions(rows, block)))
     joined = jnp.moveaxis(out, 0, -3).reshape(*heads_in, -1, value.shape[-1])
     return joined[..., :rows, :]
 
@@ -89,7 +89,7 @@ def _seen(mask: Mask | None, queries: Array, keys: Array, columns: int) -> Array
     return seen & real.reshape((1,) * (seen.ndim - 2) + real.shape)
 
 
-def _places(length: int, block: int) -> Array:
+def _positions(length: int, block: int) -> Array:
     return jnp.arange(-(-length // block) * block).reshape(-1, block)
 
 

@@ -92,10 +92,10 @@ class SelfAttention(eqx.Module):
         return self.mixing.weights(query, key, mask=self._rules(mask), bias=self._bias())
 
     def cache(self, batch: int, room: int, *, rolling: bool = False) -> Cache:
-        """What the layer remembers before the first of at most `room` symbols; rolling, of the last `room` of any."""
+        """What the layer remembers before the first of at most `room` tokens; rolling, of the last `room` of any."""
         if not self.causal:
             raise ArgumentError(
-                "SelfAttention.cache: symbols seen one at a time must not see what comes after",
+                "SelfAttention.cache: tokens seen one at a time must not see what comes after",
                 remedy="make the layer with causal=True",
             )
         weight = self.outward.weight
@@ -135,7 +135,7 @@ class SelfAttention(eqx.Module):
 
 
 @final
-class Memory(eqx.Module):
+class SourceMemory(eqx.Module):
     """Keys and values of something that was read before, ready to be asked any number of times."""
 
     keys: Float[Array, "batch heads source size"]
@@ -179,14 +179,16 @@ class CrossAttention(eqx.Module):
         self.heads = heads
         self.dropout = dropout
 
-    def remember(self, source: Float[Array, "batch source features"], *, mask: Mask | None = None) -> Memory:
+    def remember(
+        self, source: Float[Array, "batch source features"], *, mask: Mask | None = None
+    ) -> SourceMemory:
         """Keys and values of the source; the mask says which of its positions may be seen."""
         size = self.outward.weight.shape[0] // self.heads
         keys, values = (_split(part, size) for part in jnp.split(self.inward(source), 2, axis=-1))
-        return Memory(keys=keys, values=values, mask=mask)
+        return SourceMemory(keys=keys, values=values, mask=mask)
 
     def __call__(
-        self, x: Float[Array, "batch time width"], memory: Memory, *, dropout_key: Key | None = None
+        self, x: Float[Array, "batch time width"], memory: SourceMemory, *, dropout_key: Key | None = None
     ) -> Float[Array, "batch time width"]:
         """What every position gathers from the source."""
         mix = Softmax(dropout=self.dropout)
@@ -194,7 +196,7 @@ class CrossAttention(eqx.Module):
         return self.outward(_merged(out))
 
     def weights(
-        self, x: Float[Array, "batch time width"], memory: Memory
+        self, x: Float[Array, "batch time width"], memory: SourceMemory
     ) -> Float[Array, "batch heads time source"]:
         """How much each position takes from each of the source, in every head."""
         return Softmax().weights(self._query(x), memory.keys, mask=memory.mask)
@@ -233,4 +235,4 @@ def _merged(x: Array) -> Array:
     return x.swapaxes(1, 2).reshape(batch, time, heads * size)
 
 
-__all__ = ["CrossAttention", "Memory", "SelfAttention", "linear"]
+__all__ = ["CrossAttention", "SelfAttention", "SourceMemory", "linear"]

@@ -1,4 +1,4 @@
-"""Attention in linear time: with weights that are inner products of features, sums over keys do the work of scores.
+"""Linear attention: weights are inner products of features, so sums over keys replace the table of scores.
 
 `out_i = f(q_i) · S / f(q_i) · z` with `S = sum_j f(k_j) v_jᵀ` and `z = sum_j f(k_j)` (Katharopoulos et al., 2020). A
 causal layer keeps running sums, so it is a recurrent network whose state never grows. Whole sequences go through in
@@ -96,7 +96,7 @@ class FeatureMixing(Mixing):
         del groups, room
         if rolling:
             raise CapabilityError(
-                "linear attention cannot forget its oldest symbols, so its cache cannot roll",
+                "linear attention cannot forget its oldest tokens, so its cache cannot roll",
                 remedy="it needs no room: leave rolling out",
             )
         return Sums.empty(batch, heads, self.features.count(size), size, dtype)
@@ -132,7 +132,7 @@ def linear_attention(
 ) -> Float[Array, "batch heads queries outputs"]:
     """Means of the values weighted by inner products of features; `valid` marks the keys that may be seen.
 
-    The forms are three ways to the same numbers: through the whole table of weights, symbol by symbol, or by chunks.
+    The forms are three ways to the same numbers: through the whole table of weights, token by token, or by chunks.
 
     >>> keys, values = (jnp.array(x).reshape(1, 1, 3, 1) for x in ([0.0, 1.0, -1.0], [1.0, 2.0, 3.0]))
     >>> float(linear_attention(jnp.zeros((1, 1, 1, 1)), keys, values)[0, 0, 0, 0])  # weights 1, 2 and exp(-1)

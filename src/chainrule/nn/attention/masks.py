@@ -1,4 +1,4 @@
-"""Who may see whom: masks as small rules, joined with `&` and evaluated only for the block that is needed.
+"""Attention masks as small rules, joined with `&` and evaluated only for the block that is needed.
 
 A rule knows positions, not matrices. The same `Causal()` serves a whole sequence, one chunk of a long one and a single
 step of decoding, and nothing of the size of the score matrix exists before the scores themselves do. True means "may
@@ -118,7 +118,7 @@ class Since(Mask):
 
 
 @final
-class Packed(Mask):
+class PackedDocuments(Mask):
     """Several documents in one row: a position sees its own document only. `documents` numbers them."""
 
     documents: Int[Array, "batch time"]
@@ -158,4 +158,4 @@ def _joined(first: Array, second: Array) -> Array:
     return jnp.broadcast_to(first, shape) & jnp.broadcast_to(second, shape)
 
 
-__all__ = ["Allowed", "Both", "Causal", "Mask", "Packed", "Padding", "Since", "Window", "joined"]
+__all__ = ["Allowed", "Both", "Causal", "Mask", "PackedDocuments", "Padding", "Since", "Window", "joined"]

@@ -1,6 +1,6 @@
-"""How a layer mixes values once it has queries, keys and values: by a softmax, or by sums of features.
+"""Mixing of values by queries and keys: softmax attention, and linear attention by sums of features.
 
-A mixing is what `SelfAttention` leaves open. It mixes a whole sequence at once, and it can go on symbol by symbol from
+A mixing is what `SelfAttention` leaves open. It mixes a whole sequence at once, and it can go on token by token from
 what it remembers.
 """
 
@@ -47,7 +47,7 @@ class Mixing(eqx.Module):
     def cache(
         self, batch: int, heads: int, groups: int, room: int, size: int, *, rolling: bool, dtype: jnp.dtype
     ) -> Cache:
-        """What it remembers before the first symbol."""
+        """What it remembers before the first token."""
 
     @abc.abstractmethod
     def advance(
@@ -60,7 +60,7 @@ class Mixing(eqx.Module):
         mask: Mask | None = None,
         bias: Bias | None = None,
     ) -> tuple[Float[Array, "batch heads time size"], Cache]:
-        """What each new symbol gathers from those before it and itself, and the cache with the new ones in it."""
+        """What each new token gathers from those before it and itself, and the cache with the new ones in it."""
 
 
 @final
@@ -123,15 +123,15 @@ class Softmax(Mixing):
         time = query.shape[2]
         queries = cache.position + jnp.arange(time)
         after = cache.written(key, value)
-        keys, values, places = after.keys, after.values, after.places()
+        keys, values, positions = after.keys, after.values, after.positions()
         if cache.rolling and time > 1:
-            # The last of these symbols overwrite what the first may still see.
+            # The last of these tokens overwrite what the first may still see.
             keys = jnp.concatenate([cache.keys, key.astype(cache.keys.dtype)], axis=2)
             values = jnp.concatenate([cache.values, value.astype(cache.values.dtype)], axis=2)
-            places = jnp.concatenate([cache.places(), queries])
+            positions = jnp.concatenate([cache.positions(), queries])
         rules = joined(joined(Causal() & _Written(), Window(cache.room) if cache.rolling else None), mask)
         weights = attention_weights(
-            query, keys.astype(query.dtype), mask=rules, bias=bias, scale=self.scale, at=(queries, places)
+            query, keys.astype(query.dtype), mask=rules, bias=bias, scale=self.scale, at=(queries, positions)
         )
         return gather(weights.astype(value.dtype), values.astype(value.dtype)), after
 

@@ -1,4 +1,4 @@
-"""The softmax over what may be seen, and the differentiable table it makes of keys and values.
+"""Masked softmax, and the differentiable lookup table it makes of keys and values.
 
 `jax.nn.softmax` gives NaN for a row in which nothing may be seen; here such a row is zero and so is its derivative.
 """

@@ -69,7 +69,7 @@ class PiecewiseLinear:
 
 @final
 @dataclass(frozen=True)
-class Pieces:
+class LinearPieces:
     """The affine pieces of a network of one input: breaks between them, slopes and intercepts of every output."""
 
     breaks: np.ndarray
@@ -119,7 +119,7 @@ def extract(network: Network) -> PiecewiseLinear:
     return PiecewiseLinear(found.breaks, slopes, float(slopes[0] * start + intercepts[0]))
 
 
-def pieces(network: Network, *, merge: bool = True) -> Pieces:
+def pieces(network: Network, *, merge: bool = True) -> LinearPieces:
     """The pieces of a network with one input; without `merge`, its activation regions, equal neighbours included."""
     if network.sizes[0] != 1:
         raise ArgumentError(
@@ -138,7 +138,7 @@ def pieces(network: Network, *, merge: bool = True) -> Pieces:
         slopes, intercepts = slopes @ weight, intercepts @ weight + bias[None, :]
         if name != "identity":
             breaks, slopes, intercepts = _bend(breaks, slopes, intercepts, SLOPES[name])
-    return _merged(breaks, slopes, intercepts) if merge else Pieces(breaks, slopes, intercepts)
+    return _merged(breaks, slopes, intercepts) if merge else LinearPieces(breaks, slopes, intercepts)
 
 
 def _bend(
@@ -166,11 +166,11 @@ def _middles(breaks: np.ndarray) -> np.ndarray:
     return np.concatenate([[breaks[0] - 1.0], (breaks[:-1] + breaks[1:]) / 2, [breaks[-1] + 1.0]])
 
 
-def _merged(breaks: np.ndarray, slopes: np.ndarray, intercepts: np.ndarray) -> Pieces:
+def _merged(breaks: np.ndarray, slopes: np.ndarray, intercepts: np.ndarray) -> LinearPieces:
     scale = max(float(np.abs(slopes).max()), np.finfo(float).tiny)
     differ = (np.abs(np.diff(slopes, axis=0)) > _SAME * scale).any(axis=1)
     keep = np.append(True, differ)
-    return Pieces(breaks[differ], slopes[keep], intercepts[keep])
+    return LinearPieces(breaks[differ], slopes[keep], intercepts[keep])
 
 
-__all__ = ["SLOPES", "Pieces", "PiecewiseLinear", "compile_piecewise", "extract", "pieces"]
+__all__ = ["SLOPES", "LinearPieces", "PiecewiseLinear", "compile_piecewise", "extract", "pieces"]

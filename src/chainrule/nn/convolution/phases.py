@@ -1,4 +1,4 @@
-"""Convolution of inputs with zeros between their entries, without ever multiplying by those zeros.
+"""Input-dilated (transposed) convolution by phases, without multiplying by the zeros between entries.
 
 Where entries lie `z` apart, outputs `z` apart see the same entries of the kernel, and outputs next to each other see
 different ones. So the outputs fall into `z` phases per axis; each is a small convolution of the plain input with its

@@ -1,4 +1,4 @@
-"""Which program for XLA computes a convolution or a weight gradient fastest on a CPU.
+"""Selection of the fastest XLA program for a convolution or a weight gradient on a CPU.
 
 They serve where there is no native program (`chainrule.nn.convolution.native`): on other processors,
 and for channels that do not fill registers. The rules come from a table of measured rates (GFLOP/s of one core, in a

@@ -1,4 +1,4 @@
-"""Whether native code is used: the switch, the processor and XLA's interface in one place.
+"""Availability of native code: the switch, the processor and XLA's interface in one place.
 
 `CHAINRULE_NATIVE=0` switches every native program off; what XLA compiles takes over, which is also what other systems
 and processors get. `CHAINRULE_NATIVE=8` and `=16` choose programs for registers of so many single-precision numbers

@@ -1,4 +1,4 @@
-"""Arithmetic on vectors of single-precision numbers, written down as LLVM text.
+"""Loops, and arithmetic on vectors of single-precision numbers, as LLVM text.
 
 A `Vector` is the name of a value in a function that is being written; `+`, `-` and `*` write one more line. Formulas in
 Python that use nothing else, and the two functions here, can therefore be computed by JAX and become programs.

@@ -1,4 +1,4 @@
-"""From LLVM text to a function that XLA calls.
+"""Compilation of LLVM text to a function that XLA calls.
 
 Programs are compiled by llvmlite (which Numba brings along) in a few hundredths of a second and called by XLA through
 its foreign function interface, on XLA's own threads.

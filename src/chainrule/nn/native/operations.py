@@ -1,4 +1,4 @@
-"""Operations that have programs of their own for themselves and for their gradients, with derivatives of every mode.
+"""Primitives with native programs for values and gradients, and derivatives of every mode.
 
 Three primitives make one: the operation itself, its tangent (linear in the tangents of the operands) and that map's
 transpose, the gradients. The first and the last have programs; whatever is not a training step (forward mode, second

@@ -1,4 +1,4 @@
-"""What layers that read a sequence have in common: outputs at every step, and states that can be carried on."""
+"""Base class of layers that read a sequence: outputs at every step, and states that can be carried on."""
 
 import abc
 from typing import Any, TypeAlias

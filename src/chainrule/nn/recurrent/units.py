@@ -1,4 +1,4 @@
-"""What a recurrent cell does with each unit by itself, as formulas that JAX computes and that programs are made of."""
+"""Element-wise formulas of recurrent cells, computed by JAX and written into native programs."""
 
 import abc
 from collections.abc import Callable

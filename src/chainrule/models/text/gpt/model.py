@@ -27,7 +27,7 @@ from chainrule.models.text.language_model import LanguageModel
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.networks.transformer import TransformerDecoder, decoder_layers
 from chainrule.nn import Dropout, Embedding, Linear, Norm, TransformerBlock, losses
-from chainrule.nn.attention import Packed, Since
+from chainrule.nn.attention import PackedDocuments, Since
 from chainrule.nn.positions import Learned, Sinusoids
 
 
@@ -93,7 +93,9 @@ class GPT(
         self._check(x)
         if documents is None:
             return self.read(self.vectors(x), key=key)
-        return self.read(self.vectors(x), mask=Packed(documents), positions=restarted(documents), key=key)
+        return self.read(
+            self.vectors(x), mask=PackedDocuments(documents), positions=restarted(documents), key=key
+        )
 
     def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
         """Logits of normalised features."""

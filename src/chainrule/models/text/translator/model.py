@@ -13,7 +13,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, DecodingState
 from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
-from chainrule.nn.attention import Cache, Memory, Padding
+from chainrule.nn.attention import Cache, Padding, SourceMemory
 from chainrule.nn.positions import sinusoids
 
 
@@ -35,7 +35,7 @@ class TranslatorState(DecodingState):
     """A source as the decoder's layers see it, and what they remember of the target so far."""
 
     position: Int[Array, ""]
-    memories: tuple[Memory, ...]
+    memories: tuple[SourceMemory, ...]
     """Keys and values of the source, one pair for each layer, computed once."""
     caches: tuple[Cache, ...]
 
@@ -86,7 +86,7 @@ class Translator(EncoderDecoder):
 
     def read(
         self, x: Int[Array, "batch source"], key: Key | None = None
-    ) -> tuple[tuple[Memory, ...], Float[Array, "batch source width"]]:
+    ) -> tuple[tuple[SourceMemory, ...], Float[Array, "batch source width"]]:
         """Keys and values of the source for each layer of the decoder, and the vectors they were made of."""
         mask = Padding(within(x, self.source_end))
         first, *keys = self._keys(key, len(self.encoder))
