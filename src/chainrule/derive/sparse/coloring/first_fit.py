@@ -21,28 +21,29 @@ _MOST_WORDS = 16
 
 def by_nets(graph: Nets, order: np.ndarray, expected: int) -> tuple[np.ndarray, int]:
     """Colours in which no net holds a colour twice, and their number; `expected` colours size the first block."""
-    return _run(_by_nets, graph, graph.nets, order, expected)
+    return _run(graph, graph.nets, False, order, expected)
 
 
 def proper(graph: AdjacencyGraph, order: np.ndarray, expected: int) -> tuple[np.ndarray, int]:
     """Colours in which neighbours differ."""
-    return _run(_proper, graph, graph.vertices, order, expected)
+    return _run(graph, graph.vertices, True, order, expected)
 
 
 def _run(
-    kernel: Kernel, graph: Nets | AdjacencyGraph, places: int, order: np.ndarray, expected: int
+    graph: Nets | AdjacencyGraph, sets: int, marked: bool, order: np.ndarray, expected: int
 ) -> tuple[np.ndarray, int]:
     words = min(max(1, -(-expected // BITS)), _MOST_WORDS)
-    masks = np.zeros(places * words, dtype=np.int64)
+    masks = np.zeros(sets * words, dtype=np.int64)
     colors = np.full(graph.vertices, -1, dtype=np.int64)
     waiting = np.array(order, dtype=np.int64)
     work = 2.0 * len(graph.idx) + graph.vertices
-    count = kernel(work, graph.ptr, graph.idx, words, masks, waiting, colors)
+    count = _first_fit(work, graph.ptr, graph.idx, marked, words, masks, waiting, colors)
     return colors, count
 
 
 @Kernel
-def _by_nets(ptr: Any, idx: Any, words: int, masks: Any, waiting: Any, colors: Any) -> int:
+def _first_fit(ptr: Any, idx: Any, marked: bool, words: int, masks: Any, waiting: Any, colors: Any) -> int:
+    # `marked`: a vertex's own mask holds the colours of its neighbours; otherwise the masks of its nets do.
     count, base, most = len(waiting), 0, 0
     while count > 0:
         left = 0
@@ -50,42 +51,10 @@ def _by_nets(ptr: Any, idx: Any, words: int, masks: Any, waiting: Any, colors: A
             v = waiting[t]
             found = -1
             for w in range(words):
-                taken = 0
-                for e in range(ptr[v], ptr[v + 1]):
-                    taken |= masks[idx[e] * words + w]
-                if taken != FULL:
-                    free = 0
-                    while taken & 1:
-                        taken >>= 1
-                        free += 1
+                taken = masks[v * words + w] if marked else 0
+                if not marked:
                     for e in range(ptr[v], ptr[v + 1]):
-                        masks[idx[e] * words + w] |= 1 << free
-                    found = w * BITS + free
-                    break
-            if found < 0:
-                waiting[left] = v
-                left += 1
-            else:
-                colors[v] = base + found
-                most = max(most, base + found + 1)
-        count = left
-        base += words * BITS
-        if count > 0:
-            for i in range(len(masks)):
-                masks[i] = 0
-    return most
-
-
-@Kernel
-def _proper(ptr: Any, idx: Any, words: int, masks: Any, waiting: Any, colors: Any) -> int:
-    count, base, most = len(waiting), 0, 0
-    while count > 0:
-        left = 0
-        for t in range(count):
-            v = waiting[t]
-            found = -1
-            for w in range(words):
-                taken = masks[v * words + w]
+                        taken |= masks[idx[e] * words + w]
                 if taken != FULL:
                     free = 0
                     while taken & 1:
