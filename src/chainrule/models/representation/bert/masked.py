@@ -7,13 +7,14 @@ how it hides what is to be guessed.
 import abc
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple, final
+from typing import Annotated, Literal, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Bool
 from pydantic import Field
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
@@ -40,6 +41,19 @@ class BERTConfig(EncoderConfig):
         ge=2,
         description="images: steps of brightness told apart; default: those of the data, at most 32",
     )
+
+
+Temperature: TypeAlias = Annotated[
+    float, Field(ge=0, description="above 1 draws are bolder; 0 takes the likeliest")
+]
+"""An option of everything that draws what stands in gaps."""
+
+
+def checked(temperature: float) -> Float[Array, ""]:
+    """The temperature of a draw, for compiled code."""
+    if temperature < 0:
+        raise ArgumentError(f"temperature={temperature}: temperature must be at least 0")
+    return jnp.asarray(float(temperature))
 
 
 class Guesses(NamedTuple):
@@ -94,4 +108,4 @@ class MaskedModel(TransformerEncoder, CanSample, CanEncode, HasPictures, HasScor
         return (features * kept).sum(axis=1) / jnp.maximum(kept.sum(axis=1), 1)
 
 
-__all__ = ["BERTConfig", "Guesses", "MaskedModel"]
+__all__ = ["BERTConfig", "Guesses", "MaskedModel", "Temperature", "checked"]

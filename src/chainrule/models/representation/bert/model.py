@@ -21,7 +21,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.base import Tokenizer
 from chainrule.models.protocol import HasAttention, HasEmbedding
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
-from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel
+from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel, Temperature, checked
 from chainrule.networks.pictures import tokens
 from chainrule.networks.transformer import TokenTransformer, encoder_layers
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock, losses
@@ -110,19 +110,17 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
     # ------------------------------------------------------------------ gaps
 
     def sample(  # type: ignore[override]  # the options of this model, by name
-        self, key: Key, n: int, *, prompt: str = "", temperature: float = 1.0
+        self, key: Key, n: int, *, prompt: str = "", temperature: Temperature = 1.0
     ) -> Int[Array, "n tokens"]:
         """`n` texts in which every gap of the prompt, written [MASK], is filled; without a prompt, all is gaps.
 
         Gaps are filled one at a time in a random order, each drawn from what the model guesses given the others
         filled so far. Temperature 0 takes the likeliest.
         """
-        if temperature < 0:
-            raise ArgumentError(f"temperature={temperature}: temperature must be at least 0")
         ids = self.gaps.encode(prompt) if prompt else np.full(self.schema.shape, self.gaps.mask, np.int32)
         begun = jnp.broadcast_to(jnp.asarray(ids)[None, :], (n, len(ids)))
         holes = jnp.asarray(np.flatnonzero(ids == self.gaps.mask))
-        return _filled(self, begun, holes, key, jnp.asarray(float(temperature)))
+        return _filled(self, begun, holes, key, checked(temperature))
 
     def fill(self, text: str, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each gap of a text, written [MASK], the likeliest tokens and their probabilities."""
@@ -144,7 +142,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         begun = (
             jnp.broadcast_to(jnp.asarray(ids)[None, :], (n, len(ids))).at[:, start:stop].set(self.gaps.mask)
         )
-        filled = _filled(self, begun, jnp.arange(start, stop), key, jnp.asarray(float(temperature)))
+        filled = _filled(self, begun, jnp.arange(start, stop), key, checked(temperature))
         return [self.tokenizer.decode(row) for row in np.asarray(filled)]
 
     def pseudo_log_likelihood(self, x: Int[Array, "batch time"]) -> Float[Array, " batch"]:

@@ -22,7 +22,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import CanFill, Scored
 from chainrule.models.representation.bert.gaps import choose
-from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel
+from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel, Temperature, checked
 from chainrule.models.representation.bert.model import BERT
 from chainrule.networks import patches
 from chainrule.networks.pictures.images import filled
@@ -146,7 +146,7 @@ class PatchBERT(MaskedModel, CanFill):
         return patches.join(whole, (*self.schema.shape[:2], 1), self.patch)[..., 0] > 0
 
     def sample(  # type: ignore[override]  # the options of this model, by name
-        self, key: Key, n: int, *, temperature: float = 1.0
+        self, key: Key, n: int, *, temperature: Temperature = 1.0
     ) -> Float[Array, "n rows columns channels"]:
         """`n` images, drawn patch by patch in a random order from nothing but gaps."""
         blank = jnp.zeros((n, *self.schema.shape), self.gap.dtype)
@@ -165,9 +165,7 @@ class PatchBERT(MaskedModel, CanFill):
         Each is drawn from what the model guesses given the others filled so far, its pixels independently. Temperature
         0 takes the likeliest.
         """
-        if temperature < 0:
-            raise ArgumentError(f"temperature={temperature}: temperature must be at least 0")
-        return self.joined(_filled(self, self.cut(x), gaps, key, jnp.asarray(float(temperature))))
+        return self.joined(_filled(self, self.cut(x), gaps, key, checked(temperature)))
 
     def expected(
         self, x: Float[Array, "batch rows columns channels"], gaps: Bool[Array, "batch time"]
