@@ -16,7 +16,7 @@ NAMES = ("train", "val", "test")
 # The epoch under which the training stream's shuffle is borrowed: far from any a run reaches.
 _EPOCH = 2**62
 
-Places = Int[np.ndarray, " _"]
+Positions = Int[np.ndarray, " _"]
 
 
 def check_shares(split: object) -> tuple[float, float, float]:
@@ -54,8 +54,10 @@ def sizes(examples: int, shares: Sequence[float]) -> list[int]:
     return [examples - sum(others), *others]
 
 
-def divide(examples: int, shares: Sequence[float], seed: int, classes: Places | None = None) -> list[Places]:
-    """Places of the examples of each share, in ascending order; classes keep their proportions within one example.
+def divide(
+    examples: int, shares: Sequence[float], seed: int, classes: Positions | None = None
+) -> list[Positions]:
+    """Positions of the examples of each share, in ascending order; classes keep their proportions within one example.
 
     >>> [part.tolist() for part in divide(10, (0.6, 0.2, 0.2), seed=0)]
     [[0, 2, 3, 5, 6, 7], [1, 4], [8, 9]]
@@ -75,9 +77,9 @@ def divide(examples: int, shares: Sequence[float], seed: int, classes: Places | 
 
 
 def complete(
-    parts: Places, shares: Sequence[float], seed: int, classes: Places | None = None
-) -> list[Places]:
-    """Places of a division that comes with the data, with the splits it lacks taken out of training.
+    parts: Positions, shares: Sequence[float], seed: int, classes: Positions | None = None
+) -> list[Positions]:
+    """Positions of a division that comes with the data, with the splits it lacks taken out of training.
 
     Training and the missing splits share the official training examples in proportion to their shares.
     """
@@ -96,4 +98,4 @@ def complete(
     return given
 
 
-__all__ = ["NAMES", "Places", "check_shares", "complete", "divide", "sizes"]
+__all__ = ["NAMES", "Positions", "check_shares", "complete", "divide", "sizes"]

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
@@ -84,12 +84,12 @@ class Target(abc.ABC):
         del y
         return None
 
-    def check_training(self, contents: Contents, train: Places) -> None:
+    def check_training(self, contents: Contents, train: Positions) -> None:
         """Default: any training examples will do; otherwise, an error if nothing can be learnt from these."""
         del contents, train
 
     def prepared(
-        self, contents: Contents, schema: Schema, train: Places
+        self, contents: Contents, schema: Schema, train: Positions
     ) -> tuple[Contents, Schema, Scaling | None]:
         """Default: targets stay as they are; otherwise what training examples decide: tokens, a scaling."""
         del train

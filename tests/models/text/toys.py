@@ -10,7 +10,7 @@ import numpy as np
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import DecodingState
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.models.text.token_history import TokenHistory

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from chainrule.data.division import divide
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.readers import arrays
 from chainrule.data.readers.pairs import numbered
 from chainrule.data.text.captions import spelled
@@ -35,14 +35,14 @@ class CaptionedDigits:
     summary: str
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SourceReader:
         """The images and captions as a source of data."""
-        return Reader("captioned digits", "images", {}, _scan)
+        return SourceReader("captioned digits", "images", {}, _scan)
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     plain = {name: option.default for name, option in arrays.reader.options.items()}
-    found = arrays.reader.scan(Request(_FILE, request.seed, {**plain, "kind": "image", "levels": 17}))
+    found = arrays.reader.scan(ReadRequest(_FILE, request.seed, {**plain, "kind": "image", "levels": 17}))
     assert found.contents is not None, "the embedded digits can be read"
     x, y = found.contents.x, found.contents.y
     assert y is not None, "the embedded digits have classes"

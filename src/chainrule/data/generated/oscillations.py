@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from chainrule.data.loading.options import Option, number, whole
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 
 _SETTLING = 400
 """Steps before the first that is kept, so that a series has forgotten how it began."""
@@ -26,20 +26,20 @@ class Oscillation:
 
     @property
     def coefficients(self) -> tuple[float, float]:
-        """The a and b of the law."""
+        """The a and b of the process."""
         return 2 * self.kept * math.cos(2 * math.pi / self.period), -(self.kept**2)
 
     @property
-    def reader(self) -> Reader:
-        """The law as a source of data."""
+    def reader(self) -> SourceReader:
+        """The process as a source of data."""
         options = {
             "n": Option(1000, whole(10, 10**7), "number of sequences"),
             "steps": Option(64, whole(2, 10**5), "steps of each"),
             "noise": Option(0.2, number(0), "standard deviation of the noise in each step"),
         }
-        return Reader("toy", "sequences", options, self._scan)
+        return SourceReader("toy", "sequences", options, self._scan)
 
-    def _scan(self, request: Request) -> Scan:
+    def _scan(self, request: ReadRequest) -> Scan:
         n, steps, noise = (request.options[name] for name in ("n", "steps", "noise"))
         rng = np.random.default_rng(request.seed)
         a, b = self.coefficients

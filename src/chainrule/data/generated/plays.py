@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import final
 
 from chainrule.data.loading.options import Option, whole
-from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import text
 from chainrule.data.readers.pairs import labelled_contents
 
@@ -23,14 +23,14 @@ class Plays:
     summary: str
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SourceReader:
         """The speeches as a source of data."""
         options = {name: text.OPTIONS[name] for name in ("tokenizer", "vocab")}
         options["longest"] = Option(256, whole(16), "characters of a speech that are kept")
-        return Reader("plays", "speeches", options, _scan)
+        return SourceReader("plays", "speeches", options, _scan)
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     longest = request.options["longest"]
     first, second = re.split(rf"^(?={re.escape(_SECOND)})", _FILE.read_text(), maxsplit=1, flags=re.MULTILINE)
     speeches, labels = [], []

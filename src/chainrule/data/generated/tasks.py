@@ -13,7 +13,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.loading.options import Option, optional, whole
-from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers.pairs import contents_of
 
 Random: TypeAlias = np.random.Generator
@@ -50,7 +50,7 @@ class Task:
     n: int = 20_000
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> SourceReader:
         """The task as a source of data."""
         options = {"n": Option(self.n, whole(10, 10**6), "number of pairs")}
         if self.length is not None:
@@ -60,9 +60,9 @@ class Task:
                 optional(whole(1, 1000)),
                 "digits of the shortest text; all are equally long if not given",
             )
-        return Reader("task", "pairs", options, self._scan)
+        return SourceReader("task", "pairs", options, self._scan)
 
-    def _scan(self, request: Request) -> Scan:
+    def _scan(self, request: ReadRequest) -> Scan:
         rng, n = np.random.default_rng(request.seed), request.options["n"]
         longest = request.options.get("length", 0)
         shortest = request.options.get("shortest")
@@ -110,14 +110,14 @@ def _ending(day: int) -> str:
     return "th" if 10 < day < 20 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
-def _told(rng: Random, length: int) -> tuple[str, str]:
+def _instructed(rng: Random, length: int) -> tuple[str, str]:
     """A task by name before its digits: what comes out depends on both."""
-    name = tuple(_TOLD)[rng.integers(len(_TOLD))]
+    name = tuple(_INSTRUCTIONS)[rng.integers(len(_INSTRUCTIONS))]
     digits = _digits(rng, length)
-    return f"{name} {digits}", _TOLD[name](digits)
+    return f"{name} {digits}", _INSTRUCTIONS[name](digits)
 
 
-_TOLD: dict[str, Callable[[str], str]] = {
+_INSTRUCTIONS: dict[str, Callable[[str], str]] = {
     "copy": lambda digits: digits,
     "reverse": lambda digits: digits[::-1],
     "sort": lambda digits: "".join(sorted(digits)),
@@ -125,7 +125,7 @@ _TOLD: dict[str, Callable[[str], str]] = {
 TASKS = {
     "copy": Task("digits and the same digits: texts to copy", _copy, length=12),
     "reverse": Task("digits and the same digits backwards", _reverse, length=12),
-    "tasks": Task("digits to copy, reverse or sort, as the word before them says", _told, length=6),
+    "tasks": Task("digits to copy, reverse or sort, as the word before them says", _instructed, length=6),
     "dates": Task("dates from 1900 to 2099 in nine spellings, and as 1998-05-03", _date),
 }
 

@@ -1,6 +1,6 @@
-"""Points in the plane drawn from known laws: small data on which a method either works or visibly does not.
+"""Points in the plane drawn from known distributions: small data on which a method either works or visibly does not.
 
-All have coordinates of order one and are not rescaled, so that densities and distances mean what the law says.
+All have coordinates of order one and are not rescaled, so that densities and distances mean what the distribution says.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from chainrule.data.loading.options import Option, number, whole
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 
 Points: TypeAlias = Float[np.ndarray, "n 2"]
 Labels: TypeAlias = Int[np.ndarray, " n"]
@@ -21,25 +21,25 @@ Random: TypeAlias = np.random.Generator
 @final
 @dataclass(frozen=True)
 class Toy:
-    """A law of points: how to draw from it, and its classes if it has any."""
+    """A distribution of points: how to draw from it, and its classes if it has any."""
 
     summary: str
     draw: Callable[[Random, Labels, float], Points]
     """From (random numbers, class of each point, noise) to points; without classes, the labels are all zero."""
     classes: tuple[str, ...] = ()
     noise: float | None = None
-    """Default standard deviation of the noise; none if the law has no such setting."""
+    """Default standard deviation of the noise; none if the distribution has no such setting."""
     n: int = 4000
 
     @property
-    def reader(self) -> Reader:
-        """The law as a source of data."""
+    def reader(self) -> SourceReader:
+        """The distribution as a source of data."""
         options = {"n": Option(self.n, whole(10, 10**8), "number of points")}
         if self.noise is not None:
             options["noise"] = Option(self.noise, number(0), "standard deviation of the noise")
-        return Reader("toy", "points", options, self._scan)
+        return SourceReader("toy", "points", options, self._scan)
 
-    def _scan(self, request: Request) -> Scan:
+    def _scan(self, request: ReadRequest) -> Scan:
         n, noise = request.options["n"], request.options.get("noise", 0.0)
         rng = np.random.default_rng(request.seed)
         # Classes take turns, so their sizes differ by one at most.

@@ -1,4 +1,4 @@
-"""From the contents of a source to data: schema, splits, scaling, fingerprint."""
+"""Assembly of data from the contents of a source: schema, splits, scaling, fingerprint."""
 
 import hashlib
 import json

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
 from chainrule.data.loading.load import load_from
-from chainrule.data.loading.scan import Reader
-from chainrule.data.loading.sources import Source
+from chainrule.data.loading.scan import SourceReader
+from chainrule.data.loading.sources import DataSource
 from chainrule.data.readers import arrays
 
 _NUMBERS, _WORDS = "biuf", "U"
@@ -46,11 +46,11 @@ def from_arrays(
     """
     examples = _copied("x", x, _NUMBERS)
     targets = None if y is None else _copied("y", y, _NUMBERS + _WORDS)
-    piece = arrays.Piece("", name, examples, targets)
-    reader = Reader(
+    piece = arrays.ArrayPart("", name, examples, targets)
+    reader = SourceReader(
         "array", "examples", _OPTIONS, lambda request: arrays.examine([piece], name, request.options)
     )
-    source = Source(name, name, name, reader, Path(name))
+    source = DataSource(name, name, name, reader, Path(name))
     return replace(load_from(source, seed=seed, split=split, bad=bad, options=options), source={})
 
 

@@ -53,7 +53,7 @@ def load(
 
 
 def load_from(
-    source: sources.Source,
+    source: sources.DataSource,
     *,
     seed: int,
     split: Sequence[float] | None,
@@ -95,7 +95,7 @@ def _check_seed(seed: object) -> None:
         raise ArgumentError(f"seed={seed!r}: seed must be a whole number of at least 0")
 
 
-def _examine(source: sources.Source, options: Mapping[str, Any], seed: int) -> Scan:
+def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
     """The scan of a source, with what can be said about contents of any format added to it."""
     scan = source.scan(options, seed)
     if scan.contents is None:
@@ -135,7 +135,7 @@ def _constant(contents: Contents, where: str) -> list[Problem]:
     return [Problem("constant feature", where, names[place], "note") for place in places]
 
 
-def _accept(scan: Scan, source: sources.Source, bad: str) -> Contents:
+def _accept(scan: Scan, source: sources.DataSource, bad: str) -> Contents:
     """The contents, unless a problem stands in the way."""
     stops = [problem for problem in scan.problems if problem.effect == "stop"]
     faults = [problem for problem in scan.problems if problem.effect == "skip"]

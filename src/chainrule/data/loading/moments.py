@@ -1,11 +1,11 @@
-"""Passes over arrays that may be larger than memory, and the mean and deviation they give."""
+"""Mean and deviation of arrays that may be larger than memory, piece by piece."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.scaling import Scaling
 
 CHUNK_BYTES = 2**24
@@ -26,7 +26,7 @@ def chunks(
 
 
 def moments(
-    array: Shaped[np.ndarray, "rows ..."], rows: Places
+    array: Shaped[np.ndarray, "rows ..."], rows: Positions
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
     """Mean and standard deviation over the given rows (and any axes between), one for each entry of the last axis.
 

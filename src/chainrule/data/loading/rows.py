@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chainrule.data import targets
-from chainrule.data.division import Places, complete, divide, sizes
+from chainrule.data.division import Positions, complete, divide, sizes
 from chainrule.data.loading.moments import moments, standardising
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
@@ -29,7 +29,7 @@ class Divided(NamedTuple):
     target_scaling: Scaling | None = None
 
 
-def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Places]:
+def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Positions]:
     """Where the examples of each split stand."""
     target = targets.of(contents)
     strata = target.strata(contents.y)
@@ -52,7 +52,7 @@ def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: i
     return Divided(schema, splits, scaling, target_scaling)
 
 
-def _scaling(contents: Contents, train: Places) -> Scaling:
+def _scaling(contents: Contents, train: Positions) -> Scaling:
     if contents.levels:
         return Scaling(0.0, 1 / (contents.levels - 1))
     if contents.standardise is None:
@@ -66,7 +66,7 @@ def _scaling(contents: Contents, train: Places) -> Scaling:
     )
 
 
-def _rows(contents: Contents, part: Places, scaling: Scaling, target_scaling: Scaling | None) -> Split:
+def _rows(contents: Contents, part: Positions, scaling: Scaling, target_scaling: Scaling | None) -> Split:
     if isinstance(contents.x, np.memmap) and contents.y is None:
         rows = part if contents.rows is None else contents.rows[part]
         return Selected({"x": contents.x, "rows": rows}, scaling)

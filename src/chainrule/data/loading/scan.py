@@ -55,7 +55,7 @@ class Contents:
 
 @final
 @dataclass(frozen=True)
-class Request:
+class ReadRequest:
     """What a reader is asked to read."""
 
     path: Path
@@ -82,13 +82,13 @@ class Scan:
 
 @final
 @dataclass(frozen=True)
-class Reader:
+class SourceReader:
     """One format: what its items are called, which options it takes, and how it is read."""
 
     label: str
     unit: str
     options: Mapping[str, Option]
-    scan: Callable[[Request], Scan]
+    scan: Callable[[ReadRequest], Scan]
 
 
-__all__ = ["Contents", "Reader", "Request", "Scan"]
+__all__ = ["Contents", "ReadRequest", "Scan", "SourceReader"]

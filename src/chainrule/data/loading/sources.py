@@ -1,4 +1,4 @@
-"""From a name or a path to something that can be read.
+"""Sources of data: from a name or a path to a reader.
 
 A name that Chainrule knows always means that data set; a file or folder of the same name is reached as `./name`.
 A dash means a text on the standard input.
@@ -18,7 +18,7 @@ from chainrule.data.generated.tasks import TASKS, Task
 from chainrule.data.generated.toys import TOYS, Toy
 from chainrule.data.loading.options import Option, resolve
 from chainrule.data.loading.problems import Refused
-from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import arrays, cifar, recognise, text
 
 _EMBEDDED = Path(__file__).parents[1] / "embedded"
@@ -36,7 +36,7 @@ _CLOTHES = "T-shirt/top,trouser,pullover,dress,coat,sandal,shirt,sneaker,bag,ank
 
 @final
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """Something that can be read."""
 
     name: str
@@ -44,7 +44,7 @@ class Source:
     """The name, or the absolute path."""
     typed: str
     """The name or path as it was given."""
-    reader: Reader
+    reader: SourceReader
     path: Path
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Options that are not the user's to choose."""
@@ -63,7 +63,7 @@ class Source:
     def scan(self, options: Mapping[str, Any], seed: int) -> Scan:
         """Read everything."""
         try:
-            return self.reader.scan(Request(self.path, seed, {**options, **self.fixed}))
+            return self.reader.scan(ReadRequest(self.path, seed, {**options, **self.fixed}))
         except Refused as refused:
             return Scan(0, 0, (refused.problem,))
 
@@ -105,7 +105,7 @@ class Known:
     """Its own options with their defaults."""
 
 
-def _embedded() -> dict[str, tuple[str, Source]]:
+def _embedded() -> dict[str, tuple[str, DataSource]]:
     digits = {name: option.default for name, option in arrays.reader.options.items()}
     digits |= {"kind": "image", "levels": 17}
     del digits["binarize"]
@@ -114,11 +114,11 @@ def _embedded() -> dict[str, tuple[str, Source]]:
     return {
         "digits": (
             "handwritten digits, 8×8 with 17 levels, 1,797",
-            Source("digits", "digits", "digits", arrays.reader, _EMBEDDED / "digits.npz", digits),
+            DataSource("digits", "digits", "digits", arrays.reader, _EMBEDDED / "digits.npz", digits),
         ),
         binary: (
             "the same digits in black and white",
-            Source(
+            DataSource(
                 binary,
                 binary,
                 binary,
@@ -129,7 +129,7 @@ def _embedded() -> dict[str, tuple[str, Source]]:
         ),
         "shakespeare": (
             "Macbeth and Julius Caesar, speeches only, 204 KB",
-            Source(
+            DataSource(
                 "shakespeare",
                 "shakespeare",
                 "shakespeare",
@@ -160,7 +160,7 @@ def names() -> list[Known]:
     ]
 
 
-def find(name_or_path: str | os.PathLike[str]) -> Source:
+def find(name_or_path: str | os.PathLike[str]) -> DataSource:
     """The source behind a name or a path.
 
     >>> find("digit")
@@ -170,21 +170,21 @@ def find(name_or_path: str | os.PathLike[str]) -> Source:
     """
     given = os.fspath(name_or_path)
     if given in _MADE:
-        return Source(given, given, given, _MADE[given].reader, Path(given))
+        return DataSource(given, given, given, _MADE[given].reader, Path(given))
     if given in _embedded():
         return _embedded()[given][1]
     if given in _DOWNLOADED:
         folder = _folder(given)
         if folder is None:
             raise _absent(given)
-        return Source(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
+        return DataSource(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
     if given == "-":
-        return Source("stdin", given, given, text.reader, Path("/dev/stdin"))
+        return DataSource("stdin", given, given, text.reader, Path("/dev/stdin"))
     path = Path(given).expanduser()
     if not path.exists():
         raise _unknown(given, path)
     path = path.resolve()
-    return Source(path.stem if path.is_file() else path.name, str(path), given, recognise(path), path)
+    return DataSource(path.stem if path.is_file() else path.name, str(path), given, recognise(path), path)
 
 
 def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:
@@ -225,4 +225,4 @@ def _unknown(given: str, path: Path) -> ArgumentError | DataError:
     return ArgumentError(f"unknown data {given!r}{hint}", remedy=remedy)
 
 
-__all__ = ["Known", "Source", "find", "names"]
+__all__ = ["DataSource", "Known", "find", "names"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chainrule.core.errors import DataError
-from chainrule.data.loading.scan import Reader
+from chainrule.data.loading.scan import SourceReader
 from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
 
 _SUFFIXES = {
@@ -18,7 +18,7 @@ _SUFFIXES = {
 _SNIFFED = 4096
 
 
-def recognise(path: Path) -> Reader:
+def recognise(path: Path) -> SourceReader:
     """The reader for an existing file or folder, by its name and, failing that, by its first bytes."""
     if path.is_dir():
         return _recognise_folder(path)
@@ -47,7 +47,7 @@ def recognise(path: Path) -> Reader:
     return text.reader
 
 
-def _recognise_folder(folder: Path) -> Reader:
+def _recognise_folder(folder: Path) -> SourceReader:
     if any(idx.find(folder, part, what) for part in ("train", "t10k") for what in ("images", "labels")):
         return idx.reader
     if cifar.folder_of(folder) is not None:

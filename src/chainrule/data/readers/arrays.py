@@ -31,14 +31,14 @@ from chainrule.data.loading.options import (
     whole,
 )
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.readers import npy, targets
 from chainrule.data.target import ReadTargets
 
 _PARTS = ("train", "val", "test")
 
 
-class Piece(NamedTuple):
+class ArrayPart(NamedTuple):
     """Examples and perhaps targets that came under matching names."""
 
     part: str
@@ -47,13 +47,13 @@ class Piece(NamedTuple):
     y: np.ndarray | None
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     pieces, labels, notes = _pieces(request)
     return examine(pieces, request.path.name, request.options, labels, notes)
 
 
 def examine(
-    pieces: Sequence[Piece],
+    pieces: Sequence[ArrayPart],
     where: str,
     options: Mapping[str, Any],
     labels: bool = False,
@@ -78,12 +78,12 @@ def examine(
     return Scan(total, usable, (*problems, *notes), contents)
 
 
-def _pieces(request: Request) -> tuple[list[Piece], bool, list[Problem]]:
+def _pieces(request: ReadRequest) -> tuple[list[ArrayPart], bool, list[Problem]]:
     """The arrays of the file by part, whether targets are called labels, and notes on arrays that are not used."""
     where, options = request.path.name, request.options
     if request.path.suffix.lower() == ".npy":
         array = npy.read(request.path, where, options["max_bytes"], options["max_ratio"])
-        return [Piece("", where, array, None)], False, []
+        return [ArrayPart("", where, array, None)], False, []
     limits = (options["max_bytes"], options["max_ratio"], options["max_files"])
     found: dict[tuple[str, str], tuple[str, np.ndarray]] = {}
     notes = []
@@ -108,7 +108,7 @@ def _pieces(request: Request) -> tuple[list[Piece], bool, list[Problem]]:
     if len({(part, "y") in found for part in parts}) > 1:
         raise Refused("incomplete", where, "some parts have targets and some have none")
     pieces = [
-        Piece(
+        ArrayPart(
             part,
             f"{where}[{found[part, 'x'][0]}]",
             found[part, "x"][1],
@@ -146,7 +146,7 @@ def _not_finite(array: np.ndarray) -> np.ndarray:
 
 
 def _contents(
-    pieces: Sequence[Piece], kept: list[np.ndarray], labels: bool, where: str, options: Mapping[str, Any]
+    pieces: Sequence[ArrayPart], kept: list[np.ndarray], labels: bool, where: str, options: Mapping[str, Any]
 ) -> Contents:
     if not any(len(rows) for rows in kept):
         raise Refused("no examples", where, "every example holds a value that is not finite")
@@ -221,7 +221,7 @@ def _kind(value: Any) -> str:
     return choice(*(name for name in kinds.names() if kinds.get(name).axes))(value)
 
 
-reader = Reader(
+reader = SourceReader(
     "array",
     "examples",
     {
@@ -239,4 +239,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["Piece", "examine", "reader"]
+__all__ = ["ArrayPart", "examine", "reader"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_RATIO, Option, whole
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import images, table, text
 from chainrule.data.readers.picture import Unusable
 from chainrule.data.text.captions import spelled
@@ -32,7 +32,7 @@ def has_captions(folder: Path) -> bool:
     return False
 
 
-def _listed(request: Request) -> tuple[dict[str, str], list[Problem]]:
+def _listed(request: ReadRequest) -> tuple[dict[str, str], list[Problem]]:
     """Captions by the path of their image, from the list."""
     options = request.options
     data = bounded.read(request.path / LIST, LIST, options["max_bytes"], options["max_ratio"])
@@ -54,7 +54,7 @@ def _listed(request: Request) -> tuple[dict[str, str], list[Problem]]:
     return captions, problems
 
 
-def _beside(request: Request, files: Sequence[Path]) -> tuple[dict[str, str], list[Problem]]:
+def _beside(request: ReadRequest, files: Sequence[Path]) -> tuple[dict[str, str], list[Problem]]:
     """Captions by the path of their image, from text files of the same name."""
     captions: dict[str, str] = {}
     problems: list[Problem] = []
@@ -78,7 +78,7 @@ def _fault(caption: str, longest: int) -> Unusable | None:
     return None
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     root, options = request.path, request.options
     files = images.files_of(root, options["max_files"])
     pictures = [file for file in files if file.suffix.lower() in images.PICTURES]
@@ -86,7 +86,7 @@ def _scan(request: Request) -> Scan:
     captions, problems = _listed(request) if (root / LIST).is_file() else _beside(request, pictures)
     idle = [Problem("no such image", LIST, name, "note") for name in captions if name not in set(names)]
     places = [
-        images.Place(part, None, spelled(captions.get(name, "")))
+        images.ImagePlace(part, None, spelled(captions.get(name, "")))
         for name, (part, _) in zip(names, images.divided(root, pictures), strict=True)
     ]
     faults = [_fault(place.caption, options["longest"]) for place in places]
@@ -99,7 +99,7 @@ def _scan(request: Request) -> Scan:
 
 _IMAGES = {name: option for name, option in images.reader.options.items() if name != "target"}
 
-reader = Reader(
+reader = SourceReader(
     "captioned images",
     "images",
     {

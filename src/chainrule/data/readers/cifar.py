@@ -7,7 +7,7 @@ import numpy as np
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import BINARIZE, MAX_BYTES, MAX_RATIO
 from chainrule.data.loading.problems import Refused
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 FILES = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
@@ -20,7 +20,7 @@ def folder_of(folder: Path) -> Path | None:
     return next((place for place in places if any((place / name).is_file() for name in FILES)), None)
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     folder = folder_of(request.path)
     assert folder is not None, "a folder is only read this way if it holds one of the files"
     missing = [name for name in FILES if not (folder / name).is_file()]
@@ -42,7 +42,7 @@ def _scan(request: Request) -> Scan:
     return Scan(len(records), len(records), contents=contents)
 
 
-def _read(request: Request, path: Path) -> np.ndarray:
+def _read(request: ReadRequest, path: Path) -> np.ndarray:
     where = request.shown(path)
     data = bounded.read(path, where, request.options["max_bytes"], request.options["max_ratio"])
     if not data or len(data) % _RECORD:
@@ -59,7 +59,7 @@ def _read(request: Request, path: Path) -> np.ndarray:
     return records
 
 
-reader = Reader(
+reader = SourceReader(
     "CIFAR-10", "images", {"binarize": BINARIZE, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import Option, guard
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Reader, Request, Scan
+from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import text
 from chainrule.data.readers.images import files_of
 
@@ -32,7 +32,7 @@ def _on_lines(texts: list[str]) -> list[str]:
     return [one if one.endswith("\n") else f"{one}\n" for one in texts]
 
 
-def _scan_folder(request: Request) -> Scan:
+def _scan_folder(request: ReadRequest) -> Scan:
     files = [file for file in files_of(request.path, request.options["max_files"]) if has_suffix(file)]
     left = request.options["max_bytes"]
     texts: list[str] = []
@@ -66,7 +66,7 @@ def has_suffix(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def _scan_lines(request: Request) -> Scan:
+def _scan_lines(request: ReadRequest) -> Scan:
     where, field = request.path.name, request.options["field"]
     data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
     whole, bad, notes = text.decode(data, where)
@@ -107,13 +107,13 @@ def _name(value: Any) -> str:
     return value
 
 
-folder_reader = Reader(
+folder_reader = SourceReader(
     "text",
     "files",
     {**text.OPTIONS, "max_files": guard(1_000_000, "most files in a folder")},
     _scan_folder,
 )
-lines_reader = Reader(
+lines_reader = SourceReader(
     "text",
     "lines",
     {**text.OPTIONS, "field": Option("text", _name, "the field of each object that holds its text")},

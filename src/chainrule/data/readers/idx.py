@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import BINARIZE, MAX_BYTES, MAX_RATIO
 from chainrule.data.loading.problems import Refused
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _STEMS = {"train": 0, "t10k": 2}
@@ -49,7 +49,7 @@ def parse(data: bytes, where: str) -> np.ndarray:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     if request.path.is_file():
         x = _images(request, request.path)
         return Scan(len(x), len(x), contents=Contents("image", x, levels=256))
@@ -82,12 +82,12 @@ def _scan(request: Request) -> Scan:
     return Scan(len(x), len(x), contents=contents)
 
 
-def _read(request: Request, path: Path) -> np.ndarray:
+def _read(request: ReadRequest, path: Path) -> np.ndarray:
     where = request.shown(path)
     return parse(bounded.read(path, where, request.options["max_bytes"], request.options["max_ratio"]), where)
 
 
-def _images(request: Request, path: Path) -> np.ndarray:
+def _images(request: ReadRequest, path: Path) -> np.ndarray:
     array = _read(request, path)
     if array.ndim != 3 or array.dtype != np.uint8 or not array.size:
         shape = "×".join(str(n) for n in array.shape)
@@ -99,7 +99,7 @@ def _images(request: Request, path: Path) -> np.ndarray:
     return array[..., None]
 
 
-def _labels(request: Request, path: Path, count: int) -> np.ndarray:
+def _labels(request: ReadRequest, path: Path, count: int) -> np.ndarray:
     array = _read(request, path)
     if array.ndim != 1 or array.dtype.kind not in "ui":
         raise Refused(
@@ -110,7 +110,7 @@ def _labels(request: Request, path: Path, count: int) -> np.ndarray:
     return array
 
 
-reader = Reader(
+reader = SourceReader(
     "IDX", "images", {"binarize": BINARIZE, "max_bytes": MAX_BYTES, "max_ratio": MAX_RATIO}, _scan
 )
 

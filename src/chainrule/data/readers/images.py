@@ -17,7 +17,7 @@ import numpy as np
 
 from chainrule.data.loading.options import BINARIZE, MAX_BYTES, Option, choice, guard, optional, size
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.readers.pairs import numbered
 from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Unusable, decode
 
@@ -25,7 +25,7 @@ PICTURES = {*FORMATS, ".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif"
 _PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
 
-class Place(NamedTuple):
+class ImagePlace(NamedTuple):
     """What the folders of an image say about it."""
 
     part: int | None
@@ -42,13 +42,13 @@ class Gathered:
     root: str
     max_bytes: int
     arrays: list[np.ndarray] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[ImagePlace] = field(default_factory=list)
     sizes: Counter[tuple[int, ...]] = field(default_factory=Counter)
     nbytes: int = 0
-    seen: dict[bytes, tuple[str, Place]] = field(default_factory=dict)
+    seen: dict[bytes, tuple[str, ImagePlace]] = field(default_factory=dict)
     """The first file of every picture, by a fingerprint of its pixels."""
 
-    def remarks(self, array: np.ndarray, place: Place, where: str) -> list[Problem]:
+    def remarks(self, array: np.ndarray, place: ImagePlace, where: str) -> list[Problem]:
         """What is odd about a sound image: pixels that came before, or nothing to see."""
         found = []
         digest = hashlib.sha256(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()).digest()
@@ -62,7 +62,7 @@ class Gathered:
             found.append(Problem("one colour", where, "every pixel is the same", "note"))
         return found
 
-    def add(self, array: np.ndarray, place: Place) -> None:
+    def add(self, array: np.ndarray, place: ImagePlace) -> None:
         """One more image."""
         self.places.append(place)
         self.sizes[array.shape[:2]] += 1
@@ -141,7 +141,10 @@ def divided(root: Path, files: Sequence[Path]) -> list[tuple[int | None, tuple[s
 
 
 def gather(
-    request: Request, files: Sequence[Path], places: Sequence[Place], faults: Sequence[Unusable | None]
+    request: ReadRequest,
+    files: Sequence[Path],
+    places: Sequence[ImagePlace],
+    faults: Sequence[Unusable | None],
 ) -> Scan:
     """All images that have no fault and can be decoded, put together; `faults` are those known beforehand."""
     options, problems = request.options, []
@@ -170,7 +173,7 @@ def gather(
         return Scan(len(files), usable, (*problems, refused.problem))
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     root, target = request.path, request.options["target"]
     files = files_of(root, request.options["max_files"])
     pictures = [file for file in files if file.suffix.lower() in PICTURES]
@@ -180,7 +183,7 @@ def _scan(request: Request) -> Scan:
         if file.suffix.lower() not in PICTURES
     ]
     places = [
-        Place(part, below[0] if below and target == "folder" else None)
+        ImagePlace(part, below[0] if below and target == "folder" else None)
         for part, below in divided(root, pictures)
     ]
     labelled = any(place.name is not None for place in places)
@@ -190,7 +193,7 @@ def _scan(request: Request) -> Scan:
     return replace(scan, problems=(*notes, *scan.problems))
 
 
-reader = Reader(
+reader = SourceReader(
     "image folder",
     "images",
     {
@@ -204,4 +207,4 @@ reader = Reader(
     _scan,
 )
 
-__all__ = ["PICTURES", "Gathered", "Place", "divided", "files_of", "gather", "has_pictures", "reader"]
+__all__ = ["PICTURES", "Gathered", "ImagePlace", "divided", "files_of", "gather", "has_pictures", "reader"]

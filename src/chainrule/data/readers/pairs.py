@@ -14,7 +14,7 @@ from chainrule.data import targets
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import Option, choice, flag, whole
 from chainrule.data.loading.problems import Problem
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.readers import text
 from chainrule.data.text.pairs import padded
 
@@ -89,7 +89,7 @@ def numbered(texts: Sequence[str]) -> tuple[Integer[np.ndarray, "rows length"], 
     return padded(np.split(flat, cuts), len(symbols)), symbols
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     where, options = request.path.name, request.options
     data = bounded.read(request.path, where, options["max_bytes"], options["max_ratio"])
     found, bad, notes = text.decode(data, where)
@@ -130,7 +130,7 @@ def _pair(line: str, where: str, longest: int) -> tuple[str, str] | Problem:
     return cells[0], cells[1]
 
 
-reader = Reader(
+reader = SourceReader(
     "pairs",
     "pairs",
     {

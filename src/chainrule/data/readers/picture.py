@@ -1,4 +1,4 @@
-"""One image file: what it really is, and its pixels as 8-bit grey or RGB.
+"""One image file: its true format, and its pixels as 8-bit grey or RGB.
 
 Formats are told by content, not by name. What cannot be represented faithfully in 8 bits (CMYK, 16-bit channels) is a
 problem of that file rather than a silent conversion; what can be, with a choice to make (transparency, rotation by

@@ -29,7 +29,7 @@ from chainrule.data.loading.options import (
     optional,
 )
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.readers import targets
 from chainrule.data.readers.text import decode, lines
 from chainrule.data.target import ReadTargets
@@ -70,7 +70,7 @@ class _Column:
         return None if self.words else ("non-numeric cell", f"{cell[:40]!r} in column {self.name!r}")
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     where, options = request.path.name, request.options
     data = bounded.read(request.path, where, options["max_bytes"], options["max_ratio"])
     text, unreadable, notes = decode(data, where)
@@ -140,7 +140,7 @@ def _names(rows: Sequence[Row], header: bool | None, where: str) -> tuple[list[s
 def _choose(
     names: list[str], target: str | int | list[str | int], drop: list[str | int]
 ) -> tuple[list[int], list[int]]:
-    """Places of the columns that are used, and of the targets among them."""
+    """Positions of the columns that are used, and of the targets among them."""
     dropped = [_place(names, "drop", one) for one in drop]
     used = [place for place in range(len(names)) if place not in dropped]
     wanted: list[int] = []
@@ -272,7 +272,7 @@ def _targets(chosen: list[_Column], good: list[int], target_as: str, where: str)
     return targets.of_words([one.cells[row] for row in good], where)
 
 
-reader = Reader(
+reader = SourceReader(
     "CSV",
     "rows",
     {

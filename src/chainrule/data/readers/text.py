@@ -18,7 +18,7 @@ from chainrule.core.errors import spell
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Contents, Reader, Request, Scan
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.text.tokenizers import KINDS
 
 # The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
@@ -132,7 +132,7 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 
-def _scan(request: Request) -> Scan:
+def _scan(request: ReadRequest) -> Scan:
     where = request.path.name
     data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
     text, bad, notes = clean(data, where)
@@ -175,7 +175,7 @@ OPTIONS = {
 }
 """Options of every source of text."""
 
-reader = Reader("text", "lines", OPTIONS, _scan)
+reader = SourceReader("text", "lines", OPTIONS, _scan)
 
 __all__ = [
     "OPTIONS",

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from chainrule.core.errors import DataError
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
@@ -88,7 +88,7 @@ class ClassTarget(Target):
         """The classes."""
         return y
 
-    def check_training(self, contents: Contents, train: Places) -> None:
+    def check_training(self, contents: Contents, train: Positions) -> None:
         """At least two classes."""
         if contents.y is not None and len(np.unique(contents.y[train])) < 2:
             raise DataError(

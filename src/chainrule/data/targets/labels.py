@@ -6,7 +6,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from chainrule.core.errors import DataError
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
@@ -42,7 +42,7 @@ class LabelsTarget(Target):
                 raise Refused("one class only", where, detail, "leave it out: it cannot be learnt")
         return ReadTargets("labels", values.astype(np.uint8), tuple(names))
 
-    def check_training(self, contents: Contents, train: Places) -> None:
+    def check_training(self, contents: Contents, train: Positions) -> None:
         """Every label must be there for some examples and not for others."""
         assert contents.y is not None, "labels are there"
         for name, column in zip(contents.classes, contents.y[train].T, strict=True):

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
@@ -20,7 +20,7 @@ class TextTarget(Target):
     has_tokens: ClassVar[bool] = True
 
     def prepared(
-        self, contents: Contents, schema: Schema, train: Places
+        self, contents: Contents, schema: Schema, train: Positions
     ) -> tuple[Contents, Schema, Scaling | None]:
         """Characters become tokens; a tokenizer that is learnt sees the training texts alone."""
         schema, contents = captions.tokenise(contents, schema, train)

@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.moments import moments, standardising
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
@@ -35,7 +35,7 @@ class ValueTarget(Target):
         return ReadTargets("value", values.astype(np.float64))
 
     def prepared(
-        self, contents: Contents, schema: Schema, train: Places
+        self, contents: Contents, schema: Schema, train: Positions
     ) -> tuple[Contents, Schema, Scaling | None]:
         """The scaling to mean 0 and variance 1, or that of vectors of one length to the usual one."""
         if contents.y is None:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from chainrule.core.errors import ArgumentError, suggest
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.text import pairs, tokenizers
@@ -27,7 +27,7 @@ def spelled(caption: str) -> str:
     return "".join(f" {word}" for word in caption.split())
 
 
-def tokenise(contents: Contents, schema: Schema, train: Places) -> tuple[Schema, Contents]:
+def tokenise(contents: Contents, schema: Schema, train: Positions) -> tuple[Schema, Contents]:
     """Captions in tokens instead of characters, and the schema with their vocabulary; training alone decides it."""
     assert contents.y is not None, "captions are there"
     rows, tokenizer = pairs.tokens(contents.y, contents.target_symbols, contents, train)

@@ -18,7 +18,7 @@ from chainrule.data.batches import Batch, Documents
 from chainrule.data.splits import Split
 
 
-class Piece(NamedTuple):
+class DocumentPiece(NamedTuple):
     """A document, or as much of a long one as fits into a row: where it begins in the text, and its symbols."""
 
     first: int
@@ -72,7 +72,7 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
     starts = np.cumsum(sizes) - sizes
     # Of a piece of one symbol nothing is predicted: there is none.
     pieces = [
-        Piece(int(start) + first, int(min(size - first, length + 1)))
+        DocumentPiece(int(start) + first, int(min(size - first, length + 1)))
         for start, size in zip(starts, sizes, strict=True)
         for first in range(0, int(size) - 1, length)
     ]

@@ -14,7 +14,7 @@ from jaxtyping import Int, Integer
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.batches import Batch
-from chainrule.data.division import Places
+from chainrule.data.division import Positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -41,7 +41,7 @@ class Pairs(Split):
         return Batch(arrays["x"][index].astype(np.int32), arrays["y"][index].astype(np.int32))
 
 
-def divide(contents: Contents, schema: Schema, places: Sequence[Places]) -> tuple[Schema, list[Split]]:
+def divide(contents: Contents, schema: Schema, places: Sequence[Positions]) -> tuple[Schema, list[Split]]:
     """The splits of some pairs, and their schema; tokenizers that are learnt see the training pairs alone.
 
     Alphabets of tokenizers of characters come from all pairs, as those of any text.
@@ -65,7 +65,7 @@ def divide(contents: Contents, schema: Schema, places: Sequence[Places]) -> tupl
     return schema, [Pairs({"x": sides[0][part], "y": sides[1][part]}) for part in places]
 
 
-def labelled(contents: Contents, schema: Schema, places: Sequence[Places]) -> tuple[Schema, list[Split]]:
+def labelled(contents: Contents, schema: Schema, places: Sequence[Positions]) -> tuple[Schema, list[Split]]:
     """The splits of texts that each belong to a class, and their schema; the texts are those of pairs."""
     assert contents.y is not None, "every text has a class"
     x = contents.x
@@ -133,7 +133,7 @@ def _up_to_the_end(row: Iterable[SupportsIndex], end: int) -> list[int]:
 
 
 def tokens(
-    rows: Integer[np.ndarray, "rows length"], symbols: Sequence[str], contents: Contents, train: Places
+    rows: Integer[np.ndarray, "rows length"], symbols: Sequence[str], contents: Contents, train: Positions
 ) -> tuple[Integer[np.ndarray, "rows tokens"], Tokenizer]:
     """Rows of characters as rows of tokens, with the tokenizer that the contents name."""
     letters = tokenizers.Character(tuple(symbols))

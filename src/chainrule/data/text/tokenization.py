@@ -1,4 +1,4 @@
-"""From the characters of a text to tokens in three splits.
+"""Tokenization of a text: from its characters to tokens in three splits.
 
 The text is cut into three consecutive pieces first; a tokenizer that is learnt sees the training piece alone, so that
 validation and test measure it too. Only the alphabet of tokenizers of characters comes from the whole text: a

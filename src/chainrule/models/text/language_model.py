@@ -22,7 +22,7 @@ from chainrule.data.batches import Batch, predicted
 from chainrule.data.schema import Schema
 from chainrule.data.text.packing import padded_left
 from chainrule.data.text.tokenization import passages
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import (
     CanPack,
     CanPad,

@@ -15,8 +15,8 @@ from chainrule.data import load
 from chainrule.data.previews import excerpt
 from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers import BPE, ByteBPE, Packaged, Tokenizer, Word, from_json, split
-from chainrule.data.text.tokenizers.base import bpe_model, document
 from chainrule.data.text.tokenizers.bpe import pre_tokenizer
+from chainrule.data.text.tokenizers.tokenizer import bpe_model, document
 from tests.data.text.tokenizers.test_files import ONE_OF_EACH, PROSE
 from tests.data.text.tokenizers.test_kinds import random_text
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.data.schema import Schema
-from chainrule.data.text.tokenizers.base import Tokenizer
 from chainrule.data.text.tokenizers.bpe import BPE
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.data.text.tokenizers.character import Character
@@ -19,6 +18,7 @@ from chainrule.data.text.tokenizers.files import from_json, read, write
 from chainrule.data.text.tokenizers.package import Packaged
 from chainrule.data.text.tokenizers.sentence_piece import SentencePiece
 from chainrule.data.text.tokenizers.splitting import split
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.data.text.tokenizers.trace import Trace, trace
 from chainrule.data.text.tokenizers.word import Word
 from chainrule.data.text.tokenizers.word_piece import WordPiece

@@ -10,9 +10,9 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.data.text.tokenizers import merging
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer, bpe_model, document, unknown_characters
 from chainrule.data.text.tokenizers.encoding import Encoder, special_pieces
 from chainrule.data.text.tokenizers.splitting import LOSSY, RULES, WORDS_PATTERN, split
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document, unknown_characters
 
 _COMPONENTS: dict[str, dict[str, Any] | None] = {
     "none": None,

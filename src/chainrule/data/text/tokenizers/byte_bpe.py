@@ -14,9 +14,9 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.text.tokenizers import merging
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer, bpe_model, document
 from chainrule.data.text.tokenizers.encoding import Encoder, special_pieces
 from chainrule.data.text.tokenizers.splitting import split
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document
 
 COMPONENT = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 """How the file of a tokenizer names the bytes."""

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer, bpe_model, document, unknown_characters
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document, unknown_characters
 
 
 @final

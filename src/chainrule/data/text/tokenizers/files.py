@@ -12,12 +12,12 @@ from typing import Any
 
 from chainrule.core.errors import ArgumentError, ChainruleError, DataError
 from chainrule.data.text.tokenizers import package, sentence_piece, word_piece
-from chainrule.data.text.tokenizers.base import Tokenizer, listed
 from chainrule.data.text.tokenizers.bpe import BPE, rule_of
 from chainrule.data.text.tokenizers.byte_bpe import BYTES, ByteBPE
 from chainrule.data.text.tokenizers.character import Character
 from chainrule.data.text.tokenizers.sentence_piece import SentencePiece
 from chainrule.data.text.tokenizers.splitting import LOSSY
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer, listed
 from chainrule.data.text.tokenizers.word import Word
 from chainrule.data.text.tokenizers.word_piece import WordPiece
 

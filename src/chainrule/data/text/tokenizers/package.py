@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import DataError
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer
 
 
 @functools.cache

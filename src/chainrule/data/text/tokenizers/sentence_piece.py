@@ -14,8 +14,8 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer, bpe_model, document
 from chainrule.data.text.tokenizers.encoding import Encoder
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document
 
 SPACE = "▁"
 UNKNOWN = "<unk>"

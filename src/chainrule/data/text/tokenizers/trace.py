@@ -1,4 +1,4 @@
-"""How a vocabulary grows merge by merge, and what its size buys.
+"""The growth of a vocabulary merge by merge, and what its size buys.
 
 The tokens of a text under the first k merges are what training had in hand after k of them, so one training gives
 the whole trade-off: a larger vocabulary means fewer tokens for the same text, hence a shorter context and less

@@ -12,9 +12,9 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer, document
 from chainrule.data.text.tokenizers.bpe import pre_tokenizer
 from chainrule.data.text.tokenizers.splitting import split
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, document
 
 UNKNOWN = "<unk>"
 

@@ -12,8 +12,8 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.text.tokenizers.base import Ids, Tokenizer, document
 from chainrule.data.text.tokenizers.encoding import special_pieces
+from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, document
 
 PREFIX = "##"
 """Stands in front of a piece that continues a word."""

@@ -18,7 +18,7 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data import tokenizers
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import HasAttention, HasEmbedding
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
 from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel, Temperature, checked

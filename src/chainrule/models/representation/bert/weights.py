@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.schema import Schema
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import Joined, Name, NameTable
 from chainrule.models.representation.bert.masked import BERTConfig, MaskedModel
 from chainrule.models.representation.bert.model import BERT

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Int
 
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.text.decoding.sampling import END
 
 _INCOMPLETE = "\ufffd"

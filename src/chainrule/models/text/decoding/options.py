@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import OptionGroup, SampleOptions, read_options
 from chainrule.models.text.decoding.beam import BeamOrder, BestFirst, GumbelTopK, Resampled
 from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.text.tokenizers.base import Tokenizer
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import DecodingState, StreamedToken
 from chainrule.models.text.decoding.detokenizing import Detokenizer
 from chainrule.models.text.decoding.rules import Rules

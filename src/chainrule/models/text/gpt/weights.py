@@ -18,8 +18,8 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data.schema import Schema
-from chainrule.data.text.tokenizers.base import Tokenizer
 from chainrule.data.text.tokenizers.sentence_piece import BYTES, SPACE, SentencePiece
+from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import InOut, Joined, Name, NameTable
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.model import GPT

@@ -1,4 +1,4 @@
-"""What a tokenizer is: a vocabulary, the way from text to numbers, and the way back.
+"""The abstract tokenizer: a vocabulary, the way from text to token numbers, and the way back.
 
 A tokenizer is one JSON document in the format of the `tokenizers` package; its fingerprint is the hash of that
 document, so two tokenizers with the same fingerprint give the same numbers.
