@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.train.config import Schedule
+from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule, shapes
 
 
@@ -18,7 +18,10 @@ def factors(*cases: tuple[int, dict]) -> list[np.ndarray]:
     """For each (steps, settings): the factor at every step from 0 to `steps`, both included, in double precision."""
 
     def all_at_once() -> list[jax.Array]:
-        found = [(schedule(Schedule(**settings), steps), jnp.arange(steps + 1)) for steps, settings in cases]
+        found = [
+            (schedule(LearningRateSchedule(**settings), steps), jnp.arange(steps + 1))
+            for steps, settings in cases
+        ]
         return [jax.vmap(lambda t, f=f: jnp.asarray(f(t), float))(at) for f, at in found]
 
     with jax.enable_x64(True):
@@ -26,7 +29,7 @@ def factors(*cases: tuple[int, dict]) -> list[np.ndarray]:
 
 
 def test_every_name_of_the_schema_is_a_schedule() -> None:
-    assert set(get_args(Schedule.model_fields["name"].annotation)) == set(shapes)
+    assert set(get_args(LearningRateSchedule.model_fields["name"].annotation)) == set(shapes)
 
 
 def test_one_cycle_of_a_thousand_steps_to_a_hundredth() -> None:
@@ -103,7 +106,7 @@ def test_a_warm_up_as_long_as_the_run_is_refused() -> None:
     with pytest.raises(
         ArgumentError, match=r"schedule.warmup=10: the warm-up must be shorter than the run of 10"
     ):
-        schedule(Schedule(warmup=10), 10)
+        schedule(LearningRateSchedule(warmup=10), 10)
 
 
 def test_a_polynomial_falls_with_its_power_and_a_stable_rate_over_the_last_fifth() -> None:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.train.config import Optimizer, Schedule
+from chainrule.train.config import LearningRateSchedule, Optimizer
 from chainrule.train.optimizers import optimizer
 from chainrule.train.schedules import momentum_cycle
 
@@ -94,7 +94,7 @@ def test_a_momentum_that_moves_agrees_with_torch(name: str, oracle: Callable) ->
     w, b = (torch.tensor(a, requires_grad=True) for a in (W, B))
     method, options = DEFAULTS[name]
     theirs = getattr(torch.optim, method)([w, b], lr=LR, **options, weight_decay=0.0)
-    momentum = momentum_cycle(Schedule(name="1cycle", cycle_momentum=True), STEPS)
+    momentum = momentum_cycle(LearningRateSchedule(name="1cycle", cycle_momentum=True), STEPS)
     assert momentum is not None
 
     def turn(step: int) -> None:

@@ -91,7 +91,7 @@ class Optimizer(_Settings):
 
 
 @final
-class Schedule(_Settings):
+class LearningRateSchedule(_Settings):
     """How the learning rate moves over the run, as a factor of the peak."""
 
     name: Literal[
@@ -157,7 +157,7 @@ class TrainConfig(_Settings):
         (),
         description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias",
     )
-    schedule: Schedule = Field(default_factory=Schedule)
+    schedule: LearningRateSchedule = Field(default_factory=LearningRateSchedule)
     augment: Augment = Field(default_factory=Augment)
     accumulate: int = Field(
         1,
@@ -232,4 +232,12 @@ class TrainConfig(_Settings):
         return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
 
 
-__all__ = ["FORMER_SETTINGS", "TORCH", "Augment", "Optimizer", "Schedule", "Stopping", "TrainConfig"]
+__all__ = [
+    "FORMER_SETTINGS",
+    "TORCH",
+    "Augment",
+    "LearningRateSchedule",
+    "Optimizer",
+    "Stopping",
+    "TrainConfig",
+]

@@ -1,4 +1,4 @@
-"""Which value was the first that is not finite: the data, a parameter, the loss, or the gradient of one tensor."""
+"""Diagnosis of divergence: the first value that is not finite, in data, parameters, loss or gradients."""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,4 @@
-"""What a run tells the outside world while it works.
+"""Events of a training run.
 
 The loop calls one function with these records; the command line prints them, tests collect them, and nobody has to
 subclass anything. A listener must not block: it is called between two compiled calls.

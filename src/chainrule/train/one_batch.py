@@ -1,4 +1,4 @@
-"""The quickest test of a model and its settings: can it learn a single batch by heart?
+"""Overfitting a single batch: the quickest test of a model and its settings.
 
 A loss that does not fall on the same few examples seen over and over will not fall on many. What is wrong then is the
 model, its targets or the learning rate, not the data.

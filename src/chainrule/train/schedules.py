@@ -9,9 +9,9 @@ import optax
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
-from chainrule.train.config import Schedule
+from chainrule.train.config import LearningRateSchedule
 
-shapes: Registry[Callable[[Schedule, int], optax.Schedule]] = Registry("schedule")
+shapes: Registry[Callable[[LearningRateSchedule, int], optax.Schedule]] = Registry("schedule")
 
 shapes.add("constant", lambda s, n: optax.constant_schedule(1.0))
 shapes.add("plateau", lambda s, n: optax.constant_schedule(1.0))
@@ -29,10 +29,10 @@ shapes.add("step", lambda s, n: optax.exponential_decay(1.0, s.every, s.gamma, s
 shapes.add("1cycle", lambda s, n: optax.cosine_onecycle_schedule(n, 1.0))
 
 
-def schedule(settings: Schedule, steps: int) -> optax.Schedule:
+def schedule(settings: LearningRateSchedule, steps: int) -> optax.Schedule:
     """The factor of the peak learning rate at each step of a run of that many steps.
 
-    >>> factor = schedule(Schedule(name="cosine", warmup=10), steps=110)
+    >>> factor = schedule(LearningRateSchedule(name="cosine", warmup=10), steps=110)
     >>> [round(float(factor(step)), 3) for step in (0, 5, 10, 60, 110)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
@@ -46,10 +46,10 @@ def schedule(settings: Schedule, steps: int) -> optax.Schedule:
     return optax.join_schedules([optax.linear_schedule(0.0, 1.0, settings.warmup), shape], [settings.warmup])
 
 
-def momentum_cycle(settings: Schedule, steps: int) -> optax.Schedule | None:
+def momentum_cycle(settings: LearningRateSchedule, steps: int) -> optax.Schedule | None:
     """The momentum at each step where it moves against the rate of a 1cycle schedule, or `None` where it is fixed.
 
-    >>> momentum = momentum_cycle(Schedule(name="1cycle", cycle_momentum=True), steps=100)
+    >>> momentum = momentum_cycle(LearningRateSchedule(name="1cycle", cycle_momentum=True), steps=100)
     >>> [round(float(momentum(step)), 3) for step in (0, 15, 30, 100)]
     [0.95, 0.9, 0.85, 0.95]
     """

@@ -1,5 +1,4 @@
-"""Methods for small problems that see all data at once and find the length of their steps themselves: L-BFGS and damped
-Newton steps by conjugate gradients.
+"""Full-batch methods with a step length of their own: L-BFGS, and damped Newton steps by conjugate gradients.
 
 They need to evaluate the loss while they decide, so `value` (the loss), `grad` and `value_fn` (the loss as a function
 of the parameters) come with every update. The update they give is the step itself: no learning rate applies.

@@ -1,4 +1,4 @@
-"""How well a model predicts a text, every symbol counted once.
+"""Surprisal of a text under a model, every token counted once.
 
 A text is longer than what a model reads at a time, so it is judged window by window. Windows that follow each other
 end `stride` symbols apart, and of each only the symbols that no window before it has judged are counted: with a small

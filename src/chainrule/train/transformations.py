@@ -1,5 +1,5 @@
-"""Directions that Optax does not have, or has otherwise than the papers: AdaGrad in both forms, a momentum that moves
-along a cycle, clipping against the size of the weights, and the average that needs no schedule.
+"""Gradient transformations that Optax does not have, or has otherwise than the papers: AdaGrad in both forms, cyclical
+momentum, adaptive gradient clipping, schedule-free averaging.
 
 Like everything in `optimizers`, they describe a step at learning rate one. What a step needs to know beyond gradients
 and parameters (`rate`, `momentum`) comes with every update as an extra argument.

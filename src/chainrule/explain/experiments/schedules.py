@@ -10,7 +10,7 @@ from chainrule import models
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, band, train
-from chainrule.train.config import Schedule
+from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule
 
 Name = Literal["constant", "cosine", "linear", "exponential", "1cycle"]
@@ -41,7 +41,7 @@ def run(settings: SchedulesSettings, listener: Listener) -> Outcome:
     series: dict[str, tuple[np.ndarray, ...]] = {}
     rows: list[list[Any]] = []
     for name in settings.schedules:
-        factor = schedule(Schedule(name=name), settings.steps)
+        factor = schedule(LearningRateSchedule(name=name), settings.steps)
         rates[name] = (steps, settings.lr * np.asarray([float(factor(step)) for step in steps]))
         runs = [_once(settings, name, seed, data) for seed in range(settings.seeds)]
         middle, low, high = band([one.val["loss"] for one in runs])
