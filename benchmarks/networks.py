@@ -11,6 +11,7 @@ from typing import Any, Self, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from chainrule import nn
@@ -90,27 +91,51 @@ class ConvNet(Network):
 
 @final
 class Segmenter(Network):
-    """The U-Net 1 -> 2 with widths 16-32-64."""
+    """The U-Net of Ronneberger et al. (2015), 1 -> 2 with widths 16-32-64: rectifiers, pooling, no normalisation."""
 
-    network: nn.UNet
+    down: tuple[tuple[nn.Conv, nn.Conv], ...]
+    up: tuple[nn.ConvTranspose, ...]
+    merge: tuple[tuple[nn.Conv, nn.Conv], ...]
+    head: nn.Conv
 
     def __init__(self, key: Any) -> None:
-        self.network = nn.UNet(1, 2, widths=(16, 32, 64), key=key)
+        widths = (16, 32, 64)
+        keys = iter(jax.random.split(key, 13))
+
+        def double(inputs: int, outputs: int) -> tuple[nn.Conv, nn.Conv]:
+            return tuple(  # type: ignore[return-value]  # two of them
+                nn.Conv(2, size, outputs, 3, padding=1, gain=2**0.5, key=next(keys))
+                for size in (inputs, outputs)
+            )
+
+        self.down = tuple(double(a, b) for a, b in zip((1, *widths), widths, strict=False))
+        turns = ((64, 32), (32, 16))
+        self.up = tuple(nn.ConvTranspose(2, a, b, 2, stride=2, key=next(keys)) for a, b in turns)
+        self.merge = tuple(double(2 * b, b) for _, b in turns)
+        self.head = nn.Conv(2, widths[0], 2, 1, key=next(keys))
 
     def loss(self, batch: Batch, key: Any) -> Any:
         """Cross-entropy of every pixel."""
         del key  # nothing here is random
-        return cross_entropy(self.network(batch.x), batch.y).mean(), {}
+        h, seen = batch.x, []
+        for level, (first, second) in enumerate(self.down):
+            h = h if level == 0 else nn.max_pool(h, 2)
+            h = jax.nn.relu(second(jax.nn.relu(first(h))))
+            seen.append(h)
+        for grow, (first, second), beside in zip(self.up, self.merge, reversed(seen[:-1]), strict=True):
+            h = jnp.concatenate([beside, grow(h)], axis=-1)
+            h = jax.nn.relu(second(jax.nn.relu(first(h))))
+        return cross_entropy(self.head(h), batch.y).mean(), {}
 
     def weights(self) -> Weights:
-        for block in self.network.down:
-            yield from _conv(block.first)
-            yield from _conv(block.second)
-        for grow, block in zip(self.network.up, self.network.merge, strict=True):
+        for block in self.down:
+            for layer in block:
+                yield from _conv(layer)
+        for grow, block in zip(self.up, self.merge, strict=True):
             yield from _conv(grow)
-            yield from _conv(block.first)
-            yield from _conv(block.second)
-        yield from _conv(self.network.head)
+            for layer in block:
+                yield from _conv(layer)
+        yield from _conv(self.head)
 
 
 @final

@@ -30,8 +30,8 @@ from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Rows
 from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser, NetworkDenoiser
 from chainrule.models.diffusion.diffusion import Diffusion
-from chainrule.models.diffusion.networks.base import Network
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.targets import truth
 
@@ -181,7 +181,8 @@ def fixed(workload: Workload) -> dict[str, np.ndarray]:
 
 def write_work(file: Path, model: Diffusion, workload: Workload, data: Data) -> None:
     """The network, the data and what is fixed, for PyTorch."""
-    named = jax.tree_util.tree_flatten_with_path(eqx.filter(model.denoiser, eqx.is_array))[0]
+    assert isinstance(model.denoiser, NetworkDenoiser)
+    named = jax.tree_util.tree_flatten_with_path(eqx.filter(model.denoiser.body, eqx.is_array))[0]
     arrays = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(a) for path, a in named}
     arrays |= fixed(workload)
     np.savez(file, allow_pickle=False, **arrays, x=data.train.arrays["x"], y=data.train.arrays["y"])
@@ -201,8 +202,8 @@ def training(model: Diffusion, workload: Workload, data: Data) -> Contestant:
     network = tree.lowered(model.denoiser) if workload.half else model.denoiser
 
     @eqx.filter_jit
-    def judged(network: Network, given: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        def loss(denoiser: Network) -> jax.Array:
+    def judged(network: LearnedDenoiser, given: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def loss(denoiser: LearnedDenoiser) -> jax.Array:
             level = schedules.schedule("cosine").process.level(given["fixed.lam"])
             x0, eps = given["fixed.x0"], given["fixed.eps"]
             said = denoiser.predict(noised(x0, eps, level), level, given["fixed.y"])

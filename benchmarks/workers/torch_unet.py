@@ -76,8 +76,8 @@ class UNet(nn.Module):
         frequencies = torch.exp2(torch.linspace(-5.0, 2.0, 32, device=x.device))
         angles = lam[:, None] * frequencies[None]
         waves = torch.cat([angles.sin(), angles.cos()], dim=1).to(x.dtype)
-        c = self.linear("context.level.1", F.silu(self.linear("context.level.0", waves)))
-        c = F.silu(c + self.at("context.reader.names")[y])
+        c = self.linear("embedding.level.1", F.silu(self.linear("embedding.level.0", waves)))
+        c = F.silu(c + self.at("embedding.condition.names")[y])
         h = self.conv("encoder.entry", x)
         skips = []
         for i in range(self.stages):
@@ -114,7 +114,7 @@ def prepare(file: str, task: str, form: str, lr: float, threads: int, device: st
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     arrays = dict(np.load(file, allow_pickle=False))
-    own = {name: a for name, a in arrays.items() if name.split(".")[0] in ("context", "encoder", "decoder")}
+    own = {name: a for name, a in arrays.items() if name.split(".")[0] in ("embedding", "encoder", "decoder")}
     model = UNet(own).to(device)
     for parameter in model.parameters():
         if parameter.ndim == 4:

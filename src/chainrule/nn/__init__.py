@@ -28,7 +28,6 @@ from chainrule.nn.residual import ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
 from chainrule.nn.scattering import Scattering
 from chainrule.nn.signals import convolve_signal
-from chainrule.nn.unet import DoubleConv, UNet
 
 __all__ = [
     "GRU",
@@ -40,7 +39,6 @@ __all__ = [
     "ChannelDropout",
     "Conv",
     "ConvTranspose",
-    "DoubleConv",
     "Dropout",
     "Embedding",
     "GroupNorm",
@@ -58,7 +56,6 @@ __all__ = [
     "StochasticDepth",
     "Switches",
     "TransformerBlock",
-    "UNet",
     "WeightNorm",
     "activation",
     "activations",

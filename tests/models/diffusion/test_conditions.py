@@ -13,16 +13,16 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Schema
+from chainrule.models.diffusion.denoisers.guided import guided
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.selection import network_denoiser
 from chainrule.models.diffusion.diffusion import Diffusion
-from chainrule.models.diffusion.guidance import guided
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import network, reading
-from chainrule.models.diffusion.networks.conditions import PictureReader, TextReader, masked
-from chainrule.models.diffusion.networks.embedding import Told
-from chainrule.models.diffusion.networks.unet import CrossBlock, UNetDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering.anagrams import Anagram
 from chainrule.models.diffusion.steering.views import view
+from chainrule.networks.conditioning import Conditioning
+from chainrule.networks.conditions import ImageEncoder, TextEncoder, condition_encoder, masked
+from chainrule.networks.unet import CrossBlock, UNet
 
 KEY = jax.random.key(0)
 LEVEL = Level(jnp.asarray(0.6), jnp.asarray(0.8))
@@ -67,12 +67,14 @@ def shaken(tree: Any) -> Any:
     return eqx.combine(moved, rest)
 
 
-def made(name: str, inject: str, schema: Schema) -> Network:
-    return network(name, schema, KEY, read=reading(schema), inject=inject, width=4, depth=1)
+def made(name: str, inject: str, schema: Schema) -> LearnedDenoiser:
+    return network_denoiser(
+        name, schema, KEY, read=condition_encoder(schema), inject=inject, width=4, depth=1
+    )
 
 
 @eqx.filter_jit
-def predict(net: Network, x: jax.Array, condition: Any) -> jax.Array:
+def predict(net: LearnedDenoiser, x: jax.Array, condition: Any) -> jax.Array:
     return net.predict(x, LEVEL, condition)
 
 
@@ -81,8 +83,8 @@ def test_what_a_network_is_told_matters_and_so_does_being_told_nothing(case: str
     name, inject, schema, condition = CASES[case]
     net = shaken(made(name, inject, schema))
     x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)
-    assert net.reader is not None
-    given = jnp.concatenate([jnp.asarray(condition), net.reader.nothing(1).astype(condition.dtype)])
+    assert net.condition_encoder is not None
+    given = jnp.concatenate([jnp.asarray(condition), net.condition_encoder.null(1).astype(condition.dtype)])
     out = np.asarray(predict(net, x, given))
     assert np.isfinite(out).all()
     assert min(np.abs(out[i] - out[j]).max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-4
@@ -92,7 +94,7 @@ def test_places_attend_to_words_and_never_to_padding() -> None:
     net = shaken(made("unet", "auto", TEXT))
     x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)
     told = jnp.array([[1, 3, 4, 4], [1, 2, 4, 4], [4, 4, 4, 4]])
-    found = eqx.filter_jit(lambda x, told: net.looks(x, LEVEL, told))(x, told)
+    found = eqx.filter_jit(lambda x, told: net.attention_maps(x, LEVEL, told))(x, told)
     # What is found of a word moves what deeper layers ask.
     assert float(jnp.abs(found[-1][0] - found[-1][1])[..., 0].max()) > 1e-4
     assert {layer.shape[1:3] for layer in found} == {(4, 4), (2, 2)}
@@ -122,7 +124,7 @@ def test_guidance_and_anagrams_take_captions_as_they_take_classes() -> None:
 
 
 def test_a_share_of_the_conditions_is_replaced_by_nothing() -> None:
-    reader = TextReader(4, 3, 8, KEY)
+    reader = TextEncoder(4, 3, 8, KEY)
     rows = jnp.zeros((4000, 3), jnp.int32)
     gone = (np.asarray(reader.dropped(rows, 0.25, KEY)) == 4).all(axis=1)
     assert gone.mean() == pytest.approx(0.25, abs=0.03)
@@ -133,9 +135,9 @@ def test_ways_of_entering_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ArgumentError, match="no places that could attend"):
         made("mlp", "attention", TEXT)
     with pytest.raises(ArgumentError, match=r"shape \(2, 2, 1\) beside pictures of shape \(4, 4, 1\)"):
-        UNetDenoiser((4, 4, 1), read=lambda w, k: PictureReader((2, 2, 1), w, k), widths=(4, 4), key=KEY)
+        UNet((4, 4, 1), read=lambda w, k: ImageEncoder((2, 2, 1), w, k), widths=(4, 4), key=KEY)
     with pytest.raises(ArgumentError, match="one number, a vector"):
-        reading(Schema("image", (4, 4, 1), "value", (1, 2, 3, 4)))
+        condition_encoder(Schema("image", (4, 4, 1), "value", (1, 2, 3, 4)))
 
 
 def model_of(schema: Schema, **settings: Any) -> Diffusion:
@@ -182,7 +184,7 @@ def test_attention_to_a_condition_gives_the_numbers_of_pytorch(torch: ModuleType
     block = shaken(CrossBlock(128, 6, KEY))
     x, tokens = draw.normal(size=(2, 2, 3, 128)), draw.normal(size=(2, 5, 6))
     seen = np.arange(5)[None] < np.array([[5], [2]])
-    told = Told(jnp.zeros((2, 1)), tokens=jnp.asarray(tokens), seen=jnp.asarray(seen))
+    told = Conditioning(jnp.zeros((2, 1)), tokens=jnp.asarray(tokens), seen=jnp.asarray(seen))
     ours = np.asarray(eqx.filter_jit(block)(jnp.asarray(x), told))
     layer, norm = block.cross.attention, block.norm
     theirs = {

@@ -16,9 +16,9 @@ from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import Batch, Schema
 from chainrule.models.diffusion.control import Adapted, Control, depth, edges, extractors, mask
 from chainrule.models.diffusion.diffusion import Diffusion
-from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.models.protocol import parts_of
+from chainrule.networks.unet import UNet
 from chainrule.train.step import trainable
 
 KEY = jax.random.key(0)
@@ -216,5 +216,6 @@ def test_the_mask_is_the_bright_figure_and_depth_rises_towards_its_middle() -> N
 
 
 def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, control: Control) -> None:
-    assert isinstance(base.denoiser, UNetDenoiser)
+    assert isinstance(base.denoiser, NetworkDenoiser)
+    assert isinstance(base.denoiser.body, UNet)
     assert len(control.branch.leave) == sum(len(s.blocks) for s in base.denoiser.encoder.stages) + 1

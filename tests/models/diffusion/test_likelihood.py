@@ -10,10 +10,10 @@ from scipy import integrate, stats
 
 from chainrule.core.errors import ArgumentError
 from chainrule.models.diffusion import bounds, matching, schedules
-from chainrule.models.diffusion.base import Denoiser
 from chainrule.models.diffusion.chain import chain_terms
+from chainrule.models.diffusion.denoiser import Denoiser
+from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 from chainrule.models.diffusion.likelihood import flow_log_prob
-from chainrule.models.diffusion.mixture import MixtureDenoiser
 from chainrule.models.diffusion.posterior import posterior
 from chainrule.models.diffusion.process import Level, VarianceExploding, VariancePreserving
 from chainrule.probability.gaussian import discretized_log_prob

@@ -12,19 +12,20 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import network, reading
-from chainrule.models.diffusion.networks.dit import DiTDenoiser
-from chainrule.models.diffusion.networks.mlp import MLPDenoiser
-from chainrule.models.diffusion.networks.unet import AttentionBlock, ResidualBlock, UNetDenoiser
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.selection import network_denoiser
 from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditions import condition_encoder
+from chainrule.networks.dit import DiT
+from chainrule.networks.mlp import ResidualMLP
+from chainrule.networks.unet import AttentionBlock, UNet, UNetBlock
 
 KEY = jax.random.key(0)
 IMAGE = Schema("image", (8, 8, 1), target="class", classes=("a", "b"), levels=17)
 
 
 @eqx.filter_jit
-def predict(net: Network, x: jax.Array, level: Level, condition: Any = None) -> jax.Array:
+def predict(net: LearnedDenoiser, x: jax.Array, level: Level, condition: Any = None) -> jax.Array:
     return net.predict(x, level, condition)
 
 
@@ -37,11 +38,13 @@ def shaken(tree: Any, size: float = 0.2) -> Any:
 
 
 @pytest.fixture(scope="module", params=["mlp", "unet", "dit"])
-def small(request: pytest.FixtureRequest) -> Network:
-    return network(request.param, IMAGE, KEY, read=reading(IMAGE), width=8, depth=1)
+def small(request: pytest.FixtureRequest) -> LearnedDenoiser:
+    return network_denoiser(request.param, IMAGE, KEY, read=condition_encoder(IMAGE), width=8, depth=1)
 
 
-def test_a_fresh_network_predicts_nothing_and_a_trained_one_heeds_level_and_class(small: Network) -> None:
+def test_a_fresh_network_predicts_nothing_and_a_trained_one_heeds_level_and_class(
+    small: LearnedDenoiser,
+) -> None:
     x = jax.random.normal(KEY, (3, 8, 8, 1))
     levels = Level(jnp.array([0.6, 0.8, 0.8]), jnp.array([0.8, 0.6, 0.6]))
     same = jnp.repeat(x[:1], 3, axis=0)
@@ -55,28 +58,26 @@ def test_a_fresh_network_predicts_nothing_and_a_trained_one_heeds_level_and_clas
 
 
 def test_the_network_is_chosen_by_the_data() -> None:
-    def chosen(name: str, schema: Schema) -> Network:
+    def chosen(name: str, schema: Schema) -> LearnedDenoiser:
         return eqx.filter_eval_shape(network, name, schema, KEY, width=8)
 
-    assert isinstance(chosen("auto", IMAGE), MLPDenoiser)
-    assert isinstance(chosen("auto", Schema("image", (20, 20, 1))), UNetDenoiser)
-    assert isinstance(chosen("dit", IMAGE), DiTDenoiser)
+    assert isinstance(chosen("auto", IMAGE).body, ResidualMLP)
+    assert isinstance(chosen("auto", Schema("image", (20, 20, 1))).body, UNet)
+    assert isinstance(chosen("dit", IMAGE).body, DiT)
     with pytest.raises(ArgumentError, match="these are table data"):
-        network("unet", Schema("table", (3,)), KEY)
+        network_denoiser("unet", Schema("table", (3,)), KEY)
 
 
 def test_a_picture_that_cannot_be_halved_is_padded_on_request() -> None:
     with pytest.raises(ArgumentError, match=r"cannot be halved 2 times\n.*makes it 20 x 24"):
-        UNetDenoiser((18, 22, 1), widths=(4, 4, 4), key=KEY)
-    padded = eqx.filter_eval_shape(UNetDenoiser, (18, 22, 1), widths=(4, 4, 4), pad=True, key=KEY)
+        UNet((18, 22, 1), widths=(4, 4, 4), key=KEY)
+    padded = eqx.filter_eval_shape(UNet, (18, 22, 1), widths=(4, 4, 4), pad=True, key=KEY)
     out = eqx.filter_eval_shape(predict, padded, jnp.ones((2, 18, 22, 1)), Level(0.6, 0.8))
     assert out.shape == (2, 18, 22, 1)
 
 
 def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
-    net = eqx.filter_eval_shape(
-        UNetDenoiser, (4, 4, 2), widths=(4, 4), fourier=(2, 3), coordinates=True, key=KEY
-    )
+    net = eqx.filter_eval_shape(UNet, (4, 4, 2), widths=(4, 4), fourier=(2, 3), coordinates=True, key=KEY)
     x = jnp.full((1, 4, 4, 2), 0.125)
     seen = np.asarray(net.inputs(x))
     assert seen.shape == (1, 4, 4, 2 * 5 + 2)
@@ -86,7 +87,7 @@ def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
 
 def test_patches_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ArgumentError, match="patch=2: squares of this side do not cover images of 7×8"):
-        DiTDenoiser((7, 8, 1), key=KEY)
+        DiT((7, 8, 1), key=KEY)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def _norm(torch: ModuleType, layer: Any, x: Any) -> Any:
 
 def test_blocks_of_the_unet_give_the_numbers_of_pytorch(torch: ModuleType) -> None:
     functional = torch.nn.functional
-    block = shaken(ResidualBlock(8, 16, 5, KEY))
+    block = shaken(UNetBlock(8, 16, 5, KEY))
     attention = shaken(AttentionBlock(16, KEY))
     draw = np.random.default_rng(1)
     x, c = draw.normal(size=(2, 4, 6, 8)), draw.normal(size=(2, 5))

@@ -8,7 +8,7 @@ import pytest
 from chainrule.core.errors import ArgumentError
 from chainrule.models.diffusion import posterior as step_back
 from chainrule.models.diffusion import schedules
-from chainrule.models.diffusion.mixture import MixtureDenoiser
+from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import (
     Level,
     Rectified,

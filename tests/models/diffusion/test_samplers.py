@@ -11,10 +11,10 @@ from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.core.types import Array
 from chainrule.explain.methods.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
-from chainrule.models.diffusion.base import Denoiser, Estimate
-from chainrule.models.diffusion.guidance import ClassifierGuided, guided
-from chainrule.models.diffusion.mixture import MixtureDenoiser
-from chainrule.models.diffusion.networks.variance import divergence
+from chainrule.models.diffusion.denoiser import Denoiser, Estimate
+from chainrule.models.diffusion.denoisers.guided import ClassifierGuided, guided
+from chainrule.models.diffusion.denoisers.learned_variance import divergence
+from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import Level, VarianceExploding, VariancePreserving, bridge
 from chainrule.models.diffusion.samplers import (
     DDIM,

@@ -12,8 +12,8 @@ import pytest
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Schema
 from chainrule.models.diffusion import samplers, schedules
-from chainrule.models.diffusion.guidance import guided
-from chainrule.models.diffusion.mixture import MixtureDenoiser
+from chainrule.models.diffusion.denoisers.guided import guided
+from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering import inpainting, views
 from chainrule.models.diffusion.steering.anagrams import Anagram
@@ -172,8 +172,8 @@ CLASSES = Schema("points", (2,), target="class", classes=("left", "right"))
 def test_a_classifier_of_noisy_data_leads_to_its_class_and_one_of_clean_data_is_warned_about() -> None:
     from chainrule import models
     from chainrule.data import Batch
+    from chainrule.models.diffusion.denoisers.guided import ClassifierGuided
     from chainrule.models.diffusion.diffusion import Diffusion
-    from chainrule.models.diffusion.guidance import ClassifierGuided
     from chainrule.models.diffusion.steering.classifier import NoisyClassifier, by_classifier
 
     model = models.build("diffusion", CLASSES, width=8, depth=1, conditional=False)

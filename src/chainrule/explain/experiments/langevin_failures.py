@@ -11,7 +11,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers
-from chainrule.models.diffusion.mixture import MixtureDenoiser
+from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.probability.monte_carlo.langevin import langevin
 

@@ -18,7 +18,7 @@ from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers, schedules
-from chainrule.models.diffusion.mixture import MixtureDenoiser
+from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 
 _WEIGHT, _PLACE, _STD = 0.8, 4.0, 0.5
 _HIGH = 50.0

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.posterior import posterior
 from chainrule.models.diffusion.process import CLEAN, Level, Process, gap
 from chainrule.probability.gaussian import log_density

@@ -6,31 +6,28 @@ A model of this family says how it is trained; drawing from it, steering it and 
 import abc
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
+from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key
-from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import bounds, pictures, samplers, schedules, walks
-from chainrule.models.diffusion.base import Denoiser
-from chainrule.models.diffusion.guidance import guided
+from chainrule.models.diffusion import bounds, pictures, samplers, schedules, steering, walks
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.likelihood import flow_likelihood
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import ClassReader, TextReader
 from chainrule.models.diffusion.process import noised
-from chainrule.models.diffusion.steering import anagrams, asking, inpainting, variations, views
-from chainrule.models.diffusion.steering.classifier import by_classifier
+from chainrule.models.diffusion.steering import Draw, Steering, views
+from chainrule.models.diffusion.steering.conditions import class_numbers, texts, values
 from chainrule.models.diffusion.tweedie import posterior_covariance
+from chainrule.models.diffusion.walking import WalkOptions, walk_options
 from chainrule.models.protocol import (
     Bounded,
     CanInvert,
@@ -41,17 +38,17 @@ from chainrule.models.protocol import (
     HasSamplers,
     HasTokenAttention,
     HasViews,
+    OptionGroup,
+    SampleOptions,
     Scored,
     Trajectory,
+    read_options,
 )
 from chainrule.networks import units
+from chainrule.networks.conditions import ClassEncoder, TextEncoder
 
-_GUIDANCE = 2.0
-"""For images, where looks count more than the law; points and rows are drawn from the law of their class."""
 _BATCH = 2048
 """Samples drawn at a time."""
-_SPACING = dict.fromkeys(("heun", "dpm-solver", "reverse-sde"), "uniform-lam")
-"""Samplers that follow sigma closely need levels that are close in sigma; others take even times."""
 _DRAWS = 16
 """Noise levels at which one example is looked at for one estimate of the bound.
 
@@ -65,23 +62,16 @@ class Generative(
 ):
     """A denoiser, a schedule and the data they belong to."""
 
-    denoiser: eqx.AbstractVar[Network]
+    denoiser: eqx.AbstractVar[LearnedDenoiser]
+    config: eqx.AbstractVar[DenoiserConfig]
     schema: eqx.AbstractVar[Schema]
+    default_sampler: ClassVar[str] = "ddim"
+    default_steps: ClassVar[int] = 50
 
     @property
     @abc.abstractmethod
     def schedule(self) -> schedules.Schedule:
         """The noise schedule."""
-
-    @property
-    @abc.abstractmethod
-    def dropping(self) -> float:
-        """Share of examples trained without their condition."""
-
-    @property
-    def usual(self) -> tuple[str, int]:
-        """Default: DDIM in 50 steps, unless the user says otherwise."""
-        return "ddim", 50
 
     @abc.abstractmethod
     def lams(self) -> tuple[Any, Any]:
@@ -113,138 +103,80 @@ class Generative(
 
     def dropped(self, y: Any, key: Key) -> Any:
         """The conditions of a batch to train with, some replaced by nothing; none for a model without them."""
-        reader = self.denoiser.reader
-        return None if reader is None else reader.dropped(y, self.dropping, key)
+        encoder = self.denoiser.condition_encoder
+        return None if encoder is None else encoder.dropped(y, self.config.condition_dropout, key)
 
     # ------------------------------------------------------------------ samples
 
-    def sample(  # type: ignore[override]  # the options of this family, by name
-        self,
-        key: Key,
-        n: int,
-        *,
-        condition: Any = None,
-        sampler: str | None = None,
-        steps: int | None = None,
-        guidance: float | None = None,
-        negative: Any = None,
-        interval: Any = None,
-        rescale: float = 0.0,
-        classifier: Any = None,
-        spacing: str | None = None,
-        clip: str | None = None,
-        eta: float | None = None,
-        mu: float | None = None,
-        g: Any = None,
-        churn: float | None = None,
-        variance: str | None = None,
-        view: str | None = None,
-        other: Any = None,
-        inpaint: Any = None,
-        method: str | None = None,
-        start: Any = None,
-        strength: float = 0.5,
-        precision: str = "float32",
-    ) -> Array:
-        """`n` new examples, of one class, caption or other condition or one each; `guidance` heeds it more.
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """How to walk, the options of every sampler, and those of every way of steering."""
+        walk = walk_options(cls.default_sampler, cls.default_steps)
+        return [
+            OptionGroup("walk", "What is drawn, and how the walk from noise to data goes.", walk),
+            *(OptionGroup(way.name, way.summary, way) for way in steering.ways()),
+            *(
+                OptionGroup(
+                    f"sampler {name}", _first_line(make), samplers.options_of(make), ("sampler", name)
+                )
+                for name, make in ((name, samplers.samplers[name]) for name in samplers.samplers)
+            ),
+        ]
 
-        `condition` is a class by name or number, a caption, or numbers in the units of the model. Guidance has a weight
-        of 2 for images and 1 for everything else unless told; `negative` is a condition to lead away from,
-        `interval=low,high` keeps guidance to noise levels between two values of lam, `rescale` (0 to 1) gives back the
-        contrast it adds; a `classifier` of noisy data leads by its gradient instead. `sampler` is one of ddim,
-        ddpm, sigma, gradient-estimation, heun, dpm-solver, langevin, reverse-sde; each model has its usual one. `eta`,
-        `mu`, `g`, `churn` and `variance` (small, large, learned) are options of ddim, sigma, gradient-estimation, heun
-        and ddpm; `spacing` of the levels is uniform-t, uniform-lam or karras. `clip` (none, static, dynamic) keeps
-        estimates within the range of the data, static for images. `precision=bfloat16` is fast on GPUs.
+    def sample(self, key: Key, n: int, **options: Any) -> Array:
+        """`n` new examples, of one class, caption or other condition or one each.
 
-        `view` (rotate(180), transpose, ...) and `other`, a class, make images that are `condition` as they stand and
-        `other` in that view. `inpaint` fills in what is missing: a file with arrays `known` and `mask` (true where
-        known), or that pair; `method` is replace, repaint or posterior. `start` makes variations of examples (a file
-        with `samples`, or an array), noised to `strength` and denoised again. Files are in the units of the data, as
-        `chainrule sample` writes them; arrays in those of the model.
+        The options are those of `sample_options`: `condition`, `sampler`, `steps` and more about the walk, those of the
+        sampler, and those of the ways of steering (`guidance`, `view`, `start`, `inpaint`). One that is `None` counts
+        as not given.
         """
-        options = {"eta": eta, "mu": mu, "g": g, "churn": churn, "variance": variance}
-        options["process"] = None if churn is None else self.schedule.process
-        own = self.computing_in(precision)
-        name, count = self.usual
-        name = sampler or name
-        chosen = samplers.sampler(name, **{k: v for k, v in options.items() if v is not None})
-        spacing = _SPACING.get(name, "uniform-t") if spacing is None else spacing
-        levels = schedules.grid(self.schedule, count if steps is None else steps, spacing)
-        if classifier is None:
-            classes = None if condition is None else self.conditions(condition, n)
-            denoiser = own.steered(guidance, classes is not None, negative, interval, rescale)
-        else:
-            denoiser, classes = own._led(classifier, guidance, condition, n)
-        if view is not None or other is not None:
-            second = None if other is None else self.conditions(other, n)
-            denoiser, classes = anagrams.anagram(denoiser, self.schema, view, classes, second)
-        plan = variations.plan(self, start, strength, levels, n)
-        chosen, denoiser = inpainting.apply(self, chosen, denoiser, inpaint, method)
-        clip = ("static" if self.unit else "none") if clip is None else clip
-        parts = -(-n // _BATCH)
-        size = -(-n // parts)
+        found = read_options(self.sample_options(), options)
+        walk = found["walk"]
+        assert isinstance(walk, WalkOptions)
+        own = found.get(f"sampler {walk.sampler}", SampleOptions()).model_dump()
+        sampler = samplers.sampler(walk.sampler, **own).for_process(self.schedule.process)
+        levels = schedules.grid(self.schedule, walk.steps, walk.spacing or sampler.spacing)
+        model = self.computing_in(walk.precision)
+        draw = Draw(model, n, walk.condition, model.denoiser, sampler, levels)
+        for way in steering.ways():
+            options_of_way = found[way.name]
+            assert isinstance(options_of_way, Steering)
+            draw = options_of_way.steer(draw)
+        return self._drawn(draw, key, walk.clip or ("static" if self.unit else "none"))
+
+    def _drawn(self, draw: Draw, key: Key, clip: str) -> Array:
+        """The examples of a prepared draw, in parts that fit into memory."""
+        parts = -(-draw.n // _BATCH)
+        size = -(-draw.n // parts)
         found = []
         for part in range(parts):
             begin, walk = jax.random.split(jax.random.fold_in(key, part))
-            x = plan.begin(begin, part * size, size)
-            mine = (
-                None if classes is None else _cycled(classes, part * size, size, axis=int(view is not None))
+            x, mine = draw.begin(begin, part * size, size), draw.conditions(part * size, size)
+            drawn = samplers.walk(
+                draw.denoiser, x, draw.levels, draw.sampler, walk, condition=mine, clip=clip
             )
-            drawn = samplers.walk(denoiser, x, plan.levels, chosen, walk, condition=mine, clip=clip)
             found.append(self.to_model_units(drawn.samples))
-        return jnp.concatenate(found)[:n]
+        return jnp.concatenate(found)[: draw.n]
 
     def computing_in(self, precision: str) -> Self:
         """The same model with a network that computes in float32 or bfloat16."""
-        check_choice("sample", "precision", precision, ("float32", "bfloat16"))
         if precision == "float32":
             return self
         return eqx.tree_at(lambda model: model.denoiser, self, tree.lowered(self.denoiser))
 
-    def steered(
-        self, guidance: float | None, conditional: bool, negative: Any, interval: Any, rescale: float
-    ) -> Denoiser:
-        """The denoiser under guidance."""
-        if not conditional:
-            for name, value in (("guidance", guidance), ("negative", negative), ("interval", interval)):
-                if value is not None:
-                    raise CapabilityError(
-                        f"{name}={value} leads towards a condition", remedy="name one: class=, text= or y="
-                    )
-            return self.denoiser
-        if guidance not in (None, 1) and not self.dropping:
-            raise CapabilityError(
-                f"guidance={guidance}: the model was trained without dropping conditions",
-                remedy="use guidance=1, or train with dropping=0.1",
-            )
-        if guidance is None:
-            guidance = _GUIDANCE if self.dropping and kinds.of(self.schema).spatial else 1.0
-        away = None if negative is None else self.conditions(negative, 1)[0]
-        return guided(self.denoiser, guidance, interval=_pair(interval), negative=away, rescale=rescale)
-
-    def _led(self, classifier: Any, guidance: float | None, condition: Any, n: int) -> tuple[Denoiser, Array]:
-        """The denoiser under guidance by a classifier, and the classes it leads to."""
-        if condition is None:
-            raise CapabilityError("a classifier leads towards a class", remedy="name one: class=")
-        weight = 1.0 if guidance is None else guidance
-        return by_classifier(self.denoiser, classifier, weight, self.schema), asking.class_numbers(
-            self.schema, condition, n
-        )
-
     def conditions(self, condition: Any, n: int) -> Array:
         """The conditions of `n` examples: one class, caption, vector or picture for all, or one for each."""
-        reader = self.denoiser.reader
-        if reader is None:
+        encoder = self.denoiser.condition_encoder
+        if encoder is None:
             raise CapabilityError(
                 "the model draws from all of the data together: it was trained without classes or other conditions",
                 remedy="leave class= (text=, y=) out",
             )
-        if isinstance(reader, ClassReader):
-            return asking.class_numbers(self.schema, condition, n)
-        if isinstance(reader, TextReader):
-            return asking.texts(self.schema, condition, n)
-        return asking.values(reader, self.schema, condition, n)
+        if isinstance(encoder, ClassEncoder):
+            return class_numbers(self.schema, condition, n)
+        if isinstance(encoder, TextEncoder):
+            return texts(self.schema, condition, n)
+        return values(encoder, self.schema, condition, n)
 
     # ------------------------------------------------------------------ likelihood
 
@@ -282,7 +214,7 @@ class Generative(
         unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
         found = {f"bound_{name}": Scored(term / scale, unit) for name, term in terms._asdict().items()}
-        if self.denoiser.reader is not None:
+        if self.denoiser.condition_encoder is not None:
             given = self.terms(batch.x, key, batch.y).total
             name = "bound_given_class" if self.denoiser.classes else "bound_given_condition"
             found[name] = Scored(given / scale, unit)
@@ -304,7 +236,7 @@ class Generative(
     @property
     def conditional(self) -> bool:
         """Whether it takes conditions of any kind."""
-        return self.denoiser.reader is not None
+        return self.denoiser.condition_encoder is not None
 
     def noised(self, x: Array, noise: Array, lam: Any) -> Array:
         """Examples in network units with this much noise."""
@@ -323,7 +255,7 @@ class Generative(
     def token_attention(self, noisy: Array, lam: Any, condition: Array) -> Sequence[Array]:
         """How much every position takes from every token of its condition, for each layer that attends."""
         level = self.schedule.process.level(jnp.asarray(lam, noisy.dtype))
-        return self.denoiser.looks(noisy, level, condition)
+        return self.denoiser.attention_maps(noisy, level, condition)
 
     def in_view(self, x: Array, view: str) -> Array:
         """Images as they are seen in a view, which acts in network units: there the negative of black is white."""
@@ -363,18 +295,9 @@ class Generative(
         return [*pictures.all_of(self, data, key), *self.own_pictures()]
 
 
-def _cycled(values: Array, first: int, count: int, axis: int) -> Array:
-    """`count` conditions from the `first` on, along the axis of the examples; past the end, from the start again."""
-    return jnp.take(values, jnp.arange(first, first + count), axis=axis, mode="wrap")
-
-
-def _pair(interval: Any) -> tuple[float, float] | None:
-    if interval is None:
-        return None
-    given = np.asarray(interval)
-    if given.shape != (2,) or given.dtype.kind not in "iuf" or not given[0] < given[1]:
-        raise ArgumentError(f"interval={interval}: two values of lam, the lower one first")
-    return float(given[0]), float(given[1])
+def _first_line(make: type) -> str:
+    """The first sentence of the docstring of a class."""
+    return (make.__doc__ or "").partition("\n")[0].replace("`", "")
 
 
 __all__ = ["Generative"]

@@ -6,7 +6,7 @@ import jax
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.samplers.base import Sampler, walk
 

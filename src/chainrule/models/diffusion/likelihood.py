@@ -18,7 +18,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.derive.matrix_free.estimators import batch_divergence
 from chainrule.models.diffusion import bounds
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, Process, noised
 from chainrule.models.protocol import FlowLikelihood
 from chainrule.networks import units

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, per_example
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.process import Level
+from chainrule.models.diffusion.steering.guidance import Guidance
 from chainrule.models.protocol import Trajectory
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def trajectory(
     if condition is None and model.classes:
         condition = np.arange(n, dtype=np.int32) % model.classes
     conditions = None if condition is None else model.conditions(condition, n)
-    denoiser = model.steered(guidance, conditions is not None, None, None, 0.0)
+    denoiser = Guidance(guidance=guidance).guided(model, conditions is not None)
     levels = schedules.grid(model.schedule, steps)
     start = _deviation(model, levels) * jax.random.normal(key, (n, *model.schema.shape))
     drawn = samplers.walk(

@@ -65,9 +65,10 @@ def read_options(groups: Sequence[OptionGroup], given: Mapping[str, Any]) -> dic
     """The options of every group that counts, by its name: what is given checked, and defaults for the rest.
 
     A name goes to the first group that has it. One that no group has is an error with the closest that there is, and
-    so is one that only counts under another choice.
+    so is one that only counts under another choice. An option that is `None` counts as not given.
     """
     fields = option_fields(groups)
+    given = {name: value for name, value in given.items() if value is not None or name not in fields}
     active = [group for group in groups if _counts(group, fields, given)]
     mine = option_fields(active)
     is_open = any(group.is_open for group in active)

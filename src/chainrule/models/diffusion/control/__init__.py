@@ -5,6 +5,7 @@ from chainrule.models.diffusion.control.branch import Controlled, ControlNet
 from chainrule.models.diffusion.control.edges import edges
 from chainrule.models.diffusion.control.extractors import depth, extractors, mask
 from chainrule.models.diffusion.control.model import Control, ControlConfig, adopts
+from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -18,6 +19,8 @@ entry = Entry(
     toy={"kind": "adapter", "body": {"denoiser": "unet", "width": 4, "depth": 1}},
     toy_data="digits",
     citation="Zhang, Rao and Agrawala, Adding conditional control to text-to-image diffusion models, ICCV 2023",
+    former_settings={f"body.{old}": f"body.{new}" for old, new in FORMER_SETTINGS.items()},
+    former_arrays=FORMER_ARRAYS,
     training={
         "batch": 128,
         "ema": 0.999,

@@ -9,10 +9,10 @@ import jax
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.control.base import Branch, length, repeated
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import Reader
-from chainrule.models.diffusion.networks.unet import UNetDenoiser
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditions import ConditionEncoder
+from chainrule.networks.unet import UNet
 from chainrule.nn import Conv, average_pool
 
 _HINT = 16
@@ -24,7 +24,7 @@ class Adapter(Branch):
 
     layers: tuple[tuple[Conv, Conv], ...]
 
-    def __init__(self, base: UNetDenoiser, channels: int, key: Key) -> None:
+    def __init__(self, base: UNet, channels: int, key: Key) -> None:
         """`channels` are those of the pictures of the condition."""
         widths = [stage.blocks[-1].convs[1].outputs for stage in base.encoder.stages]
         keys = jax.random.split(key, 2 * len(widths))
@@ -48,32 +48,36 @@ class Adapter(Branch):
         return {f"gate_{i}": length(second) for i, (_, second) in enumerate(self.layers, start=1)}
 
     def beside(
-        self, base: UNetDenoiser, picture: Float[Array, "some height width channels"], strength: float | Array
+        self,
+        base: UNet,
+        target: str,
+        picture: Float[Array, "some height width channels"],
+        strength: float | Array,
     ) -> "Adapted":
         features = tuple(strength * f for f in self(base.padded(picture)))
-        return Adapted(base=base, features=features, target=base.target)
+        return Adapted(base=base, features=features, target=target)
 
 
 @final
-class Adapted(Network):
+class Adapted(LearnedDenoiser):
     """A U-Net with features added at each resolution, computed once for all steps of a sampler.
 
     They are what an adapter says, or a weighted sum of what several say.
     """
 
-    base: UNetDenoiser
+    base: UNet
     features: tuple[Array, ...]
     target: str = eqx.field(static=True)
 
     @property
-    def reader(self) -> Reader | None:
+    def condition_encoder(self) -> ConditionEncoder | None:
         """That of the U-Net."""
-        return self.base.reader
+        return self.base.embedding.condition
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        c = self.base.context(level.lam, condition, len(x))
+        c = self.base.embedding(level.lam, condition, len(x))
         scales = [repeated(f, len(x)).astype(x.dtype) for f in self.features]
-        return self.base.finish(self.base.encoder(self.base.inputs(x), c, scales=scales), c, x)
+        return self.base.decoded(self.base.encoder(self.base.inputs(x), c, scales=scales), c, x)
 
 
 __all__ = ["Adapted", "Adapter"]

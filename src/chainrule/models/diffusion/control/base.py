@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Tree
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.unet import UNetDenoiser
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.networks.unet import UNet
 
 
 class Branch(eqx.Module):
@@ -22,8 +22,12 @@ class Branch(eqx.Module):
 
     @abc.abstractmethod
     def beside(
-        self, base: UNetDenoiser, picture: Float[Array, "some height width channels"], strength: float | Array
-    ) -> Network:
+        self,
+        base: UNet,
+        target: str,
+        picture: Float[Array, "some height width channels"],
+        strength: float | Array,
+    ) -> LearnedDenoiser:
         """The U-Net with this branch looking at a picture, one for all examples or one for each."""
 
 

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.control.base import Branch, length, repeated
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import Reader
-from chainrule.models.diffusion.networks.unet import Encoder, Seen, UNetDenoiser
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditions import ConditionEncoder
+from chainrule.networks.unet import Features, UNet, UNetEncoder
 from chainrule.nn import Conv
 
 _HINT = 16
@@ -28,14 +28,14 @@ _HINT = 16
 class ControlNet(Branch):
     """The layers of the branch."""
 
-    change: Encoder
+    change: UNetEncoder
     """What the copy adds to every number of the frozen encoder."""
     hint: tuple[Conv, Conv]
     enter: Conv
     leave: tuple[Conv, ...]
     """One for each of the features that the way up is given, the middle last."""
 
-    def __init__(self, base: UNetDenoiser, channels: int, key: Key) -> None:
+    def __init__(self, base: UNet, channels: int, key: Key) -> None:
         """`channels` are those of the pictures of the condition."""
         keys = jax.random.split(key, 3)
         width = base.encoder.entry.outputs
@@ -55,34 +55,38 @@ class ControlNet(Branch):
         return {"gate_in": length(self.enter), "gate_out": length(self.leave)}
 
     def beside(
-        self, base: UNetDenoiser, picture: Float[Array, "some height width channels"], strength: float | Array
+        self,
+        base: UNet,
+        target: str,
+        picture: Float[Array, "some height width channels"],
+        strength: float | Array,
     ) -> "Controlled":
         factor = jnp.asarray(strength, jnp.float32)
-        return Controlled(base=base, branch=self, picture=picture, strength=factor, target=base.target)
+        return Controlled(base=base, branch=self, picture=picture, strength=factor, target=target)
 
-    def copy(self, encoder: Encoder) -> Encoder:
+    def copy(self, encoder: UNetEncoder) -> UNetEncoder:
         """The encoder as this branch has it."""
         return jax.tree.map(lambda a, b: a + b if eqx.is_inexact_array(a) else a, encoder, self.change)
 
 
 @final
-class Controlled(Network):
+class Controlled(LearnedDenoiser):
     """A U-Net steered by a picture."""
 
-    base: UNetDenoiser
+    base: UNet
     branch: ControlNet
     picture: Float[Array, "some height width channels"]
     strength: Array
     target: str = eqx.field(static=True)
 
     @property
-    def reader(self) -> Reader | None:
+    def condition_encoder(self) -> ConditionEncoder | None:
         """That of the U-Net."""
-        return self.base.reader
+        return self.base.embedding.condition
 
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
         base, branch = self.base, self.branch
-        c = base.context(level.lam, condition, len(x))
+        c = base.embedding(level.lam, condition, len(x))
         inputs = base.inputs(x)
         plain = base.encoder(inputs, c)
         picture = base.padded(repeated(self.picture, len(x)).astype(x.dtype))
@@ -91,7 +95,7 @@ class Controlled(Network):
         strength = self.strength.astype(x.dtype)
         added = [strength * out(h) for out, h in zip(branch.leave, (*own.skips, own.middle), strict=True)]
         skips = tuple(a + b for a, b in zip(plain.skips, added, strict=False))
-        return base.finish(Seen(skips, plain.middle + added[-1]), c, x)
+        return base.decoded(Features(skips, plain.middle + added[-1]), c, x)
 
 
 def _zero(width: int, key: Key) -> Conv:

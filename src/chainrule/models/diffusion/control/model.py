@@ -1,6 +1,5 @@
 """A diffusion model with a branch that follows pictures: the model stays as it is, only the branch learns."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, final
 
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
@@ -18,12 +17,12 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.control.adapter import Adapter
-from chainrule.models.diffusion.control.asking import pictures_asked
 from chainrule.models.diffusion.control.base import Branch
 from chainrule.models.diffusion.control.branch import ControlNet
 from chainrule.models.diffusion.control.extractors import extractors
+from chainrule.models.diffusion.control.requests import pictures_asked
+from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.diffusion import Diffusion, DiffusionConfig
-from chainrule.models.diffusion.networks.unet import UNetDenoiser
 from chainrule.models.diffusion.steering.variations import similarity
 from chainrule.models.protocol import (
     Config,
@@ -33,9 +32,13 @@ from chainrule.models.protocol import (
     HasState,
     Metrics,
     Model,
+    OptionGroup,
+    SampleOptions,
     Scored,
+    read_options,
 )
 from chainrule.networks.pictures.images import controlled
+from chainrule.networks.unet import UNet
 
 _KINDS: Mapping[str, Any] = {"controlnet": ControlNet, "adapter": Adapter}
 _STEPS = 20
@@ -71,6 +74,23 @@ class ControlConfig(Config):
 
 
 @final
+class ControlOptions(SampleOptions):
+    """What samples follow."""
+
+    control: Any = Field(
+        None,
+        description="the control itself, for all or for some in turn: a PNG or JPEG file, an NPZ file with an array "
+        "control, or an array in [0, 1]",
+    )
+    like: Any = Field(
+        None, description="pictures to extract it from: the same, an NPZ file with an array samples"
+    )
+    strength: float = Field(
+        1.0, ge=0, description="how much the branch adds: 0 nothing, 1 what it was trained for"
+    )
+
+
+@final
 class Control(HasState, HasControl, HasScores, HasPictures):
     """Makes pictures that have the edges, the mask or the relief of a given one."""
 
@@ -97,7 +117,7 @@ class Control(HasState, HasControl, HasScores, HasPictures):
 
     def seeing(self, picture: Float[Array, "some ..."], strength: float | Array) -> Diffusion:
         """The diffusion model with its branch looking at a picture, one for all examples or one for each."""
-        shown = self.branch.beside(_unet(self.body), picture, strength)
+        shown = self.branch.beside(_unet(self.body), self.body.denoiser.target, picture, strength)
         return eqx.tree_at(lambda model: model.denoiser, self.body, shown)
 
     # ------------------------------------------------------------------ training
@@ -108,47 +128,31 @@ class Control(HasState, HasControl, HasScores, HasPictures):
 
     def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
         """The loss of the diffusion model, its denoiser looking at the condition; some conditions withheld."""
-        y, reader = batch.y, self.body.denoiser.reader
-        if reader is not None:
-            y = reader.dropped(y, self.config.blank, jax.random.fold_in(key, 1))
+        y, encoder = batch.y, self.body.denoiser.condition_encoder
+        if encoder is not None:
+            y = encoder.dropped(y, self.config.blank, jax.random.fold_in(key, 1))
         loss, metrics = self.seeing(self.extract(batch.x), 1.0).loss(Batch(batch.x, y), key)
         return loss, {**metrics, **self.branch.gates()}, self
 
     # ------------------------------------------------------------------ samples
 
-    def sample(
-        self,
-        key: Key,
-        n: int,
-        *,
-        condition: Any = None,
-        control: Any = None,
-        like: Any = None,
-        strength: float = 1.0,
-        **options: Any,
-    ) -> Array:
+    @classmethod
+    def sample_options(cls) -> Sequence[OptionGroup]:
+        """What to follow and how strongly; all other options are those of diffusion."""
+        own = OptionGroup("control", "The picture to follow.", ControlOptions)
+        return [own, *Diffusion.sample_options()]
+
+    def sample(self, key: Key, n: int, **options: Any) -> Array:
         """`n` new pictures that follow `control`, or what is extracted from `like`; without either, of the model alone.
 
-        Both are one picture for all or some in turn: a PNG or JPEG file, an NPZ file (arrays `control` and `samples`),
-        or an array in [0, 1]. `strength` says how much the branch adds: 0 nothing, 1 what it was trained for. All other
-        options are those of diffusion.
+        All other options are those of diffusion.
         """
-        if not (isinstance(strength, int | float) and strength >= 0):
-            raise ArgumentError(f"strength={strength}: 0 leaves the picture out, 1 is how it was trained")
-        known = [
-            name
-            for name in inspect.signature(Diffusion.sample).parameters
-            if name not in ("self", "key", "n")
-        ]
-        for name in options:
-            if name not in known:
-                raise ArgumentError(
-                    f"unknown option {name!r}{suggest(name, [*known, 'control', 'like'])}",
-                    remedy="options: control, like, strength and those of diffusion",
-                )
-        wanted = self.request(n, control=control, like=like)
-        model = self.body if wanted is None else self.seeing(wanted, strength)
-        return model.sample(key, n, condition=condition, **options)
+        own = read_options(self.sample_options(), options)["control"]
+        assert isinstance(own, ControlOptions)
+        wanted = self.request(n, control=own.control, like=own.like)
+        model = self.body if wanted is None else self.seeing(wanted, own.strength)
+        others = {name: value for name, value in options.items() if name not in ControlOptions.model_fields}
+        return model.sample(key, n, **others)
 
     def request(self, n: int, *, control: Any = None, like: Any = None, **options: Any) -> Array | None:
         """The pictures that `n` samples are to follow, one for each."""
@@ -164,7 +168,7 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         with jax.ensure_compile_time_eval():
             levels = schedules.grid(model.schedule, _STEPS)
         noise = jax.random.normal(key, (len(asked), *self.schema.shape), jnp.float32)
-        condition = None if model.denoiser.reader is None else y
+        condition = None if model.denoiser.condition_encoder is None else y
         drawn = samplers.walk(
             model.denoiser, noise, levels, samplers.DDIM(), key, condition=condition, clip="static"
         )
@@ -216,14 +220,15 @@ def adopts(source: Model, known_as: str) -> dict[str, Any]:
     return {"body": source.config.model_dump(), "frozen": True}
 
 
-def _unet(model: Diffusion) -> UNetDenoiser:
+def _unet(model: Diffusion) -> UNet:
     base = model.denoiser
-    if not isinstance(base, UNetDenoiser):
+    body = base.body if isinstance(base, NetworkDenoiser) else base
+    if not isinstance(body, UNet):
         raise CapabilityError(
-            f"control needs a U-Net; this model has a {type(base).__name__}",
+            f"control needs a U-Net; this model has a {type(body).__name__}",
             remedy="train the diffusion model with denoiser=unet, variance=fixed",
         )
-    return base
+    return body
 
 
 __all__ = ["Control", "ControlConfig", "adopts"]

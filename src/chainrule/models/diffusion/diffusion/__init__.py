@@ -1,6 +1,7 @@
 """Diffusion model: dense, convolutional or transformer denoiser."""
 
 from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
+from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -14,6 +15,8 @@ entry = Entry(
     toy={"width": 32, "depth": 2},
     toy_data="moons",
     citation="Ho, Jain and Abbeel, Denoising diffusion probabilistic models, NeurIPS 2020",
+    former_settings=FORMER_SETTINGS,
+    former_arrays=FORMER_ARRAYS,
     training={
         "batch": 128,
         "ema": 0.999,

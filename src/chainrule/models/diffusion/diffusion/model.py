@@ -11,34 +11,26 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import schedules
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.learned_variance import WithVariance, divergence
+from chainrule.models.diffusion.denoisers.selection import network_denoiser
+from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import Name, network, reading
-from chainrule.models.diffusion.networks.embedding import Inject
-from chainrule.models.diffusion.networks.variance import WithVariance, divergence
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.targets import convert, error_ratio, truth
 from chainrule.models.diffusion.weights import weights
-from chainrule.models.protocol import Config, Metrics
+from chainrule.models.protocol import Metrics
+from chainrule.networks.conditioning import Inject
+from chainrule.networks.conditions import condition_encoder
 
 _LEVELS = 1000
 """Steps of the chain whose noise is learned."""
 
 
 @final
-class DiffusionConfig(Config):
+class DiffusionConfig(DenoiserConfig):
     """Settings of the diffusion model."""
 
-    denoiser: Name = Field(
-        "auto", description="network; auto takes dense layers except for images of more than 256 entries"
-    )
-    width: int | None = Field(
-        None, ge=1, description="units or channels of a layer; none: 256 (mlp), 32 or 64 (unet), 192 (dit)"
-    )
-    depth: int | None = Field(
-        None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
-    )
-    pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
     target: Literal["v", "eps", "x0"] = Field(
         "v", description="what the network predicts: velocity, noise or clean data"
     )
@@ -52,16 +44,10 @@ class DiffusionConfig(Config):
         "fixed",
         description="learned: a second network learns the noise of a step, for sampler=ddpm variance=learned",
     )
-    conditional: bool = Field(
-        True, description="learn the targets (classes, values, captions), where the data have them"
-    )
     inject: Inject = Field(
         "auto",
         description="how targets enter; auto: captions by attention (unet, dit), pictures beside the noisy one, all "
         "else by scale and shift",
-    )
-    dropping: float = Field(
-        0.1, ge=0, lt=1, description="share of examples trained without their target, as guidance needs it"
     )
 
 
@@ -69,17 +55,17 @@ class DiffusionConfig(Config):
 class Diffusion(Generative):
     """Learns to undo noise of every strength; new examples come from noise alone, step by step."""
 
-    denoiser: Network
+    denoiser: LearnedDenoiser
     config: DiffusionConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
     def __init__(self, config: DiffusionConfig, schema: Schema, key: Key) -> None:
-        def made(key: Key) -> Network:
-            return network(
+        def made(key: Key) -> LearnedDenoiser:
+            return network_denoiser(
                 config.denoiser,
                 schema,
                 key,
-                read=reading(schema, config.conditional),
+                read=condition_encoder(schema, config.conditional),
                 inject=config.inject,
                 target=config.target,
                 width=config.width,
@@ -97,11 +83,6 @@ class Diffusion(Generative):
     def schedule(self) -> schedules.Schedule:
         """The noise schedule."""
         return schedules.schedule(self.config.noise)
-
-    @property
-    def dropping(self) -> float:
-        """Share of examples trained without their class."""
-        return self.config.dropping
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Weighted squared error of the prediction, at noise levels spread evenly over the batch."""

@@ -16,7 +16,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Bars, Film, Images, Lines, Scatter
 from chainrule.data import Batch, Schema
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level, noised
 from tests.contracts import checks
@@ -158,7 +158,7 @@ def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
         ({}, {"sampler": "dim"}, ArgumentError, "did you mean 'ddim'"),
         ({}, {"steps": 0}, ArgumentError, "steps=0"),
         ({}, {"steps": 2000}, ArgumentError, "1000 levels"),
-        ({"dropping": 0.0}, {"condition": 0, "guidance": 2.0}, CapabilityError, "without dropping"),
+        ({"condition_dropout": 0.0}, {"condition": 0, "guidance": 2.0}, CapabilityError, "without dropping"),
         ({"conditional": False}, {"condition": 0}, CapabilityError, "without classes"),
     ],
     ids=range(10),

@@ -1,12 +1,26 @@
-"""Samplers by name: each is one step in a file of its own; the engine and its rules are in `base`."""
+"""Samplers by name: each is one step in a file of this folder, and the file is the registration.
 
-from collections.abc import Callable
-from typing import Any
+A new sampler is a new file with a frozen dataclass that is a `NamedSampler`; the loop and its rules are in `base`.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any, TypeGuard
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.models.diffusion.samplers.ancestral import Ancestral
-from chainrule.models.diffusion.samplers.base import CLIPS, Drawn, Sampler, Span, Transition, walk
+from chainrule.models.diffusion.samplers.base import (
+    CLIPS,
+    Drawn,
+    NamedSampler,
+    Sampler,
+    Span,
+    Transition,
+    options_of,
+    walk,
+)
 from chainrule.models.diffusion.samplers.ddim import DDIM
 from chainrule.models.diffusion.samplers.dpm_solver import DPMSolver
 from chainrule.models.diffusion.samplers.gradient_estimation import GradientEstimation
@@ -15,18 +29,23 @@ from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin
 from chainrule.models.diffusion.samplers.reverse_sde import ReverseSDE
 from chainrule.models.diffusion.samplers.sigma_family import SigmaFamily, implied_eta
 
-samplers: Registry[Callable[..., Sampler]] = Registry("sampler")
-samplers.add("ddim", DDIM)
-samplers.add("ddpm", Ancestral)
-samplers.add("sigma", SigmaFamily)
-samplers.add("gradient-estimation", GradientEstimation)
-samplers.add("heun", Heun)
-samplers.add("dpm-solver", DPMSolver)
-samplers.add("langevin", AnnealedLangevin)
-samplers.add("reverse-sde", ReverseSDE)
+samplers: Registry[type[NamedSampler]] = Registry("sampler")
+"""Every sampler by its name: those of the files in this folder, and those that users add."""
 
 
-def sampler(name: str, **options: Any) -> Sampler:
+def discover() -> None:
+    """Register the named samplers of all files of this folder that are not registered yet."""
+    for module in pkgutil.iter_modules(__path__):
+        for thing in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
+            if _is_sampler(thing) and thing.name not in samplers:
+                samplers.add(thing.name, thing)
+
+
+def _is_sampler(thing: object) -> TypeGuard[type[NamedSampler]]:
+    return isinstance(thing, type) and issubclass(thing, NamedSampler) and not inspect.isabstract(thing)
+
+
+def sampler(name: str, **options: Any) -> NamedSampler:
     """A sampler by its name, with options of its own.
 
     >>> sampler("ddim", eta=1.0)
@@ -37,7 +56,7 @@ def sampler(name: str, **options: Any) -> Sampler:
            it takes: nothing
     """
     make = samplers[name]
-    own = list(getattr(make, "__dataclass_fields__", {}))
+    own = list(options_of(make).model_fields)
     for option in options:
         if option not in own:
             raise ArgumentError(
@@ -45,6 +64,8 @@ def sampler(name: str, **options: Any) -> Sampler:
             )
     return make(**options)
 
+
+discover()
 
 __all__ = [
     "CLIPS",
@@ -55,12 +76,15 @@ __all__ = [
     "Drawn",
     "GradientEstimation",
     "Heun",
+    "NamedSampler",
     "ReverseSDE",
     "Sampler",
     "SigmaFamily",
     "Span",
     "Transition",
+    "discover",
     "implied_eta",
+    "options_of",
     "sampler",
     "samplers",
     "walk",

@@ -1,13 +1,14 @@
 """Ancestral sampling: draw each cleaner level from the reverse model (Ho et al., 2020)."""
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import jax.numpy as jnp
+from pydantic import Field
 
-from chainrule.core.errors import CapabilityError, check_choice
+from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array
-from chainrule.models.diffusion.base import Estimate
+from chainrule.models.diffusion.denoiser import Estimate
 from chainrule.models.diffusion.posterior import posterior
 from chainrule.models.diffusion.process import Level, gap, per_example
 from chainrule.models.diffusion.samplers.base import Transition
@@ -22,10 +23,13 @@ class Ancestral(Transition):
     them, on a logarithmic scale.
     """
 
-    variance: Literal["small", "large", "learned"] = "small"
-
-    def __post_init__(self) -> None:
-        check_choice("Ancestral", "variance", self.variance, ("small", "large", "learned"))
+    name: ClassVar[str] = "ddpm"
+    variance: Annotated[
+        Literal["small", "large", "learned"],
+        Field(
+            description="of a step: that of the posterior, that of the step forwards, or learned between them"
+        ),
+    ] = "small"
 
     @property
     def deterministic(self) -> bool:

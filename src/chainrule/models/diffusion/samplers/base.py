@@ -6,17 +6,21 @@ walks of every length.
 """
 
 import abc
+import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, get_origin, get_type_hints
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import pydantic
 
 from chainrule.core.errors import DivergedError, check_choice
 from chainrule.core.types import Array, Float, Int, Key, Tree
-from chainrule.models.diffusion.base import Denoiser, Estimate
-from chainrule.models.diffusion.process import Level, per_example
+from chainrule.models.diffusion.denoiser import Denoiser, Estimate
+from chainrule.models.diffusion.process import Level, Process, per_example
+from chainrule.models.protocol import SampleOptions, check_options
 
 CLIPS = ("none", "static", "dynamic")
 _ROOM = 1024
@@ -67,7 +71,47 @@ class Sampler(abc.ABC):
         del levels
 
 
-class Transition(Sampler):
+class NamedSampler(Sampler):
+    """A sampler that users choose by its name: a frozen dataclass in a file of its own.
+
+    Its fields are its options: `eta: Annotated[float, Field(ge=0, description="...")] = 0.0`. They are checked when it
+    is made, and the command line and `sample` read them from here. Fields without `Annotated` are no options.
+    """
+
+    name: ClassVar[str]
+    spacing: ClassVar[str] = "uniform-t"
+    """Of the levels, unless the user says otherwise; samplers that follow sigma closely need levels close in sigma."""
+
+    def __post_init__(self) -> None:
+        """Raise unless the options are within their ranges."""
+        given = {name: getattr(self, name) for name in options_of(type(self)).model_fields}
+        for name, value in check_options(options_of(type(self)), given).model_dump().items():
+            object.__setattr__(self, name, value)
+
+    def for_process(self, process: Process) -> Self:
+        """Default: the same sampler, whatever the process."""
+        del process
+        return self
+
+
+@functools.cache
+def options_of(sampler: type[NamedSampler]) -> type[SampleOptions]:
+    """The options of a sampler as a schema.
+
+    >>> from chainrule.models.diffusion.samplers import DDIM
+    >>> list(options_of(DDIM).model_fields)
+    ['eta']
+    """
+    hints = get_type_hints(sampler, include_extras=True)
+    fields: dict[str, Any] = {
+        field.name: (hints[field.name], field.default)
+        for field in dataclasses.fields(sampler)  # type: ignore[arg-type]  # every named sampler is a dataclass
+        if get_origin(hints[field.name]) is Annotated
+    }
+    return pydantic.create_model(sampler.__name__, __base__=SampleOptions, **fields)
+
+
+class Transition(NamedSampler):
     """A sampler whose step is a Gaussian with a mean and a standard deviation in closed form."""
 
     @abc.abstractmethod
@@ -177,9 +221,11 @@ __all__ = [
     "CLIPS",
     "Drawn",
     "Estimator",
+    "NamedSampler",
     "Sampler",
     "Span",
     "Transition",
+    "options_of",
     "to_sigma",
     "walk",
 ]

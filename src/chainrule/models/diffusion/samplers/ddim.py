@@ -1,14 +1,15 @@
 """DDIM: the same marginals as ancestral sampling with as much or as little noise as wanted (Song et al., 2021)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, ClassVar, final
 
 import jax.numpy as jnp
 import numpy as np
+from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
-from chainrule.models.diffusion.base import Estimate
+from chainrule.models.diffusion.denoiser import Estimate
 from chainrule.models.diffusion.process import Level, gap
 from chainrule.models.diffusion.samplers.base import Transition
 
@@ -18,11 +19,10 @@ from chainrule.models.diffusion.samplers.base import Transition
 class DDIM(Transition):
     """`eta=0` is deterministic; `eta=1` equals ancestral sampling."""
 
-    eta: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.eta, int | float) and self.eta >= 0):
-            raise ArgumentError(f"eta={self.eta}: eta is 0 (no noise) or more")
+    name: ClassVar[str] = "ddim"
+    eta: Annotated[
+        float, Field(ge=0, description="noise of a step: 0 none, 1 as much as ancestral sampling")
+    ] = 0.0
 
     @property
     def deterministic(self) -> bool:

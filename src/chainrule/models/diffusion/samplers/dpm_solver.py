@@ -1,21 +1,24 @@
 """DPM-Solver++(2M): second order with one estimate a step (Lu et al., 2022)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span
+from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span
 
 
 @final
 @dataclass(frozen=True)
-class DPMSolver(Sampler):
+class DPMSolver(NamedSampler):
     """Extrapolates the estimate of x0 over steps of log(a/s), which is half of lam.
 
     The first step, the step to no noise and, in walks of fewer than 15 steps, the last step are of first order (DDIM).
     """
+
+    name: ClassVar[str] = "dpm-solver"
+    spacing: ClassVar[str] = "uniform-lam"
 
     @property
     def deterministic(self) -> bool:

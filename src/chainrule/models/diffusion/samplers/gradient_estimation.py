@@ -1,29 +1,29 @@
 """Faster DDIM by looking back once: extrapolate from the last two estimates of the noise (Permenter and Yuan, 2024)."""
 
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Annotated, ClassVar, Literal, final
 
 import jax.numpy as jnp
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span, to_sigma
 
 
 @final
 @dataclass(frozen=True)
-class GradientEstimation(Sampler):
+class GradientEstimation(NamedSampler):
     """Steps along `g eps + (1 - g) eps_before`.
 
     With `g=2` the method is of first order like DDIM, and better with few steps and imperfect networks; `g=1.5` (on
     smooth grids) and `g="ab2"` (Adams-Bashforth for any grid) are of second order.
     """
 
-    g: float | Literal["ab2"] = 2.0
-
-    def __post_init__(self) -> None:
-        if self.g != "ab2" and not (isinstance(self.g, int | float) and self.g >= 1):
-            raise ArgumentError(f'g={self.g}: g is a number of at least 1, or "ab2"')
+    name: ClassVar[str] = "gradient-estimation"
+    g: Annotated[
+        Annotated[float, Field(ge=1)] | Literal["ab2"],
+        Field(description="weight of the last estimate of the noise; ab2: Adams-Bashforth for any grid"),
+    ] = 2.0
 
     @property
     def deterministic(self) -> bool:

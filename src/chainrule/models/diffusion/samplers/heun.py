@@ -1,16 +1,16 @@
 """Heun's method for the flow in sigma: two estimates a step, second order (Karras et al., 2022)."""
 
 import math
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Self, final
 
 import jax
 import jax.numpy as jnp
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
 from chainrule.models.diffusion.process import Level, Process, VarianceExploding
-from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span, to_sigma
 
 _MOST = math.sqrt(2) - 1
 """By this share a step may raise its noise: what it adds never exceeds what is there."""
@@ -18,24 +18,29 @@ _MOST = math.sqrt(2) - 1
 
 @final
 @dataclass(frozen=True)
-class Heun(Sampler):
+class Heun(NamedSampler):
     """The mean of the slopes at both ends of the step; a step to no noise is one of DDIM.
 
     `churn` raises the noise before every step, by churn/steps of itself, with fresh noise that the step then takes away
     again: errors of earlier steps are forgotten. The raised level belongs to `process`, as the network knows it.
     """
 
-    churn: float = 0.0
+    name: ClassVar[str] = "heun"
+    spacing: ClassVar[str] = "uniform-lam"
+    churn: Annotated[
+        float,
+        Field(ge=0, allow_inf_nan=False, description="noise stirred in before every step, over all steps"),
+    ] = 0.0
     process: Process = field(default_factory=VarianceExploding)
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.churn, int | float) and 0 <= self.churn < math.inf):
-            raise ArgumentError(f"churn={self.churn}: churn is 0 (no noise) or more")
 
     @property
     def deterministic(self) -> bool:
         """Without churn."""
         return self.churn == 0
+
+    def for_process(self, process: Process) -> Self:
+        """With churn, which needs levels of the process the network knows."""
+        return replace(self, process=process) if self.churn else self
 
     def step(
         self, estimate: Estimator, x: Array, memory: Tree, span: Span, key: Key

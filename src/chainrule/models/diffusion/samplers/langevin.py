@@ -5,27 +5,24 @@ Each level starts from the one above it, where there are no gaps between modes.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, ClassVar, final
 
 import jax
 import jax.numpy as jnp
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span, to_sigma
 
 
 @final
 @dataclass(frozen=True)
-class AnnealedLangevin(Sampler):
+class AnnealedLangevin(NamedSampler):
     """`moves` Langevin moves of size `size` sigma² at every level, from the noisiest down, and a last denoising."""
 
-    moves: int = 100
-    size: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.moves < 1 or not self.size > 0:
-            raise ArgumentError(f"AnnealedLangevin(moves={self.moves}, size={self.size}): both are positive")
+    name: ClassVar[str] = "langevin"
+    moves: Annotated[int, Field(ge=1, description="moves at every level")] = 100
+    size: Annotated[float, Field(gt=0, description="of a move, over the variance of the noise")] = 0.1
 
     @property
     def deterministic(self) -> bool:

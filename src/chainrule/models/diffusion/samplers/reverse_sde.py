@@ -1,14 +1,14 @@
 """The reverse stochastic differential equation by Euler and Maruyama, with Langevin correctors (Song et al., 2021)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, ClassVar, final
 
 import jax
 import jax.numpy as jnp
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span, to_sigma
 from chainrule.models.diffusion.samplers.langevin import langevin_moves
 
 _SIZE = 2 * 0.16**2
@@ -16,7 +16,7 @@ _SIZE = 2 * 0.16**2
 
 @final
 @dataclass(frozen=True)
-class ReverseSDE(Sampler):
+class ReverseSDE(NamedSampler):
     """dy = (1 + noise²)/2 dsigma² score + noise dw, beside unit signal, from noise to data.
 
     `noise=1` is the reverse of the forward process, `noise=0` its probability flow. After each step, `corrections`
@@ -24,14 +24,12 @@ class ReverseSDE(Sampler):
     where the score is that of the noise; measured lengths would make it depend on the noise it multiplies.
     """
 
-    noise: float = 1.0
-    corrections: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.noise >= 0 or self.corrections < 0:
-            raise ArgumentError(
-                f"ReverseSDE(noise={self.noise}, corrections={self.corrections}): neither can be negative"
-            )
+    name: ClassVar[str] = "reverse-sde"
+    spacing: ClassVar[str] = "uniform-lam"
+    noise: Annotated[
+        float, Field(ge=0, description="1: the reverse of the forward process, 0: its probability flow")
+    ] = 1.0
+    corrections: Annotated[int, Field(ge=0, description="Langevin moves after each step")] = 0
 
     @property
     def deterministic(self) -> bool:

@@ -1,13 +1,13 @@
 """One parameter from DDIM over ancestral sampling to more noise than either (Permenter and Yuan, 2024)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, ClassVar, final
 
 import jax.numpy as jnp
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, ArrayLike
-from chainrule.models.diffusion.base import Estimate
+from chainrule.models.diffusion.denoiser import Estimate
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.samplers.base import Transition
 
@@ -20,11 +20,8 @@ class SigmaFamily(Transition):
     `mu=0` is DDIM, `mu=0.5` ancestral sampling, more is noisier.
     """
 
-    mu: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.mu, int | float) and 0 <= self.mu < 1):
-            raise ArgumentError(f"mu={self.mu}: mu is at least 0 (no noise) and below 1")
+    name: ClassVar[str] = "sigma"
+    mu: Annotated[float, Field(ge=0, lt=1, description="noise: 0 is DDIM, 0.5 ancestral sampling")] = 0.5
 
     @property
     def deterministic(self) -> bool:

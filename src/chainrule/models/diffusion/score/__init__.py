@@ -1,5 +1,6 @@
 """Score model: the gradient of the log-density at every noise level, sampled by Langevin dynamics."""
 
+from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.diffusion.score.model import ScoreConfig, ScoreModel
 from chainrule.models.protocol import Entry
 
@@ -14,6 +15,8 @@ entry = Entry(
     toy={"width": 32, "depth": 2},
     toy_data="moons",
     citation="Song and Ermon, Generative modeling by estimating gradients of the data distribution, NeurIPS 2019",
+    former_settings=FORMER_SETTINGS,
+    former_arrays=FORMER_ARRAYS,
     training={
         "batch": 128,
         "ema": 0.999,

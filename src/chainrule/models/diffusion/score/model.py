@@ -1,7 +1,7 @@
-"""The score model: data stay as they are and noise is added to them, at levels from a whisper to a roar."""
+"""Score model: denoising score matching under noise of every size added to the data (Song and Ermon, 2019)."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
 import jax
@@ -16,15 +16,17 @@ from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import schedules
+from chainrule.models.diffusion.denoisers.conservative import Conservative
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.preconditioned import Preconditioned
+from chainrule.models.diffusion.denoisers.selection import network_denoiser
+from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import Name, network, reading
-from chainrule.models.diffusion.networks.conservative import Conservative
-from chainrule.models.diffusion.networks.preconditioned import Preconditioned
 from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.targets import error_ratio
 from chainrule.models.diffusion.weights import weights
-from chainrule.models.protocol import Config, Metrics
+from chainrule.models.protocol import Metrics
+from chainrule.networks.conditions import condition_encoder
 
 _ENOUGH = 2.0
 """Noise at which data of unit size are 1/8 nat per dimension from a normal law."""
@@ -33,19 +35,9 @@ _LITTLE = 0.1
 
 
 @final
-class ScoreConfig(Config):
+class ScoreConfig(DenoiserConfig):
     """Settings of the score model."""
 
-    denoiser: Name = Field(
-        "auto", description="network; auto takes dense layers except for images of more than 256 entries"
-    )
-    width: int | None = Field(
-        None, ge=1, description="units or channels of a layer; none: 256 (mlp), 32 or 64 (unet), 192 (dit)"
-    )
-    depth: int | None = Field(
-        None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
-    )
-    pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
     form: Literal["direct", "energy"] = Field(
         "direct",
         description="the network gives the score, or an energy of which the score is minus the gradient",
@@ -58,17 +50,15 @@ class ScoreConfig(Config):
         "simple",
         description="how much an error counts at each noise level; simple is s² on the error of the score",
     )
-    conditional: bool = Field(
-        True, description="learn the targets (classes, values, captions), where the data have them"
-    )
-    dropping: float = Field(0.1, ge=0, lt=1, description="share of examples trained without their class")
 
 
 @final
 class ScoreModel(Generative):
     """Learns the score of data with noise of every size; annealed Langevin dynamics draws from it."""
 
-    denoiser: Network
+    default_sampler: ClassVar[str] = "langevin"
+    default_steps: ClassVar[int] = 20
+    denoiser: LearnedDenoiser
     config: ScoreConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
 
@@ -81,11 +71,11 @@ class ScoreModel(Generative):
                 "from noise alone, would know nothing of them",
                 remedy="use high=10",
             )
-        inner = network(
+        inner: LearnedDenoiser = network_denoiser(
             config.denoiser,
             schema,
             key,
-            read=reading(schema, config.conditional),
+            read=condition_encoder(schema, config.conditional),
             width=config.width,
             depth=config.depth,
             pad=config.pad,
@@ -101,16 +91,6 @@ class ScoreModel(Generative):
     def schedule(self) -> schedules.Schedule:
         """Noise on a geometric ladder."""
         return schedules.LogLinear(self.config.low, self.config.high)
-
-    @property
-    def dropping(self) -> float:
-        """Share of examples trained without their class."""
-        return self.config.dropping
-
-    @property
-    def usual(self) -> tuple[str, int]:
-        """Annealed Langevin dynamics over 20 levels."""
-        return "langevin", 20
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Denoising score matching, at noise levels spread evenly over the batch on a logarithmic scale."""

@@ -13,7 +13,7 @@ import pytest
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Batch, Schema
-from chainrule.models.diffusion.networks.preconditioned import Preconditioned
+from chainrule.models.diffusion.denoisers.preconditioned import Preconditioned
 from chainrule.models.diffusion.score import ScoreModel
 from chainrule.probability.transport import sinkhorn_divergence
 

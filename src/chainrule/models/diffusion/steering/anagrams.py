@@ -1,22 +1,24 @@
-"""Visual anagrams (Geng et al., 2024): pictures that are one thing as they stand and another in another view.
+"""Visual anagrams (Geng et al., 2024): images that are one thing as they stand and another in another view.
 
 The noise is predicted in every view, each with its own condition, brought back, and averaged; or the views take turns.
 """
 
 from collections.abc import Sequence
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.types import Array, Float
 from chainrule.data import kinds
-from chainrule.data.schema import Schema
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level
-from chainrule.models.diffusion.steering.views import View, view
+from chainrule.models.diffusion.steering.base import Draw, Steering
+from chainrule.models.diffusion.steering.views import NAMES, View, view
 
 _X = Float[Array, "batch ..."]
 
@@ -60,26 +62,36 @@ class Anagram(Denoiser):
         return jax.lax.switch(step % len(self.views), turns)
 
 
-def anagram(
-    denoiser: Denoiser,
-    schema: Schema,
-    name: str | None,
-    classes: Array | None,
-    others: Array | None,
-) -> tuple[Denoiser, Array | None]:
-    """A denoiser of pictures that are `classes` as they stand and `others` in another view, and its conditions."""
-    if name is None:
-        raise ArgumentError(
-            "other= is the class in another view", remedy="name the view too: view=rotate(180)"
-        )
-    if not kinds.of(schema).spatial:
-        raise CapabilityError(f"view={name}: views are of images; these are {schema.kind} data")
-    if (classes is None) != (others is None):
-        raise ArgumentError(
-            f"view={name}: both views need a class, or neither", remedy="give class= and other="
-        )
-    both = Anagram(denoiser, [view("identity", schema.shape), view(name, schema.shape)])
-    return both, None if classes is None or others is None else jnp.stack([classes, others])
+@final
+class Views(Steering):
+    """Images that are one thing as they stand and another in another view."""
+
+    name: ClassVar[str] = "views"
+    summary: ClassVar[str] = "Visual anagrams: one class as the image stands, another in another view."
+    order: ClassVar[int] = 1
+
+    view: str | None = Field(None, description=f"the other view: {', '.join(NAMES)}")
+    other: Any = Field(None, description="the class in the other view")
+
+    def steer(self, draw: Draw) -> Draw:
+        """The draw with a denoiser that is asked in both views, and conditions for each."""
+        if self.view is None and self.other is None:
+            return draw
+        if self.view is None:
+            raise ArgumentError(
+                "other= is the class in another view", remedy="name the view too: view=rotate(180)"
+            )
+        schema = draw.model.schema
+        if not kinds.of(schema).spatial:
+            raise CapabilityError(f"view={self.view}: views are of images; these are {schema.kind} data")
+        others = None if self.other is None else draw.model.conditions(self.other, draw.n)
+        if (draw.condition is None) != (others is None):
+            raise ArgumentError(
+                f"view={self.view}: both views need a class, or neither", remedy="give class= and other="
+            )
+        both = Anagram(draw.denoiser, [view("identity", schema.shape), view(self.view, schema.shape)])
+        pair = None if draw.condition is None or others is None else jnp.stack([draw.condition, others])
+        return replace(draw, denoiser=both, condition=pair, axis=1)
 
 
-__all__ = ["Anagram", "anagram"]
+__all__ = ["Anagram", "Views"]

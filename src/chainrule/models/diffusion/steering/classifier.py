@@ -16,13 +16,13 @@ from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data import targets
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion.base import Denoiser
-from chainrule.models.diffusion.guidance import ClassifierGuided, Unconditional
-from chainrule.models.diffusion.networks.mlp import MLPDenoiser
+from chainrule.models.diffusion.denoiser import Denoiser
+from chainrule.models.diffusion.denoisers.guided import ClassifierGuided, Unconditional
 from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.protocol import CanPredict, Metrics
 from chainrule.networks import units
+from chainrule.networks.mlp import ResidualMLP
 from chainrule.nn import Linear
 from chainrule.nn.losses import cross_entropy
 
@@ -34,7 +34,7 @@ class NoisyClassifier(CanPredict):
     Train it with `chainrule.fit` on the data of the diffusion model, with that model's `schedule`.
     """
 
-    body: MLPDenoiser
+    body: ResidualMLP
     head: Linear
     schedule: Schedule = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
@@ -45,14 +45,14 @@ class NoisyClassifier(CanPredict):
         if not targets.of(schema).one_class:
             raise CapabilityError("a classifier needs data with classes")
         one, two = jax.random.split(key)
-        self.body = MLPDenoiser(schema.dimensions, width=width, depth=depth, key=one)
+        self.body = ResidualMLP(schema.dimensions, width=width, depth=depth, key=one)
         self.head = Linear(width, len(schema.classes), key=two)
         self.schedule, self.schema = schedule, schema
 
     def logits(self, x: Float[Array, "batch ..."], level: Level) -> Float[Array, "batch classes"]:
         """Logits of noisy data, as the denoiser sees them."""
         unit = x / jnp.sqrt(per_example(jnp.square(level.a) + jnp.square(level.s), x))
-        return self.head(self.body.features(unit, level))
+        return self.head(self.body.features(unit, level.lam))
 
     def log_prob(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> Float[Array, " batch"]:
         """log p(condition | x) for each example."""

@@ -1,4 +1,4 @@
-"""Filling in what is missing: samples that agree with what is known.
+"""Inpainting: samples that agree with what is known of them.
 
 `replace` overwrites known entries with their noised values in every step, which is fast and biased: what is unknown
 never hears of what is known. `repaint` (Lugmayr et al., 2022) repeats every step with fresh noise, so that both parts
@@ -6,27 +6,29 @@ come to agree. `posterior` moves the estimate of the clean data by what the deno
 rule of Bayes does for Gaussians, for which it is exact; its cost grows with the square of the dimensions.
 """
 
+import dataclasses
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import Field
 
-from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key, Tree
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, gap
 from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span
+from chainrule.models.diffusion.steering.base import Draw, Steering
 from chainrule.models.diffusion.steering.files import arrays_of
 from chainrule.models.diffusion.tweedie import posterior_covariance
 
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
 
-METHODS = ("replace", "repaint", "posterior")
 REPEATS = 10
 SMALL = 64
 """Most dimensions for which `posterior` is the default."""
@@ -124,29 +126,45 @@ class Informed(Denoiser):
         return guess + jnp.einsum("bis,bsk->bi", gain, pull).reshape(x.shape)
 
 
-def apply(
-    model: "Generative", sampler: Sampler, denoiser: Denoiser, inpaint: Any, method: str | None
-) -> tuple[Sampler, Denoiser]:
-    """Sampler and denoiser with what is known built in."""
-    if inpaint is None:
-        if method is not None:
-            raise ArgumentError(
-                f"method={method}: how to fill in what is missing", remedy="give inpaint= too"
+@final
+class Inpainting(Steering):
+    """Examples that agree with what is known of them."""
+
+    name: ClassVar[str] = "inpainting"
+    summary: ClassVar[str] = "Filling in what is missing."
+    order: ClassVar[int] = 3
+
+    inpaint: Any = Field(
+        None,
+        description="what is known: a file with arrays known and mask (true where known), in the units of the data, or "
+        "that pair",
+    )
+    method: Literal["replace", "repaint", "posterior"] | None = Field(
+        None, description=f"how; none: posterior up to {SMALL} dimensions, repaint above"
+    )
+
+    def steer(self, draw: Draw) -> Draw:
+        """The draw with what is known built into its sampler or its denoiser."""
+        if self.inpaint is None:
+            if self.method is not None:
+                raise ArgumentError(
+                    f"method={self.method}: how to fill in what is missing", remedy="give inpaint= too"
+                )
+            return draw
+        entries = draw.model.schema.dimensions
+        method = self.method or ("posterior" if entries <= SMALL else "repaint")
+        known = read(draw.model, self.inpaint)
+        if method != "posterior":
+            repeats = REPEATS if method == "repaint" else 1
+            return dataclasses.replace(draw, sampler=Inpainted(known, draw.sampler, repeats))
+        if entries > LARGE:
+            raise CapabilityError(
+                f"method=posterior needs a matrix of {entries} x {entries} for every sample",
+                remedy="use method=repaint",
             )
-        return sampler, denoiser
-    entries = model.schema.dimensions
-    method = ("posterior" if entries <= SMALL else "repaint") if method is None else method
-    check_choice("sample", "method", method, METHODS)
-    known = read(model, inpaint)
-    if method != "posterior":
-        return Inpainted(known, sampler, REPEATS if method == "repaint" else 1), denoiser
-    if entries > LARGE:
-        raise CapabilityError(
-            f"method=posterior needs a matrix of {entries} x {entries} for every sample",
-            remedy="use method=repaint",
-        )
-    rows = np.flatnonzero(np.asarray(known.mask).ravel())
-    return sampler, Informed(denoiser, np.eye(entries)[rows], known.values.ravel()[rows])
+        rows = np.flatnonzero(np.asarray(known.mask).ravel())
+        informed = Informed(draw.denoiser, np.eye(entries)[rows], known.values.ravel()[rows])
+        return dataclasses.replace(draw, denoiser=informed)
 
 
 def read(model: "Generative", given: Any) -> Known:
@@ -203,4 +221,4 @@ def blurring(shape: tuple[int, ...], std: float) -> Float[np.ndarray, "entries e
     return np.kron(np.kron(along(height), along(width)), np.eye(channels))
 
 
-__all__ = ["METHODS", "Informed", "Inpainted", "Known", "apply", "blurring", "downsampling", "read"]
+__all__ = ["Informed", "Inpainted", "Inpainting", "Known", "blurring", "downsampling", "read"]

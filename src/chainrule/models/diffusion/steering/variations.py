@@ -1,60 +1,57 @@
-"""Where a walk begins: at pure noise, or at given examples, noised part of the way (Meng et al., 2022)."""
+"""Variations of examples: noised part of the way and denoised again (Meng et al., 2022)."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, ClassVar, final
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
+from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.process import Level, noised
+from chainrule.core.types import Array, Float
+from chainrule.models.diffusion.steering.base import Draw, Steering
 from chainrule.models.diffusion.steering.files import arrays_of
-
-if TYPE_CHECKING:
-    from chainrule.models.diffusion.generative import Generative
 
 
 @final
-class Plan(eqx.Module):
-    """The levels of a walk, and the examples it starts from, if any."""
+class Variations(Steering):
+    """Examples noised part of the way, and denoised again."""
 
-    levels: Level
-    examples: Float[Array, "batch ..."] | None
-    std: Any
-    shape: tuple[int, ...]
+    name: ClassVar[str] = "variations"
+    summary: ClassVar[str] = "Variations of given examples."
+    order: ClassVar[int] = 2
 
-    def begin(self, key: Key, first: int, count: int) -> Float[Array, "batch ..."]:
-        """`count` starting points, from the `first` on."""
-        noise = jax.random.normal(key, (count, *self.shape))
-        if self.examples is None:
-            return self.std * noise
-        mine = jnp.take(self.examples, jnp.arange(first, first + count), axis=0, mode="wrap")
-        return noised(mine, noise, Level(*(jnp.asarray(v[0], mine.dtype) for v in self.levels)))
+    start: Any = Field(
+        None,
+        description="examples to vary: a file with an array samples, in the units of the data, or an array",
+    )
+    strength: float = Field(
+        0.5, gt=0, le=1, description="share of the way to noise from which they are denoised"
+    )
 
-
-def plan(model: "Generative", start: Any, strength: float, levels: Level, n: int) -> Plan:
-    """A walk down all levels from noise; from examples, down the last `strength` of them."""
-    shape = model.schema.shape
-    std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
-    if start is None:
-        return Plan(levels, None, std, shape)
-    if not (isinstance(strength, int | float) and 0 < strength <= 1):
-        raise ArgumentError(f"strength={strength}: a share of the noise above 0, up to 1")
-    if isinstance(start, str | Path):
-        start = arrays_of(Path(start), ("samples",), model.schema)["samples"]
-    given = np.asarray(start, np.float32)
-    given = given[None] if given.shape == shape else given
-    if given.ndim != len(shape) + 1 or given.shape[1:] != shape or not len(given) or len(given) > n:
-        raise ArgumentError(
-            f"start: shape {given.shape}; the data have shape {shape}",
-            remedy=f"give up to n={n} examples",
-        )
-    steps = len(np.asarray(levels.a)) - 1
-    first = min(round((1 - strength) * steps), steps - 1)
-    return Plan(levels.at(slice(first, None)), model.to_network_units(jnp.asarray(given)), std, shape)
+    def steer(self, draw: Draw) -> Draw:
+        """The draw down the last levels alone, from the examples."""
+        if self.start is None:
+            return draw
+        schema, start = draw.model.schema, self.start
+        if isinstance(start, str | Path):
+            start = arrays_of(Path(start), ("samples",), schema)["samples"]
+        given = np.asarray(start, np.float32)
+        given = given[None] if given.shape == schema.shape else given
+        if (
+            given.ndim != len(schema.shape) + 1
+            or given.shape[1:] != schema.shape
+            or not 0 < len(given) <= draw.n
+        ):
+            raise ArgumentError(
+                f"start: shape {given.shape}; the data have shape {schema.shape}",
+                remedy=f"give up to n={draw.n} examples",
+            )
+        steps = len(np.asarray(draw.levels.a)) - 1
+        first = min(round((1 - self.strength) * steps), steps - 1)
+        seen = draw.model.to_network_units(jnp.asarray(given))
+        return replace(draw, levels=draw.levels.at(slice(first, None)), examples=seen)
 
 
 def similarity(one: Float[Array, "batch ..."], other: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
@@ -70,4 +67,4 @@ def similarity(one: Float[Array, "batch ..."], other: Float[Array, "batch ..."])
     return (a * b).sum(axis=1) / jnp.where(sizes > 0, sizes, 1)
 
 
-__all__ = ["Plan", "plan", "similarity"]
+__all__ = ["Variations", "similarity"]

@@ -16,46 +16,37 @@ from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import bounds
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.selection import Name, network_denoiser
+from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.choice import Name, network, reading
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
-from chainrule.models.protocol import Config, Metrics
+from chainrule.models.protocol import Metrics
+from chainrule.networks.conditions import condition_encoder
 
 
 @final
-class VDMConfig(Config):
+class VDMConfig(DenoiserConfig):
     """Settings of the variational diffusion model."""
 
     denoiser: Name = Field(
         "auto", description="network; auto takes a unet for images and dense layers otherwise"
     )
-    width: int | None = Field(
-        None, ge=1, description="units or channels of a layer; none: 256 (mlp), 32 or 64 (unet), 192 (dit)"
-    )
-    depth: int | None = Field(
-        None, ge=1, le=100, description="blocks, of each resolution in a unet; none: 3 (mlp), 1 or 2, 6 (dit)"
-    )
-    pad: bool = Field(False, description="unet: pad images whose sides cannot be halved often enough")
     fourier: bool = Field(
         True, description="unet: give sines of the input at the scale of its levels beside it"
     )
     target: Literal["v", "eps", "x0"] = Field(
         "v", description="what the network predicts: velocity, noise or clean data"
     )
-    conditional: bool = Field(
-        True, description="learn the targets (classes, values, captions), where the data have them"
-    )
-    dropping: float = Field(0.1, ge=0, lt=1, description="share of examples trained without their class")
 
 
 @final
 class VDM(Generative):
     """Minimises the variational bound of -log p(x) in continuous time; the ends of the schedule are learned with it."""
 
-    denoiser: Network
+    denoiser: LearnedDenoiser
     noise: LearnedSNR
     config: VDMConfig = eqx.field(static=True)
     schema: Schema = eqx.field(static=True)
@@ -63,11 +54,11 @@ class VDM(Generative):
     def __init__(self, config: VDMConfig, schema: Schema, key: Key) -> None:
         for_network, for_noise = jax.random.split(key)
         name = "unet" if config.denoiser == "auto" and kinds.of(schema).spatial else config.denoiser
-        self.denoiser = network(
+        self.denoiser = network_denoiser(
             name,
             schema,
             for_network,
-            read=reading(schema, config.conditional),
+            read=condition_encoder(schema, config.conditional),
             target=config.target,
             width=config.width,
             depth=config.depth,
@@ -84,11 +75,6 @@ class VDM(Generative):
     def schedule(self) -> Schedule:
         """The learned schedule."""
         return self.noise
-
-    @property
-    def dropping(self) -> float:
-        """Share of examples trained without their class."""
-        return self.config.dropping
 
     def lams(self) -> tuple[Any, Any]:
         """The ends of the schedule, for gradients to pass."""

@@ -83,7 +83,7 @@ def test_gradients_of_the_ends_are_those_of_the_bound() -> None:
 
 
 def test_the_loss_is_the_bound_in_bits_per_dimension() -> None:
-    model, examples = build(dropping=0.0, conditional=False), batch(256)
+    model, examples = build(condition_dropout=0.0, conditional=False), batch(256)
     loss = eqx.filter_jit(lambda key: model.loss(examples, key))
     values = [float(loss(jax.random.key(seed))[0]) for seed in range(20)]
     _, parts = loss(KEY)

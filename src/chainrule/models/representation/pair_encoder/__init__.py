@@ -14,6 +14,7 @@ entry = Entry(
     toy={"width": 16, "channels": 4, "features": 8},
     toy_data="captioned-digits",
     citation="Radford et al., Learning transferable visual models from natural language supervision, ICML 2021",
+    former_arrays={"places": "positions"},
     training={
         "batch": 256,
         "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.1, "clip": 1.0},

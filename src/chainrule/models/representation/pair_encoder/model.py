@@ -14,8 +14,8 @@ from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, HasJointSpace, HasScores, Metrics, Scored
+from chainrule.networks.token_encoder import TokenEncoder
 from chainrule.nn import Conv, Embedding, Linear
-from chainrule.nn.token_encoder import TokenEncoder
 
 _COLDEST = math.log(100.0)
 """Logits are scaled by at most 100: beyond that a single pair decides the gradient."""

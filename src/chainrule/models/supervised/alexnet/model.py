@@ -10,7 +10,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, Flattened
 from chainrule.models.supervised.base import Supervised, output_count
-from chainrule.models.supervised.images import ConvBlock, DenseHead, resized, scaled, side
+from chainrule.networks.image_towers import ConvBlock, DenseHead, resized, scaled, side
 from chainrule.nn import adaptive_average_pool, average_pool, max_pool
 
 GRID = 6

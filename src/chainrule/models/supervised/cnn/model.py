@@ -11,7 +11,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
 from chainrule.models.supervised.base import Supervised, chain, output_count
-from chainrule.models.supervised.images import ConvBlock, Normalization
+from chainrule.networks.image_towers import ConvBlock, Normalization
 from chainrule.nn import Dropout, Linear, blur_pool, global_average_pool, max_pool
 
 

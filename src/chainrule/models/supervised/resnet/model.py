@@ -10,7 +10,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
 from chainrule.models.supervised.base import Supervised, output_count
-from chainrule.models.supervised.images import ConvBlock
+from chainrule.networks.image_towers import ConvBlock
 from chainrule.nn import Linear, Norm, ResidualBlock, activation, global_average_pool, max_pool, norm
 
 LARGE = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

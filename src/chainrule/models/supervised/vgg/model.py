@@ -10,7 +10,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, Flattened
 from chainrule.models.supervised.base import Supervised, chain, output_count
-from chainrule.models.supervised.images import ConvBlock, DenseHead, resized, scaled, side
+from chainrule.networks.image_towers import ConvBlock, DenseHead, resized, scaled, side
 from chainrule.nn import adaptive_average_pool, max_pool
 
 CONVOLUTIONS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}

@@ -5,6 +5,7 @@ Between them, on a logarithmic scale, lies the variance that suits what is left 
 entry by entry. It is trained on the divergence of the step, in which the error of the estimate counts as given.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import equinox as eqx
@@ -12,31 +13,31 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import Reader
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.process import Level, per_example
+from chainrule.networks.conditions import ConditionEncoder
 
 _X = Float[Array, "batch ..."]
 
 
 @final
-class WithVariance(Network):
+class WithVariance(LearnedDenoiser):
     """A network, and beside it one that says what share of the way from `small` to `large` a step's variance takes."""
 
-    inner: Network
-    beside: Network
+    inner: LearnedDenoiser
+    beside: LearnedDenoiser
     target: str = eqx.field(static=True)
 
-    def __init__(self, inner: Network, beside: Network) -> None:
+    def __init__(self, inner: LearnedDenoiser, beside: LearnedDenoiser) -> None:
         self.inner, self.beside = inner, beside
         self.target = inner.target
 
     @property
-    def reader(self) -> Reader | None:
-        return self.inner.reader
+    def condition_encoder(self) -> ConditionEncoder | None:
+        return self.inner.condition_encoder
 
-    def looks(self, x: _X, level: Level, condition: Any) -> list[Array]:
-        return self.inner.looks(x, level, condition)
+    def attention_maps(self, x: _X, level: Level, condition: Any) -> Sequence[Array]:
+        return self.inner.attention_maps(x, level, condition)
 
     def predict(self, x: _X, level: Level, condition: Any = None) -> Array:
         return self.inner.predict(x, level, condition)

@@ -1,6 +1,6 @@
-"""The convolutional denoiser: halve and widen, then double again beside what was seen on the way down.
+"""U-Net (Ronneberger et al., 2015): an encoder that halves and widens, a decoder that doubles, skips between them.
 
-Residual blocks of two 3x3 convolutions, whose channels noise level and condition scale and shift (Ho et al., 2020;
+Residual blocks of two 3x3 convolutions, whose channels a level and a condition scale and shift (Ho et al., 2020;
 Dhariwal and Nichol, 2021); self-attention, and attention to the tokens of a condition, where the grid is small. Sines
 and cosines of the input give a network the fine structure of data with few levels, which a good likelihood needs
 (Kingma et al., 2021).
@@ -16,10 +16,15 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import MakeReader, Reader, check_picture
-from chainrule.models.diffusion.networks.embedding import Attending, Context, Inject, Told
-from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditioning import (
+    ConditionedNetwork,
+    ConditionEmbedding,
+    Conditioning,
+    Inject,
+    Maps,
+    TokenAttention,
+)
+from chainrule.networks.conditions import MakeConditionEncoder, check_image_condition
 from chainrule.nn import Conv, GroupNorm, Linear, SelfAttention, upsample
 
 ATTENTION = 16
@@ -30,7 +35,7 @@ _Vector = Float[Array, "batch _"]
 
 
 @final
-class ResidualBlock(eqx.Module):
+class UNetBlock(eqx.Module):
     """`skip(x) + conv(silu(film(norm(conv(silu(norm(x)))))))`; the second convolution starts at zero."""
 
     norms: tuple[GroupNorm, GroupNorm]
@@ -58,7 +63,7 @@ class ResidualBlock(eqx.Module):
 
 @final
 class AttentionBlock(eqx.Module):
-    """`x + gate attention(norm(x))` over all places of the grid; the gate starts at zero."""
+    """`x + gate attention(norm(x))` over all positions of the grid; the gate starts at zero."""
 
     norm: GroupNorm
     attention: SelfAttention
@@ -70,38 +75,39 @@ class AttentionBlock(eqx.Module):
         self.gate = jnp.zeros(channels)
 
     def __call__(self, x: _Map) -> _Map:
-        """What every place gathers from the others."""
+        """What every position gathers from the others."""
         flat = self.norm(x).reshape(len(x), -1, x.shape[-1])
         return x + self.gate.astype(x.dtype)[None, None, None] * self.attention(flat).reshape(x.shape)
 
 
 @final
 class CrossBlock(eqx.Module):
-    """`x + attention(norm(x), tokens)`: every place of the grid gathers from the tokens of a condition."""
+    """`x + attention(norm(x), tokens)`: every position of the grid gathers from the tokens of a condition."""
 
     norm: GroupNorm
-    cross: Attending
+    cross: TokenAttention
 
     def __init__(self, channels: int, source: int, key: Key) -> None:
-        self.norm, self.cross = group_norm(channels), Attending(channels, source, key)
+        self.norm, self.cross = group_norm(channels), TokenAttention(channels, source, key)
 
-    def __call__(self, x: _Map, told: Told) -> _Map:
-        """The features with what the condition says of each place."""
-        return x + self.cross(self.norm(x), told)
+    def __call__(self, x: _Map, c: Conditioning) -> tuple[_Map, Maps]:
+        """The features with what the condition says of each position, and the attention map if it is kept."""
+        gathered, maps = self.cross(self.norm(x), c)
+        return x + gathered, maps
 
 
-class Sizes(NamedTuple):
-    """What the stages of a network are told: the width of the vector, and that of tokens if there are any."""
+class ConditionSizes(NamedTuple):
+    """Widths of the conditioning: of the vector, and of tokens if there are any."""
 
     condition: int
     source: int | None
 
 
 @final
-class Stage(eqx.Module):
+class UNetStage(eqx.Module):
     """The blocks of one side of one resolution, and how it is left for the next."""
 
-    blocks: tuple[ResidualBlock, ...]
+    blocks: tuple[UNetBlock, ...]
     attention: tuple[AttentionBlock, ...]
     """One after each block, or none."""
     cross: tuple[CrossBlock, ...]
@@ -109,41 +115,48 @@ class Stage(eqx.Module):
     leave: Conv | None
 
     def __init__(
-        self, widths: Sequence[tuple[int, int]], told: Sizes, attend: bool, leave: Conv | None, key: Key
+        self,
+        widths: Sequence[tuple[int, int]],
+        sizes: ConditionSizes,
+        attend: bool,
+        leave: Conv | None,
+        key: Key,
     ) -> None:
         """`widths` are the channels before and after each block."""
         keys = jax.random.split(key, 2 * len(widths))
         self.blocks = tuple(
-            ResidualBlock(*pair, told.condition, k) for pair, k in zip(widths, keys, strict=False)
+            UNetBlock(*pair, sizes.condition, k) for pair, k in zip(widths, keys, strict=False)
         )
         looks = [AttentionBlock(after, k) for (_, after), k in zip(widths, keys[len(widths) :], strict=True)]
         self.attention = tuple(looks) if attend else ()
-        source, extra = told.source, jax.random.split(jax.random.fold_in(key, 1), len(widths))
+        source, extra = sizes.source, jax.random.split(jax.random.fold_in(key, 1), len(widths))
         reads = () if source is None or not attend else zip(widths, extra, strict=True)
         self.cross = tuple(CrossBlock(after, source or 0, k) for (_, after), k in reads)
         self.leave = leave
 
-    def step(self, index: int, x: _Map, c: Told) -> _Map:
+    def step(self, index: int, x: _Map, c: Conditioning) -> tuple[_Map, Maps]:
         """One block and its attention."""
         x = self.blocks[index](x, c.vector)
         x = self.attention[index](x) if self.attention else x
-        return self.cross[index](x, c) if self.cross else x
+        return self.cross[index](x, c) if self.cross else (x, ())
 
 
-class Seen(NamedTuple):
-    """What the way down leaves for the way up: the features after every block, and those in the middle."""
+class Features(NamedTuple):
+    """What the encoder leaves for the decoder: the features after every block, and those in the middle."""
 
     skips: tuple[Array, ...]
     middle: Array
+    maps: Maps = ()
+    """Attention maps of its layers, where they are kept."""
 
 
 @final
-class Encoder(eqx.Module):
-    """The way down and the middle."""
+class UNetEncoder(eqx.Module):
+    """Residual blocks at falling resolutions, and those in the middle."""
 
     entry: Conv
-    stages: tuple[Stage, ...]
-    middle: Stage
+    stages: tuple[UNetStage, ...]
+    middle: UNetStage
 
     def __init__(
         self,
@@ -151,7 +164,7 @@ class Encoder(eqx.Module):
         widths: Sequence[int],
         depth: int,
         attends: Sequence[bool],
-        told: Sizes,
+        sizes: ConditionSizes,
         key: Key,
     ) -> None:
         keys = jax.random.split(key, 2 * len(widths) + 2)
@@ -162,36 +175,41 @@ class Encoder(eqx.Module):
             pairs = [(before if j == 0 else width, width) for j in range(depth)]
             last = i == len(widths) - 1
             down = None if last else Conv(2, width, width, 3, stride=2, padding=1, key=keys[2 * i + 1])
-            stages.append(Stage(pairs, told, attends[i], down, keys[2 * i + 2]))
+            stages.append(UNetStage(pairs, sizes, attends[i], down, keys[2 * i + 2]))
         self.stages = tuple(stages)
         inner = [(widths[-1], widths[-1])] * 2
-        self.middle = Stage(inner, told, attends[-1], None, keys[-1])
+        self.middle = UNetStage(inner, sizes, attends[-1], None, keys[-1])
 
-    def __call__(self, x: _Map, c: Told, more: Array | None = None, scales: Sequence[Array] = ()) -> Seen:
-        """Features of the picture.
+    def __call__(
+        self, x: _Map, c: Conditioning, added: Array | None = None, scales: Sequence[Array] = ()
+    ) -> Features:
+        """Features of the image.
 
-        `more` is added to those of the first convolution, `scales` to those each resolution ends with.
+        `added` is added to those of the first convolution, `scales` to those each resolution ends with.
         """
         h = c.scaled(self.entry(c.widened(x)))
-        h = h if more is None else h + more
-        skips = []
+        h = h if added is None else h + added
+        skips: list[Array] = []
+        maps: list[Array] = []
         for number, stage in enumerate(self.stages):
             last = len(stage.blocks) - 1
             for index in range(len(stage.blocks)):
-                h = stage.step(index, h, c)
+                h, more = stage.step(index, h, c)
+                maps.extend(more)
                 h = h + scales[number] if scales and index == last else h
                 skips.append(h)
             h = h if stage.leave is None else stage.leave(h)
         for index in range(len(self.middle.blocks)):
-            h = self.middle.step(index, h, c)
-        return Seen(tuple(skips), h)
+            h, more = self.middle.step(index, h, c)
+            maps.extend(more)
+        return Features(tuple(skips), h, tuple(maps))
 
 
 @final
-class Decoder(eqx.Module):
-    """The way up."""
+class UNetDecoder(eqx.Module):
+    """Residual blocks at rising resolutions, each beside the features of the encoder."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[UNetStage, ...]
     norm: GroupNorm
     exit: Conv
 
@@ -201,7 +219,7 @@ class Decoder(eqx.Module):
         widths: Sequence[int],
         depth: int,
         attends: Sequence[bool],
-        told: Sizes,
+        sizes: ConditionSizes,
         key: Key,
     ) -> None:
         keys = jax.random.split(key, 2 * len(widths) + 1)
@@ -211,41 +229,40 @@ class Decoder(eqx.Module):
             above = widths[min(i + 1, len(widths) - 1)]
             pairs = [((above if j == 0 else width) + width, width) for j in range(depth)]
             grow = None if i == 0 else Conv(2, width, width, 3, padding=1, key=keys[2 * i])
-            stages.append(Stage(pairs, told, attends[i], grow, keys[2 * i + 1]))
+            stages.append(UNetStage(pairs, sizes, attends[i], grow, keys[2 * i + 1]))
         self.stages = tuple(stages)
         self.norm = group_norm(widths[0])
         self.exit = Conv(2, widths[0], outputs, 3, padding=1, initializer="zero", key=keys[-1])
 
-    def __call__(self, seen: Seen, c: Told) -> _Map:
-        """The picture from what was seen."""
-        skips, h = list(seen.skips), seen.middle
+    def __call__(self, features: Features, c: Conditioning) -> tuple[_Map, Maps]:
+        """The image from the features of the encoder, and the attention maps of both."""
+        skips, h, maps = list(features.skips), features.middle, list(features.maps)
         for stage in self.stages:
             for index in range(len(stage.blocks)):
-                h = stage.step(index, jnp.concatenate([h, skips.pop()], axis=-1), c)
+                h, more = stage.step(index, jnp.concatenate([h, skips.pop()], axis=-1), c)
+                maps.extend(more)
             h = h if stage.leave is None else stage.leave(upsample(h, 2))
-        return self.exit(self.norm(h, activation="silu"))
+        return self.exit(self.norm(h, activation="silu")), tuple(maps)
 
 
 @final
-class UNetDenoiser(Network):
-    """Pictures in, pictures out; `widths` are the channels of each resolution, `depth` the blocks of each.
+class UNet(ConditionedNetwork):
+    """Images in, images out; `widths` are the channels of each resolution, `depth` the blocks of each.
 
-    `fourier` are the powers k of sin and cos(2^k pi x) given beside the picture: 2 and 3 for 17 levels, 6 and 7 for
-    256. `coordinates` adds where a place is. Sides that cannot be halved often enough are an error, or padded.
+    `fourier` are the powers k of sin and cos(2^k pi x) given beside the image: 2 and 3 for 17 levels, 6 and 7 for
+    256. `coordinates` adds where a position is. Sides that cannot be halved often enough are an error, or padded.
 
-    >>> network = eqx.filter_eval_shape(UNetDenoiser, (8, 8, 1), widths=(8, 16), key=jax.random.key(0))
-    >>> predict = lambda network, x: network.predict(x, Level(0.6, 0.8))
-    >>> eqx.filter_eval_shape(predict, network, jnp.zeros((2, 8, 8, 1))).shape
+    >>> network = eqx.filter_eval_shape(UNet, (8, 8, 1), widths=(8, 16), key=jax.random.key(0))
+    >>> eqx.filter_eval_shape(network, jnp.zeros((2, 8, 8, 1)), jnp.zeros(())).shape
     (2, 8, 8, 1)
     """
 
-    context: Context
-    encoder: Encoder
-    decoder: Decoder
+    embedding: ConditionEmbedding
+    encoder: UNetEncoder
+    decoder: UNetDecoder
     fourier: tuple[int, ...] = eqx.field(static=True)
     coordinates: bool = eqx.field(static=True)
     padding: tuple[int, int] = eqx.field(static=True)
-    target: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -253,9 +270,8 @@ class UNetDenoiser(Network):
         *,
         widths: Sequence[int] = (64, 128, 256),
         depth: int = 1,
-        read: MakeReader | None = None,
+        read: MakeConditionEncoder | None = None,
         inject: Inject = "auto",
-        target: str = "v",
         fourier: Sequence[int] = (),
         coordinates: bool = False,
         pad: bool = False,
@@ -270,37 +286,30 @@ class UNetDenoiser(Network):
         ]
         attends = [size <= ATTENTION for size in sizes]
         one, two, three = jax.random.split(key, 3)
-        self.context = Context(condition, widths[0], read, inject, one)
-        if self.context.added:
-            check_picture(self.context.reader, shape)
-        if self.context.source is not None and not any(attends):
+        self.embedding = ConditionEmbedding(condition, widths[0], read, inject, one)
+        if self.embedding.added:
+            check_image_condition(self.embedding.condition, shape)
+        if self.embedding.source is not None and not any(attends):
             raise ArgumentError(
                 f"inject=attention: attention is used on grids of up to {ATTENTION} x {ATTENTION}; the coarsest of "
                 f"this network is {sizes[-1]} wide",
                 remedy="use more resolutions",
             )
-        told = Sizes(condition, self.context.source)
-        self.encoder = Encoder(inputs + self.context.added, widths, depth, attends, told, two)
-        self.decoder = Decoder(channels, widths, depth, attends, told, three)
-        self.fourier, self.coordinates, self.target = tuple(fourier), coordinates, target
+        given = ConditionSizes(condition, self.embedding.source)
+        self.encoder = UNetEncoder(inputs + self.embedding.added, widths, depth, attends, given, two)
+        self.decoder = UNetDecoder(channels, widths, depth, attends, given, three)
+        self.fourier, self.coordinates = tuple(fourier), coordinates
 
-    @property
-    def reader(self) -> Reader | None:
-        return self.context.reader
+    def __call__(self, x: Float[Array, "batch ..."], level: Array, condition: Any = None) -> Array:
+        c = self.embedding(level, condition, len(x))
+        return self.decoded(self.encoder(self.inputs(x), c), c, x)
 
-    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        return self._run(x, self.context(level.lam, condition, len(x)))
-
-    def looks(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> list[Array]:
-        found: list[Array] = []
-        self._run(x, self.context(level.lam, condition, len(x), found))
-        return found
-
-    def _run(self, x: _Map, c: Told) -> _Map:
-        return self.finish(self.encoder(self.inputs(x), c), c, x)
+    def attention_maps(self, x: Float[Array, "batch ..."], level: Array, condition: Any) -> Maps:
+        c = self.embedding(level, condition, len(x), keep_maps=True)
+        return self.decoder(self.encoder(self.inputs(x), c), c)[1]
 
     def inputs(self, x: _Map) -> _Map:
-        """The picture with everything that is given beside it, padded."""
+        """The image with everything that is given beside it, padded."""
         parts = [x]
         for k in self.fourier:
             angles = 2**k * math.pi * x
@@ -312,17 +321,18 @@ class UNetDenoiser(Network):
         return self.padded(jnp.concatenate(parts, axis=-1))
 
     def padded(self, x: _Map) -> _Map:
-        """A map of the size of the pictures with the rows and columns they lack."""
+        """A map of the size of the images with the rows and columns they lack."""
         down, right = self.padding
         return jnp.pad(x, ((0, 0), (0, down), (0, right), (0, 0))) if down or right else x
 
-    def finish(self, seen: Seen, c: Told, like: _Map) -> _Map:
-        """The prediction from what was seen, in the shape of the picture."""
-        return self.decoder(seen, c)[:, : like.shape[1], : like.shape[2]].astype(like.dtype)
+    def decoded(self, features: Features, c: Conditioning, like: _Map) -> _Map:
+        """The output from the features of the encoder, in the shape of the image."""
+        out, _ = self.decoder(features, c)
+        return out[:, : like.shape[1], : like.shape[2]].astype(like.dtype)
 
 
 def missing(shape: tuple[int, ...], levels: int, pad: bool) -> tuple[int, int]:
-    """Rows and columns that a picture lacks to be halved `levels - 1` times; an error unless they may be added.
+    """Rows and columns that an image lacks to be halved `levels - 1` times; an error unless they may be added.
 
     >>> missing((30, 28, 1), 3, pad=True)
     (2, 0)
@@ -346,12 +356,12 @@ def group_norm(channels: int) -> GroupNorm:
 __all__ = [
     "ATTENTION",
     "AttentionBlock",
+    "ConditionSizes",
     "CrossBlock",
-    "Decoder",
-    "Encoder",
-    "ResidualBlock",
-    "Seen",
-    "Sizes",
-    "Stage",
-    "UNetDenoiser",
+    "Features",
+    "UNet",
+    "UNetBlock",
+    "UNetDecoder",
+    "UNetEncoder",
+    "UNetStage",
 ]

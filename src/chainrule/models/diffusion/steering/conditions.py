@@ -1,4 +1,4 @@
-"""What a user asks a sampler for, as conditions a network reads: classes, captions, numbers, tokens or pictures.
+"""Conditions as users give them, as arrays a network reads: classes, captions, numbers, tokens or images.
 
 Whatever the kind, one condition serves all examples, or there is one for each. What was never in training is refused:
 unknown classes and words, vectors of another dimension, and, where training knew vectors of one length alone, as
@@ -15,7 +15,7 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array, Int
 from chainrule.data.schema import Schema
 from chainrule.data.text import captions
-from chainrule.models.diffusion.networks.conditions import Reader, TokenReader
+from chainrule.networks.conditions import ConditionEncoder, TokenSequenceEncoder
 
 _TOLERANCE = 1e-2
 """Share by which a vector may be longer or shorter than those of training."""
@@ -57,16 +57,16 @@ def texts(schema: Schema, condition: Any, n: int) -> Int[Array, "batch length"]:
     return jnp.broadcast_to(jnp.asarray(rows, jnp.int32), (n, *rows.shape[1:]))
 
 
-def values(reader: Reader, schema: Schema, condition: Any, n: int) -> Array:
+def values(encoder: ConditionEncoder, schema: Schema, condition: Any, n: int) -> Array:
     """The numbers of each of `n` examples from those of one, or of each."""
     given = np.asarray(condition)
-    shape = reader.shape
+    shape = encoder.shape
     if given.dtype.kind not in "iuf" or given.shape not in (shape, (1, *shape), (n, *shape)):
         raise ArgumentError(
             f"condition of shape {given.shape}: the model was trained on conditions of shape {shape}",
             remedy=f"give one for all, or {n} of them",
         )
-    if not (isinstance(reader, TokenReader) or np.isfinite(given).all()):
+    if not (isinstance(encoder, TokenSequenceEncoder) or np.isfinite(given).all()):
         raise ArgumentError("condition: it holds values that are not finite")
     if schema.target_length:
         # Vectors of one length are scaled so that their entries are of order one.

@@ -1,7 +1,7 @@
-"""The transformer denoiser (Peebles and Xie, 2023): patches as tokens, blocks that noise level and class steer.
+"""Diffusion transformer (Peebles and Xie, 2023): patches as tokens, adaptive layer normalisation.
 
-Every block is normalised, scaled, shifted and gated by the condition (adaLN-zero); gates start at zero, so that a fresh
-network predicts nothing.
+Every block is normalised, scaled, shifted and gated by the level and the condition (adaLN-zero); gates start at zero,
+so that a fresh network returns zeros.
 """
 
 from typing import Any, final
@@ -13,10 +13,15 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import MakeReader, Reader, check_picture
-from chainrule.models.diffusion.networks.embedding import Attending, Context, Inject, Told
-from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditioning import (
+    ConditionedNetwork,
+    ConditionEmbedding,
+    Conditioning,
+    Inject,
+    Maps,
+    TokenAttention,
+)
+from chainrule.networks.conditions import MakeConditionEncoder, check_image_condition
 from chainrule.networks.patches import check_patch, cut, join
 from chainrule.nn import LayerNorm, Linear, SelfAttention
 
@@ -24,7 +29,7 @@ _Tokens = Float[Array, "batch time width"]
 
 
 @final
-class Block(eqx.Module):
+class DiTBlock(eqx.Module):
     """`h + gate attention(film(norm(h)))`, then the same with a feed-forward network in place of attention.
 
     Where there are tokens of a condition, every patch gathers from them in between.
@@ -36,7 +41,7 @@ class Block(eqx.Module):
     widen: Linear
     narrow: Linear
     cross_norm: LayerNorm | None
-    cross: Attending | None
+    cross: TokenAttention | None
 
     def __init__(self, width: int, heads: int, source: int | None, key: Key) -> None:
         keys = jax.random.split(key, 4)
@@ -46,39 +51,38 @@ class Block(eqx.Module):
         self.widen = Linear(width, 4 * width, key=keys[2])
         self.narrow = Linear(4 * width, width, key=keys[3])
         self.cross_norm = None if source is None else LayerNorm(width)
-        self.cross = None if source is None else Attending(width, source, jax.random.fold_in(key, 1))
+        self.cross = None if source is None else TokenAttention(width, source, jax.random.fold_in(key, 1))
 
-    def __call__(self, h: _Tokens, c: Told, grid: tuple[int, int]) -> _Tokens:
-        """The tokens of a grid of patches, moved on under what the network is told."""
+    def __call__(self, h: _Tokens, c: Conditioning, grid: tuple[int, int]) -> tuple[_Tokens, Maps]:
+        """The tokens of a grid of patches, moved on under the conditioning."""
         scale, shift, gate, scale_2, shift_2, gate_2 = jnp.split(
             self.modulation(c.vector)[:, None], 6, axis=-1
         )
         h = h + gate * self.attention((1 + scale) * self.norms[0](h) + shift)
+        maps: Maps = ()
         if self.cross is not None and self.cross_norm is not None:
-            places = self.cross_norm(h).reshape(len(h), *grid, h.shape[-1])
-            h = h + self.cross(places, c).reshape(h.shape)
+            gathered, maps = self.cross(self.cross_norm(h).reshape(len(h), *grid, h.shape[-1]), c)
+            h = h + gathered.reshape(h.shape)
         inner = self.widen((1 + scale_2) * self.norms[1](h) + shift_2)
-        return h + gate_2 * self.narrow(jax.nn.gelu(inner))
+        return h + gate_2 * self.narrow(jax.nn.gelu(inner)), maps
 
 
 @final
-class DiTDenoiser(Network):
-    """Patches of the picture in, patches out.
+class DiT(ConditionedNetwork):
+    """Patches of the image in, patches out.
 
-    >>> network = eqx.filter_eval_shape(DiTDenoiser, (8, 8, 1), key=jax.random.key(0))
-    >>> predict = lambda network, x: network.predict(x, Level(0.6, 0.8))
-    >>> eqx.filter_eval_shape(predict, network, jnp.zeros((2, 8, 8, 1))).shape
+    >>> network = eqx.filter_eval_shape(DiT, (8, 8, 1), key=jax.random.key(0))
+    >>> eqx.filter_eval_shape(network, jnp.zeros((2, 8, 8, 1)), jnp.zeros(())).shape
     (2, 8, 8, 1)
     """
 
     entry: Linear
-    context: Context
-    blocks: tuple[Block, ...]
+    embedding: ConditionEmbedding
+    blocks: tuple[DiTBlock, ...]
     norm: LayerNorm
     modulation: Linear
     exit: Linear
     patch: int = eqx.field(static=True)
-    target: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -88,46 +92,41 @@ class DiTDenoiser(Network):
         width: int = 192,
         depth: int = 6,
         heads: int = 3,
-        read: MakeReader | None = None,
+        read: MakeConditionEncoder | None = None,
         inject: Inject = "auto",
-        target: str = "v",
         key: Key,
     ) -> None:
         check_patch(shape, patch)
         if width % 4:
             raise ArgumentError(f"width={width}: positions in two dimensions need a multiple of 4")
         keys = jax.random.split(key, depth + 4)
-        self.context = Context(width, width, read, inject, keys[1])
-        if self.context.added:
-            check_picture(self.context.reader, shape)
-        self.entry = Linear(patch * patch * (shape[2] + self.context.added), width, key=keys[0])
-        self.blocks = tuple(Block(width, heads, self.context.source, k) for k in keys[4:])
+        self.embedding = ConditionEmbedding(width, width, read, inject, keys[1])
+        if self.embedding.added:
+            check_image_condition(self.embedding.condition, shape)
+        self.entry = Linear(patch * patch * (shape[2] + self.embedding.added), width, key=keys[0])
+        self.blocks = tuple(DiTBlock(width, heads, self.embedding.source, k) for k in keys[4:])
         self.norm = LayerNorm(width)
         self.modulation = Linear(width, 2 * width, key=keys[2], initializer="zero")
         self.exit = Linear(width, patch * patch * shape[2], key=keys[3], initializer="zero")
-        self.patch, self.target = patch, target
+        self.patch = patch
 
-    @property
-    def reader(self) -> Reader | None:
-        return self.context.reader
+    def __call__(self, x: Float[Array, "batch ..."], level: Array, condition: Any = None) -> Array:
+        return self._run(x, self.embedding(level, condition, len(x)))[0]
 
-    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        return self._run(x, self.context(level.lam, condition, len(x)))
+    def attention_maps(self, x: Float[Array, "batch ..."], level: Array, condition: Any) -> Maps:
+        return self._run(x, self.embedding(level, condition, len(x), keep_maps=True))[1]
 
-    def looks(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> list[Array]:
-        found: list[Array] = []
-        self._run(x, self.context(level.lam, condition, len(x), found))
-        return found
-
-    def _run(self, x: Float[Array, "batch ..."], c: Told) -> Array:
+    def _run(self, x: Float[Array, "batch ..."], c: Conditioning) -> tuple[Array, Maps]:
         rows, columns = (n // self.patch for n in x.shape[1:3])
         h = c.scaled(self.entry(cut(c.widened(x), self.patch)))
         h = h + jnp.asarray(positions(rows, columns, h.shape[-1]), h.dtype)[None]
+        maps: Maps = ()
         for block in self.blocks:
-            h = block(h, c, (rows, columns))
+            h, more = block(h, c, (rows, columns))
+            maps += more
         scale, shift = jnp.split(self.modulation(c.vector)[:, None], 2, axis=-1)
         out = self.exit((1 + scale) * self.norm(h) + shift).astype(x.dtype)
-        return join(out, x.shape[1:], self.patch)
+        return join(out, x.shape[1:], self.patch), maps
 
 
 def positions(rows: int, columns: int, width: int) -> Float[np.ndarray, "time width"]:
@@ -142,4 +141,4 @@ def positions(rows: int, columns: int, width: int) -> Float[np.ndarray, "time wi
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=2).reshape(len(grid), width)
 
 
-__all__ = ["Block", "DiTDenoiser", "positions"]
+__all__ = ["DiT", "DiTBlock", "positions"]

@@ -10,24 +10,24 @@ import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import Reader
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditions import ConditionEncoder
 
 
 @final
-class Conservative(Network):
+class Conservative(LearnedDenoiser):
     """The gradient in x of <x, F(x)>, where F is the network inside; as many entries out as in."""
 
-    inner: Network
+    inner: LearnedDenoiser
     target: str = eqx.field(static=True)
 
-    def __init__(self, inner: Network) -> None:
+    def __init__(self, inner: LearnedDenoiser) -> None:
         self.inner, self.target = inner, inner.target
 
     @property
-    def reader(self) -> Reader | None:
-        return self.inner.reader
+    def condition_encoder(self) -> ConditionEncoder | None:
+        return self.inner.condition_encoder
 
     def potential(
         self, x: Float[Array, "batch ..."], level: Level, condition: Any = None

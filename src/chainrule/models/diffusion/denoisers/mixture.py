@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.probability.distributions.gaussian_mixture import Components, GaussianMixture
 

@@ -5,38 +5,41 @@ added to as much of the input as is worth keeping going out, the network maps nu
 size.
 """
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import Reader
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.process import Level, per_example
+from chainrule.networks.conditions import ConditionEncoder
 
 
 @final
-class Preconditioned(Network):
+class Preconditioned(LearnedDenoiser):
     """x0-hat = c_skip y + c_out F(c_in y), with y = x/a, sigma = s/a and `std` that of the data.
 
     c_in = 1/sqrt(sigma² + std²), c_skip = std² c_in², c_out = sigma std c_in.
     """
 
-    inner: Network
+    inner: LearnedDenoiser
     std: float = eqx.field(static=True)
     target: str = eqx.field(static=True)
 
-    def __init__(self, inner: Network, std: float) -> None:
+    def __init__(self, inner: LearnedDenoiser, std: float) -> None:
         self.inner, self.std = inner, std
         self.target = "x0"
 
     @property
-    def reader(self) -> Reader | None:
-        return self.inner.reader
+    def condition_encoder(self) -> ConditionEncoder | None:
+        return self.inner.condition_encoder
 
-    def looks(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> list[Array]:
-        return self.inner.looks(self._scale(x, level) * x / per_example(level.a, x), level, condition)
+    def attention_maps(self, x: Float[Array, "batch ..."], level: Level, condition: Any) -> Sequence[Array]:
+        return self.inner.attention_maps(
+            self._scale(x, level) * x / per_example(level.a, x), level, condition
+        )
 
     def _scale(self, x: Array, level: Level) -> Array:
         return 1 / jnp.sqrt(jnp.square(per_example(level.sigma, x)) + self.std**2)

@@ -1,4 +1,4 @@
-"""A denoiser without any idea of space: residual dense blocks that noise level and condition scale and shift."""
+"""Residual dense blocks whose features a level and a condition scale and shift."""
 
 import math
 from typing import Any, final
@@ -8,15 +8,13 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.networks.base import Network
-from chainrule.models.diffusion.networks.conditions import MakeReader, PictureReader, Reader
-from chainrule.models.diffusion.networks.embedding import Context, Inject
-from chainrule.models.diffusion.process import Level
+from chainrule.networks.conditioning import ConditionedNetwork, ConditionEmbedding, Inject
+from chainrule.networks.conditions import ImageEncoder, MakeConditionEncoder
 from chainrule.nn import LayerNorm, Linear
 
 
 @final
-class Block(eqx.Module):
+class ResidualMLPBlock(eqx.Module):
     """`h + gate(c) f((1 + scale(c)) norm(h) + shift(c))`; gates start at zero, so that a fresh block does nothing."""
 
     norm: LayerNorm
@@ -39,61 +37,59 @@ class Block(eqx.Module):
 
 
 @final
-class MLPDenoiser(Network):
-    """Entries in, residual blocks under the noise level and the condition, entries out."""
+class ResidualMLP(ConditionedNetwork):
+    """Entries in, residual dense blocks under the level and the condition, entries out.
+
+    >>> network = eqx.filter_eval_shape(ResidualMLP, 3, key=jax.random.key(0))
+    >>> eqx.filter_eval_shape(network, jnp.zeros((2, 3)), jnp.zeros(())).shape
+    (2, 3)
+    """
 
     entry: Linear
-    context: Context
-    blocks: tuple[Block, ...]
+    embedding: ConditionEmbedding
+    blocks: tuple[ResidualMLPBlock, ...]
     norm: LayerNorm
     exit: Linear
-    target: str = eqx.field(static=True)
 
     def __init__(
         self,
         dimensions: int,
         *,
-        read: MakeReader | None = None,
+        read: MakeConditionEncoder | None = None,
         inject: Inject = "auto",
         width: int = 256,
         depth: int = 3,
-        target: str = "v",
         key: Key,
     ) -> None:
         keys = jax.random.split(key, depth + 3)
-        self.context = Context(width, width, read, inject, keys[1], places=False)
-        self.entry = Linear(dimensions + _entries(self.context), width, key=keys[0])
-        self.blocks = tuple(Block(width, k) for k in keys[3:])
+        self.embedding = ConditionEmbedding(width, width, read, inject, keys[1], positions=False)
+        self.entry = Linear(dimensions + _entries(self.embedding), width, key=keys[0])
+        self.blocks = tuple(ResidualMLPBlock(width, k) for k in keys[3:])
         self.norm = LayerNorm(width)
         self.exit = Linear(width, dimensions, key=keys[2], initializer="zero")
-        self.target = target
 
-    @property
-    def reader(self) -> Reader | None:
-        return self.context.reader
-
-    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+    def __call__(self, x: Float[Array, "batch ..."], level: Array, condition: Any = None) -> Array:
         return self.exit(self.features(x, level, condition)).reshape(x.shape).astype(x.dtype)
 
     def features(
-        self, x: Float[Array, "batch ..."], level: Level, condition: Any = None
+        self, x: Float[Array, "batch ..."], level: Array, condition: Any = None
     ) -> Float[Array, "batch width"]:
         """What the last layer reads."""
-        told = self.context(level.lam, condition, len(x))
-        if told.beside is not None:
-            told = told._replace(beside=told.beside.reshape(len(x), -1))
-        h = told.scaled(self.entry(told.widened(x.reshape(len(x), -1))))
+        c = self.embedding(level, condition, len(x))
+        if c.beside is not None:
+            c = c._replace(beside=c.beside.reshape(len(x), -1))
+        h = c.scaled(self.entry(c.widened(x.reshape(len(x), -1))))
         for block in self.blocks:
-            h = block(h, told.vector)
+            h = block(h, c.vector)
         return self.norm(h)
 
 
-def _entries(context: Context) -> int:
+def _entries(embedding: ConditionEmbedding) -> int:
     """Entries that a condition adds to the input."""
-    if isinstance(context.reader, PictureReader):
-        height, width, _ = context.reader.shape
-        return height * width * context.added
-    return context.added
+    if isinstance(embedding.condition, ImageEncoder):
+        height, width, _ = embedding.condition.shape
+        return height * width * embedding.added
+    return embedding.added
 
 
-__all__ = ["Block", "MLPDenoiser"]
+__all__ = ["ResidualMLP", "ResidualMLPBlock"]

@@ -1,8 +1,8 @@
-"""Steering towards a condition, as a denoiser around a denoiser.
+"""Guidance towards a condition, as a denoiser around a denoiser.
 
 One convention for the weight: `eps = w eps(x, c) + (1 - w) eps(x)`; 0 is unconditional, 1 conditional, more stronger.
 In the form "(1 + g) c - g u" w is 1 + g, and the weight of a classifier is w too. A weight other than 0 or 1 sharpens,
-but does not sample p(x) p(c|x)^w: scores tilted at every level are not the scores of one noised law.
+but does not sample p(x) p(c|x)^w: scores tilted at every level are not the scores of one noised distribution.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.base import Denoiser
+from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, per_example
 
 _X = Float[Array, "batch ..."]
@@ -121,7 +121,7 @@ def guided(
 ) -> Denoiser:
     """Classifier-free guidance; a weight of 1 or 0 is the conditional or unconditional denoiser itself, bit for bit.
 
-    >>> from chainrule.models.diffusion.mixture import MixtureDenoiser
+    >>> from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
     >>> two = MixtureDenoiser([1, 1], [[-1.0], [1.0]], [0.1, 0.1], labels=[0, 1])
     >>> guided(two, 1.0) is two
     True

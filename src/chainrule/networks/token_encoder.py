@@ -12,7 +12,7 @@ from chainrule.nn.attention import Padding, TransformerBlock
 from chainrule.nn.normalize import LayerNorm
 
 
-class Encoded(NamedTuple):
+class EncodedTokens(NamedTuple):
     """Tokens after they have seen each other; the first is the encoder's own."""
 
     tokens: Float[Array, "batch one_more width"]
@@ -28,7 +28,7 @@ class Encoded(NamedTuple):
 
 @final
 class TokenEncoder(eqx.Module):
-    """A learned token in front, learned places, one transformer block. A sequence of padding alone is valid.
+    """A learned token in front, learned positions, one transformer block. A sequence of padding alone is valid.
 
     >>> encoder = TokenEncoder(3, 8, jax.random.key(0))
     >>> found = encoder(jnp.ones((2, 3, 8)), jnp.array([[True, True, False], [False, False, False]]))
@@ -37,27 +37,27 @@ class TokenEncoder(eqx.Module):
     """
 
     first: Float[Array, " width"]
-    places: Float[Array, "tokens width"]
+    positions: Float[Array, "tokens width"]
     block: TransformerBlock
     norm: LayerNorm
 
     def __init__(self, tokens: int, width: int, key: Key) -> None:
         one, two, three = jax.random.split(key, 3)
         self.first = jax.random.normal(one, (width,))
-        self.places = 0.1 * jax.random.normal(two, (tokens, width))
+        self.positions = 0.1 * jax.random.normal(two, (tokens, width))
         heads = max(count for count in (1, 2, 4) if width % count == 0)
         self.block = TransformerBlock(width, heads=heads, key=three)
         self.norm = LayerNorm(width)
 
     def __call__(
         self, tokens: Float[Array, "batch tokens width"], there: Bool[Array, "batch tokens"]
-    ) -> Encoded:
+    ) -> EncodedTokens:
         """The tokens that are there, encoded."""
-        h = tokens + self.places.astype(tokens.dtype)[None]
+        h = tokens + self.positions.astype(tokens.dtype)[None]
         first = jnp.broadcast_to(self.first.astype(h.dtype), (len(h), 1, h.shape[2]))
         seen = jnp.concatenate([jnp.ones((len(h), 1), bool), there], axis=1)
         h = self.norm(self.block(jnp.concatenate([first, h], axis=1), mask=Padding(seen)))
-        return Encoded(h, seen)
+        return EncodedTokens(h, seen)
 
 
-__all__ = ["Encoded", "TokenEncoder"]
+__all__ = ["EncodedTokens", "TokenEncoder"]

@@ -1,0 +1,1 @@
+"""Denoisers: networks, what may stand around them, and exact ones."""

@@ -1,0 +1,44 @@
+"""Options of the walk from noise to data that all samplers share."""
+
+import functools
+from typing import Any, Literal
+
+import pydantic
+from pydantic import Field
+
+from chainrule.models.protocol import SampleOptions
+
+
+class WalkOptions(SampleOptions):
+    """What is drawn, by which sampler, along which noise levels."""
+
+    condition: Any = Field(
+        None,
+        description="a class by name or number, a caption, or numbers in the units of the model; one for all or each",
+    )
+    sampler: str = Field("ddim", description="which sampler")
+    steps: int = Field(50, ge=1, description="steps from noise to data")
+    spacing: Literal["uniform-t", "uniform-lam", "karras"] | None = Field(
+        None, description="of the noise levels; none: as suits the sampler"
+    )
+    clip: Literal["none", "static", "dynamic"] | None = Field(
+        None, description="keeps estimates within the range of the data; none: static for images"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="in which the network computes; bfloat16 is fast on GPUs"
+    )
+
+
+@functools.cache
+def walk_options(sampler: str, steps: int) -> type[WalkOptions]:
+    """The options of the walk with the defaults of a model."""
+    fields = WalkOptions.model_fields
+    return pydantic.create_model(
+        "WalkOptions",
+        __base__=WalkOptions,
+        sampler=(str, Field(sampler, description=fields["sampler"].description)),
+        steps=(int, Field(steps, ge=1, description=fields["steps"].description)),
+    )
+
+
+__all__ = ["WalkOptions", "walk_options"]
