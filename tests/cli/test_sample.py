@@ -17,6 +17,7 @@ from chainrule.data import Batch, Data, load
 from chainrule.data.text.tokenization import passages
 from chainrule.models.protocol import CanSample, Metrics
 from chainrule.train import Run, fit
+from tests.models.diffusion.test_sampling_options import add_sampler
 
 from .conftest import Command
 
@@ -299,3 +300,21 @@ def test_a_text_is_scored_with_its_stride(cli: Command, text: Run) -> None:
     assert refused.code == 2
     assert "use a stride from 1 (slow, exact) to 8 (fast)" in refused.err
     assert "stride must be a whole number" in cli("score", "toy", "stride=x").err
+
+
+def test_a_new_sampler_file_is_known_to_the_command_line(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_sampler(tmp_path, monkeypatch)
+    data = load("moons", n=100)
+    fit(models.build("diffusion", data, width=8, depth=1), data, run="runs/moons", steps=2, batch=8)
+    assert cli("sample", "moons", "n=3", "sampler=jump", "share=0", "clip=none", "out=o").code == 0
+    drawn = arrays("o/samples.npz")["samples"]
+    assert (drawn == drawn[:1]).all()
+    refused = cli("sample", "moons", "n=3", "share=0")
+    assert refused.err.startswith(
+        "error: sampler 'ddim' does not take share; it is an option of sampler=jump"
+    )
+    shown = cli("models", "show", "diffusion").out
+    assert "Sampling: sampler jump, with sampler=jump." in shown
+    assert "of the estimate that is kept" in shown

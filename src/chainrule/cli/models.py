@@ -9,8 +9,10 @@ import typer
 from chainrule.cli.options import Json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chainrule.cli.settings import Setting
-    from chainrule.models.protocol import Entry, Model, Recipe
+    from chainrule.models.protocol import Entry, Model, OptionGroup, Recipe
 
 app = typer.Typer(help="Models: what can be trained, and with which settings.")
 
@@ -48,7 +50,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="Name of a model.")],
     json: Json = False,
 ) -> None:
-    """Show the card of a model and every setting with default, range and meaning."""
+    """Show the card of a model, and every setting and sampling option with default, range and meaning."""
     from chainrule import models
     from chainrule.cli import settings
     from chainrule.cli.arguments import flatten
@@ -58,10 +60,7 @@ def show(
     known = settings.of(found.config)
     training = flatten(found.training)
     if json:
-        rows = [
-            {"name": s.name, "default": s.default, "allowed": s.allowed, "description": s.description}
-            for s in known.values()
-        ]
+        rows = _rows(known)
         card = models.card(name)
         emit(
             {
@@ -69,6 +68,15 @@ def show(
                 "family": models.family(name),
                 "summary": found.summary,
                 "settings": rows,
+                "sampling": [
+                    {
+                        "group": group.name,
+                        "summary": group.summary,
+                        "when": "=".join(group.when) if group.when is not None else None,
+                        "options": _rows(settings.of(group.schema)),
+                    }
+                    for group in _sampling(found)
+                ],
                 "training": training,
                 "recipes": {recipe: _written(value) for recipe, value in found.recipes.items()},
                 "card": card,
@@ -84,6 +92,27 @@ def show(
         )
         print("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
     recipes_table(found)
+    sampling_table(found)
+
+
+def sampling_table(found: "Entry") -> None:
+    """The options of sampling, group by group; nothing for a model that does not sample."""
+    from chainrule.cli import settings
+    from chainrule.cli.output import paint
+
+    for group in _sampling(found):
+        known = settings.of(group.schema)
+        if known:
+            under = f", with {group.when[0]}={group.when[1]}" if group.when is not None else ""
+            print(f"\n{paint('Sampling', 'bold')}: {group.name}{under}. {group.summary}\n")
+            settings_table(known)
+
+
+def _sampling(found: "Entry") -> "Sequence[OptionGroup]":
+    from chainrule.models.protocol import CanSample
+
+    kind = model_class(found)
+    return kind.sample_options() if issubclass(kind, CanSample) else ()
 
 
 def recipes_table(found: "Entry") -> None:
@@ -104,6 +133,13 @@ def _written(recipe: "Recipe") -> str:
     options = {f"data.{name}": value for name, value in recipe.data.items()}
     words = {**recipe.model, **options, **flatten(recipe.train)}
     return " ".join(f"{name}={settings.write(value)}" for name, value in words.items())
+
+
+def _rows(known: "dict[str, Setting]") -> list[dict[str, str]]:
+    return [
+        {"name": s.name, "default": s.default, "allowed": s.allowed, "description": s.description}
+        for s in known.values()
+    ]
 
 
 def settings_table(known: "dict[str, Setting]") -> None:

@@ -6,7 +6,7 @@ A single text is shown while it is being written.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 from chainrule.cli.defaults import SAMPLES
 from chainrule.cli.options import Json, RunName, Settings
@@ -27,7 +27,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
 
     Settings: n=64 (a text or a translation: n=1), seed=0, out=DIR; what to draw: class=3 (or class=cat,dog in turn),
     text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an array y); and the model's
-    own, such as prompt=, temperature=, steps= or, for control, control=EDGES.png strength=1 (or like=PHOTO.png).
+    own, such as prompt=, temperature=, steps= or, for control, control=EDGES.png strength=1 (or like=PHOTO.png):
+    chainrule models show MODEL lists them all.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, place
@@ -214,10 +215,12 @@ def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[st
 
 
 def _value(text: str, annotation: Any) -> Any:
-    """An option as text where it may be one, and otherwise as what it looks like."""
+    """An option as text where it may be that text, and otherwise as what it looks like."""
     from chainrule.cli.settings import guess
 
-    return text if str in (annotation, *get_args(annotation)) else guess(text)
+    options = (annotation, *get_args(annotation))
+    members = [member for option in options if get_origin(option) is Literal for member in get_args(option)]
+    return text if str in options or text in members else guess(text)
 
 
 def _write(

@@ -15,6 +15,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import Batch, Schema
 from chainrule.models.diffusion.control import Adapted, Control, depth, edges, extractors, mask
+from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level
 from chainrule.models.protocol import parts_of
@@ -180,8 +181,8 @@ def test_control_needs_a_trained_unet(base: Diffusion) -> None:
 def test_a_copy_begins_as_what_it_stands_beside_and_extractors_of_ones_own_are_known_by_name(
     base: Diffusion, control: Control
 ) -> None:
-    copy = control.branch.copy(base.denoiser.encoder)
-    assert eqx.tree_equal(copy, base.denoiser.encoder)
+    copy = control.branch.copy(base.denoiser.body.encoder)
+    assert eqx.tree_equal(copy, base.denoiser.body.encoder)
     extractors.add("corners", lambda x: jnp.concatenate([x, 1 - x], axis=-1))
     assert begun(base, kind="adapter", extract="corners").branch.layers[0][0].inputs == 2
 
@@ -190,8 +191,8 @@ def test_what_several_adapters_add_may_be_summed(base: Diffusion, adapter: Contr
     x = jax.random.normal(KEY, (2, 4, 4, 1))
     moved = jax.tree.map(lambda a: a + 0.1 if eqx.is_inexact_array(a) else a, adapter.branch)
     features = moved(jnp.ones((1, 4, 4, 1)))
-    both = Adapted(base=base.denoiser, features=tuple(0.25 * f + 0.75 * f for f in features), target="v")
-    one = moved.beside(base.denoiser, jnp.ones((1, 4, 4, 1)), 1.0)
+    both = Adapted(base=base.denoiser.body, features=tuple(0.25 * f + 0.75 * f for f in features), target="v")
+    one = moved.beside(base.denoiser.body, "v", jnp.ones((1, 4, 4, 1)), 1.0)
     np.testing.assert_allclose(predict(both, x), predict(one, x), rtol=1e-5)
 
 
@@ -218,4 +219,4 @@ def test_the_mask_is_the_bright_figure_and_depth_rises_towards_its_middle() -> N
 def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, control: Control) -> None:
     assert isinstance(base.denoiser, NetworkDenoiser)
     assert isinstance(base.denoiser.body, UNet)
-    assert len(control.branch.leave) == sum(len(s.blocks) for s in base.denoiser.encoder.stages) + 1
+    assert len(control.branch.leave) == sum(len(s.blocks) for s in base.denoiser.body.encoder.stages) + 1

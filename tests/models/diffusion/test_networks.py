@@ -12,7 +12,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
-from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
+from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser, NetworkDenoiser
 from chainrule.models.diffusion.denoisers.selection import network_denoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.networks.conditions import condition_encoder
@@ -58,8 +58,8 @@ def test_a_fresh_network_predicts_nothing_and_a_trained_one_heeds_level_and_clas
 
 
 def test_the_network_is_chosen_by_the_data() -> None:
-    def chosen(name: str, schema: Schema) -> LearnedDenoiser:
-        return eqx.filter_eval_shape(network, name, schema, KEY, width=8)
+    def chosen(name: str, schema: Schema) -> NetworkDenoiser:
+        return eqx.filter_eval_shape(network_denoiser, name, schema, KEY, width=8)
 
     assert isinstance(chosen("auto", IMAGE).body, ResidualMLP)
     assert isinstance(chosen("auto", Schema("image", (20, 20, 1))).body, UNet)
@@ -72,7 +72,9 @@ def test_a_picture_that_cannot_be_halved_is_padded_on_request() -> None:
     with pytest.raises(ArgumentError, match=r"cannot be halved 2 times\n.*makes it 20 x 24"):
         UNet((18, 22, 1), widths=(4, 4, 4), key=KEY)
     padded = eqx.filter_eval_shape(UNet, (18, 22, 1), widths=(4, 4, 4), pad=True, key=KEY)
-    out = eqx.filter_eval_shape(predict, padded, jnp.ones((2, 18, 22, 1)), Level(0.6, 0.8))
+    out = eqx.filter_eval_shape(
+        predict, NetworkDenoiser(padded, "v"), jnp.ones((2, 18, 22, 1)), Level(0.6, 0.8)
+    )
     assert out.shape == (2, 18, 22, 1)
 
 
@@ -83,6 +85,23 @@ def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
     assert seen.shape == (1, 4, 4, 2 * 5 + 2)
     np.testing.assert_allclose(seen[0, 0, 0, :10], [0.125] * 2 + [1] * 2 + [0] * 4 + [-1] * 2, atol=1e-6)
     np.testing.assert_allclose(seen[0, :, 0, 10], [-1, -1 / 3, 1 / 3, 1], atol=1e-6)
+
+
+def test_a_unet_before_training_heeds_neither_level_nor_class() -> None:
+    net = UNet((4, 4, 1), widths=(4, 8), read=condition_encoder(IMAGE), key=KEY)
+    # All but the layers that scale and shift by the level and the class, which start at zero.
+    moved = shaken(net)
+    moved = eqx.tree_at(_films, moved, _films(net))
+    x = jax.random.normal(KEY, (2, 4, 4, 1))
+    run = eqx.filter_jit(moved)
+    one, other = run(x, jnp.array(0.0), jnp.array([0, 1])), run(x, jnp.array(3.0), jnp.array([1, 0]))
+    assert np.abs(one).max() > 0
+    np.testing.assert_array_equal(one, other)
+
+
+def _films(net: UNet) -> list[Any]:
+    stages = (*net.encoder.stages, net.encoder.middle, *net.decoder.stages)
+    return [block.film for stage in stages for block in stage.blocks]
 
 
 def test_patches_that_do_not_fit_are_refused() -> None:

@@ -111,7 +111,7 @@ class Generative(
     @classmethod
     def sample_options(cls) -> Sequence[OptionGroup]:
         """How to walk, the options of every sampler, and those of every way of steering."""
-        walk = walk_options(cls.default_sampler, cls.default_steps)
+        walk = walk_options(cls.default_sampler, cls.default_steps, tuple(samplers.samplers))
         return [
             OptionGroup("walk", "What is drawn, and how the walk from noise to data goes.", walk),
             *(OptionGroup(way.name, way.summary, way) for way in steering.ways()),

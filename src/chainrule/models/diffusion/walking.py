@@ -30,13 +30,13 @@ class WalkOptions(SampleOptions):
 
 
 @functools.cache
-def walk_options(sampler: str, steps: int) -> type[WalkOptions]:
-    """The options of the walk with the defaults of a model."""
+def walk_options(sampler: str, steps: int, names: tuple[str, ...]) -> type[WalkOptions]:
+    """The options of the walk with the defaults of a model, and the names of all samplers."""
     fields = WalkOptions.model_fields
     return pydantic.create_model(
         "WalkOptions",
         __base__=WalkOptions,
-        sampler=(str, Field(sampler, description=fields["sampler"].description)),
+        sampler=(str, Field(sampler, description=f"which sampler: {', '.join(names)}")),
         steps=(int, Field(steps, ge=1, description=fields["steps"].description)),
     )
 
