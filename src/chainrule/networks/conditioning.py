@@ -116,7 +116,7 @@ class ConditionEmbedding(eqx.Module):
         enters = None if read is None else self.inject
         if enters == "attention" and not positions:
             raise ArgumentError(
-                "inject=attention: a dense network has no places that could attend",
+                "inject=attention: a dense network has no positions that could attend",
                 remedy="use denoiser=unet or dit, or inject=film",
             )
         flat = enters == "concatenate" and not isinstance(self.condition, ImageEncoder)

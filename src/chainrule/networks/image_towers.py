@@ -1,4 +1,4 @@
-"""Pieces that several image classifiers share: a convolution with what follows it, a dense head, resizing."""
+"""Parts of image classifiers: convolutional blocks, dense heads, resizing."""
 
 import math
 from typing import Literal, Self, TypeAlias, final

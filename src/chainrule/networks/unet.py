@@ -127,8 +127,8 @@ class UNetStage(eqx.Module):
         self.blocks = tuple(
             UNetBlock(*pair, sizes.condition, k) for pair, k in zip(widths, keys, strict=False)
         )
-        looks = [AttentionBlock(after, k) for (_, after), k in zip(widths, keys[len(widths) :], strict=True)]
-        self.attention = tuple(looks) if attend else ()
+        blocks = [AttentionBlock(after, k) for (_, after), k in zip(widths, keys[len(widths) :], strict=True)]
+        self.attention = tuple(blocks) if attend else ()
         source, extra = sizes.source, jax.random.split(jax.random.fold_in(key, 1), len(widths))
         reads = () if source is None or not attend else zip(widths, extra, strict=True)
         self.cross = tuple(CrossBlock(after, source or 0, k) for (_, after), k in reads)
@@ -316,8 +316,8 @@ class UNet(ConditionedNetwork):
             parts += [jnp.sin(angles), jnp.cos(angles)]
         if self.coordinates:
             axes = [jnp.linspace(-1, 1, n, dtype=x.dtype) for n in x.shape[1:3]]
-            places = jnp.stack(jnp.meshgrid(*axes, indexing="ij"), axis=-1)
-            parts.append(jnp.broadcast_to(places[None], (len(x), *places.shape)))
+            grid = jnp.stack(jnp.meshgrid(*axes, indexing="ij"), axis=-1)
+            parts.append(jnp.broadcast_to(grid[None], (len(x), *grid.shape)))
         return self.padded(jnp.concatenate(parts, axis=-1))
 
     def padded(self, x: _Map) -> _Map:

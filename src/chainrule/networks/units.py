@@ -20,13 +20,13 @@ def unit(schema: Schema) -> bool:
     return kinds.of(schema).in_unit_interval(schema)
 
 
-def inside(schema: Schema, x: Array) -> Array:
+def to_network(schema: Schema, x: Array) -> Array:
     """Examples as the network sees them."""
     return 2 * x - 1 if unit(schema) else x
 
 
-def outside(schema: Schema, x: Array) -> Array:
-    """The way back."""
+def to_model(schema: Schema, x: Array) -> Array:
+    """The inverse of `to_network`."""
     return (x + 1) / 2 if unit(schema) else x
 
 
@@ -42,4 +42,4 @@ def log_density(schema: Schema, nats: Float[Array, " batch"]) -> Float[Array, " 
     return -nats + (schema.dimensions * math.log(2.0) if unit(schema) else 0.0)
 
 
-__all__ = ["inside", "log_density", "outside", "unit"]
+__all__ = ["log_density", "to_model", "to_network", "unit"]

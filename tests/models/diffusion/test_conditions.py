@@ -132,7 +132,7 @@ def test_a_share_of_the_conditions_is_replaced_by_nothing() -> None:
 
 
 def test_ways_of_entering_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="no places that could attend"):
+    with pytest.raises(ArgumentError, match="no positions that could attend"):
         made("mlp", "attention", TEXT)
     with pytest.raises(ArgumentError, match=r"shape \(2, 2, 1\) beside pictures of shape \(4, 4, 1\)"):
         UNet((4, 4, 1), read=lambda w, k: ImageEncoder((2, 2, 1), w, k), widths=(4, 4), key=KEY)

@@ -67,7 +67,7 @@ def test_a_new_sampler_is_one_new_file(
     assert option_fields(model.sample_options())["share"].default == 1.0
     assert np.array_equal(model.sample(KEY, 3, sampler="jump", share=0), np.zeros((3, 2)))
     assert model.sample(KEY, 3, sampler="jump", steps=2).any()
-    with pytest.raises(ArgumentError, match="share=2: share must be at most 1"):
+    with pytest.raises(ArgumentError, match="share=2: share must be at least 0 and at most 1"):
         model.sample(KEY, 3, sampler="jump", share=2)
     with pytest.raises(
         ArgumentError, match="sampler 'ddim' does not take share; it is an option of sampler=jump"

@@ -1,4 +1,4 @@
-"""The bound straight from its definition, along simulated chains: E[log p(x0..xT) - log q(x1..xT | x0)].
+"""The variational bound by simulated chains, from its definition: E[log p(x0..xT) - log q(x1..xT | x0)].
 
 It has the same mean as the sum of divergences in `bounds` and more noise, and checks it by another route. Written by
 neighbours it is a sum of terms E[log p(x_t | x_{t+1}) - log q(x_t | x_{t-1})]. These are not divergences

@@ -1,4 +1,4 @@
-"""The one interface between networks, exact denoisers, samplers, bounds and losses.
+"""The interface of denoisers, between networks, samplers, bounds and losses.
 
 A denoiser predicts one of the targets from noisy data, a noise level and perhaps a condition; all the others follow by
 exact conversion. Samplers and bounds know nothing else of it.
@@ -37,7 +37,7 @@ class Denoiser(eqx.Module):
         """Default: a condition that stands for no condition is unknown."""
         del condition
         raise CapabilityError(
-            f"{type(self).__name__} has no word for 'any class', so both passes of guidance cannot share a batch",
+            f"{type(self).__name__} has no null condition, so both evaluations of guidance cannot share a batch",
             remedy="give a second, unconditional denoiser",
         )
 

@@ -1,6 +1,6 @@
-"""What all diffusion models share once they have a denoiser and a schedule: samples, bounds, scores and pictures.
+"""Diffusion models in general: samples, bounds, likelihood and pictures from a denoiser and a schedule.
 
-A model of this family says how it is trained; drawing from it, steering it and judging it are the same for all.
+A model of this family says how it is trained; sampling, steering and judging it are the same for all.
 """
 
 import abc
@@ -95,11 +95,11 @@ class Generative(
 
     def to_network_units(self, x: Array) -> Array:
         """Examples as the network sees them."""
-        return units.inside(self.schema, x)
+        return units.to_network(self.schema, x)
 
     def to_model_units(self, x: Array) -> Array:
         """The inverse of `to_network_units`."""
-        return units.outside(self.schema, x)
+        return units.to_model(self.schema, x)
 
     def dropped(self, y: Any, key: Key) -> Any:
         """The conditions of a batch to train with, some replaced by nothing; none for a model without them."""

@@ -1,4 +1,4 @@
-"""Codes of examples: a deterministic sampler walked upwards, and the way back."""
+"""DDIM inversion: the noise behind examples, by a deterministic sampler walked upwards, and the way back."""
 
 from typing import Any
 

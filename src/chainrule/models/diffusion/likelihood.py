@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
 
 EXACT = 64
-"""Most dimensions for which the divergence is computed exactly unless told otherwise."""
+"""Most dimensions for which the divergence is computed exactly by default."""
 
 
 class Likelihood(NamedTuple):
@@ -43,9 +43,9 @@ class Likelihood(NamedTuple):
     round_trip: Float[Array, " batch"]
     """Distance between the example and its code brought back."""
     prior_mismatch: Float[Array, " batch"]
-    """Log-density of the code under the law samplers start from, less that under `terminal`; zero without one."""
+    """Log-density of the code under the prior of samplers, less that under `terminal`; zero without one."""
     evaluations: int
-    """How often the slope of the flow was asked for, on the way up."""
+    """Evaluations of the flow, on the way up to the noise."""
 
 
 def flow_log_prob(

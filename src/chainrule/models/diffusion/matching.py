@@ -1,4 +1,4 @@
-"""Losses whose optimum is a score: explicit, implicit, sliced and denoising score matching.
+"""Score matching: explicit, implicit, sliced and denoising losses.
 
 A score is any function from a batch to a batch. `energy_score` makes one from a scalar energy, whose differences are
 then differences of an unnormalised log-density.

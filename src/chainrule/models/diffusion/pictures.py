@@ -1,4 +1,4 @@
-"""What a trained diffusion model shows of itself: noise becoming data, and how hard each noise level is."""
+"""Pictures of a trained diffusion model: noise becoming data, the error at each noise level, the bound."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The step back: where `x` was at a cleaner level, given where it is and where it came from.
+"""Posterior of a step of the forward process: x at a cleaner level, given x here and the clean data.
 
 q(x'|x, x0) is Gaussian for any two levels, neighbours or not. The reverse model puts an estimate in place of x0; its
 mean has three equal forms, by x0, eps and score.

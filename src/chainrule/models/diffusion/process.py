@@ -1,4 +1,4 @@
-"""How data become noise: `x = a x0 + s eps`, with eps standard normal.
+"""Forward processes: `x = a x0 + s eps`, with eps standard normal.
 
 A noise level is the pair (a, s). Everything that matters about it is `lam = log(a²/s²)`, the logarithm of the
 signal-to-noise ratio; a process says which pair stands for a given `lam`, that is, only how `x` is scaled. One process
@@ -54,7 +54,7 @@ class Process(abc.ABC):
 
     @abc.abstractmethod
     def prior_std(self, level: Level) -> Any:
-        """Standard deviation of the normal law from which samplers start at this level."""
+        """Standard deviation of the normal distribution from which samplers start at this level."""
 
 
 @final
@@ -95,7 +95,7 @@ class Rectified(Process):
 
 
 CLEAN = Level(1.0, 0.0)
-"""No noise at all."""
+"""No noise."""
 
 
 def per_example(value: Any, x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What a network may predict, and the exact way from any of it to any other.
+"""Prediction targets (x0, eps, score, v, u), and exact conversion between them.
 
 With `x = a x0 + s eps`, the pair (x, one of x0, eps, score, v, u) determines all the others: score = -eps/s,
 v = a eps - s x0 (Salimans and Ho, 2022), u = eps - x0 (the velocity of the straight path). The equations hold for

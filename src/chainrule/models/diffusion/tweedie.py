@@ -1,4 +1,4 @@
-"""What a denoiser knows beyond its mean: the covariance of the clean data, from the derivative of the estimate.
+"""Tweedie's formula of second order: the covariance of the clean data, from the derivative of the estimate.
 
 First order: a E[x0|x] = x + s² score (Robbins, 1956; Efron, 2011), which `targets.convert` applies. Second order:
 Cov[x0|x] = (s²/a) dE[x0|x]/dx, here by exact forward-mode products.

@@ -1,4 +1,4 @@
-"""Walks between noise and data that show how a model works: every step kept, all samplers, DDIM upwards."""
+"""Trajectories between noise and data: every step kept, all samplers, DDIM inversion."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""How much an error counts at each noise level.
+"""Weights of the loss over noise levels.
 
 Weights are functions of `lam` and of the rate `-dlam/dt` and multiply the squared error of eps; `targets.error_ratio`
 turns them into weights on any other error.

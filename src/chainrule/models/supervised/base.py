@@ -1,4 +1,4 @@
-"""What all models that predict a class or a value share: their loss, their prediction, their running statistics.
+"""Supervised models in general: loss, prediction, running statistics.
 
 A network says how its outputs (logits or values) come about; everything else follows from the schema of the data.
 """

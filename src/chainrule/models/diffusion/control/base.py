@@ -1,4 +1,4 @@
-"""What branches beside a frozen U-Net have in common: the picture they are shown, and how strongly they act."""
+"""Branches beside a frozen U-Net: the interface, and what both kinds share."""
 
 import abc
 from collections.abc import Mapping

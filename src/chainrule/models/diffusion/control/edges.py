@@ -1,4 +1,4 @@
-"""Edges of pictures: the control that needs no other data."""
+"""Edges of images by Sobel's filters."""
 
 import jax.numpy as jnp
 import numpy as np

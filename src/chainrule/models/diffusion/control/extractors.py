@@ -1,4 +1,4 @@
-"""Conditions that can be had from pictures alone: the mask of a figure, and how deep each of its pixels lies.
+"""Extractors of controls from images: the mask of a figure, and how deep each of its pixels lies.
 
 Edges have a file of their own. Anything else that a network or a sensor measures, such as true depth, is a function of
 the user's own from pictures to pictures of the same height and width, added to `extractors` under a name.
@@ -47,7 +47,7 @@ def depth(x: _X) -> _One:
 
     It stands in for a measured depth where there is only a picture: what is thick counts as near.
     """
-    inside = mask(x)
+    figure = mask(x)
     height, width = x.shape[1:3]
 
     def eroded(carry: Array, _: None) -> tuple[Array, Array]:
@@ -56,7 +56,7 @@ def depth(x: _X) -> _One:
         left = carry * sides[0] * sides[1] * sides[2] * sides[3]
         return left, carry
 
-    _, rings = jax.lax.scan(eroded, inside, length=(min(height, width) + 1) // 2)
+    _, rings = jax.lax.scan(eroded, figure, length=(min(height, width) + 1) // 2)
     steps = rings.sum(axis=0)
     return steps / jnp.maximum(steps.max(axis=(1, 2, 3), keepdims=True), 1)
 

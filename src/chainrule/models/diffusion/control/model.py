@@ -1,4 +1,4 @@
-"""A diffusion model with a branch that follows pictures: the model stays as it is, only the branch learns."""
+"""Control of a diffusion model by pictures: a branch beside a frozen network."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, final
@@ -20,7 +20,7 @@ from chainrule.models.diffusion.control.adapter import Adapter
 from chainrule.models.diffusion.control.base import Branch
 from chainrule.models.diffusion.control.branch import ControlNet
 from chainrule.models.diffusion.control.extractors import extractors
-from chainrule.models.diffusion.control.requests import pictures_asked
+from chainrule.models.diffusion.control.requests import control_pictures
 from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.diffusion import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.steering.variations import similarity
@@ -157,17 +157,17 @@ class Control(HasState, HasControl, HasScores, HasPictures):
     def request(self, n: int, *, control: Any = None, like: Any = None, **options: Any) -> Array | None:
         """The pictures that `n` samples are to follow, one for each."""
         del options
-        found = pictures_asked(control, like, self.schema, self.condition_shape, self.extract)
+        found = control_pictures(control, like, self.schema, self.condition_shape, self.extract)
         return None if found is None else jnp.take(found, jnp.arange(n), axis=0, mode="wrap")
 
     def followed(
-        self, key: Key, asked: Float[Array, "batch ..."], y: Any, strength: float | Array
+        self, key: Key, control: Float[Array, "batch ..."], y: Any, strength: float | Array
     ) -> Float[Array, "batch ..."]:
         """One sample for each picture, by DDIM in 20 steps without guidance, compiled or not."""
-        model = self.seeing(asked, strength)
+        model = self.seeing(control, strength)
         with jax.ensure_compile_time_eval():
             levels = schedules.grid(model.schedule, _STEPS)
-        noise = jax.random.normal(key, (len(asked), *self.schema.shape), jnp.float32)
+        noise = jax.random.normal(key, (len(control), *self.schema.shape), jnp.float32)
         condition = None if model.denoiser.condition_encoder is None else y
         drawn = samplers.walk(
             model.denoiser, noise, levels, samplers.DDIM(), key, condition=condition, clip="static"
@@ -187,10 +187,10 @@ class Control(HasState, HasControl, HasScores, HasPictures):
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:
         """How well samples follow what was extracted from each example, and how well those of the model alone do."""
-        asked = self.extract(batch.x)
+        control = self.extract(batch.x)
 
         def one(strength: Array) -> Array:  # one program for both
-            return self.agreement(self.followed(key, asked, batch.y, strength), asked)
+            return self.agreement(self.followed(key, control, batch.y, strength), control)
 
         followed, alone = jax.lax.map(one, jnp.array([1.0, 0.0]))
         return {
@@ -203,10 +203,10 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         part = data.val if len(data.val) else data.train
         batch = part.batch(np.arange(min(_SHOWN, len(part))))
         x = jnp.asarray(batch.x)
-        asked = self.extract(x)
+        control = self.extract(x)
         y = None if batch.y is None else jnp.asarray(batch.y)
-        drawn = [self.followed(key, asked, y, strength) for strength in (1.0, 0.0)]
-        return [controlled("control", x, asked, {"followed": drawn[0], "without": drawn[1]})]
+        drawn = [self.followed(key, control, y, strength) for strength in (1.0, 0.0)]
+        return [controlled("control", x, control, {"followed": drawn[0], "without": drawn[1]})]
 
 
 def adopts(source: Model, known_as: str) -> dict[str, Any]:

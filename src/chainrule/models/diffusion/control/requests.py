@@ -1,4 +1,4 @@
-"""The pictures a user asks to follow, from files or arrays."""
+"""Pictures that samples are to follow, read from files or arrays."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from chainrule.models.diffusion.steering.files import arrays_of
 _MOST_BYTES = 2**28
 
 
-def pictures_asked(
+def control_pictures(
     control: Any, like: Any, schema: Schema, shape: tuple[int, ...], extract: Callable[[Array], Array]
 ) -> Float[Array, "some height width channels"] | None:
     """Pictures of this shape in [0, 1]: what `control` says, or what is extracted from `like`; none without either."""
@@ -63,4 +63,4 @@ def _pixels(path: Path, channels: int) -> np.ndarray:
     return np.repeat(found, channels, axis=-1) if found.shape[-1] == 1 else found
 
 
-__all__ = ["pictures_asked"]
+__all__ = ["control_pictures"]

@@ -1,4 +1,4 @@
-"""A network whose output is a gradient: of the inner product of its input with another network's output.
+"""Conservative fields: the gradient of the inner product of an input with a network's output.
 
 A field that is a gradient has no curl, and the number it is the gradient of can be had: with it a score becomes an
 energy, whose differences are differences of an unnormalised log-density.

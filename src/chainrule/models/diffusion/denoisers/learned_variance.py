@@ -1,4 +1,4 @@
-"""The noise of a step back, learned (Nichol and Dhariwal, 2021).
+"""Learned variance of the reverse step (Nichol and Dhariwal, 2021).
 
 Given x, a step to a cleaner level has the variance `small` if the clean data are known and up to `large` if nothing is.
 Between them, on a logarithmic scale, lies the variance that suits what is left unknown; a second network says where,

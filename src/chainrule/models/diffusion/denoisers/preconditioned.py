@@ -1,4 +1,4 @@
-"""A network made indifferent to the size of its input (Karras et al., 2022).
+"""Preconditioning of a network, for inputs and outputs of unit variance (Karras et al., 2022).
 
 Where noise is added to data that stay as they are, the input grows with sigma. Scaled to unit variance going in, and
 added to as much of the input as is worth keeping going out, the network maps numbers of one size to numbers of one

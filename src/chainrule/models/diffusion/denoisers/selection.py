@@ -18,7 +18,7 @@ from chainrule.networks.unet import UNet
 Name: TypeAlias = Literal["auto", "mlp", "unet", "dit"]
 
 DENSE = 256
-"""Images of up to this many entries are given to the dense network unless told otherwise."""
+"""Images of up to this many entries are given to the dense network by default."""
 
 
 def network_denoiser(

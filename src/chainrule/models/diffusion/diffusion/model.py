@@ -1,4 +1,4 @@
-"""The diffusion model: one denoiser, trained on all noise levels at once; samplers and bounds do the rest."""
+"""Denoising diffusion model: one denoiser, trained on all noise levels at once (Ho et al., 2020)."""
 
 from typing import Any, Literal, final
 

@@ -1,4 +1,4 @@
-"""Ancestral sampling: draw each cleaner level from the reverse model (Ho et al., 2020)."""
+"""Ancestral sampling (Ho et al., 2020)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, final

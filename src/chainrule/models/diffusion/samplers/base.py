@@ -1,4 +1,4 @@
-"""The engine all samplers share: one compiled loop over noise levels, from any start, by any denoiser.
+"""The loop all samplers share: compiled, over noise levels, from any start, by any denoiser.
 
 A sampler is only its step from one level to the next. The engine estimates (with clipping), walks, keeps the trajectory
 on request, and stops with an explanation when a value is not finite. The number of steps is data: one program serves

@@ -1,4 +1,4 @@
-"""DDIM: the same marginals as ancestral sampling with as much or as little noise as wanted (Song et al., 2021)."""
+"""Denoising diffusion implicit models, DDIM (Song et al., 2021)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final

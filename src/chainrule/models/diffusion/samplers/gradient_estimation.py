@@ -1,4 +1,4 @@
-"""Faster DDIM by looking back once: extrapolate from the last two estimates of the noise (Permenter and Yuan, 2024)."""
+"""Gradient estimation: DDIM with a second-order extrapolation of the noise (Permenter and Yuan, 2024)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, final

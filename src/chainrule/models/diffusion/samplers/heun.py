@@ -1,4 +1,4 @@
-"""Heun's method for the flow in sigma: two estimates a step, second order (Karras et al., 2022)."""
+"""Heun's method for the probability flow in sigma (Karras et al., 2022)."""
 
 import math
 from dataclasses import dataclass, field, replace

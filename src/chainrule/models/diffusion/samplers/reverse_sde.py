@@ -1,4 +1,4 @@
-"""The reverse stochastic differential equation by Euler and Maruyama, with Langevin correctors (Song et al., 2021)."""
+"""Reverse-time SDE by Euler-Maruyama, with Langevin correctors (Song et al., 2021)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final

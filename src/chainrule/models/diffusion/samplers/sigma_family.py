@@ -1,4 +1,4 @@
-"""One parameter from DDIM over ancestral sampling to more noise than either (Permenter and Yuan, 2024)."""
+"""The sigma family: DDIM, ancestral sampling and beyond by one parameter (Permenter and Yuan, 2024)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final

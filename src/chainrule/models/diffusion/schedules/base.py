@@ -1,4 +1,4 @@
-"""What a schedule is: the signal-to-noise ratio as a function of time, for one process.
+"""Noise schedules: the signal-to-noise ratio as a function of time, for one process.
 
 Time runs from 0 (data) to 1 (noise). A schedule of finitely many levels is a table with linear interpolation of `lam`,
 so that all schedules can be used in discrete and in continuous time.
@@ -94,8 +94,8 @@ class Table(Schedule):
 
     def lam(self, t: Any) -> Array:
         t = jnp.asarray(t)
-        places = jnp.asarray(np.arange(1, len(self.lams) + 1), t.dtype)
-        return jnp.interp(t * len(self.lams), places, jnp.asarray(self.lams, t.dtype))
+        levels = jnp.asarray(np.arange(1, len(self.lams) + 1), t.dtype)
+        return jnp.interp(t * len(self.lams), levels, jnp.asarray(self.lams, t.dtype))
 
 
 def from_alpha_bar(values: Any) -> Table:
@@ -106,13 +106,13 @@ def from_alpha_bar(values: Any) -> Table:
     chainrule.core.errors.ArgumentError: the signal-to-noise ratio does not fall at index 2 of the schedule
            every level has to be noisier than the one before it
     """
-    bar = _inside("alpha_bar", values)
+    bar = _between_0_and_1("alpha_bar", values)
     return Table(np.log(bar) - np.log1p(-bar), VariancePreserving())
 
 
 def from_beta(values: Any) -> Table:
     """A variance preserving chain from the variance 1 - alpha that each step adds."""
-    log_bar = np.cumsum(np.log1p(-_inside("beta", values)))
+    log_bar = np.cumsum(np.log1p(-_between_0_and_1("beta", values)))
     return Table(log_bar - np.log(-np.expm1(log_bar)), VariancePreserving())
 
 
@@ -126,12 +126,12 @@ def from_sigma(values: Any) -> Table:
     return Table(-2 * np.log(sigma), VarianceExploding())
 
 
-def _inside(name: str, values: Any) -> np.ndarray:
+def _between_0_and_1(name: str, values: Any) -> np.ndarray:
     array = np.asarray(values, np.float64)
-    inside = (array > 0) & (array < 1)
-    if array.ndim != 1 or not array.size or not inside.all():
+    valid = (array > 0) & (array < 1)
+    if array.ndim != 1 or not array.size or not valid.all():
         where = (
-            f"{name}[{int(np.argmin(inside))}]={array[np.argmin(inside)]:g}"
+            f"{name}[{int(np.argmin(valid))}]={array[np.argmin(valid)]:g}"
             if array.ndim == 1 and array.size
             else name
         )

@@ -1,4 +1,4 @@
-"""A schedule that is learned with the network (Kingma et al., 2021).
+"""Learned noise schedule (Kingma et al., 2021).
 
 gamma(t) = -lam(t) is a monotone network between two learned ends. In continuous time the bound depends on the ends
 alone; what lies between them decides only how noisy an estimate of the bound is. The ends therefore follow the
@@ -93,8 +93,8 @@ def by_variance(loss: Callable[[Tree, Tree], Array], others: Tree, interior: Tre
 
     def backward(kept: Any, cotangent: Array) -> tuple[Tree, Tree]:
         out, back = kept
-        rest, inside = back(cotangent)
-        return rest, jax.tree.map(lambda g: 2 * out * g, inside)
+        rest, interior = back(cotangent)
+        return rest, jax.tree.map(lambda g: 2 * out * g, interior)
 
     value.defvjp(forward, backward)
     return value(others, interior)

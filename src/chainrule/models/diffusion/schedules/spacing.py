@@ -1,4 +1,4 @@
-"""The levels a sampler visits, noisiest first."""
+"""Spacing of the noise levels that a sampler visits, noisiest first."""
 
 import jax
 import numpy as np

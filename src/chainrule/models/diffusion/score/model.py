@@ -29,7 +29,7 @@ from chainrule.models.protocol import Metrics
 from chainrule.networks.conditions import condition_encoder
 
 _ENOUGH = 2.0
-"""Noise at which data of unit size are 1/8 nat per dimension from a normal law."""
+"""Noise at which data of unit size are 1/8 nat per dimension from a normal distribution."""
 _LITTLE = 0.1
 """Noise at which an energy is shown."""
 

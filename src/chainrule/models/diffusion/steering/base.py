@@ -24,7 +24,7 @@ class Draw:
 
     model: "Generative"
     n: int
-    asked: Any
+    given: Any
     """The condition as the user gave it."""
     denoiser: Denoiser
     sampler: Sampler

@@ -95,7 +95,7 @@ def by_classifier(denoiser: Denoiser, classifier: Any, weight: float, schema: Sc
 
     def log_prob(x: Array, level: Level, condition: Any) -> Array:
         clean = x / per_example(level.a, x)
-        logs = jnp.log(classifier.predict(units.outside(schema, clean)))
+        logs = jnp.log(classifier.predict(units.to_model(schema, clean)))
         return jnp.take_along_axis(logs, jnp.broadcast_to(condition, (len(x),))[:, None], axis=1)[:, 0]
 
     return ClassifierGuided(Unconditional(denoiser), log_prob, weight)
@@ -103,7 +103,7 @@ def by_classifier(denoiser: Denoiser, classifier: Any, weight: float, schema: Sc
 
 def _inside(schema: Schema, x: Array) -> Array:
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    return units.inside(schema, wide)
+    return units.to_network(schema, wide)
 
 
 __all__ = ["NoisyClassifier", "by_classifier"]

@@ -53,7 +53,7 @@ def texts(schema: Schema, condition: Any, n: int) -> Int[Array, "batch length"]:
         raise ArgumentError(f"condition: one caption for all, or one for each of {n} examples")
     end = len(schema.target_symbols)
     if rows.min() < 0 or rows.max() > end:
-        raise ArgumentError(f"condition: symbols are numbered 0 to {end - 1}, the end mark is {end}")
+        raise ArgumentError(f"condition: tokens are numbered 0 to {end - 1}, the end mark is {end}")
     return jnp.broadcast_to(jnp.asarray(rows, jnp.int32), (n, *rows.shape[1:]))
 
 

@@ -58,13 +58,13 @@ class Guidance(Steering):
         """The draw with its conditions, and its denoiser under guidance."""
         model, n = draw.model, draw.n
         if self.classifier is None:
-            condition = None if draw.asked is None else model.conditions(draw.asked, n)
+            condition = None if draw.given is None else model.conditions(draw.given, n)
             return replace(draw, condition=condition, denoiser=self.guided(model, condition is not None))
-        if draw.asked is None:
+        if draw.given is None:
             raise CapabilityError("a classifier leads towards a class", remedy="name one: class=")
         weight = 1.0 if self.guidance is None else self.guidance
         led = by_classifier(draw.denoiser, self.classifier, weight, model.schema)
-        return replace(draw, condition=class_numbers(model.schema, draw.asked, n), denoiser=led)
+        return replace(draw, condition=class_numbers(model.schema, draw.given, n), denoiser=led)
 
     def guided(self, model: "Generative", conditional: bool) -> Denoiser:
         """The denoiser of a model under guidance, for a draw with or without a condition."""

@@ -186,8 +186,8 @@ def read(model: "Generative", given: Any) -> Known:
             f"known: shape {values.shape}; the data have shape {shape}",
             remedy="one finite number for each entry",
         )
-    inside = model.to_network_units(jnp.asarray(np.where(mask, values, 0.0), jnp.float32))
-    return Known(inside, jnp.asarray(mask, jnp.float32))
+    seen = model.to_network_units(jnp.asarray(np.where(mask, values, 0.0), jnp.float32))
+    return Known(seen, jnp.asarray(mask, jnp.float32))
 
 
 def downsampling(shape: tuple[int, ...], factor: int) -> Float[np.ndarray, "seen entries"]:

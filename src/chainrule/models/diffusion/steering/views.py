@@ -1,4 +1,4 @@
-"""Views of a picture that leave white noise white: the ones a diffusion model can be asked about.
+"""Orthogonal views of images, which leave white noise white.
 
 A view has to be linear and orthogonal: then noise seen through it is still standard normal, and the predicted noise can
 be brought back by its inverse. Turns by 90°, mirrors, permutations and the negative are; anything that interpolates,
@@ -124,7 +124,7 @@ def _same(name: str, of: Callable[[Array], Array]) -> View:
 
 
 def _permuted(name: str, order: np.ndarray) -> View:
-    """A permutation of the places of a picture; `order` holds numbers of places."""
+    """A permutation of the positions of an image; `order` holds their numbers."""
     back = np.argsort(order)
 
     def by(order: np.ndarray) -> Callable[[Array], Array]:
@@ -134,7 +134,7 @@ def _permuted(name: str, order: np.ndarray) -> View:
 
 
 def _blocks(name: str, shape: tuple[int, ...], size: tuple[int, int], random: Any, turn: bool) -> View:
-    """Blocks of a size change places; with `turn` they are turned by quarters too."""
+    """Blocks of a size are permuted; with `turn` they are turned by quarters too."""
     height, width, _ = shape
     rows, columns = size
     if height % rows or width % columns or (turn and rows != columns):
@@ -142,8 +142,8 @@ def _blocks(name: str, shape: tuple[int, ...], size: tuple[int, int], random: An
             f"view {name!r}: {height} x {width} pixels cannot be cut into blocks of {rows} x {columns}"
             + (" that can be turned" if turn else "")
         )
-    places = np.arange(height * width).reshape(height // rows, rows, width // columns, columns)
-    blocks = places.swapaxes(1, 2).reshape(-1, rows, columns)[
+    positions = np.arange(height * width).reshape(height // rows, rows, width // columns, columns)
+    blocks = positions.swapaxes(1, 2).reshape(-1, rows, columns)[
         random.permutation(height * width // (rows * columns))
     ]
     if turn:

@@ -1,4 +1,4 @@
-"""A ladder of auto-encoders, one switch: no noise, noise on the code, noise on the data.
+"""Denoising auto-encoder (Vincent, 2011), with noise on the data, on the code, or nowhere.
 
 The lowest rung D(E(x)) only copies. With noise of a known size the same network says more: on the code it makes a code
 one can draw from; on the data its reconstruction is the mean of clean data given noisy ones, and with it the score of
@@ -13,7 +13,7 @@ where m is what the noise is added to, in k dimensions.
 import abc
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, final
+from typing import Annotated, Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Images, Picture, Scatter
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data import kinds
@@ -38,6 +37,7 @@ from chainrule.models.protocol import (
     HasPictures,
     Metrics,
     Scored,
+    read_options,
 )
 from chainrule.networks import units
 from chainrule.nn import constructions
@@ -95,11 +95,11 @@ class AutoEncoder(CanEncode, CanDecode, HasPictures):
 
     def rows(self, x: _X) -> _Rows:
         """Examples as the encoder reads them."""
-        return units.inside(self.schema, x).reshape(len(x), -1)
+        return units.to_network(self.schema, x).reshape(len(x), -1)
 
     def examples(self, rows: _Rows) -> _X:
         """The way back."""
-        return units.outside(self.schema, rows).reshape(len(rows), *self.schema.shape)
+        return units.to_model(self.schema, rows).reshape(len(rows), *self.schema.shape)
 
     def encode(self, x: Array) -> Float[Array, "batch code"]:
         """The code of each example, without noise."""
@@ -227,11 +227,15 @@ class DataNoise(Noisy):
         return (self.denoised(y) - y) / self.config.sigma**2
 
     def sample(  # type: ignore[override]  # the options of this model, by name
-        self, key: Key, n: int, *, moves: int = 1000, size: float = 0.1
+        self,
+        key: Key,
+        n: int,
+        *,
+        moves: Annotated[int, Field(ge=1, description="Langevin moves before the last denoising")] = 1000,
+        size: Annotated[float, Field(gt=0, description="of a move, over the variance of the noise")] = 0.1,
     ) -> Array:
         """`n` examples by `moves` Langevin moves of `size` sigma² at the one noise level, and a last denoising."""
-        if not (isinstance(moves, int) and isinstance(size, int | float)) or moves < 1 or not size > 0:
-            raise ArgumentError(f"moves={moves}, size={size}: both are positive, moves a whole number")
+        read_options(self.sample_options(), {"moves": moves, "size": size})
         begin, walk = jax.random.split(key)
         sigma = self.config.sigma
         start = math.sqrt(1 + sigma**2) * jax.random.normal(begin, (n, self.schema.dimensions))
