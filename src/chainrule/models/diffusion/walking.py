@@ -1,7 +1,7 @@
 """Options of the walk from noise to data that all samplers share."""
 
 import functools
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import pydantic
 from pydantic import Field
@@ -9,8 +9,9 @@ from pydantic import Field
 from chainrule.models.protocol import SampleOptions
 
 
+@final
 class WalkOptions(SampleOptions):
-    """What is drawn, by which sampler, along which noise levels."""
+    """What is drawn, by which sampler, along which noise levels; `walk_options` fills in the defaults of a model."""
 
     condition: Any = Field(
         None,

@@ -1,9 +1,16 @@
 """Settings that all models with a denoiser share."""
 
+import abc
+from typing import Any
+
 from pydantic import Field
 
-from chainrule.models.diffusion.denoisers.selection import Name
+from chainrule.core.types import Key
+from chainrule.data.schema import Schema
+from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
+from chainrule.models.diffusion.denoisers.selection import Name, network_denoiser
 from chainrule.models.protocol import Config
+from chainrule.networks.conditions import condition_encoder
 
 
 class DenoiserConfig(Config):
@@ -25,6 +32,23 @@ class DenoiserConfig(Config):
     condition_dropout: float = Field(
         0.1, ge=0, lt=1, description="share of examples trained without their target, as guidance needs it"
     )
+
+    @abc.abstractmethod
+    def network_for(self, schema: Schema) -> Name:
+        """The name of the network for some data; "auto" lets their size decide."""
+
+    def network_denoiser(self, schema: Schema, key: Key, **own: Any) -> NetworkDenoiser:
+        """A fresh denoiser for some data with these settings; `own` are further ones of the model."""
+        return network_denoiser(
+            self.network_for(schema),
+            schema,
+            key,
+            read=condition_encoder(schema, self.conditional),
+            width=self.width,
+            depth=self.depth,
+            pad=self.pad,
+            **own,
+        )
 
 
 __all__ = ["DenoiserConfig"]

@@ -13,7 +13,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.denoisers.learned_variance import WithVariance, divergence
-from chainrule.models.diffusion.denoisers.selection import network_denoiser
+from chainrule.models.diffusion.denoisers.selection import Name
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level, noised
@@ -21,7 +21,6 @@ from chainrule.models.diffusion.targets import convert, error_ratio, truth
 from chainrule.models.diffusion.weights import weights
 from chainrule.models.protocol import Metrics
 from chainrule.networks.conditioning import Inject
-from chainrule.networks.conditions import condition_encoder
 
 _LEVELS = 1000
 """Steps of the chain whose noise is learned."""
@@ -50,6 +49,11 @@ class DiffusionConfig(DenoiserConfig):
         "else by scale and shift",
     )
 
+    def network_for(self, schema: Schema) -> Name:
+        """As set."""
+        del schema
+        return self.denoiser
+
 
 @final
 class Diffusion(Generative):
@@ -61,17 +65,7 @@ class Diffusion(Generative):
 
     def __init__(self, config: DiffusionConfig, schema: Schema, key: Key) -> None:
         def made(key: Key) -> LearnedDenoiser:
-            return network_denoiser(
-                config.denoiser,
-                schema,
-                key,
-                read=condition_encoder(schema, config.conditional),
-                inject=config.inject,
-                target=config.target,
-                width=config.width,
-                depth=config.depth,
-                pad=config.pad,
-            )
+            return config.network_denoiser(schema, key, inject=config.inject, target=config.target)
 
         self.denoiser = made(key)
         if config.variance == "learned":

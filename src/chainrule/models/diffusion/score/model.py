@@ -19,14 +19,13 @@ from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.denoisers.conservative import Conservative
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.denoisers.preconditioned import Preconditioned
-from chainrule.models.diffusion.denoisers.selection import network_denoiser
+from chainrule.models.diffusion.denoisers.selection import Name
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level, noised, per_example
 from chainrule.models.diffusion.targets import error_ratio
 from chainrule.models.diffusion.weights import weights
 from chainrule.models.protocol import Metrics
-from chainrule.networks.conditions import condition_encoder
 
 _ENOUGH = 2.0
 """Noise at which data of unit size are 1/8 nat per dimension from a normal distribution."""
@@ -51,6 +50,11 @@ class ScoreConfig(DenoiserConfig):
         description="how much an error counts at each noise level; simple is s² on the error of the score",
     )
 
+    def network_for(self, schema: Schema) -> Name:
+        """As set."""
+        del schema
+        return self.denoiser
+
 
 @final
 class ScoreModel(Generative):
@@ -71,15 +75,7 @@ class ScoreModel(Generative):
                 "from noise alone, would know nothing of them",
                 remedy="use high=10",
             )
-        inner: LearnedDenoiser = network_denoiser(
-            config.denoiser,
-            schema,
-            key,
-            read=condition_encoder(schema, config.conditional),
-            width=config.width,
-            depth=config.depth,
-            pad=config.pad,
-        )
+        inner: LearnedDenoiser = config.network_denoiser(schema, key)
         if config.form == "energy":
             inner = Conservative(inner)
         # Images lie in [-1, 1] for the network; points and tables come standardised.

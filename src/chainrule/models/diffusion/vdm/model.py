@@ -17,14 +17,13 @@ from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import bounds
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
-from chainrule.models.diffusion.denoisers.selection import Name, network_denoiser
+from chainrule.models.diffusion.denoisers.selection import Name
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
 from chainrule.models.protocol import Metrics
-from chainrule.networks.conditions import condition_encoder
 
 
 @final
@@ -41,6 +40,10 @@ class VDMConfig(DenoiserConfig):
         "v", description="what the network predicts: velocity, noise or clean data"
     )
 
+    def network_for(self, schema: Schema) -> Name:
+        """As set; auto takes a U-Net for images of every size."""
+        return "unet" if self.denoiser == "auto" and kinds.of(schema).spatial else self.denoiser
+
 
 @final
 class VDM(Generative):
@@ -53,17 +56,11 @@ class VDM(Generative):
 
     def __init__(self, config: VDMConfig, schema: Schema, key: Key) -> None:
         for_network, for_noise = jax.random.split(key)
-        name = "unet" if config.denoiser == "auto" and kinds.of(schema).spatial else config.denoiser
-        self.denoiser = network_denoiser(
-            name,
+        self.denoiser = config.network_denoiser(
             schema,
             for_network,
-            read=condition_encoder(schema, config.conditional),
             target=config.target,
-            width=config.width,
-            depth=config.depth,
             fourier=powers(schema.levels) if config.fourier else (),
-            pad=config.pad,
         )
         # A density of continuous data has no clean end of its own: its ends stay where they are.
         low, high = start_of(schema.levels)
