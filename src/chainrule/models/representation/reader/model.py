@@ -128,7 +128,7 @@ class Reader(CanPredict, CanEncode):
 
     def _text(
         self, x: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time width"], Bool[Array, "batch time"]]:
+    ) -> tuple[Float[Array, "batch positions width"], Bool[Array, "batch positions"]]:
         """The vectors of tokens and which of them count, with the marks around them that the vocabulary has."""
         end, vocab = len(self.schema.symbols), tokenizers.of(self.schema).vocab
         length = (x < end).sum(axis=1)
@@ -146,7 +146,7 @@ class Reader(CanPredict, CanEncode):
 
     def _image(
         self, x: Float[Array, "batch rows columns channels"]
-    ) -> tuple[Float[Array, "batch time width"], Bool[Array, "batch time"]]:
+    ) -> tuple[Float[Array, "batch positions width"], Bool[Array, "batch positions"]]:
         """The vectors of patches, row by row, all of which count."""
         assert self.patches is not None
         vectors = self.patches(patches.cut(x, self.config.patch))

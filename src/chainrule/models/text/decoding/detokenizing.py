@@ -21,7 +21,7 @@ _KEPT = 64
 class Detokenizer:
     """Turns tokens into text piece by piece; the pieces joined are the whole text up to the first stop string.
 
-    >>> from chainrule.data.tokenizers import ByteBPE
+    >>> from chainrule.data.text.tokenizers import ByteBPE
     >>> smile = ByteBPE.train("", vocab=256)
     >>> reader = Detokenizer(smile, stop=["END"])
     >>> [reader.read(int(i)) for i in smile.encode("ä!ENE")], reader.rest()
