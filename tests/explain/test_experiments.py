@@ -14,7 +14,7 @@ from chainrule.explain import experiments
 from chainrule.explain.experiments.search import SearchSettings, combinations
 from chainrule.explain.methods.training import stop_step, train, train_seeds
 from chainrule.models.protocol import Model
-from chainrule.train.config import Schedule
+from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule
 from tests.train.toys import leaves
 
@@ -79,7 +79,7 @@ def test_early_stopping_goes_back_to_the_best_step() -> None:
 
 
 def test_one_cycle_starts_at_a_25th_peaks_at_30_percent_and_ends_at_a_250_000th() -> None:
-    factor = schedule(Schedule(name="1cycle"), 1000)
+    factor = schedule(LearningRateSchedule(name="1cycle"), 1000)
     rates = 0.01 * np.array([float(factor(step)) for step in range(1001)])
     assert rates[0] == pytest.approx(0.0004)
     assert rates[300] == pytest.approx(0.01)

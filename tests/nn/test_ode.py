@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.nn.ode import Solution, dormand_prince, runge_kutta
+from chainrule.nn.ode import ODESolution, dormand_prince, runge_kutta
 
 START, END = jnp.asarray(0.0), jnp.asarray(2.0)
 
@@ -20,7 +20,7 @@ def spring(t: jnp.ndarray, state: tuple) -> tuple:
 BEGIN = (jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))
 
 
-def error(found: Solution) -> float:
+def error(found: ODESolution) -> float:
     exact = np.array([np.cos(2.0), np.sin(2.0)])
     return float(np.abs(np.asarray(found.y[0]) - exact).max())
 

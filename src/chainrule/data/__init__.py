@@ -4,8 +4,8 @@ from chainrule.data.batches import Batch, Batches
 from chainrule.data.dataset import Data
 from chainrule.data.loading.in_memory import from_arrays
 from chainrule.data.loading.load import check, load
-from chainrule.data.loading.problems import Report
-from chainrule.data.loading.sources import Known, names
+from chainrule.data.loading.problems import ScanReport
+from chainrule.data.loading.sources import KnownSource, names
 from chainrule.data.previews import excerpt, preview
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
@@ -19,12 +19,12 @@ __all__ = [
     "Batch",
     "Batches",
     "Data",
-    "Known",
+    "KnownSource",
     "Packed",
     "Pairs",
-    "Report",
     "Rows",
     "Scaling",
+    "ScanReport",
     "Schema",
     "Split",
     "Windows",

@@ -18,7 +18,7 @@ Slope = Callable[[Array, Tree], Tree]
 """From time and state to the derivative of the state."""
 
 
-class Solution(NamedTuple):
+class ODESolution(NamedTuple):
     """The solution at the end, the number of evaluations of f, and whether the end was reached."""
 
     y: Tree
@@ -39,7 +39,7 @@ def runge_kutta_step(f: Slope, t: Array, y: Tree, h: float | Array) -> Tree:
     return _along(y, h / 6, [1.0, 2.0, 2.0, 1.0], [k1, k2, k3, k4])
 
 
-def runge_kutta(f: Slope, y: Tree, start: Array, end: Array, steps: int) -> Solution:
+def runge_kutta(f: Slope, y: Tree, start: Array, end: Array, steps: int) -> ODESolution:
     """The classical fourth-order method with equal steps."""
     if steps < 1:
         raise ArgumentError(f"steps={steps}: take at least one step")
@@ -49,7 +49,7 @@ def runge_kutta(f: Slope, y: Tree, start: Array, end: Array, steps: int) -> Solu
         return runge_kutta_step(f, start + index * h, y, h), None
 
     y, _ = jax.lax.scan(step, y, jnp.arange(steps))
-    return Solution(y, jnp.asarray(4 * steps), jnp.ones((), bool))
+    return ODESolution(y, jnp.asarray(4 * steps), jnp.ones((), bool))
 
 
 # Dormand and Prince, 1980: stages, weights of the fifth-order result, and its difference from the fourth-order one.
@@ -68,7 +68,7 @@ _ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1
 
 def dormand_prince(
     f: Slope, y: Tree, start: Array, end: Array, *, rtol: float = 1e-5, atol: float = 1e-5, most: int = 10_000
-) -> Solution:
+) -> ODESolution:
     """The fifth-order method with steps chosen so that the worst entry of every array keeps to its tolerance."""
     direction = jnp.sign(end - start)
     first = (end - start) / 100
@@ -99,7 +99,7 @@ def dormand_prince(
 
     begin = (start, y, f(start, y), first, jnp.zeros((), int))
     t, y, _, _, count = jax.lax.while_loop(unfinished, step, begin)
-    return Solution(y, 1 + 6 * count, t == end)
+    return ODESolution(y, 1 + 6 * count, t == end)
 
 
 def _along(y: Tree, h: float | Array, weights: tuple[float, ...] | list[float], slopes: list[Tree]) -> Tree:
@@ -117,4 +117,4 @@ def _worst(error: Tree, old: Tree, new: Tree, rtol: float, atol: float) -> Array
     return jnp.stack(found).max()
 
 
-__all__ = ["Slope", "Solution", "dormand_prince", "runge_kutta", "runge_kutta_step"]
+__all__ = ["ODESolution", "Slope", "dormand_prince", "runge_kutta", "runge_kutta_step"]

@@ -20,7 +20,7 @@ from chainrule.data.loading import sources
 from chainrule.data.loading.assembly import assemble
 from chainrule.data.loading.binarize import binarize
 from chainrule.data.loading.moments import moments
-from chainrule.data.loading.problems import Problem, Refused, Report, group
+from chainrule.data.loading.problems import Problem, Refused, ScanReport, group
 from chainrule.data.loading.scan import Contents, Scan
 from chainrule.data.loading.series import cut
 
@@ -78,7 +78,7 @@ def load_from(
     return replace(assemble(source.name, contents, shares, seed, call, skipped), notes=notes)
 
 
-def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> Report:
+def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> ScanReport:
     """Everything that is wrong with a source, found by the scan that `load` makes.
 
     >>> check("digits").lines()
@@ -87,7 +87,7 @@ def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any
     _check_seed(seed)
     source = sources.find(name_or_path)
     scan = _examine(source, source.resolve(options), seed)
-    return Report(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems))
+    return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems))
 
 
 def _check_seed(seed: object) -> None:

@@ -65,7 +65,7 @@ class Group:
 
 @final
 @dataclass(frozen=True)
-class Report:
+class ScanReport:
     """What `check` found."""
 
     name: str
@@ -140,4 +140,4 @@ def group(problems: Sequence[Problem]) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=lambda g: ("stop", "skip", "note").index(g.effect)))
 
 
-__all__ = ["Effect", "Group", "Problem", "Refused", "Report", "group"]
+__all__ = ["Effect", "Group", "Problem", "Refused", "ScanReport", "group"]

@@ -94,7 +94,7 @@ _DOWNLOADED = {
 
 @final
 @dataclass(frozen=True)
-class Known:
+class KnownSource:
     """A data set that has a name."""
 
     name: str
@@ -141,7 +141,7 @@ def _embedded() -> dict[str, tuple[str, DataSource]]:
     }
 
 
-def names() -> list[Known]:
+def names() -> list[KnownSource]:
     """Every data set that has a name, with where it comes from.
 
     >>> [known.name for known in names()][:3]
@@ -149,14 +149,17 @@ def names() -> list[Known]:
     """
     return [
         *(
-            Known(name, summary, "embedded", _defaults(s.options))
+            KnownSource(name, summary, "embedded", _defaults(s.options))
             for name, (summary, s) in _embedded().items()
         ),
         *(
-            Known(name, toy.summary, "generated", _defaults(toy.reader.options))
+            KnownSource(name, toy.summary, "generated", _defaults(toy.reader.options))
             for name, toy in _MADE.items()
         ),
-        *(Known(name, known.summary, str(_folder(name) or ""), {}) for name, known in _DOWNLOADED.items()),
+        *(
+            KnownSource(name, known.summary, str(_folder(name) or ""), {})
+            for name, known in _DOWNLOADED.items()
+        ),
     ]
 
 
@@ -225,4 +228,4 @@ def _unknown(given: str, path: Path) -> ArgumentError | DataError:
     return ArgumentError(f"unknown data {given!r}{hint}", remedy=remedy)
 
 
-__all__ = ["DataSource", "Known", "find", "names"]
+__all__ = ["DataSource", "KnownSource", "find", "names"]

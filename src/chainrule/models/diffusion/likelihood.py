@@ -22,7 +22,7 @@ from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, Process, noised
 from chainrule.models.protocol import FlowLikelihood
 from chainrule.networks import units
-from chainrule.nn.ode import Solution, dormand_prince, runge_kutta
+from chainrule.nn.ode import ODESolution, dormand_prince, runge_kutta
 from chainrule.probability.gaussian import log_density
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _both_ways(
     steps: int | None,
     tolerance: float,
     condition: Any,
-) -> tuple[Solution, Solution]:
+) -> tuple[ODESolution, ODESolution]:
     bottom, top = (jnp.asarray(-lam / 2, x.dtype) for lam in lams)
 
     def velocity(y: Array, log_sigma: Array) -> Array:
@@ -118,7 +118,7 @@ def _both_ways(
     def descend(log_sigma: Array, state: tuple[Array]) -> tuple[Array]:
         return (velocity(state[0], log_sigma),)
 
-    def solve(f: Callable[..., Any], y: Any, start: Array, end: Array) -> Solution:
+    def solve(f: Callable[..., Any], y: Any, start: Array, end: Array) -> ODESolution:
         if steps is not None:
             return runge_kutta(f, y, start, end, steps)
         return dormand_prince(f, y, start, end, rtol=tolerance, atol=tolerance)

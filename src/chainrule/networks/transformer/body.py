@@ -39,7 +39,7 @@ class Transformer(eqx.Module):
         recompute: bool = False,
     ) -> Float[Array, "batch time width"]:
         """All blocks: as one compiled loop with `scan`, and with their insides computed again on the way back."""
-        key = self.dropping(key)
+        key = self.drops(key)
 
         def one(block: TransformerBlock, h: Array, i: Any) -> Array:
             return block(h, mask=mask, dropout_key=None if key is None else jax.random.fold_in(key, i))
@@ -62,10 +62,10 @@ class Transformer(eqx.Module):
         self, h: Float[Array, "batch time width"], key: Key | None
     ) -> Float[Array, "batch time width"]:
         """What goes into the first block, with dropout if there is a key."""
-        key = self.dropping(key)
+        key = self.drops(key)
         return h if key is None else self.dropout(h, jax.random.fold_in(key, len(self.blocks)))
 
-    def dropping(self, key: Key | None) -> Key | None:
+    def drops(self, key: Key | None) -> Key | None:
         """The key, where anything is dropped at all."""
         return None if self.dropout.inference or not self.dropout.p else key
 

@@ -53,10 +53,10 @@ def attend(
     check_choice("attend", "path", path, get_args(Path))
     _check(query, key, value)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    dropping = dropout > 0 and dropout_key is not None
+    drops = dropout > 0 and dropout_key is not None
     if path == "auto":
-        path = "plain" if dropping else _chosen(query, key, value, mask, bias)
-    if dropping and path != "plain":
+        path = "plain" if drops else _chosen(query, key, value, mask, bias)
+    if drops and path != "plain":
         raise ArgumentError(f'attend(path="{path}"): weights can be dropped on the plain path only')
     if path == "fused":
         return fused.attend(query, key, value, mask, bias, scale)
@@ -71,7 +71,7 @@ def attend(
             )
         return native.attend(query, key, value, mask, scale)
     weights = _weights(query, key, mask, bias, scale, None).astype(value.dtype)
-    if dropping:
+    if drops:
         assert dropout_key is not None
         weights = Dropout(dropout)(weights, dropout_key)
     return gather(weights, value)

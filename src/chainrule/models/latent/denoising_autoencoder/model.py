@@ -139,7 +139,7 @@ class NoNoise(AutoEncoder):
         return self.decoder(self.encoder(x)), jnp.zeros(len(x), x.dtype)
 
 
-class Terms(NamedTuple):
+class ReconstructionTerms(NamedTuple):
     """The two parts of the bound for each example, in nats; their sum bounds -log p(x) from above."""
 
     prior: Float[Array, " batch"]
@@ -158,16 +158,16 @@ class Noisy(AutoEncoder, HasBoundParts, CanSample):
     def centre(self, x: _Rows) -> _Rows:
         """What the noise is added to."""
 
-    def terms(self, x: _X, key: Key) -> Terms:
+    def terms(self, x: _X, key: Key) -> ReconstructionTerms:
         """The parts of the bound for each example, in nats, from one draw of the noise."""
         rows, tau = self.rows(x), self.config.tau
         prior = kl_from_centred(self.centre(rows), self.config.sigma, 1.0)
         mean, _ = self.rebuilt(rows, key)
         if not self.schema.levels:
-            return Terms(prior, -log_density(rows, mean, tau))
+            return ReconstructionTerms(prior, -log_density(rows, mean, tau))
         index = jnp.rint((rows + 1) / 2 * (self.schema.levels - 1)).astype(jnp.int32)
         values = jnp.linspace(-1, 1, self.schema.levels, dtype=rows.dtype)
-        return Terms(prior, -discretized_log_prob(mean, tau, index, values))
+        return ReconstructionTerms(prior, -discretized_log_prob(mean, tau, index, values))
 
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
         """The lower bound of log p(x) in the units of the model."""

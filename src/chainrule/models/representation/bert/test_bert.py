@@ -106,10 +106,10 @@ def test_the_vector_of_a_text_does_not_depend_on_the_longer_ones_beside_it(model
 
 
 def test_dropout_acts_while_training_only() -> None:
-    dropping: Any = models.build("bert", LETTERS, layers=1, heads=2, width=8, dropout=0.5)
+    drops: Any = models.build("bert", LETTERS, layers=1, heads=2, width=8, dropout=0.5)
     x = jnp.arange(9)[None, :]
-    assert not np.allclose(dropping.features(x, key=KEY), dropping.features(x, key=jax.random.key(4)))
-    judged = eqx.nn.inference_mode(dropping)
+    assert not np.allclose(drops.features(x, key=KEY), drops.features(x, key=jax.random.key(4)))
+    judged = eqx.nn.inference_mode(drops)
     np.testing.assert_array_equal(judged.features(x, key=KEY), judged.features(x))
     assert judged.loss(Batch(x), KEY)[0].shape == ()
 
