@@ -49,8 +49,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     )
     seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
-    wish = _wish(given, run.schema, n)
-    options = _options(run, given, conditional=wish.condition is not None)
+    asked_for = _condition(given, run.schema, n)
+    options = _options(run, given, conditional=asked_for.condition is not None)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
     key, more = random.key(seed, "sample"), {}
     if isinstance(run.model, CanContinue) and writes and n == 1 and "beams" not in options:
@@ -63,14 +63,14 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         if not json:
             print("\n\n".join(texts) + "\n")
     elif kinds.of(run.schema).has_tokens:
-        texts = samples(run.schema, run.sample(n, key=key, condition=wish.condition, **options))
+        texts = samples(run.schema, run.sample(n, key=key, condition=asked_for.condition, **options))
         files = _write_texts(out, texts)
         if not json:
             print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
-        drawn = run.sample(n, key=key, condition=wish.condition, **options)
+        drawn = run.sample(n, key=key, condition=asked_for.condition, **options)
         asked = run.model.request(n, **options) if isinstance(run.model, HasRequest) else None
-        files = _write(out, drawn, wish, run.schema, facts, asked)
+        files = _write(out, drawn, asked_for, run.schema, facts, asked)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
@@ -117,7 +117,7 @@ def _whole(name: str, text: str, *, low: int) -> int:
     return int(text)
 
 
-class Wish(NamedTuple):
+class Condition(NamedTuple):
     """What the examples are to be: the condition for the model, an array that keeps it, and a name for each."""
 
     condition: Any = None
@@ -125,7 +125,7 @@ class Wish(NamedTuple):
     names: Sequence[str] = ()
 
 
-def _wish(given: dict[str, str], schema: "Schema", n: int) -> Wish:
+def _condition(given: dict[str, str], schema: "Schema", n: int) -> Condition:
     """What class=, text= or y= asks for; they are taken out of the settings."""
     import numpy as np
 
@@ -139,17 +139,17 @@ def _wish(given: dict[str, str], schema: "Schema", n: int) -> Wish:
         )
     if "class" in named:
         labels = _labels(named["class"], schema, n)
-        return Wish(labels, {"labels": labels}, [schema.classes[i] for i in labels])
+        return Condition(labels, {"labels": labels}, [schema.classes[i] for i in labels])
     if "text" in named:
         if not targets.of(schema).has_tokens:
             raise ArgumentError(f"text={named['text']}: these data have no captions")
         texts = [caption.strip() for caption in named["text"].split("|")]
         captions = [texts[i % len(texts)] for i in range(n)]
-        return Wish(captions, {"captions": np.array(captions)}, captions)
+        return Condition(captions, {"captions": np.array(captions)}, captions)
     if "y" in named:
         values = _numbers(named["y"])
-        return Wish(values, {"y": values})
-    return Wish()
+        return Condition(values, {"y": values})
+    return Condition()
 
 
 def _numbers(text: str) -> "np.ndarray":
@@ -226,7 +226,7 @@ def _value(text: str, annotation: Any) -> Any:
 def _write(
     out: Path,
     drawn: "np.ndarray",
-    wish: Wish,
+    asked_for: Condition,
     schema: "Schema",
     facts: dict[str, Any],
     asked: "Array | None",
@@ -239,12 +239,12 @@ def _write(
     from chainrule.train.files import disk_errors
 
     kind, follows = kinds.of(schema), None if asked is None else np.asarray(asked)
-    arrays = wish.arrays if follows is None else {**wish.arrays, "control": follows}
+    arrays = asked_for.arrays if follows is None else {**asked_for.arrays, "control": follows}
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         file = kind.write(out, schema, drawn, arrays)
     title = f"Samples of {facts['run']}"
-    picture = kind.picture(schema, drawn, wish.names, follows=follows, title=title)
+    picture = kind.picture(schema, drawn, asked_for.names, follows=follows, title=title)
     return {"samples": file, "picture": save(picture, out, "samples", facts)}
 
 

@@ -11,7 +11,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.core.types import Array
 from chainrule.explain.methods.generation import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
-from chainrule.models.diffusion.denoiser import Denoiser, Estimate
+from chainrule.models.diffusion.denoiser import Denoiser, DenoiserEstimate
 from chainrule.models.diffusion.denoisers.guided import ClassifierGuided, guided
 from chainrule.models.diffusion.denoisers.learned_variance import divergence
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
@@ -91,7 +91,7 @@ def test_eta_one_and_mu_one_half_are_ancestral_sampling() -> None:
     process = VariancePreserving()
     for high, low in ((-9.0, -8.5), (-1.0, 3.0), (6.0, 6.1)):
         here, there = (process.level(jnp.array(lam)) for lam in (high, low))
-        guess = Estimate(x0, (x - here.a * x0) / here.s)
+        guess = DenoiserEstimate(x0, (x - here.a * x0) / here.s)
         expected = Ancestral().moments(x, guess, here, there)
         for sampler in (DDIM(eta=1.0), SigmaFamily(mu=0.5)):
             for one, other in zip(sampler.moments(x, guess, here, there), expected, strict=True):
@@ -133,7 +133,7 @@ def test_steps_are_those_of_the_papers_for_neighbours_and_for_skipped_levels() -
         x, eps = draw.normal(size=(2, 3, 4))
         here, there = (Level(np.sqrt(alpha_bar[i]), np.sqrt(1 - alpha_bar[i])) for i in (t, before))
         noisy, noise = jnp.asarray(x), jnp.asarray(eps)
-        guess = Estimate((noisy - here.s * noise) / here.a, noise)
+        guess = DenoiserEstimate((noisy - here.s * noise) / here.a, noise)
         for name, (mean, std) in textbook(alpha_bar, t, before, x, eps).items():
             found = own[name].moments(noisy, guess, here, there)
             np.testing.assert_allclose(found[0], mean, rtol=1e-9, atol=1e-9, err_msg=f"{name} {t} {before}")

@@ -15,7 +15,7 @@ from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.targets import convert
 
 
-class Estimate(NamedTuple):
+class DenoiserEstimate(NamedTuple):
     """What a denoiser says about noisy data: the clean data and the noise, as conditional means."""
 
     x0: Array
@@ -52,11 +52,11 @@ class Denoiser(eqx.Module):
         """The prediction as any target."""
         return convert(self.predict(x, level, condition), self.target, target, x, level)
 
-    def estimate(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Estimate:
+    def estimate(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> DenoiserEstimate:
         """Clean data and noise from one prediction."""
         raw = self.predict(x, level, condition)
         x0, eps = (convert(raw, self.target, target, x, level) for target in ("x0", "eps"))
-        return Estimate(x0, eps, self.share(x, level, condition))
+        return DenoiserEstimate(x0, eps, self.share(x, level, condition))
 
 
-__all__ = ["Denoiser", "Estimate"]
+__all__ = ["Denoiser", "DenoiserEstimate"]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array
-from chainrule.models.diffusion.denoiser import Estimate
+from chainrule.models.diffusion.denoiser import DenoiserEstimate
 from chainrule.models.diffusion.posterior import posterior
 from chainrule.models.diffusion.process import Level, gap, per_example
 from chainrule.models.diffusion.samplers.base import Transition
@@ -36,7 +36,7 @@ class Ancestral(Transition):
         """Never."""
         return False
 
-    def moments(self, x: Array, guess: Estimate, here: Level, there: Level) -> tuple[Array, Array]:
+    def moments(self, x: Array, guess: DenoiserEstimate, here: Level, there: Level) -> tuple[Array, Array]:
         mean, variance = posterior(x, guess.x0, here, there)
         if self.variance == "large":
             variance = jnp.where(there.s == 0, 0.0, gap(here, there))

@@ -18,7 +18,7 @@ import pydantic
 
 from chainrule.core.errors import DivergedError, check_choice
 from chainrule.core.types import Array, Float, Int, Key, Tree
-from chainrule.models.diffusion.denoiser import Denoiser, Estimate
+from chainrule.models.diffusion.denoiser import Denoiser, DenoiserEstimate
 from chainrule.models.diffusion.process import Level, Process, per_example
 from chainrule.models.protocol import SampleOptions, check_options
 
@@ -26,7 +26,7 @@ CLIPS = ("none", "static", "dynamic")
 _ROOM = 1024
 """Levels that a program has room for; the ones a walk does not need are never looked at. More come in multiples."""
 _X = Float[Array, "batch ..."]
-Estimator: TypeAlias = Callable[[Array, Level], Estimate]
+Estimator: TypeAlias = Callable[[Array, Level], DenoiserEstimate]
 
 
 class Span(NamedTuple):
@@ -115,7 +115,7 @@ class Transition(NamedSampler):
     """A sampler whose step is a Gaussian with a mean and a standard deviation in closed form."""
 
     @abc.abstractmethod
-    def moments(self, x: Array, guess: Estimate, here: Level, there: Level) -> tuple[Array, Array]:
+    def moments(self, x: Array, guess: DenoiserEstimate, here: Level, there: Level) -> tuple[Array, Array]:
         """Mean and standard deviation of x at the next level."""
 
     def step(
@@ -177,7 +177,7 @@ def _compiled(
     trajectory: bool,
 ) -> tuple[Drawn, Array, Array]:
 
-    def estimate(x: Array, level: Level) -> Estimate:
+    def estimate(x: Array, level: Level) -> DenoiserEstimate:
         return _clipped(denoiser.estimate(x, level, condition), x, level, clip)
 
     def body(carry: tuple[Array, Tree, Array, Array], index: Array) -> tuple[Any, Any]:
@@ -200,7 +200,7 @@ def _compiled(
     return Drawn(x), step, sample
 
 
-def _clipped(guess: Estimate, x: Array, level: Level, clip: str) -> Estimate:
+def _clipped(guess: DenoiserEstimate, x: Array, level: Level, clip: str) -> DenoiserEstimate:
     if clip == "none":
         return guess
     x0 = guess.x0

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
-from chainrule.models.diffusion.denoiser import Estimate
+from chainrule.models.diffusion.denoiser import DenoiserEstimate
 from chainrule.models.diffusion.process import Level, gap
 from chainrule.models.diffusion.samplers.base import Transition
 
@@ -42,7 +42,7 @@ class DDIM(Transition):
                     remedy=f"use eta <= {self.eta / share.max():.3g}, or more steps",
                 )
 
-    def moments(self, x: Array, guess: Estimate, here: Level, there: Level) -> tuple[Array, Array]:
+    def moments(self, x: Array, guess: DenoiserEstimate, here: Level, there: Level) -> tuple[Array, Array]:
         del x
         if self.deterministic:  # also upwards, where the variance of a step means nothing
             return there.a * guess.x0 + there.s * guess.eps, jnp.zeros(())

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.types import Array, ArrayLike
-from chainrule.models.diffusion.denoiser import Estimate
+from chainrule.models.diffusion.denoiser import DenoiserEstimate
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.samplers.base import Transition
 
@@ -28,7 +28,7 @@ class SigmaFamily(Transition):
         """Without noise."""
         return self.mu == 0
 
-    def moments(self, x: Array, guess: Estimate, here: Level, there: Level) -> tuple[Array, Array]:
+    def moments(self, x: Array, guess: DenoiserEstimate, here: Level, there: Level) -> tuple[Array, Array]:
         del x
         sigma, wanted = jnp.asarray(here.s) / here.a, jnp.asarray(there.s) / there.a
         # (wanted/sigma)^(1/(1-mu)) sigma is the same number and does not overflow.

@@ -8,7 +8,7 @@ from chainrule.core.registry import Registry
 from chainrule.models.diffusion.schedules.base import (
     Rates,
     Schedule,
-    Table,
+    TabulatedSchedule,
     from_alpha_bar,
     from_beta,
     from_sigma,
@@ -55,7 +55,7 @@ __all__ = [
     "Rates",
     "Schedule",
     "Straight",
-    "Table",
+    "TabulatedSchedule",
     "VPLinear",
     "cosine",
     "from_alpha_bar",

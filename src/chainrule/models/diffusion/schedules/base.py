@@ -57,7 +57,7 @@ class Schedule(abc.ABC):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Table(Schedule):
+class TabulatedSchedule(Schedule):
     """A discrete chain: `lams[i]` is the log signal-to-noise ratio after i + 1 steps, at time (i + 1) / count."""
 
     lams: np.ndarray
@@ -98,7 +98,7 @@ class Table(Schedule):
         return jnp.interp(t * len(self.lams), levels, jnp.asarray(self.lams, t.dtype))
 
 
-def from_alpha_bar(values: Any) -> Table:
+def from_alpha_bar(values: Any) -> TabulatedSchedule:
     """A variance preserving chain from `alpha_bar` of every level.
 
     >>> from_alpha_bar([0.9, 0.5, 0.6])
@@ -107,23 +107,23 @@ def from_alpha_bar(values: Any) -> Table:
            every level has to be noisier than the one before it
     """
     bar = _between_0_and_1("alpha_bar", values)
-    return Table(np.log(bar) - np.log1p(-bar), VariancePreserving())
+    return TabulatedSchedule(np.log(bar) - np.log1p(-bar), VariancePreserving())
 
 
-def from_beta(values: Any) -> Table:
+def from_beta(values: Any) -> TabulatedSchedule:
     """A variance preserving chain from the variance 1 - alpha that each step adds."""
     log_bar = np.cumsum(np.log1p(-_between_0_and_1("beta", values)))
-    return Table(log_bar - np.log(-np.expm1(log_bar)), VariancePreserving())
+    return TabulatedSchedule(log_bar - np.log(-np.expm1(log_bar)), VariancePreserving())
 
 
-def from_sigma(values: Any) -> Table:
+def from_sigma(values: Any) -> TabulatedSchedule:
     """A variance exploding chain from the noise of every level, smallest first."""
     sigma = np.asarray(values, np.float64)
     if not (sigma > 0).all():
         raise ArgumentError(
             f"sigma[{int(np.argmin(sigma > 0))}] is not positive", remedy="every level has noise"
         )
-    return Table(-2 * np.log(sigma), VarianceExploding())
+    return TabulatedSchedule(-2 * np.log(sigma), VarianceExploding())
 
 
 def _between_0_and_1(name: str, values: Any) -> np.ndarray:
@@ -139,4 +139,4 @@ def _between_0_and_1(name: str, values: Any) -> np.ndarray:
     return array
 
 
-__all__ = ["Rates", "Schedule", "Table", "from_alpha_bar", "from_beta", "from_sigma"]
+__all__ = ["Rates", "Schedule", "TabulatedSchedule", "from_alpha_bar", "from_beta", "from_sigma"]

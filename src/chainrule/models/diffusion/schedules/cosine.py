@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from chainrule.models.diffusion.schedules.base import Table, from_beta
+from chainrule.models.diffusion.schedules.base import TabulatedSchedule, from_beta
 
 
-def cosine(count: int = 1000) -> Table:
+def cosine(count: int = 1000) -> TabulatedSchedule:
     """alpha_bar = f(t)/f(0), f = cos²((t + 0.008)/1.008 pi/2), steps clipped to 1 - alpha <= 0.999.
 
     >>> round(float(cosine().alpha_bar[499]), 7)

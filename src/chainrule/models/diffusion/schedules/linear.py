@@ -3,10 +3,10 @@
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.models.diffusion.schedules.base import Table, from_beta
+from chainrule.models.diffusion.schedules.base import TabulatedSchedule, from_beta
 
 
-def linear(count: int = 1000) -> Table:
+def linear(count: int = 1000) -> TabulatedSchedule:
     """1 - alpha from 1e-4 to 0.02 over 1,000 steps; for other counts both ends are scaled by 1000/count.
 
     >>> round(float(linear().alpha_bar[499]), 7)
