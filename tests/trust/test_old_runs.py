@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -29,10 +30,9 @@ def expected(name: str) -> dict[str, Any]:
 def test_it_opens_with_every_setting_and_array_in_its_place(name: str) -> None:
     run = Run.open(RUNS / name)
     place = checkpoints.path(run.path / "checkpoints", run.step)
-    like = initial_state(run.skeleton(), run.settings)
+    like = jax.eval_shape(lambda: initial_state(run.skeleton(), run.settings))
     state, _ = checkpoints.load(place, like, former=former.arrays_of(run.config))
-    assert int(state.step) == 3  # type: ignore[attr-defined]
-    assert run.model is not None
+    assert int(state.step) == 3
 
 
 @pytest.mark.parametrize("name", USED)
