@@ -97,15 +97,15 @@ def _measured(function: Callable[..., Any], n: int, size: int, repeats: int) -> 
     counted: Any = jax.jit(function).lower(q, k, v).compile().cost_analysis()
 
     @jax.jit
-    def in_a_row(v: Array) -> Array:
+    def in_a_row(q: Array, k: Array, v: Array) -> Array:
         out: Array = jax.lax.fori_loop(0, _IN_A_ROW, lambda _, v: function(q, k, v), v)
         return out
 
-    jax.block_until_ready(in_a_row(v))
+    jax.block_until_ready(in_a_row(q, k, v))
     took = []
     for _ in range(repeats):
         before = time.perf_counter()
-        jax.block_until_ready(in_a_row(v))
+        jax.block_until_ready(in_a_row(q, k, v))
         took.append((time.perf_counter() - before) / _IN_A_ROW)
     return float(counted["flops"]), float(np.median(took))
 
