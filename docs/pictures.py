@@ -64,7 +64,7 @@ def main(names: Sequence[str]) -> None:
             made = Counter(probe for probe, _, _ in card.pictures)
             seen: Counter[str] = Counter()
             for probe, settings, which in card.pictures:
-                picture = probes.look(probe, run, **settings).pictures[which]
+                picture = probes.examine(probe, run, **settings).pictures[which]
                 seen[probe] += 1
                 path = IMAGES / f"{name}-{probe}{seen[probe] if made[probe] > 1 else ''}.svg"
                 draw(picture, path)

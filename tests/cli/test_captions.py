@@ -61,7 +61,7 @@ def test_what_cannot_be_asked_for_is_told(cli: Command, kept: Path, words: list[
 
 def test_a_judge_says_how_many_samples_show_their_caption(folder: Path) -> None:
     run = Run.open(folder / "drawn")
-    found = probes.look("captions", run, n=10, steps=2, weights=(2.0,))
+    found = probes.examine("captions", run, n=10, steps=2, weights=(2.0,))
     assert found.numbers["held_out"] > 0.8
     assert found.numbers["recognised"][0] < 0.5  # the model has learnt nothing
     assert [type(picture) for picture in found.pictures] == [Images, Lines]
@@ -69,7 +69,7 @@ def test_a_judge_says_how_many_samples_show_their_caption(folder: Path) -> None:
 
 def test_attention_to_every_word_is_shown_step_by_step(folder: Path) -> None:
     run = Run.open(folder / "drawn")
-    found = probes.look("caption-attention", run, text="a three on the left", n=2, steps=2)
+    found = probes.examine("caption-attention", run, text="a three on the left", n=2, steps=2)
     assert found.numbers["words"] == ["whole", "a", "three", "on", "the", "left"]
     np.testing.assert_allclose(np.sum(found.numbers["shares"], axis=1), 1, atol=1e-5)
     assert found.pictures[0].images.shape == (2 * 7, 8, 16, 1)

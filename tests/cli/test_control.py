@@ -49,7 +49,7 @@ def test_the_probe_follows_held_out_pictures_at_rising_strength(finished: Path, 
 
     run = Run.open(finished, data=images)
     assert "control" in probes.applicable(run)
-    outcome = probes.look("control", run, n=4, strengths=(0.0, 1.0))
+    outcome = probes.examine("control", run, n=4, strengths=(0.0, 1.0))
     assert outcome.numbers["strength"] == [0.0, 1.0]
     assert outcome.numbers["n"] == 4
     assert [picture.name for picture in outcome.pictures] == ["control", "control-strength", "control-gates"]

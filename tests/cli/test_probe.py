@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chainrule.explain import experiments, probes
-from chainrule.explain.base import NoSettings, Outcome, Probe
+from chainrule.explain.protocol import NoSettings, Outcome, Probe
 
 from .conftest import Command
 
@@ -128,6 +128,29 @@ def test_a_probe_that_cannot_look_says_why_and_the_others_go_on(
     assert "the cat sat on it" in alone.err
 
 
+@pytest.mark.usefixtures("trained")
+def test_a_probe_that_breaks_is_named_at_the_end_and_costs_the_others_nothing(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(run: object, data: object, settings: object) -> Outcome:
+        raise TypeError("a mouse\nin the machine")
+
+    real = probes.get
+    broken = Probe("Breaks.", "luck", lambda model, schema: True, fail, NoSettings)
+    monkeypatch.setattr(probes, "names", lambda: ("broken", "gradients"))
+    monkeypatch.setattr(probes, "get", lambda name: broken if name == "broken" else real(name))
+    both = cli("probe", "toy", "--json")
+    assert both.code == 1
+    assert both.last["results"]["broken"]["problem"] == "TypeError: a mouse"
+    assert both.last["results"]["gradients"]["numbers"]
+    assert "TypeError: a mouse" in Path(both.last["files"]["page"]).read_text()
+    said = cli("probe", "toy")
+    assert said.code == 1
+    assert "1 of 2 probes failed: broken" in said.err
+    assert "chainrule probe toy broken --trace" in said.err
+    assert "The largest gradient" in said.out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -158,7 +181,7 @@ def test_a_probe_that_does_not_apply_says_what_it_needs(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = probes.get("gradients")
-    picky = Probe(real.summary, "a cat", lambda model, schema: False, real.look)
+    picky = Probe(real.summary, "a cat", lambda model, schema: False, real.examine)
     monkeypatch.setattr(probes, "get", lambda name: picky)
     result = cli("probe", "toy", "gradients")
     assert result.code == 2

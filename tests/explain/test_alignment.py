@@ -41,7 +41,7 @@ def test_a_prompt_is_translated(run: Run) -> None:
 
 def test_the_probe_tells_sharpness_and_direction(run: Run) -> None:
     assert "alignment" in probes.applicable(run)
-    outcome = probes.look("alignment", run, text="407")
+    outcome = probes.examine("alignment", run, text="407")
     assert outcome.numbers["attention"]["order"] < -0.9
     assert 0.5 < outcome.numbers["attention"]["sharpness"] <= 1
     assert "'407' becomes '704'." in outcome.findings
@@ -68,4 +68,4 @@ def test_the_probe_does_not_apply_without_attention(tmp_path: Path) -> None:
     short = fit(model, pairs, run=tmp_path / "short", steps=2, batch=8, schedule={"warmup": 0})
     assert "alignment" not in probes.applicable(short)
     with pytest.raises(CapabilityError, match="attention to the source"):
-        probes.look("alignment", short)
+        probes.examine("alignment", short)

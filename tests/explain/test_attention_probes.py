@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.parametrize("name", ["attention", "logit-lens", "embedding"])
 def test_a_probe_gives_findings_pictures_and_numbers(run: Run, name: str) -> None:
-    outcome = probes.look(name, run)
+    outcome = probes.examine(name, run)
     assert outcome.findings
     assert outcome.numbers
     assert outcome.table is not None
@@ -52,14 +52,14 @@ def test_habits_are_those_of_the_weights() -> None:
 def test_a_head_without_weights_is_not_missed(run: Run) -> None:
     changed = Run(run.path, data=run.data)
     changed.__dict__["model"] = run.model.without_head(1, 0)  # what the cached property would read
-    lost = probes.look("attention", changed, passages=4).numbers["loss"]
+    lost = probes.examine("attention", changed, passages=4).numbers["loss"]
     assert isinstance(lost, list)
     assert lost[1][0] == 0.0
     assert abs(lost[0][1]) > 0
 
 
 def test_the_lens_ends_with_the_models_own_loss(run: Run) -> None:
-    numbers = probes.look("logit-lens", run, passages=8).numbers
+    numbers = probes.examine("logit-lens", run, passages=8).numbers
     x = jnp.asarray(run.data.val.batch(np.arange(8)).x)
     expected = float(run.model.surprisal(x).mean())
     assert numbers["loss"][-1] == pytest.approx(expected, rel=1e-4)
@@ -71,7 +71,7 @@ def test_neighbours_are_nearest_by_angle(run: Run) -> None:
     table = np.asarray(run.model.embeddings())
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     symbols = run.schema.symbols
-    numbers = probes.look("embedding", run, word="e", analogy="a e o").numbers
+    numbers = probes.examine("embedding", run, word="e", analogy="a e o").numbers
     nearest = numbers["nearest"]["e"].split()
     cosine = unit @ unit[symbols.index("e")]
     assert float(nearest[1]) == pytest.approx(np.sort(cosine)[-2], abs=0.01)
@@ -79,13 +79,13 @@ def test_neighbours_are_nearest_by_angle(run: Run) -> None:
     assert first == pytest.approx(np.sort(cosine)[-2], rel=1e-5)
     assert symbols.index(word) == np.argsort(cosine)[-2]
     assert not {"a", "e", "o"} & set(numbers["asked"]["a : e = o : ?"])
-    with pytest.raises(ArgumentError, match="it takes three symbols"):
-        probes.look("embedding", run, analogy="a e")
+    with pytest.raises(ArgumentError, match="it takes three tokens"):
+        probes.examine("embedding", run, analogy="a e")
 
 
 def test_models_without_attention_are_refused(tmp_path: Path) -> None:
     moons = data.load("moons", n=100)
     other = fit(models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2, batch=8)
     with pytest.raises(CapabilityError, match="a model of text with attention"):
-        probes.look("attention", other)
+        probes.examine("attention", other)
     assert not {"attention", "logit-lens", "embedding"} & set(probes.applicable(other))

@@ -10,7 +10,7 @@ import pytest
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError
 from chainrule.explain import probes
-from chainrule.explain.methods.dreams import Ascent, blurred, climb, moved
+from chainrule.explain.methods.activation_maximisation import Ascent, blurred, climb, moved
 from chainrule.train import Run, fit
 
 KEY = jax.random.key(0)
@@ -92,7 +92,7 @@ QUICK = {"steps": 20, "starts": 2, "draws": 1, "examples": 50}
 def test_the_dream_of_a_class_beats_the_mean_image_and_is_held_against_data_and_shuffled_weights(
     run: Run,
 ) -> None:
-    found = probes.look("dreams", run, classes=("3", "7"), **QUICK)
+    found = probes.examine("dreams", run, classes=("3", "7"), **QUICK)
     model: Any = run.model
     mean = model.logits(jnp.asarray(run.data.train.batch(np.arange(50)).x.mean(axis=0))[None])[0]
     assert found.numbers["reached"][0] > mean[3]
@@ -108,7 +108,7 @@ def test_the_dream_of_a_class_beats_the_mean_image_and_is_held_against_data_and_
 
 
 def test_channels_of_a_layer_are_excited_instead_of_classes(run: Run) -> None:
-    found = probes.look("dreams", run, layer=-1, channels=(2, 0, 1), **{**QUICK, "starts": 1})
+    found = probes.examine("dreams", run, layer=-1, channels=(2, 0, 1), **{**QUICK, "starts": 1})
     assert found.numbers["targets"] == ["2", "0", "1"]
     assert found.numbers["starts alike"] is None
     assert found.table is not None
@@ -128,7 +128,7 @@ def test_channels_of_a_layer_are_excited_instead_of_classes(run: Run) -> None:
 )
 def test_what_is_not_there_cannot_be_dreamt_of(run: Run, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        probes.look("dreams", run, **QUICK, **settings)
+        probes.examine("dreams", run, **QUICK, **settings)
 
 
 def test_a_model_without_images_or_without_feature_maps_is_refused(run: Run) -> None:
@@ -137,7 +137,7 @@ def test_a_model_without_images_or_without_feature_maps_is_refused(run: Run) -> 
     dense = Run(run.path, data=run.data)
     dense.__dict__["model"] = models.build("mlp", run.data, width=4)
     with pytest.raises(ArgumentError, match="no rectified feature maps"):
-        probes.look("dreams", dense, layer=0)
+        probes.examine("dreams", dense, layer=0)
 
 
 @pytest.mark.parametrize(

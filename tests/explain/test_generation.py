@@ -11,15 +11,15 @@ from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
-from chainrule.explain.methods.generated import real
-from chainrule.explain.methods.generation import (
+from chainrule.explain.methods.interpolation import between
+from chainrule.explain.methods.sample_comparison import real
+from chainrule.explain.methods.sample_distances import (
     components,
     frechet_distance,
     kernel_distance,
     nearest,
     spread,
 )
-from chainrule.explain.methods.interpolation import between
 from chainrule.train import Run, fit
 
 DRAW = np.random.default_rng(0)
@@ -117,7 +117,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_probe_of_a_diffusion_model_gives_findings_pictures_and_numbers(
     run: Run, name: str, settings: dict[str, Any]
 ) -> None:
-    outcome = probes.look(name, run, **settings)
+    outcome = probes.examine(name, run, **settings)
     assert name in probes.applicable(run)
     assert outcome.findings
     assert outcome.numbers
@@ -130,7 +130,7 @@ def test_they_do_not_apply_to_a_classifier(tmp_path: Any) -> None:
     moons = data.load("moons", n=100)
     other = fit(models.build("mlp", moons, width=4), moons, run=tmp_path / "moons", steps=2, batch=16)
     with pytest.raises(CapabilityError, match="it needs a diffusion model with classes"):
-        probes.look("guidance", other)
+        probes.examine("guidance", other)
 
 
 def test_a_plain_walk_gets_the_weights_of_far_modes_wrong_and_noise_gets_them_right() -> None:

@@ -186,7 +186,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 def test_the_probe_draws_the_path_of_the_checkpoints_and_the_line_to_another_run(runs: list[Run]) -> None:
-    found = probes.look(
+    found = probes.examine(
         "landscape", runs[0], directions="path", other="two", points=3, examples=20, statistics="trained"
     )
     assert found.table is not None
@@ -200,5 +200,5 @@ def test_the_probe_draws_the_path_of_the_checkpoints_and_the_line_to_another_run
 
 def test_a_path_needs_checkpoints_and_says_how_to_keep_them(runs: list[Run]) -> None:
     with pytest.raises(ArgumentError, match="two keeps 1 checkpoints, a path needs at least 4") as caught:
-        probes.look("landscape", runs[1], directions="path")
+        probes.examine("landscape", runs[1], directions="path")
     assert "save_every" in str(caught.value)

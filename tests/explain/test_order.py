@@ -15,7 +15,7 @@ from chainrule.train import fit
 def test_a_model_of_pairs_loses_nothing_when_what_is_farther_back_is_shuffled(tmp_path: Path) -> None:
     data = load("shakespeare", window=16)
     run = fit(models.build("ngram", data, order=2), data, run=tmp_path / "run", steps=20, batch=32)
-    found = probes.look("order", run, examples=64)
+    found = probes.examine("order", run, examples=64)
     assert found.numbers["kept"] == [1, 2, 4, 8, 16]
     assert found.numbers["nats"] == pytest.approx([found.numbers["nats"][-1]] * 5, abs=1e-5)
     x = jnp.asarray(data.val.batch(np.arange(64)).x)

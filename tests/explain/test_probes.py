@@ -11,7 +11,7 @@ from chainrule import data, models, report
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import probes
-from chainrule.explain.base import Probe
+from chainrule.explain.protocol import Probe
 from chainrule.train import Run, fit
 
 
@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.parametrize("name", ["gradients", "layers", "far-field", "folding"])
 def test_a_probe_gives_findings_pictures_and_numbers(run: Run, name: str) -> None:
-    outcome = probes.look(name, run)
+    outcome = probes.examine(name, run)
     assert outcome.findings
     assert outcome.numbers
     for picture in outcome.pictures:
@@ -46,8 +46,8 @@ def test_a_unit_that_was_killed_is_seen(run: Run, tmp_path: Path) -> None:
     )
     changed = Run(run.path, data=run.data)
     changed.__dict__["model"] = dead  # what the cached property would read from the checkpoint
-    silent = probes.look("layers", changed).numbers["blocks.1.linear"]["silent"]
-    before = probes.look("layers", run).numbers["blocks.1.linear"]["silent"]
+    silent = probes.examine("layers", changed).numbers["blocks.1.linear"]["silent"]
+    before = probes.examine("layers", run).numbers["blocks.1.linear"]["silent"]
     assert silent >= before + 1 / 16
     assert silent >= 4 / 16
 
@@ -59,7 +59,7 @@ def test_gradients_are_those_of_the_loss(run: Run) -> None:
     slope = jax.grad(
         lambda head: eqx.tree_at(lambda m: m.head, run.model, head).loss(batch, jax.random.key(0))[0]
     )(run.model.head)
-    found = probes.look("gradients", run).numbers["head.weight"]
+    found = probes.examine("gradients", run).numbers["head.weight"]
     assert found["gradient"] == pytest.approx(float(jnp.sqrt(jnp.square(slope.weight).mean())), rel=1e-4)
     assert found["weight"] == pytest.approx(
         float(jnp.sqrt(jnp.square(run.model.head.weight).mean())), rel=1e-5
@@ -67,10 +67,10 @@ def test_gradients_are_those_of_the_loss(run: Run) -> None:
 
 
 def test_classes_come_apart_and_certainty_grows_away_from_the_data(run: Run) -> None:
-    apart = probes.look("folding", run).numbers["same_class_nearest"]
+    apart = probes.examine("folding", run).numbers["same_class_nearest"]
     assert list(apart) == ["blocks.0.linear", "blocks.1.linear", "head", "answer"]
     assert apart["answer"] >= 0.85
-    far = probes.look("far-field", run, rays=5, factor=1000.0).numbers
+    far = probes.examine("far-field", run, rays=5, factor=1000.0).numbers
     assert np.mean(far["confidence_far"]) > 0.99
 
 
@@ -79,4 +79,4 @@ def test_a_probe_that_does_not_apply_is_refused_with_what_it_needs(tmp_path: Pat
     model = models.build("mlp", line, depth=1, width=4)
     short = fit(model, line, run=tmp_path / "line", steps=2, batch=8)
     with pytest.raises(CapabilityError, match="it needs a classifier with at least two layers"):
-        probes.look("folding", short)
+        probes.examine("folding", short)

@@ -9,7 +9,7 @@ from chainrule import data, models, nn, report
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments, probes
-from chainrule.explain.methods import lags
+from chainrule.explain.methods import gradient_reach
 from chainrule.train import Run, fit
 
 
@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_lag_products_are_the_derivatives_of_the_last_states_by_earlier_ones() -> None:
     layer = nn.LSTM(3, 4, key=jax.random.key(0))
     x = jnp.asarray(np.random.default_rng(0).normal(size=(1, 4, 3)), jnp.float32)
-    found = lags.lag_norms(lags.step_jacobians(layer, x))[0]
+    found = gradient_reach.lag_norms(gradient_reach.step_jacobians(layer, x))[0]
     states = [layer.initial((1,))]
     for t in range(4):
         states.append(layer.step(x[:, t], states[-1]))
@@ -44,7 +44,7 @@ def test_gradients_vanish_in_plain_networks_but_not_in_orthogonal_or_gated_ones(
 
 @pytest.mark.parametrize("name", ["gradient-lag", "gates"])
 def test_recurrent_layers_are_seen_one_by_one(run: Run, name: str) -> None:
-    outcome = probes.look(name, run)
+    outcome = probes.examine(name, run)
     assert name in probes.applicable(run)
     assert any("layer 2" in label for label in outcome.numbers)
     for picture in outcome.pictures:
@@ -53,7 +53,7 @@ def test_recurrent_layers_are_seen_one_by_one(run: Run, name: str) -> None:
 
 
 def test_an_open_forget_gate_is_seen(run: Run) -> None:
-    numbers = probes.look("gates", run, passages=2).numbers
+    numbers = probes.examine("gates", run, passages=2).numbers
     assert len(numbers) == 8
     # Before any training to speak of, the forget gate has a bias of 1 and the others have none.
     assert numbers["layer 2, forget"]["mean"] == pytest.approx(1 / (1 + np.exp(-1)), abs=0.1)
@@ -70,4 +70,4 @@ def test_models_without_recurrent_layers_are_refused(tmp_path_factory: pytest.Te
         batch=4,
     )
     with pytest.raises(CapabilityError, match="a model with recurrent layers"):
-        probes.look("gates", other)
+        probes.examine("gates", other)

@@ -121,14 +121,14 @@ def test_shuffling_keeps_the_entries_of_every_array_and_the_running_statistics(r
 
 
 def test_the_probe_shows_three_maps_and_says_how_alike_they_are_without_learning(run: Run) -> None:
-    found = probes.look("saliency", run, examples=2, draws=1)
+    found = probes.examine("saliency", run, examples=2, draws=1)
     assert set(found.numbers["alike"]) == {"Grad-CAM", "gradient", "occlusion"}
     assert "Rank correlation" in found.findings[1]
     sheet: Any = found.pictures[0]
     assert sheet.images.shape == (14, 8, 8, 1)
     assert all(report.draw(picture).startswith("<svg") for picture in found.pictures)
     with pytest.raises(ArgumentError, match="cam=1: the network has 1 rectified layers"):
-        probes.look("saliency", run, cam=1)
+        probes.examine("saliency", run, cam=1)
 
 
 @pytest.mark.parametrize("weight", [0.1, 0.0])
@@ -136,7 +136,7 @@ def test_maps_that_do_not_change_with_the_weights_are_called_out(run: Run, weigh
     even = jax.tree.map(lambda a: jnp.full_like(a, weight) if eqx.is_inexact_array(a) else a, run.model)
     changed = Run(run.path, data=run.data)
     changed.__dict__["model"] = even  # shuffling equal weights changes nothing
-    found = probes.look("saliency", changed, examples=1, draws=1)
+    found = probes.examine("saliency", changed, examples=1, draws=1)
     assert all(values == [pytest.approx(1)] for values in found.numbers["alike"].values())
     assert "hardly changed" in found.findings[1]
     if weight == 0:

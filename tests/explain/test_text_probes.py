@@ -33,7 +33,7 @@ def known(run: Run) -> Run:
 
 def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
     text = "To be or not"
-    found = probes.look("surprise", run, text=text)
+    found = probes.examine("surprise", run, text=text)
     picture = found.pictures[0]
     assert isinstance(picture, Passage)
     assert "".join(picture.pieces) == text
@@ -46,17 +46,17 @@ def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
 
 
 def test_a_text_that_does_not_fit_is_refused(run: Run) -> None:
-    with pytest.raises(ArgumentError, match="text: 20 symbols; this model reads from 2 to 17"):
-        probes.look("surprise", run, text="x" * 20)
+    with pytest.raises(ArgumentError, match="text: 20 tokens; this model reads from 2 to 17"):
+        probes.examine("surprise", run, text="x" * 20)
 
 
 def test_what_comes_next_is_shown_before_and_after_the_cuts(run: Run) -> None:
-    found = probes.look("next-token", known(run), text="To", temperature=1.0, top_p=0.6).numbers
+    found = probes.examine("next-token", known(run), text="To", temperature=1.0, top_p=0.6).numbers
     first, second = np.exp([9.0, 8.0]) / (np.exp(9.0) + np.exp(8.0) + len(run.schema.symbols) - 2)
     assert found["model"][:2] == pytest.approx([first, second], rel=1e-5)
     assert found["kept"] == 1
     assert found["drawn"][:2] == [1.0, 0.0]
-    wide = probes.look("next-token", known(run), text="To", temperature=1.0, top_p=1.0, top_k=2).numbers
+    wide = probes.examine("next-token", known(run), text="To", temperature=1.0, top_p=1.0, top_k=2).numbers
     assert wide["drawn"][:2] == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))], rel=1e-5)
 
 
@@ -109,7 +109,7 @@ def test_without_the_data_the_report_says_that_there_are_no_baselines(run: Run) 
 
 
 def test_the_tree_of_a_search_ends_with_what_the_search_of_the_model_finds(run: Run) -> None:
-    found = probes.look("beams", run, text="Th", beams=3, length=4)
+    found = probes.examine("beams", run, text="Th", beams=3, length=4)
     expected = run.model.search(jax.random.key(0), "Th", beams=3, length=4)
     assert found.numbers["texts"] == [one.text for one in expected]
     assert found.numbers["log_probs"] == pytest.approx([one.log_prob for one in expected], abs=1e-4)

@@ -11,7 +11,7 @@ import pytest
 from chainrule import data, models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array
-from chainrule.explain.methods import taps
+from chainrule.explain.methods import layer_activations
 from chainrule.explain.methods.variance import variance_report
 from chainrule.nn import Conv, Linear
 from chainrule.nn.constructions import Network, affine, mlp, states
@@ -49,8 +49,8 @@ def test_mean_square_after_twenty_layers(activation, initializer, gain, low, hig
 def test_layers_are_found_and_watched_in_the_order_of_their_calls() -> None:
     network = mlp([3, *[4] * 12, 2], key=jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (5, 3))
-    flows = taps.observe(network, lambda network: network(x))
-    assert list(flows) == [f"layers.{i}" for i in range(13)] == taps.layers(network)
+    flows = layer_activations.observe(network, lambda network: network(x))
+    assert list(flows) == [f"layers.{i}" for i in range(13)] == layer_activations.layers(network)
     known = states(network, x)
     for i, flow in enumerate(flows.values()):
         np.testing.assert_allclose(flow.input, known[f"S{2 * i}"], rtol=1e-6)
@@ -60,7 +60,7 @@ def test_layers_are_found_and_watched_in_the_order_of_their_calls() -> None:
 def test_gradients_of_outputs_are_those_of_backpropagation() -> None:
     network = mlp([3, 4, 2], "tanh", key=jax.random.key(0))
     x, y = jax.random.normal(jax.random.key(1), (5, 3)), jax.random.normal(jax.random.key(2), (5, 2))
-    found = taps.gradients(network, lambda network: jnp.square(network(x) - y).sum())
+    found = layer_activations.gradients(network, lambda network: jnp.square(network(x) - y).sum())
     known = states(network, x)
     last = 2 * (known["S3"] - y)
     np.testing.assert_allclose(found["layers.1"][1], last, rtol=1e-5)
@@ -84,15 +84,15 @@ def test_watching_changes_nothing_in_registered_models_and_convolutions() -> Non
     moons = data.load("moons", n=100)
     batch = jax.tree.map(jnp.asarray, moons.train.batch(np.arange(8)))
     model = models.build("mlp", moons, width=8, normalization="batch")
-    seen = taps.gradients(model, lambda model: model.loss(batch, jax.random.key(0))[0])
-    assert list(seen) == taps.layers(model)
+    seen = layer_activations.gradients(model, lambda model: model.loss(batch, jax.random.key(0))[0])
+    assert list(seen) == layer_activations.layers(model)
     still = eqx.nn.inference_mode(model)
-    logits = taps.observe(still, lambda model: model.predict(batch.x))["head"].output
+    logits = layer_activations.observe(still, lambda model: model.predict(batch.x))["head"].output
     np.testing.assert_allclose(jax.nn.softmax(logits), still.predict(batch.x), rtol=2e-5, atol=1e-7)
     keys = jax.random.split(jax.random.key(0), 3)
     image = Convolved(Conv(2, 1, 3, 3, key=keys[0]), Linear(48, 2, key=keys[1]))
     x = jax.random.normal(keys[2], (5, 4, 4, 1))
-    flows = taps.observe(image, lambda model: model(x))
+    flows = layer_activations.observe(image, lambda model: model(x))
     assert [flow.output.shape for flow in flows.values()] == [(5, 4, 4, 3), (5, 2)]
     np.testing.assert_allclose(flows["dense"].output, image(x), rtol=1e-5, atol=1e-6)
 
@@ -102,19 +102,57 @@ class Looped(eqx.Module):
     """Calls its layer inside a loop."""
 
     layer: Linear
+    known: bool = eqx.field(static=True)
+    """Whether the length of the loop is known in advance."""
 
     def __call__(self, x: Array) -> Array:
-        return jax.lax.scan(lambda h, _: (self.layer(h), None), x, None, length=3)[0]
+        if self.known:
+            return jax.lax.scan(lambda h, _: (self.layer(h), None), x, None, length=3)[0]
+        return jax.lax.while_loop(lambda h: h.sum() < 3, lambda h: self.layer(h), x)
 
 
-def test_a_layer_called_twice_has_two_flows_and_one_in_a_loop_is_refused() -> None:
+def test_a_layer_in_a_scan_has_a_flow_over_its_steps() -> None:
+    layer, x = Linear(2, 2, key=jax.random.key(0)), jnp.ones((1, 2))
+    by_hand = [x, layer(x), layer(layer(x))]
+    ((name, (flow, slope)),) = layer_activations.gradients(
+        Looped(layer, True), lambda model: model(x).sum()
+    ).items()
+    assert name == "layer"
+    np.testing.assert_allclose(flow.input, jnp.stack(by_hand), rtol=1e-6)
+    np.testing.assert_allclose(flow.output, jnp.stack([layer(h) for h in by_hand]), rtol=1e-6)
+    ones = jnp.ones((1, 2))
+    back = [ones @ layer.weight.T @ layer.weight.T, ones @ layer.weight.T, ones]
+    np.testing.assert_allclose(slope, jnp.stack(back), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"scan": True}, {"recompute": True}], ids=["plain", "scan", "recompute"]
+)
+def test_every_way_to_go_through_blocks_has_the_same_flows(settings) -> None:
+    entry = models.entry("gpt")
+    text = data.load(entry.toy_data)
+    batch = jax.tree.map(jnp.asarray, text.train.batch(np.arange(2)))
+    small = {**entry.toy, "layers": 2, "dropout": 0.0}
+    flows = [
+        layer_activations.gradients(
+            models.build("gpt", text, **small, **more), lambda m: m.loss(batch, jax.random.key(0))[0]
+        )
+        for more in ({}, settings)
+    ]
+    assert list(flows[0]) == list(flows[1])
+    for (one, slope), (other, same) in zip(flows[0].values(), flows[1].values(), strict=True):
+        np.testing.assert_allclose(one.output, other.output, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(slope, same, rtol=1e-3, atol=1e-7)
+
+
+def test_a_layer_called_twice_has_two_flows_and_one_in_a_loop_without_end_is_refused() -> None:
     layer = Linear(2, 2, key=jax.random.key(0))
-    flows = taps.observe(layer, lambda layer: layer(layer(jnp.ones((1, 2)))))
+    flows = layer_activations.observe(layer, lambda layer: layer(layer(jnp.ones((1, 2)))))
     assert list(flows) == ["layer", "layer, call 2"]
     with pytest.raises(CapabilityError, match="inside a loop"):
-        taps.observe(Looped(layer), lambda model: model(jnp.ones((1, 2))))
+        layer_activations.observe(Looped(layer, False), lambda model: model(jnp.ones((1, 2))))
     with pytest.raises(CapabilityError, match="called none of its layers"):
-        taps.observe(Looped(layer), lambda model: jnp.ones(2))
+        layer_activations.observe(Looped(layer, True), lambda model: jnp.ones(2))
 
 
 @pytest.mark.parametrize(

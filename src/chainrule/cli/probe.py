@@ -1,4 +1,4 @@
-"""`chainrule probe`: experiments that show a mechanism at work, and looks into a trained run."""
+"""`chainrule probe`: experiments that show a mechanism at work, and probes of a trained run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,17 +21,17 @@ Words = Annotated[
     typer.Argument(
         metavar="[EXPERIMENT|RUN] [PROBE] [KEY=VALUE]",
         show_default=False,
-        help="An experiment, or a run and a probe into it, and settings; nothing lists what there is.",
+        help="An experiment, or a run and a probe of it, and settings; nothing lists what there is.",
     ),
 ]
 Help = Annotated[bool, typer.Option("--help", "-h", help="Show this, or the settings of what is named.")]
 
 
 def probe(context: Context, words: Words = None, json: Json = False, wants_help: Help = False) -> None:
-    """Show a mechanism at work, or look inside a trained run.
+    """Show a mechanism at work, or examine a trained run.
 
     `chainrule probe` lists the experiments and probes; `chainrule probe NAME` runs an experiment; `chainrule probe RUN`
-    looks into a run with every probe that applies, `chainrule probe RUN NAME` with one. Pictures, a page and the
+    examines a run with every probe that applies, `chainrule probe RUN NAME` with one. Pictures, a page and the
     numbers are written to out=DIR (probes/NAME-001, or the folder of the run).
     """
     from chainrule.cli.arguments import parse
@@ -61,19 +61,17 @@ def _list(given: Mapping[str, str], json: bool) -> None:
     for name in given:
         raise unknown(name, (), "to run an experiment, name it: chainrule probe distances")
     shows = [{"name": name, "summary": experiments.get(name).summary} for name in experiments.names()]
-    looks = [
+    examinations = [
         {"name": name, "summary": probes.get(name).summary, "needs": probes.get(name).needs}
         for name in probes.names()
     ]
     if json:
-        emit({"experiments": shows, "probes": looks})
+        emit({"experiments": shows, "probes": examinations})
         return
     print(f"{paint('Experiments', 'bold')}: chainrule probe NAME\n")
     table(["experiment", "what it shows"], [list(one.values()) for one in shows])
-    print(
-        f"\n{paint('Probes', 'bold')} into a trained run: chainrule probe RUN, or chainrule probe RUN NAME\n"
-    )
-    table(["probe", "what it shows", "needs"], [list(one.values()) for one in looks])
+    print(f"\n{paint('Probes', 'bold')} of a trained run: chainrule probe RUN, or chainrule probe RUN NAME\n")
+    table(["probe", "what it shows", "needs"], [list(one.values()) for one in examinations])
 
 
 def _explain(names: tuple[str, ...], json: bool) -> None:
@@ -135,10 +133,11 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.arguments import Words as Sorted
     from chainrule.cli.arguments import take
     from chainrule.cli.folders import handle
+    from chainrule.cli.output import complain
     from chainrule.cli.waiting import waiting
     from chainrule.core.progress import tell
     from chainrule.explain import probes
-    from chainrule.report import write_album
+    from chainrule.report import Chapter, write_album
 
     word, *chosen = take(Sorted(names, {}), "RUN", *["PROBE"][: len(names) - 1])
     run = _open(word, given)
@@ -149,11 +148,18 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     if not chosen:
         _typed("probes", None, given, _RUN)
         settings = {name: probes.configure(name) for name in probes.applicable(run)}
-    chapters = []
+    chapters, failed = [], []
     with waiting(silent=json):
         for number, (name, one) in enumerate(settings.items()):
             tell(name, number, len(settings))
-            chapters.append(_look(name, run, one, alone=bool(chosen)))
+            try:
+                chapters.append(_examine(name, run, one, alone=bool(chosen)))
+            except Exception as error:  # a bug in one probe must not cost what the others found
+                if chosen:
+                    raise
+                failed.append(name)
+                problem = f"{type(error).__name__}: {error}".splitlines()[0]
+                chapters.append(Chapter(name, probes.get(name).summary, problem=problem))
     place = run.path / "probes"
     folder = Path(given["out"]).expanduser() if "out" in given else place.joinpath(*chosen)
     album = write_album(
@@ -162,9 +168,15 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
         f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}.",
         chapters,
         settings={"run": run.id, "step": run.step, **{n: s.model_dump() for n, s in settings.items()}},
-        again={"Look again": " ".join(["chainrule probe", handle(run.path), *chosen])},
+        again={"Run it again": " ".join(["chainrule probe", handle(run.path), *chosen])},
     )
     _tell({"run": run.id, "step": run.step}, settings, chapters, album, json)
+    if failed:
+        complain(
+            f"{len(failed)} of {len(settings)} probes failed: {', '.join(failed)}\n"
+            f"see where: chainrule probe {handle(run.path)} {failed[0]} --trace"
+        )
+        raise typer.Exit(1)
 
 
 def _open(word: str, given: Mapping[str, str]) -> "Run":
@@ -185,15 +197,15 @@ def _open(word: str, given: Mapping[str, str]) -> "Run":
         ) from error
 
 
-def _look(name: str, run: "Run", settings: "Settings", *, alone: bool) -> "Chapter":
-    """What one probe sees; among others, one that cannot look says why."""
+def _examine(name: str, run: "Run", settings: "Settings", *, alone: bool) -> "Chapter":
+    """What one probe finds; among others, one that cannot be applied says why."""
     from chainrule.core.errors import ChainruleError
     from chainrule.explain import probes
     from chainrule.report import Chapter
 
     summary = probes.get(name).summary
     try:
-        return _chapter(name, summary, probes.look(name, run, **settings.model_dump()))
+        return _chapter(name, summary, probes.examine(name, run, **settings.model_dump()))
     except ChainruleError as error:
         if alone:
             raise

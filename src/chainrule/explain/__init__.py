@@ -1,6 +1,6 @@
-"""Explanation: experiments that show mechanisms at work, and probes that look into trained runs."""
+"""Explanation: experiments that show mechanisms at work, and probes that examine trained runs."""
 
 from chainrule.explain import experiments, probes
-from chainrule.explain.base import Experiment, Outcome, Probe, Settings
+from chainrule.explain.protocol import Experiment, Outcome, Probe, Settings
 
 __all__ = ["Experiment", "Outcome", "Probe", "Settings", "experiments", "probes"]

@@ -9,7 +9,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError, DivergedError
 from chainrule.core.types import Array
-from chainrule.explain.methods.generation import kernel_distance
+from chainrule.explain.methods.sample_distances import kernel_distance
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.denoiser import Denoiser, DenoiserEstimate
 from chainrule.models.diffusion.denoisers.guided import ClassifierGuided, guided

@@ -9,8 +9,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings, silent
-from chainrule.explain.registering import configured, module_of, names_in
+from chainrule.explain.discovery import configured, module_of, names_in
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings, silent
 
 
 @functools.cache

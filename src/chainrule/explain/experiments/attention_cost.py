@@ -1,4 +1,4 @@
-"""What attention costs as sequences grow: operations and seconds, with the softmax and with features.
+"""The cost of attention over the length of a sequence: operations and seconds, softmax and linear attention.
 
 Attention is timed as a training program runs it: again and again in memory that is already there. Memory that has to be
 asked for comes page by page, and for long sequences takes longer than the arithmetic.
@@ -14,7 +14,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.attention import EluPlusOne, RandomFeatures, attend, linear_attention
 
 _IN_A_ROW = 4

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Bars, Table
 from chainrule.derive.computation_graph import Graph, graph
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 
 
 @final

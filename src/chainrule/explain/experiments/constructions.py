@@ -1,4 +1,4 @@
-"""Networks made on purpose: an exact piecewise-linear function, every truth table of n inputs, a star."""
+"""Networks built by hand: an exact piecewise-linear function, every truth table of n inputs, a star."""
 
 from typing import final
 
@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Polygons, Scatter, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.constructions import (
     Network,
     PiecewiseLinear,

@@ -11,9 +11,9 @@ import scipy.optimize
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Scatter, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods import descent as methods
-from chainrule.explain.methods.descent import Path
+from chainrule.explain.methods.descent import DescentPath
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 
 Objective = Callable[[jax.Array], jax.Array]
 _SMALLEST = 1e-16
@@ -130,14 +130,14 @@ def polyak(smoothness: float, convexity: float) -> tuple[float, float]:
     return float(4 / (high + low) ** 2), float(((high - low) / (high + low)) ** 2)
 
 
-def _verdict(path: Path) -> str:
+def _verdict(path: DescentPath) -> str:
     if path.violated:
         name, step = next(iter(path.violated.items()))
         return f"bound violated ({name}, from step {step}): an assumption is broken, not convex or a step above 1/L"
     return "within its bounds" if path.bounds else "no bound drawn"
 
 
-def _bounds(paths: dict[str, Path]) -> Lines:
+def _bounds(paths: dict[str, DescentPath]) -> Lines:
     series = {}
     for name, path in paths.items():
         t = np.arange(len(path.values), dtype=float)
@@ -156,7 +156,9 @@ def _bounds(paths: dict[str, Path]) -> Lines:
     )
 
 
-def _landscape(f: Objective, paths: list[Path]) -> tuple[np.ndarray, tuple[float, float, float, float]]:
+def _landscape(
+    f: Objective, paths: list[DescentPath]
+) -> tuple[np.ndarray, tuple[float, float, float, float]]:
     points = np.concatenate([path.points[np.isfinite(path.points).all(axis=1)] for path in paths])
     points = np.clip(points, -10, 10)
     low, high = points.min(axis=0), points.max(axis=0)
@@ -167,7 +169,9 @@ def _landscape(f: Objective, paths: list[Path]) -> tuple[np.ndarray, tuple[float
     return np.log(values - values.min() + 0.01), (float(left), float(right), float(bottom), float(top))
 
 
-def _paths(paths: dict[str, Path], field: np.ndarray, extent: tuple[float, float, float, float]) -> Scatter:
+def _paths(
+    paths: dict[str, DescentPath], field: np.ndarray, extent: tuple[float, float, float, float]
+) -> Scatter:
     shown = {name: path.points[:25] for name, path in paths.items() if name != "AdaGrad"}
     steps = np.concatenate([np.diff(points, axis=0) for points in shown.values()])
     starts = np.concatenate([points[:-1] for points in shown.values()])

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.probability import divergences
 
 

@@ -18,8 +18,8 @@ from chainrule import models
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data import Data
 from chainrule.data.text import tokenizers
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, train
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.networks.pictures import tokens
 
 _COMPARED = 200
@@ -50,7 +50,7 @@ def run(settings: EmbeddingsSettings, listener: Listener) -> Outcome:
     trained = {}
     for name in ("with attention", "without"):
         trained[name] = _trained(settings, data, attends=name == "with attention")
-        listener(f"{name}: validation loss {trained[name].val['loss'][-1]:.4g} nats per symbol")
+        listener(f"{name}: validation loss {trained[name].val['loss'][-1]:.4g} nats per token")
     often = tokens.frequent(data, len(data.schema.symbols))[:_COMPARED]
     tables: dict[str, Any] = {name: np.asarray(one.model.embeddings()) for name, one in trained.items()}  # type: ignore[attr-defined]
     tokenizer = tokenizers.of(data.schema)
@@ -62,7 +62,7 @@ def run(settings: EmbeddingsSettings, listener: Listener) -> Outcome:
     losses = {name: float(one.val["loss"][-1]) for name, one in trained.items()}
     first, second = trained
     findings = [
-        f"Attention lowers the loss from {losses[second]:.3g} to {losses[first]:.3g} nats per symbol.",
+        f"Attention lowers the loss from {losses[second]:.3g} to {losses[first]:.3g} nats per token.",
         f"The nearest other symbol is of the same kind (vowel, capital, mark, ...) for {alike[first]:.0%} of "
         f"{len(often)} symbols with attention and for {alike[second]:.0%} without.",
         f"The two tables agree on which symbols are close to a correlation of {agreement:.2f}.",
@@ -112,7 +112,7 @@ def _scatter(name: str, table: Float[np.ndarray, "symbols features"], data: Data
 
 def _curves(trained: dict[str, Trained]) -> Lines:
     series = {name: (one.steps, one.val["loss"]) for name, one in trained.items()}
-    return Lines("embeddings-loss", "Validation loss", "step", "nats per symbol", series)
+    return Lines("embeddings-loss", "Validation loss", "step", "nats per token", series)
 
 
 def _neighbours(tables: dict[str, Any], data: Data) -> Table:

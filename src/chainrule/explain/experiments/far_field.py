@@ -10,8 +10,8 @@ from pydantic import Field
 from chainrule import data as sources
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Scatter, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.fitting import fit_network
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn import losses
 from chainrule.nn.constructions import Network, mlp
 from chainrule.nn.constructions.regions import far_field

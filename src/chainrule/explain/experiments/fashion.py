@@ -15,8 +15,8 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import train
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.protocol import Model
 from chainrule.train.evaluation import mean_loss
 

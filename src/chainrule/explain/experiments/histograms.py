@@ -12,9 +12,9 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.pictures import Heatmap, Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.methods import taps
+from chainrule.explain.methods import layer_activations
 from chainrule.explain.methods.training import train
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.protocol import Model
 
 _BINS = 41
@@ -59,14 +59,14 @@ def run(settings: HistogramsSettings, listener: Listener) -> Outcome:
         layer = _layer(model, settings.layer)
         seen[label], shares[label] = [], []
 
-        flows = taps.observer(model, lambda model: model.loss(batch, jax.random.key(0))[0])
+        flows = layer_activations.observer(model, lambda model: model.loss(batch, jax.random.key(0))[0])
 
         def look(
             step: int,
             model: Model,
             label: str = label,
             layer: str = layer,
-            flows: Callable[[Any], dict[str, taps.Flow]] = flows,
+            flows: Callable[[Any], dict[str, layer_activations.Flow]] = flows,
         ) -> None:
             found = flows(model)
             names = list(found)
@@ -94,7 +94,7 @@ def run(settings: HistogramsSettings, listener: Listener) -> Outcome:
 
 
 def _layer(model: Model, wanted: str) -> str:
-    names = taps.layers(model)
+    names = layer_activations.layers(model)
     if not wanted:
         return names[1]
     if wanted not in names[:-1]:

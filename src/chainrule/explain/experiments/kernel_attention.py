@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Heatmap, Lines
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.kernels import exponential, fit_bandwidth, gaussian, leave_one_out, smooth, smoothing_weights
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 from chainrule.models.diffusion.process import Level
@@ -35,18 +35,18 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
     """A plain walk by the exact score, an annealed one with the same number of moves, and a flow."""
     del listener
     d = settings.distance
-    law = MixtureDenoiser([1 - settings.weight, settings.weight], [[-d], [d]], [_STD**2, _STD**2])
+    mixture = MixtureDenoiser([1 - settings.weight, settings.weight], [[-d], [d]], [_STD**2, _STD**2])
     begin, walk = jax.random.split(random.key(settings.seed, "langevin"))
     total = settings.levels * settings.moves
     start = jax.random.uniform(begin, (settings.chains, 1), minval=-2 * d, maxval=2 * d)
     still = Level(jnp.ones(()), jnp.zeros(()))
-    plain = langevin(lambda x: law.predict(x, still), start, 0.02, total, walk)
+    plain = langevin(lambda x: mixture.predict(x, still), start, 0.02, total, walk)
     noise = np.geomspace(_HIGH, 0.1, settings.levels)
     ladder = Level(np.ones(settings.levels + 1), np.append(noise, 0.0))
     far = _HIGH * jax.random.normal(begin, (settings.chains, 1))
-    annealed = samplers.walk(law, far, ladder, samplers.AnnealedLangevin(settings.moves), walk).samples
+    annealed = samplers.walk(mixture, far, ladder, samplers.AnnealedLangevin(settings.moves), walk).samples
     fine = Level(np.ones(401), np.append(np.geomspace(5 * _HIGH, 0.01, 400), 0.0))
-    flow = samplers.walk(law, 5 * far, fine, samplers.DDIM(), walk).samples
+    flow = samplers.walk(mixture, 5 * far, fine, samplers.DDIM(), walk).samples
     found = {"plain": plain, "annealed": annealed, "flow": flow}
     shares = {name: float((x > 0).mean()) for name, x in found.items()}
     widths = {name: float(jnp.where(x > 0, x - d, x + d).std()) for name, x in found.items()}
@@ -59,7 +59,7 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
             f"With noise falling from {_HIGH:g} to 0.1 the same number of moves gives {shares['annealed']:.2f}, and "
             f"the flow in 400 steps {shares['flow']:.2f}.",
         ],
-        [_histogram(found, law, settings)],
+        [_histogram(found, mixture, settings)],
         Table(
             "langevin-failures",
             "The right mode",
@@ -70,7 +70,7 @@ def run(settings: LangevinSettings, listener: Listener) -> Outcome:
     )
 
 
-def _histogram(found: dict[str, jax.Array], law: MixtureDenoiser, settings: LangevinSettings) -> Lines:
+def _histogram(found: dict[str, jax.Array], mixture: MixtureDenoiser, settings: LangevinSettings) -> Lines:
     edges = np.linspace(-2 * settings.distance, 2 * settings.distance, 81)
     middle = (edges[1:] + edges[:-1]) / 2
     series: dict[str, tuple[np.ndarray, ...]] = {}
@@ -78,7 +78,7 @@ def _histogram(found: dict[str, jax.Array], law: MixtureDenoiser, settings: Lang
         counts, _ = np.histogram(np.asarray(x)[:, 0], edges)
         series[name] = (middle, counts / (settings.chains * (edges[1] - edges[0])))
     points = jnp.asarray(middle, jnp.float32)[:, None]
-    exact = np.exp(np.asarray(law.log_density(points, Level(jnp.ones(()), jnp.zeros(())))))
+    exact = np.exp(np.asarray(mixture.log_density(points, Level(jnp.ones(()), jnp.zeros(())))))
     return Lines("langevin-failures", "Where walks end", "x", "density", {"exact": (middle, exact), **series})
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from chainrule import data as sources
 from chainrule import models
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.train import find_lr
 from chainrule.train.finder import greedy_lr
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.stochastic import stochastic_descent
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 
 
 @final

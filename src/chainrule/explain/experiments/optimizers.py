@@ -8,8 +8,8 @@ from pydantic import Field
 from chainrule import data as sources
 from chainrule import models
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, band, train
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 
 Name = Literal["sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw"]
 METHODS: dict[str, dict[str, Any]] = {

@@ -10,8 +10,8 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, stop_step, train
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.protocol import Model
 from chainrule.train.evaluation import mean_loss
 
@@ -22,9 +22,9 @@ class OverfittingSettings(Settings):
 
     data: str = Field("moons", description="data with classes")
     examples: int = Field(
-        120, ge=10, description="size of the data before they are split (data drawn from a law)"
+        120, ge=10, description="size of the data before they are split (data drawn from a distribution)"
     )
-    noise: float = Field(0.35, ge=0, description="noise of the data (data drawn from a law)")
+    noise: float = Field(0.35, ge=0, description="noise of the data (data drawn from a distribution)")
     width: int = Field(256, ge=1, description="units of each hidden layer")
     dropout: float = Field(0.5, gt=0, lt=1, description="share dropped in the second run")
     steps: int = Field(1500, ge=10, description="steps of each run")
@@ -37,8 +37,8 @@ class OverfittingSettings(Settings):
 def run(settings: OverfittingSettings, listener: Listener) -> Outcome:
     """Train with and without dropout and see where early stopping would have ended."""
     drawn = settings.data in ("moons", "rings", "xor")
-    law: dict[str, Any] = {"n": settings.examples, "noise": settings.noise} if drawn else {}
-    data = sources.load(settings.data, split=(0.4, 0.3, 0.3), seed=settings.seed, **law)
+    drawing: dict[str, Any] = {"n": settings.examples, "noise": settings.noise} if drawn else {}
+    data = sources.load(settings.data, split=(0.4, 0.3, 0.3), seed=settings.seed, **drawing)
     series: dict[str, tuple[np.ndarray, ...]] = {}
     rows: list[list[Any]] = []
     numbers: dict[str, dict[str, float]] = {}

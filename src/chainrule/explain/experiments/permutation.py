@@ -1,4 +1,4 @@
-"""What order means to attention: blocks with and without positions and masks, under permutations of their input."""
+"""Attention under permutations of its input, with and without positions and masks."""
 
 from collections.abc import Callable
 from typing import Any, final
@@ -11,8 +11,8 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Bars, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.permutation import permutation_equivariance, permutation_invariance
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.positions import Distance, Rotary, sinusoids
 

@@ -1,4 +1,4 @@
-"""What positions tell apart: inner products of position vectors, rotated products and penalties, by distance."""
+"""Position encodings: inner products, rotated products and penalties over distance."""
 
 from typing import final
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Heatmap, Lines
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.positions import Distance, Rotary, sinusoids
 
 

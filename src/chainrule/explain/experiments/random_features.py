@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Scatter, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.attention.features import directions, log_features
 
 _KINDS = {

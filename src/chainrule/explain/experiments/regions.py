@@ -11,8 +11,8 @@ from chainrule import data as sources
 from chainrule.core import random
 from chainrule.core.pictures import Polygons, Table
 from chainrule.data.dataset import Data
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.fitting import fit_network
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn import losses
 from chainrule.nn.constructions import Network, affine, mlp
 from chainrule.nn.constructions.regions import (

@@ -1,7 +1,7 @@
-"""Every sampler on a law whose denoiser is known exactly: what is wrong is the sampler's own error.
+"""Every sampler on a distribution whose denoiser is known exactly: what is wrong is the sampler's own error.
 
-Two modes far apart, of unequal weight: a sampler has to find the weights, the width of each mode, and the law as a
-whole. All start from the same draws of the law at its noisiest and may ask the denoiser equally often.
+Two modes far apart, of unequal weight: a sampler has to find the weights, the width of each mode, and the distribution
+as a whole. All start from the same draws of the distribution at its noisiest and may ask the denoiser equally often.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 
@@ -69,7 +69,7 @@ def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
     """Every sampler with every number of evaluations, held against the law."""
     for name in settings.samplers:
         check_choice("sampler-table", "samplers", name, tuple(_WAYS))
-    law = MixtureDenoiser([1 - _WEIGHT, _WEIGHT], [[-_PLACE], [_PLACE]], [_STD**2, _STD**2])
+    mixture = MixtureDenoiser([1 - _WEIGHT, _WEIGHT], [[-_PLACE], [_PLACE]], [_STD**2, _STD**2])
     begin, walk = jax.random.split(random.key(settings.seed, "sampler-table"))
     clean = _draw(np.random.default_rng([settings.seed, 1]), settings.n)[:, None]
     start = jnp.asarray(clean, jnp.float32) + _HIGH * jax.random.normal(begin, (settings.n, 1))
@@ -80,7 +80,7 @@ def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
         listener(name)
         drawn[name] = [
             np.asarray(
-                samplers.walk(law, start, schedules.grid(schedule, steps(count)), sampler, walk).samples
+                samplers.walk(mixture, start, schedules.grid(schedule, steps(count)), sampler, walk).samples
             )[:, 0]
             for count in settings.evaluations
         ]
@@ -90,7 +90,7 @@ def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
 
 
 def distance(x: np.ndarray) -> float:
-    """Mean distance by which samples have to be moved to become the law (1-Wasserstein, by quantiles).
+    """Mean distance by which samples have to be moved to become the distribution (1-Wasserstein, by quantiles).
 
     >>> round(distance(_quantiles(1000) + 0.5), 3)
     0.5
@@ -99,7 +99,7 @@ def distance(x: np.ndarray) -> float:
 
 
 def _quantiles(n: int) -> np.ndarray:
-    """Those of the law at the middles of n equal parts."""
+    """Those of the distribution at the middles of n equal parts."""
     grid = np.linspace(-_PLACE - 8 * _STD, _PLACE + 8 * _STD, 20_001)
     share = (1 - _WEIGHT) * scipy.stats.norm.cdf(grid, -_PLACE, _STD)
     share += _WEIGHT * scipy.stats.norm.cdf(grid, _PLACE, _STD)
@@ -123,12 +123,12 @@ def _outcome(
         within = np.where(x > 0, x - _PLACE, x + _PLACE)
         rows.append([name, *distances[name], float((x > 0).mean()), float(within.std())])
     first, last = (min((values[i], name) for name, values in distances.items()) for i in (0, -1))
-    few = f"With {counts[0]} evaluations {first[1]} is nearest to the law ({first[0]:.3f})"
+    few = f"With {counts[0]} evaluations {first[1]} is nearest to the distribution ({first[0]:.3f})"
     many = f"with {counts[-1]}, {last[1]} ({last[0]:.3f})"
     heads = [f"distance, {count}" for count in counts]
     return Outcome(
         [
-            f"{few}; {many}. {settings.n:,} draws from the law itself are {exact:.3f} away from it.",
+            f"{few}; {many}. {settings.n:,} draws from the distribution itself are {exact:.3f} away from it.",
             f"The right mode has weight {_WEIGHT:g} and both have deviation {_STD:g}; the last two columns are for "
             f"{counts[-1]} evaluations.",
         ],
@@ -150,10 +150,10 @@ def _distances(distances: dict[str, list[float]], counts: np.ndarray, exact: flo
     series = {name: (counts, np.asarray(values)) for name, values in distances.items()}
     return Lines(
         "sampler-distance",
-        "Distance of samples from the law",
+        "Distance of samples from the distribution",
         "evaluations of the denoiser",
         "1-Wasserstein distance",
-        {**series, "draws from the law": (counts, np.full(len(counts), exact))},
+        {**series, "draws from the distribution": (counts, np.full(len(counts), exact))},
         log_x=True,
         log_y=True,
     )

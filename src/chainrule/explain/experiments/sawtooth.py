@@ -11,8 +11,8 @@ from pydantic import Field
 
 from chainrule.core import random, tree
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.fitting import fit_network
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.constructions import Network, mlp, separation, tent
 from chainrule.nn.constructions.regions import count_on_line
 

@@ -10,8 +10,8 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.training import Trained, band, train_seeds
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.train import score
 from chainrule.train.loop import settled
 

@@ -13,11 +13,11 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.batches import Batch
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.landscape import curvature, objective, surface
-from chainrule.explain.methods.maps import around
+from chainrule.explain.methods.landscape_pictures import around
 from chainrule.explain.methods.training import Trained, train
 from chainrule.explain.probes.landscape import negative_share
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 
 
 @final

@@ -1,4 +1,4 @@
-"""The way of training through the space of the weights, and what lies between two solutions."""
+"""The path of training through the space of the weights, and the loss between two solutions."""
 
 from collections.abc import Mapping
 from typing import Any, final
@@ -13,11 +13,11 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.landscape import barrier, between, curvature
-from chainrule.explain.methods.maps import line
+from chainrule.explain.methods.landscape_pictures import line
 from chainrule.explain.methods.training import train
 from chainrule.explain.probes.landscape import fixed, negative_share, on_path
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.protocol import Model
 
 

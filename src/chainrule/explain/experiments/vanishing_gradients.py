@@ -10,8 +10,8 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Key
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
-from chainrule.explain.methods.lags import lag_norms, spectrum, step_jacobians
+from chainrule.explain.methods.gradient_reach import lag_norms, spectrum, step_jacobians
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn import LSTM, RNN, Recurrent
 
 

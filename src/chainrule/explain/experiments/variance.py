@@ -9,8 +9,8 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.base import Experiment, Listener, Outcome, Settings
 from chainrule.explain.methods.variance import VarianceReport, variance_report
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn.constructions import mlp
 
 Initializer = Literal["he", "xavier", "lecun", "orthogonal", "torch"]

@@ -1,4 +1,4 @@
-"""Small changes that fool a network: one signed step, or many small ones with a projection after each.
+"""Adversarial attacks: one signed gradient step (FGSM), or many small ones with a projection after each (PGD).
 
 Goodfellow, Shlens and Szegedy, *Explaining and harnessing adversarial examples*, ICLR 2015 (arXiv:1412.6572); Madry
 et al., *Towards deep learning models resistant to adversarial attacks*, ICLR 2018 (arXiv:1706.06083).

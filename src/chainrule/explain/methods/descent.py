@@ -34,7 +34,7 @@ _MOST_FULL = 500
 
 @final
 @dataclass(frozen=True)
-class Path:
+class DescentPath:
     """What a method did, and what theory says about it."""
 
     points: np.ndarray
@@ -85,7 +85,7 @@ def descent(
     minimizer: Any = None,
     smoothness: float | None = None,
     convexity: float | None = None,
-) -> Path:
+) -> DescentPath:
     """Gradient descent `x <- x - lr g` (ascent if `maximize`), with three theorems.
 
     - descent lemma: `f+ <= f - lr (1 - L lr / 2) |g|²`
@@ -123,7 +123,7 @@ def momentum(
     form: str = "sum",
     look_ahead: bool = False,
     **known: Any,
-) -> Path:
+) -> DescentPath:
     """Heavy ball: `v <- m v + g; x <- x - lr v`.
 
     With `form="average"`, `v <- m v + (1 - m) g`, which is the same at rate `lr (1 - m)`. With `look_ahead`, Nesterov's
@@ -144,7 +144,7 @@ def momentum(
     return _know(f, _record(f, g, (x0, jnp.zeros_like(x0)), step, steps, lr, 1.0), 1.0, **_three(known))
 
 
-def nesterov(f: Objective, x0: Point, lr: float, steps: int = 100, **known: Any) -> Path:
+def nesterov(f: Objective, x0: Point, lr: float, steps: int = 100, **known: Any) -> DescentPath:
     """Nesterov's method for convex functions, whose error falls like 1/t².
 
     `phi <- x - lr g(x); x <- phi + t/(t+3) (phi - phi_before)`, and `f(phi_t) - f* <= 2 |x0 - x*|² / (lr (t+1)²)` for
@@ -171,7 +171,7 @@ def adagrad(
     full_matrix: bool = False,
     eps: float = 1e-12,
     **known: Any,
-) -> tuple[Path, float, float]:
+) -> tuple[DescentPath, float, float]:
     """AdaGrad, its regret and the bound of it: `sum of f(x_t) - f* <= (D²/(2 lr) + lr) tr G_T`.
 
     Diagonal: `x <- x - lr g / (sqrt(sum g²) + eps)`; full matrix (up to 500 entries): `x <- x - lr G^(-1) g` with `G
@@ -213,7 +213,7 @@ def adagrad(
 
 def preconditioned(
     f: Objective, x0: Point, matrix: Float[Array, "d d"], steps: int = 1, **known: Any
-) -> Path:
+) -> DescentPath:
     """Descent `x <- x - matrix^(-1) g`: one step is enough for a quadratic whose Hessian is the matrix."""
     g = _gradient(f, 1.0)
     path = _record(
@@ -262,7 +262,7 @@ def _record(
     steps: int,
     lr: float,
     sign: float,
-) -> Path:
+) -> DescentPath:
     if not lr > 0 or steps < 1:
         raise ArgumentError(f"lr={lr}, steps={steps}: both must be positive")
     x0 = start[0]
@@ -282,17 +282,17 @@ def _record(
         return points, jax.vmap(f)(points), jnp.linalg.norm(jax.vmap(g)(points), axis=1)
 
     points, values, slopes = (np.asarray(a, dtype=np.float64) for a in run(start))
-    return Path(points, values, slopes, np.zeros(points.shape[1]), 0.0, 0.0, {}, sign=sign)
+    return DescentPath(points, values, slopes, np.zeros(points.shape[1]), 0.0, 0.0, {}, sign=sign)
 
 
 def _know(
     f: Objective,
-    path: Path,
+    path: DescentPath,
     sign: float,
     minimizer: Any = None,
     smoothness: float | None = None,
     convexity: float | None = None,
-) -> Path:
+) -> DescentPath:
     """The path with the optimum and the curvature that its bounds need; what is not given is computed."""
     dtype = jnp.result_type(float)
     finite = path.points[np.isfinite(path.points).all(axis=1)]
@@ -317,13 +317,13 @@ def _know(
         smoothness = float(top.max()) if smoothness is None else smoothness
         convexity = float(bottom.min()) if convexity is None else convexity
     least = sign * float(f(jnp.asarray(minimizer, dtype)))
-    return Path(
+    return DescentPath(
         path.points, path.values, path.gradients, minimizer, smoothness, convexity, path.bounds, least, sign
     )
 
 
-def _with(path: Path, bounds: Mapping[str, np.ndarray]) -> Path:
-    return Path(
+def _with(path: DescentPath, bounds: Mapping[str, np.ndarray]) -> DescentPath:
+    return DescentPath(
         path.points,
         path.values,
         path.gradients,
@@ -372,7 +372,7 @@ def _extremes(f: Objective, points: Float[Array, "n d"], seed: int) -> tuple[Arr
 
 
 __all__ = [
-    "Path",
+    "DescentPath",
     "adagrad",
     "curvature",
     "decayed_minimizer",

@@ -1,4 +1,4 @@
-"""What a channel of a network looks for: projections of single activations back to pixels.
+"""Deconvolution and guided backpropagation: projections of single activations back to pixels.
 
 A unit's activity is sent backwards through the network, with one of three rules at every rectifier: `gradient` lets
 through what the unit's input let through, `deconvolution` what is positive on the way back (Zeiler and Fergus, 2014,

@@ -1,4 +1,4 @@
-"""The way that training went through the space of the weights, seen in the plane that holds most of it.
+"""The path of training through the space of the weights, in the plane of its principal components.
 
 The plane is that of the two main directions of the visited weights (principal components; Li et al., *Visualizing the
 loss landscape of neural nets*, NeurIPS 2018, arXiv:1712.09913) and goes through the last of them. Two directions hold
@@ -26,7 +26,7 @@ FEWEST = 4
 
 
 @final
-class Path(eqx.Module):
+class TrainingPath(eqx.Module):
     """A path of weights in the plane of its two main directions."""
 
     ways: tuple[Tree, Tree]
@@ -39,7 +39,7 @@ class Path(eqx.Module):
     """How far the points lie from the plane."""
 
 
-def main_plane(models: Sequence[Model]) -> Path:
+def main_plane(models: Sequence[Model]) -> TrainingPath:
     """The plane that holds most of a path of models, by a principal component analysis of everything gradients move.
 
     It is computed from the products of the points with each other, leaf by leaf in double precision: the weights of
@@ -72,7 +72,7 @@ def main_plane(models: Sequence[Model]) -> Path:
     places = products @ chosen
     away = np.sqrt(np.maximum(np.diagonal(products) - (places**2).sum(axis=1), 0))
     first, second = (_direction(weights[-1], seen, mixture) for mixture in chosen.T)
-    return Path((first, second), places, variances[[-1, -2]] / variances.sum(), away)
+    return TrainingPath((first, second), places, variances[[-1, -2]] / variances.sum(), away)
 
 
 def random_walk(points: int) -> Float[np.ndarray, " directions"]:
@@ -97,4 +97,4 @@ def _direction(like: Tree, columns: Sequence[np.ndarray], mixture: np.ndarray) -
     return jax.tree.unflatten(structure, parts)
 
 
-__all__ = ["FEWEST", "Path", "main_plane", "random_walk"]
+__all__ = ["FEWEST", "TrainingPath", "main_plane", "random_walk"]

@@ -1,4 +1,4 @@
-"""What the order of a sequence changes: whether a map follows a permutation of its input, or does not notice it."""
+"""Equivariance and invariance of a map under permutations of a sequence."""
 
 from collections.abc import Callable
 

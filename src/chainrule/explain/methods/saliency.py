@@ -1,4 +1,4 @@
-"""Where a classifier looks: three maps of how much each pixel of an image matters for one class.
+"""Saliency maps: three measures of how much each pixel of an image matters for one class.
 
 `occlusion` covers a patch and sees what is lost (Zeiler and Fergus, 2014, arXiv:1311.2901), `grad_cam` weighs the
 feature maps of a layer by the mean of the class's gradient on them (Selvaraju et al., 2017, arXiv:1610.02391),

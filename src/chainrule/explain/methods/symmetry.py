@@ -1,4 +1,4 @@
-"""How well a map keeps up with shifts of its input: equivariance of feature maps, invariance of what is pooled.
+"""Equivariance of feature maps and invariance of predictions under shifts of the input.
 
 Images are (batch, height, width, channels) and shifted around their edges. A layer with stride s moves its output by
 one pixel when its input moves by s, so shifts that are no multiple of the stride have no counterpart and are refused.

@@ -19,7 +19,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines
 from chainrule.core.types import Array, Scalar
 from chainrule.data.batches import Batch
-from chainrule.explain.methods import taps
+from chainrule.explain.methods import layer_activations
 from chainrule.models.protocol import Model
 
 _HEALTHY = 1.3
@@ -92,9 +92,9 @@ def variance_report(model: Any, x: Any, y: Any = None, *, seed: int = 0) -> Vari
             Batch(jnp.asarray(x), None if y is None else jnp.asarray(y)),
             random.key(seed, "variance"),
         )
-        flows = taps.gradients(model, lambda model: model.loss(batch, key)[0])
+        flows = layer_activations.gradients(model, lambda model: model.loss(batch, key)[0])
     else:
-        flows = taps.gradients(model, _with_noise(jnp.asarray(x), seed))
+        flows = layer_activations.gradients(model, _with_noise(jnp.asarray(x), seed))
     if len(flows) < 2:
         raise ArgumentError(f"variance_report: the model has {len(flows)} layer; depth starts at two")
     passed = [*[flow.input for flow, _ in flows.values()][1:], list(flows.values())[-1][0].output]

@@ -1,4 +1,4 @@
-"""Probes: looks into a trained run, one file each, and the file is the registration.
+"""Probes of trained runs: one file each, and the file is the registration.
 
 `explain/probes/gradients.py` holds a `probe` and is thereby known as `gradients`. A probe says itself which models it
 applies to, by what they can do.
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.core.errors import CapabilityError
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.registering import configured, module_of, names_in
+from chainrule.explain.discovery import configured, module_of, names_in
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.train import Run
 
 
@@ -48,15 +48,15 @@ def configure(name: str, **settings: Any) -> Settings:
     return configured(get(name).settings, settings, f"settings of {name}: chainrule probe --help")
 
 
-def look(name: str, run: Run, **settings: Any) -> Outcome:
-    """Look into a run with one probe."""
+def examine(name: str, run: Run, **settings: Any) -> Outcome:
+    """Examine a run with one probe."""
     probe = get(name)
     if not probe.applies(run.model, run.schema):
         raise CapabilityError(
             f"{name} does not apply to {run.id}: it needs {probe.needs}",
             remedy=f"what applies: chainrule probe {run.id}",
         )
-    return probe.look(run, run.data, configure(name, **settings))
+    return probe.examine(run, run.data, configure(name, **settings))
 
 
-__all__ = ["applicable", "configure", "get", "look", "names"]
+__all__ = ["applicable", "configure", "examine", "get", "names"]

@@ -1,4 +1,4 @@
-"""Where a model of pairs of texts looks: which symbols of a source each symbol of its target was read from.
+"""Alignment of a target with its source: which source tokens each target token was read from.
 
 A map is sharp where each row has one large weight. The rank correlation of the places in the target with those looked
 at says in which order the source is read: 1 forwards, -1 backwards.
@@ -19,7 +19,7 @@ from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import pairs
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanTranslate, HasAlignment, Model
 from chainrule.networks.pictures import tokens
 from chainrule.train import Run
@@ -35,7 +35,7 @@ class AlignmentSettings(Settings):
     text: str = Field("", description="a source to look at; a held-out one if none is given")
 
 
-def look(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
     """Measure all maps on held-out pairs, and show those of one text."""
     model, schema = run.model, run.schema
     assert isinstance(model, HasAlignment)
@@ -81,18 +81,18 @@ def _measured(
     end: int,
 ) -> list[list[Any]]:
     """For each map its name, the mean of the largest weights, and the rank correlation; the end mark is left out."""
-    symbols = y != end
+    tokens = y != end
     found = []
     for number, name in enumerate(names):
         weights = maps[:, number]
-        orders = [_order(one.argmax(axis=-1)[real]) for one, real in zip(weights, symbols, strict=True)]
+        orders = [_order(one.argmax(axis=-1)[real]) for one, real in zip(weights, tokens, strict=True)]
         known = [order for order in orders if order is not None]
-        sharpness = float(weights.max(axis=-1)[symbols].mean()) if symbols.any() else 0.0
+        sharpness = float(weights.max(axis=-1)[tokens].mean()) if tokens.any() else 0.0
         found.append([name, sharpness, float(np.mean(known)) if known else 0.0])
     return found
 
 
-def _order(looked: Int[np.ndarray, " symbols"]) -> float | None:
+def _order(looked: Int[np.ndarray, " tokens"]) -> float | None:
     """The rank correlation of places with places looked at; nothing where one of them does not vary."""
     if len(looked) < 2 or np.ptp(looked) == 0:
         return None
@@ -140,8 +140,8 @@ probe = Probe(
     "Where a model of pairs looks in the source while it writes the target, as a map for each head.",
     "a model of pairs of texts with attention to the source",
     _applies,
-    look,
+    examine,
     AlignmentSettings,
 )
 
-__all__ = ["AlignmentSettings", "look", "probe"]
+__all__ = ["AlignmentSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""Images that are one class as they stand and another in another view, with what a judge says of both."""
+"""Visual anagrams: images of one class as they stand and of another in another view, judged by a classifier."""
 
 from typing import final
 
@@ -10,8 +10,8 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import is_image_diffusion, real
+from chainrule.explain.methods.sample_comparison import is_image_diffusion, real
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasViews, Model
 from chainrule.train import Run
 
@@ -31,7 +31,7 @@ class AnagramSettings(Settings):
     seed: int = Field(0, ge=0, description="noise the images start from")
 
 
-def look(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: AnagramSettings) -> Outcome:
     """Draw anagrams and let a classifier of the training examples judge them from both sides."""
     model = run.model
     assert isinstance(model, HasViews)
@@ -91,8 +91,9 @@ probe = Probe(
     "Visual anagrams: images that are one class as they stand and another turned.",
     "a diffusion model of images with classes",
     _applies,
-    look,
+    examine,
     AnagramSettings,
+    toy={"n": 2, "steps": 2},
 )
 
-__all__ = ["AnagramSettings", "look", "probe"]
+__all__ = ["AnagramSettings", "examine", "probe"]

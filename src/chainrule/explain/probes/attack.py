@@ -1,4 +1,4 @@
-"""How accuracy and confidence fall when every pixel may change a little, in the direction that hurts most."""
+"""Adversarial robustness: accuracy and confidence when every pixel may change a little in the worst direction."""
 
 from typing import Any, final
 
@@ -15,8 +15,8 @@ from chainrule.data import kinds, targets
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.attacks import Bounds, climb, fgsm, loss_of
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
@@ -36,7 +36,7 @@ class AttackSettings(Settings):
     steps: int = Field(20, ge=1, description="steps of the iterated attack")
 
 
-def look(run: Run, data: Data, settings: AttackSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: AttackSettings) -> Outcome:
     """Accuracy and confidence against the size of the change, by one step and by many."""
     model: Any = run.model  # a classifier, see `_applies`
     n = min(settings.examples, len(data.test))
@@ -129,8 +129,9 @@ probe = Probe(
     "Accuracy and confidence when every pixel may move a little (FGSM and PGD).",
     "a classifier of images",
     _applies,
-    look,
+    examine,
     AttackSettings,
+    toy={"shares": (0.0, 0.1), "examples": 10, "steps": 2},
 )
 
-__all__ = ["AttackSettings", "look", "probe"]
+__all__ = ["AttackSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""What every head of an attention model looks at, how widely, by which habit, and what is lost without it."""
+"""Attention heads: their maps, entropy, previous-token and induction scores, and the loss without each."""
 
 from typing import Any, final
 
@@ -17,21 +17,21 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasAttention, Model
 from chainrule.networks.pictures import tokens
 from chainrule.train import Run
 
 _MEASURES = {
     "entropy": "How widely heads look (nats)",
-    "previous": "Attention to the symbol before",
+    "previous": "Attention to the token before",
     "induction": "Attention by induction",
     "loss": "Loss without the head (nats)",
 }
 _CAPTIONS = {
-    "entropy": "The mean over rows; a head that looks at one symbol has 0.",
+    "entropy": "The mean over rows; a head that looks at one token has 0.",
     "previous": "The mean weight one step back.",
-    "induction": "On random symbols read twice: the weight on what followed the first occurrence of the current one.",
+    "induction": "On random tokens read twice: the weight on what followed the first occurrence of the current one.",
     "loss": "How much the loss rises when what the head gathers is taken out and everything else stays.",
 }
 
@@ -43,7 +43,7 @@ class AttentionSettings(Settings):
     passages: int = Field(16, ge=1, description="passages of the validation split")
 
 
-def look(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
     """Measure every head on passages of the validation split."""
     model: Any = eqx.nn.inference_mode(run.model)  # shows its attention, see `_applies`
     batch = jax.tree.map(jnp.asarray, data.val.batch(np.arange(min(settings.passages, len(data.val)))))
@@ -72,7 +72,7 @@ def habits(
     weights: Float[np.ndarray, "batch layers heads time time"],
     repeated: Float[np.ndarray, "others layers heads twice twice"],
 ) -> dict[str, Float[np.ndarray, "layers heads"]]:
-    """Entropy, previous-symbol and induction score of each head.
+    """Entropy, previous-token and induction score of each head.
 
     >>> back = np.eye(4, k=-1)
     >>> back[0, 0] = 1
@@ -84,7 +84,7 @@ def habits(
     previous = np.diagonal(weights, -1, axis1=-2, axis2=-1).mean(axis=(0, -1))
     period = repeated.shape[-1] // 2
     after = np.diagonal(repeated, 1 - period, axis1=-2, axis2=-1)
-    # The first entry of that diagonal belongs to a symbol that has not come twice.
+    # The first entry of that diagonal belongs to a token that has not come twice.
     return {"entropy": entropy, "previous": previous, "induction": after[..., 1:].mean(axis=(0, -1))}
 
 
@@ -97,9 +97,9 @@ def ablation(model: Any, batch: Batch, key: Key) -> tuple[float, Float[np.ndarra
     return base, np.array(risen)
 
 
-def _repeated(model: Any, key: Key, time: int, symbols: int) -> Array:
-    """Attention on random symbols that come twice in the same order."""
-    once = jax.random.randint(key, (4, time // 2), 0, symbols)
+def _repeated(model: Any, key: Key, time: int, tokens: int) -> Array:
+    """Attention on random tokens that come twice in the same order."""
+    once = jax.random.randint(key, (4, time // 2), 0, tokens)
     return eqx.filter_jit(lambda model, x: model.attention(x))(model, jnp.concatenate([once, once], axis=1))
 
 
@@ -124,12 +124,12 @@ def _sentence(found: dict[str, np.ndarray], measure: str) -> str:
     head, value = f"layer {i + 1}, head {j + 1}", float(found[measure][i, j])
     if measure == "loss":
         return f"The head that matters most is {head}: without it the loss rises by {value:.3g} nats."
-    habit = "the symbol before" if measure == "previous" else "what followed the same symbol last time"
+    habit = "the token before" if measure == "previous" else "what followed the same token last time"
     return f"{head[0].upper()}{head[1:]} looks most at {habit}: {value:.0%} of its attention."
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    # Symbols that come twice need room for two of each.
+    # Tokens that come twice need room for two of each.
     return isinstance(model, HasAttention) and kinds.of(schema).has_tokens and schema.shape[0] > 4
 
 
@@ -137,8 +137,9 @@ probe = Probe(
     "What each head attends to, its habits, and the loss without it.",
     "a model of text with attention",
     _applies,
-    look,
+    examine,
     AttentionSettings,
+    toy={"passages": 2},
 )
 
-__all__ = ["AttentionSettings", "ablation", "habits", "look", "probe"]
+__all__ = ["AttentionSettings", "ablation", "examine", "habits", "probe"]

@@ -1,4 +1,4 @@
-"""The tree of a beam search: which beginnings were kept at every step, which fell out, and with what scores."""
+"""The tree of a beam search: the beams kept at every step, those dropped, and their scores."""
 
 from typing import Any, NamedTuple, final
 
@@ -15,15 +15,15 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanContinue, DecodingState, Model
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.train import Run
 
 _PROMPT = 16
-"""Symbols of the held-out text that the search goes on from."""
+"""Tokens of the held-out text that the search goes on from."""
 _GAP = 0.22
-"""Room for a symbol at either end of an arrow, in steps."""
+"""Room for a token at either end of an arrow, in steps."""
 
 
 @final
@@ -32,10 +32,10 @@ class BeamsSettings(Settings):
 
     text: str = Field("", description="what comes before; the beginning of the held-out text if not given")
     beams: int = Field(4, ge=1, le=20, description="beginnings that are kept at every step")
-    length: int = Field(10, ge=1, le=100, description="symbols that are written")
+    length: int = Field(10, ge=1, le=100, description="tokens that are written")
 
 
-class Node(NamedTuple):
+class BeamNode(NamedTuple):
     """One beginning, at one step of the search."""
 
     step: int
@@ -43,13 +43,13 @@ class Node(NamedTuple):
     """From the best of its step down."""
     parent: int | None
     """Which of the nodes it extends."""
-    symbol: int
+    token: int
     score: float
-    """Log-probability of all symbols written so far, in nats."""
+    """Log-probability of all tokens written so far, in nats."""
     kept: bool
 
 
-def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
     """Search step by step and keep what happened."""
     model, tokenizer = run.model, tokenizers.of(data.schema)
     assert isinstance(model, CanContinue)
@@ -63,7 +63,7 @@ def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
     begun = given[-room:].astype(np.int32)
     nodes = search(model, begun, settings.beams, settings.length)
     last = [i for i, node in enumerate(nodes) if node.step == settings.length and node.kept]
-    texts = [tokenizer.decode([nodes[i].symbol for i in path(nodes, end)]) for end in last]
+    texts = [tokenizer.decode([nodes[i].token for i in path(nodes, end)]) for end in last]
     greedy = search(model, begun, 1, settings.length)
     alone = next(node.score for node in greedy if node.step == settings.length and node.kept)
     rows: list[list[Any]] = [[repr(t), nodes[i].score] for t, i in zip(texts, last, strict=True)]
@@ -72,7 +72,7 @@ def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
     return Outcome(
         [
             f"After {before!r} the best of {settings.beams} beams is {texts[0]!r} with {best:.3f} nats.",
-            f"Always taking the likeliest symbol ends with {alone:.3f} nats: "
+            f"Always taking the likeliest token ends with {alone:.3f} nats: "
             + (
                 "the search finds a likelier text."
                 if best > alone + 1e-4
@@ -83,7 +83,7 @@ def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
             _picture(
                 nodes,
                 path(nodes, last[0]),
-                token_pictures.names(tokenizer, np.array([n.symbol for n in nodes])),
+                token_pictures.names(tokenizer, np.array([n.token for n in nodes])),
                 before,
             )
         ],
@@ -97,10 +97,10 @@ def look(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
     )
 
 
-def search(model: CanContinue, begun: np.ndarray, beams: int, length: int) -> list[Node]:
+def search(model: CanContinue, begun: np.ndarray, beams: int, length: int) -> list[BeamNode]:
     """The nodes of a beam search, step by step: those kept, and as many that fell out by the least."""
     state, said = _begin(model, jnp.asarray(begun)[None, :], len(begun) + length, beams)
-    nodes: list[Node] = []
+    nodes: list[BeamNode] = []
     scores, parents = np.zeros(1), list[int | None]([None])
     table = np.asarray(said, np.float64)[:1]
     for step in range(1, length + 1):
@@ -108,18 +108,18 @@ def search(model: CanContinue, begun: np.ndarray, beams: int, length: int) -> li
         order = np.argsort(-total, kind="stable")[: 2 * beams]
         first = len(nodes)
         for place, flat in enumerate(order):
-            row, symbol = divmod(int(flat), table.shape[1])
-            nodes.append(Node(step, place, parents[row], symbol, float(total[flat]), place < beams))
+            row, token = divmod(int(flat), table.shape[1])
+            nodes.append(BeamNode(step, place, parents[row], token, float(total[flat]), place < beams))
         kept = order[:beams]
-        rows, symbols = np.divmod(kept, table.shape[1])
+        rows, tokens = np.divmod(kept, table.shape[1])
         scores, parents = total[kept], list(range(first, first + len(kept)))
         if step < length:
-            state, said = _read(model, state, jnp.asarray(rows), jnp.asarray(symbols, jnp.int32))
+            state, said = _read(model, state, jnp.asarray(rows), jnp.asarray(tokens, jnp.int32))
             table = np.asarray(said, np.float64)
     return nodes
 
 
-def path(nodes: list[Node], end: int) -> list[int]:
+def path(nodes: list[BeamNode], end: int) -> list[int]:
     """The nodes from the first step to one of the last, in order."""
     found, at = [], end
     while True:
@@ -141,13 +141,13 @@ def _begin(
 
 @eqx.filter_jit
 def _read(
-    model: CanContinue, state: DecodingState, rows: Array, symbols: Array
+    model: CanContinue, state: DecodingState, rows: Array, tokens: Array
 ) -> tuple[DecodingState, Float[Array, "beams vocabulary"]]:
-    logits, state = model.advance(state.fork(rows), symbols[:, None])
+    logits, state = model.advance(state.fork(rows), tokens[:, None])
     return state, jax.nn.log_softmax(logits[:, -1])
 
 
-def _picture(nodes: list[Node], best: list[int], words: list[str], before: str) -> Scatter:
+def _picture(nodes: list[BeamNode], best: list[int], words: list[str], before: str) -> Scatter:
     """Steps from left to right, the best of each step on top."""
     spots = np.array([[node.step, -node.place] for node in nodes], float)
     rest = [i for i, node in enumerate(nodes) if node.kept and i not in best]
@@ -158,12 +158,12 @@ def _picture(nodes: list[Node], best: list[int], words: list[str], before: str) 
     return Scatter(
         "beams",
         "The tree of the search",
-        "symbols written",
+        "tokens written",
         "place in its step, the best on top",
         {name: spots[chosen] for name, chosen in groups.items() if chosen},
         arrows=(starts + _GAP * steps, (1 - 2 * _GAP) * steps),
         words={name: [words[i] for i in chosen] for name, chosen in groups.items() if chosen},
-        caption=f"After {before!r}: every symbol extends the beginning its arrow comes from.",
+        caption=f"After {before!r}: every token extends the beginning its arrow comes from.",
     )
 
 
@@ -175,8 +175,9 @@ probe = Probe(
     "The tree of a beam search, step by step, with what was kept and what fell out.",
     "a model that writes on from a text",
     _applies,
-    look,
+    examine,
     BeamsSettings,
+    toy={"beams": 2, "length": 3},
 )
 
-__all__ = ["BeamsSettings", "Node", "look", "path", "probe", "search"]
+__all__ = ["BeamNode", "BeamsSettings", "examine", "path", "probe", "search"]

@@ -1,4 +1,4 @@
-"""Where each word of a caption is looked for: attention of the places of an image to the words, step by step.
+"""Cross-attention to the words of a caption, as maps over the image at every noise level.
 
 A denoiser that attends asks every word at every place of a few grids. Weights are averaged over heads and layers,
 brought to the size of the image, and shown as one map for each word at a few moments between noise and image.
@@ -19,8 +19,8 @@ from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import captions, pairs, tokenizers
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.probes.captions import is_caption_diffusion
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasTokenAttention, Model
 from chainrule.train import Run
 
@@ -40,7 +40,7 @@ class CaptionAttentionSettings(Settings):
     seed: int = Field(0, ge=0, description="noise the samples start from")
 
 
-def look(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome:
     """Draw samples of one caption and keep what every place attends to at every step."""
     model, schema = run.model, run.schema
     assert isinstance(model, HasTokenAttention)
@@ -138,8 +138,9 @@ probe = Probe(
     "Where each word of a caption is looked for in the image, step by step.",
     "a diffusion model that attends to captions (denoiser=unet or dit)",
     _applies,
-    look,
+    examine,
     CaptionAttentionSettings,
+    toy={"n": 2, "steps": 2},
 )
 
-__all__ = ["CaptionAttentionSettings", "look", "probe"]
+__all__ = ["CaptionAttentionSettings", "examine", "probe"]

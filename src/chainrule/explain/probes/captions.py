@@ -1,4 +1,4 @@
-"""Whether images show what their captions say, by a judge who has seen real images and their captions.
+"""Agreement of samples with their captions, by a classifier trained on real images and their captions.
 
 The captions of training are the classes of the judge, a small classifier made for the occasion. How often it recognises
 the caption of held-out images stands beside how often it recognises the one that samples were asked for.
@@ -18,8 +18,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.text import captions
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.judging import trained
+from chainrule.explain.methods.reference_classifier import trained
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
@@ -40,7 +40,7 @@ class CaptionSettings(Settings):
     seed: int = Field(0, ge=0, description="noise the samples start from, the same for all weights")
 
 
-def look(run: Run, data: Data, settings: CaptionSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: CaptionSettings) -> Outcome:
     """Judge held-out images and samples alike."""
     model = run.model
     assert isinstance(model, HasDenoiser)
@@ -133,8 +133,9 @@ probe = Probe(
     "How many samples show what their caption says, says a classifier of real images.",
     "a diffusion model of images with captions",
     is_caption_diffusion,
-    look,
+    examine,
     CaptionSettings,
+    toy={"n": 10, "weights": (1.0,), "steps": 2},
 )
 
-__all__ = ["CaptionSettings", "is_caption_diffusion", "look", "probe"]
+__all__ = ["CaptionSettings", "examine", "is_caption_diffusion", "probe"]

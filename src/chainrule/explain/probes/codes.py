@@ -1,4 +1,4 @@
-"""The noise behind an example: encoded, decoded again, and the way between two codes."""
+"""DDIM inversion: the noise behind an example, its reconstruction, and interpolation between two."""
 
 from typing import final
 
@@ -11,8 +11,8 @@ from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.interpolation import between
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanInvert, Model
 from chainrule.train import Run
 
@@ -28,7 +28,7 @@ class CodesSettings(Settings):
     n: int = Field(32, ge=2, description="held-out examples")
 
 
-def look(run: Run, data: Data, settings: CodesSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: CodesSettings) -> Outcome:
     """Encode held-out examples by DDIM walked upwards, decode them, and decode what lies between two."""
     model = run.model
     assert isinstance(model, CanInvert)
@@ -101,8 +101,9 @@ probe = Probe(
     "Codes of examples: the error of the round trip, and what lies between two codes.",
     "a diffusion model",
     _applies,
-    look,
+    examine,
     CodesSettings,
+    toy={"n": 2, "steps": (2,)},
 )
 
-__all__ = ["CodesSettings", "look", "probe"]
+__all__ = ["CodesSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""What a control branch does: samples at rising strength, how well they follow, and how its gates have opened."""
+"""Control branches: samples at rising strength, their agreement with the control, and the gates over training."""
 
 import math
 from typing import final
@@ -14,7 +14,7 @@ from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasControl, Model
 from chainrule.networks.pictures.images import controlled
 from chainrule.train import Run
@@ -33,7 +33,7 @@ class ControlSettings(Settings):
     seed: int = Field(0, ge=0, description="noise all samples start from")
 
 
-def look(run: Run, data: Data, settings: ControlSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
     """Follow the same pictures from the same noise with every strength."""
     model = run.model
     assert isinstance(model, HasControl)
@@ -114,8 +114,9 @@ probe = Probe(
     "Samples of a control branch at rising strength, and how its gates have opened.",
     "a control model",
     _applies,
-    look,
+    examine,
     ControlSettings,
+    toy={"n": 2, "strengths": (1.0,)},
 )
 
-__all__ = ["ControlSettings", "look", "probe"]
+__all__ = ["ControlSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""Samples of a diffusion model as they come about: a strip of one, and a film of all."""
+"""Trajectories of a diffusion model from noise to samples: a strip of one, and a film of all."""
 
 from typing import final
 
@@ -8,8 +8,8 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import is_image_diffusion
+from chainrule.explain.methods.sample_comparison import is_image_diffusion
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser
 from chainrule.networks.pictures.denoising import film, strip
 from chainrule.train import Run
@@ -26,7 +26,7 @@ class DenoisingSettings(Settings):
     seed: int = Field(0, ge=0, description="noise the samples start from")
 
 
-def look(run: Run, data: Data, settings: DenoisingSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: DenoisingSettings) -> Outcome:
     """Walk from noise to images, keeping every step."""
     del data
     model = run.model
@@ -70,8 +70,9 @@ probe = Probe(
     "Samples of a diffusion model as they come about, as a film.",
     "a diffusion model of images",
     is_image_diffusion,
-    look,
+    examine,
     DenoisingSettings,
+    toy={"n": 2, "steps": 3},
 )
 
-__all__ = ["DenoisingSettings", "look", "probe"]
+__all__ = ["DenoisingSettings", "examine", "probe"]

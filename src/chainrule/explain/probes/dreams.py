@@ -1,4 +1,4 @@
-"""Images that a classifier is made to see: what excites a class or a channel most within the range of the data."""
+"""Activation maximisation: images that excite a class or a channel most within the range of the data."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, final
@@ -17,10 +17,10 @@ from chainrule.core.types import Array, Float
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.dreams import Ascent, climb
+from chainrule.explain.methods.activation_maximisation import Ascent, climb
 from chainrule.explain.methods.features import feature_maps, layer_number
 from chainrule.explain.methods.saliency import rank_correlation, shuffled, verdict
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
 
@@ -61,7 +61,7 @@ class DreamsSettings(Settings):
     seed: int = Field(0, description="of starts, jitter and shuffling")
 
 
-def look(run: Run, data: Data, settings: DreamsSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: DreamsSettings) -> Outcome:
     """Dreams of classes or channels, the images of the data that come closest, and dreams without what was learned."""
     model: Any = run.model  # a classifier with logits, see `_applies`
     pool = jnp.asarray(data.train.batch(np.arange(min(settings.examples, len(data.train)))).x)
@@ -317,8 +317,9 @@ probe = Probe(
     "Images made to excite a class or a channel most, held against the data and against shuffled weights.",
     "a classifier of images that ends in logits",
     _applies,
-    look,
+    examine,
     DreamsSettings,
+    toy={"steps": 2, "starts": 1, "draws": 1, "examples": 20},
 )
 
-__all__ = ["DreamsSettings", "look", "probe"]
+__all__ = ["DreamsSettings", "examine", "probe"]

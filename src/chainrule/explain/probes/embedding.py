@@ -1,4 +1,4 @@
-"""Where the symbols of a vocabulary lie, and which lie near each other."""
+"""Token embeddings: their principal plane, nearest neighbours and analogies."""
 
 from typing import Any, final
 
@@ -11,7 +11,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.data.text.vectors import Vectors
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasEmbedding, Model
 from chainrule.models.vectors import of_model
 from chainrule.networks.pictures import tokens
@@ -20,16 +20,16 @@ from chainrule.train import Run
 
 @final
 class EmbeddingSettings(Settings):
-    """What is asked of the vectors beyond the most frequent symbols."""
+    """What is asked of the vectors beyond the most frequent tokens."""
 
-    word: str = Field("", description="a symbol whose nearest neighbours are wanted")
+    word: str = Field("", description="a token whose nearest neighbours are wanted")
     analogy: str = Field(
-        "", description="three symbols, 'man king woman': what is to the third as the second to the first"
+        "", description="three tokens, 'man king woman': what is to the third as the second to the first"
     )
 
 
-def look(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
-    """The plane in which frequent symbols vary most, and the nearest neighbours of the most frequent."""
+def examine(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
+    """The plane in which frequent tokens vary most, and the nearest neighbours of the most frequent."""
     model: Any = run.model  # has embeddings, see `_applies`
     table, tokenizer = np.asarray(model.embeddings()), tokenizers.of(data.schema)
     near = tokens.neighbours(table, tokenizer, data)
@@ -38,7 +38,7 @@ def look(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
     return Outcome(
         [
             f"Two directions hold {share:.0%} of the variance of {table.shape[1]}-dimensional vectors.",
-            f"Nearest to {near.rows[0][0]!r}, the most frequent symbol: {near.rows[0][1]}.",
+            f"Nearest to {near.rows[0][0]!r}, the most frequent token: {near.rows[0][1]}.",
             *(
                 f"{question}: {', '.join(f'{word} {c:.2f}' for word, c in found)}."
                 for question, found in asked
@@ -63,7 +63,7 @@ def _asked(vectors: Vectors, settings: EmbeddingSettings) -> list[tuple[str, lis
         words = settings.analogy.split()
         if len(words) != 3:
             raise ArgumentError(
-                f"analogy={settings.analogy!r}: it takes three symbols", remedy="analogy='man king woman'"
+                f"analogy={settings.analogy!r}: it takes three tokens", remedy="analogy='man king woman'"
             )
         first, second, third = words
         found.append((f"{first} : {second} = {third} : ?", vectors.analogy(first, second, third)))
@@ -75,11 +75,11 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 
 probe = Probe(
-    "Symbols in the plane, and the nearest neighbours of each.",
-    "a model of text with a vector for each symbol",
+    "Tokens in the plane, and the nearest neighbours of each.",
+    "a model of text with a vector for each token",
     _applies,
-    look,
+    examine,
     EmbeddingSettings,
 )
 
-__all__ = ["EmbeddingSettings", "look", "probe"]
+__all__ = ["EmbeddingSettings", "examine", "probe"]

@@ -10,13 +10,13 @@ from chainrule.core.pictures import Lines
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
 
 @final
-class FarFieldSettings(Settings):
+class FarFieldProbeSettings(Settings):
     """The rays."""
 
     rays: int = Field(8, ge=1, le=100, description="random directions")
@@ -24,7 +24,7 @@ class FarFieldSettings(Settings):
     seed: int = Field(0, ge=0, description="directions")
 
 
-def look(run: Run, data: Data, settings: FarFieldSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: FarFieldProbeSettings) -> Outcome:
     """Start at the mean of the training examples and walk in random directions."""
     model = run.model
     assert isinstance(model, CanPredict)
@@ -71,8 +71,9 @@ probe = Probe(
     "Confidence along rays that leave the data.",
     "a classifier of points, tables, images or sequences",
     _applies,
-    look,
-    FarFieldSettings,
+    examine,
+    FarFieldProbeSettings,
+    toy={"rays": 2},
 )
 
-__all__ = ["FarFieldSettings", "look", "probe"]
+__all__ = ["FarFieldProbeSettings", "examine", "probe"]

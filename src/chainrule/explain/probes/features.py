@@ -1,4 +1,4 @@
-"""What the channels of a network look for: the images that excite them most, and what in those images does it."""
+"""Channels of a convolutional network: the images that excite them most, and the pixels responsible."""
 
 from typing import Any, final
 
@@ -13,8 +13,8 @@ from chainrule.core.types import Array
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.features import RULES, as_tile, feature_maps, project, strongest
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
@@ -31,7 +31,7 @@ class FeaturesSettings(Settings):
     best: int = Field(3, ge=1, description="images per channel")
 
 
-def look(run: Run, data: Data, settings: FeaturesSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: FeaturesSettings) -> Outcome:
     """For some channels of some layers: the most exciting images, and their projections by three rules."""
     x = jnp.asarray(data.train.batch(np.arange(min(settings.examples, len(data.train)))).x)
     network = _network(run.model)
@@ -105,8 +105,9 @@ probe = Probe(
     "The images that excite each channel most, and what in them does it.",
     "a network of images with rectifiers on feature maps",
     _applies,
-    look,
+    examine,
     FeaturesSettings,
+    toy={"channels": 2, "examples": 10, "best": 1},
 )
 
-__all__ = ["FeaturesSettings", "look", "probe"]
+__all__ = ["FeaturesSettings", "examine", "probe"]

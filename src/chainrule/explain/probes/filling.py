@@ -1,4 +1,4 @@
-"""What an encoder of images puts where patches are hidden, and how far off it is as more of them are."""
+"""Masked image modelling: hidden patches, what fills them, and the error over the share that is hidden."""
 
 from typing import final
 
@@ -13,7 +13,7 @@ from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanFill, Model
 from chainrule.networks.pictures.images import filled
 from chainrule.train import Run
@@ -31,7 +31,7 @@ class FillingSettings(Settings):
     seed: int = Field(0, ge=0, description="which patches are hidden, and what is drawn there")
 
 
-def look(run: Run, data: Data, settings: FillingSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: FillingSettings) -> Outcome:
     """Hide patches of held-out images at random and compare what is expected there with what was there."""
     model = eqx.nn.inference_mode(run.model)
     assert isinstance(model, CanFill)
@@ -96,8 +96,9 @@ probe = Probe(
     "Hidden patches of images, what fills them, and how far off that is.",
     "an encoder of images, such as bert",
     _applies,
-    look,
+    examine,
     FillingSettings,
+    toy={"images": 2},
 )
 
-__all__ = ["FillingSettings", "look", "probe"]
+__all__ = ["FillingSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""The likelihood of a diffusion model by its probability flow, beside its variational bound, example by example."""
+"""The likelihood by the probability flow beside the variational bound, example by example."""
 
 import math
 from typing import final
@@ -13,7 +13,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Scatter, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasFlowLikelihood, Model
 from chainrule.train import Run
 
@@ -32,7 +32,7 @@ class FlowSettings(Settings):
     seed: int = Field(0, ge=0, description="noise")
 
 
-def look(run: Run, data: Data, settings: FlowSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: FlowSettings) -> Outcome:
     """The flow solved from held-out examples up to the noise and back."""
     model = run.model
     assert isinstance(model, HasFlowLikelihood)
@@ -72,8 +72,8 @@ def _outcome(
             f"Held-out examples cost {numbers['flow']:.3f} ± {numbers['flow_error']:.2g} {unit} ({what}) and "
             f"{numbers['bound']:.3f} ± {numbers['bound_error']:.2g} by the variational bound, whatever the class.",
             f"The flow took {numbers['evaluations']} evaluations; brought back, an example is "
-            f"{numbers['round_trip']:.2g} away from itself. Data at the noisiest level differ from the law samplers "
-            f"start from by {numbers['prior_mismatch']:.2g} {unit}.",
+            f"{numbers['round_trip']:.2g} away from itself. Data at the noisiest level differ from the distribution "
+            f"samplers start from by {numbers['prior_mismatch']:.2g} {unit}.",
         ],
         [
             Scatter(
@@ -99,8 +99,9 @@ probe = Probe(
     "The likelihood by the probability flow beside the variational bound.",
     f"a diffusion model of at most {_MOST:,} dimensions",
     _applies,
-    look,
+    examine,
     FlowSettings,
+    toy={"n": 2, "probes": 1, "tolerance": 0.1},
 )
 
-__all__ = ["FlowSettings", "look", "probe"]
+__all__ = ["FlowSettings", "examine", "probe"]

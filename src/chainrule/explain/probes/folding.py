@@ -1,4 +1,4 @@
-"""The data folded layer by layer: what a classifier makes of its examples on the way to an answer."""
+"""Representations layer by layer: how a classifier separates its examples."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +7,8 @@ from chainrule.core.pictures import Lines, Scatter
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import NoSettings, Outcome, Probe
-from chainrule.explain.methods import taps
+from chainrule.explain.methods import layer_activations
+from chainrule.explain.protocol import NoSettings, Outcome, Probe
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
@@ -17,7 +17,7 @@ _MOST = 6
 """Layers drawn, the first and the last among them."""
 
 
-def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     """Project what enters each layer onto its two main directions, and ask how well classes are apart there."""
     del settings
     model = run.model
@@ -25,7 +25,7 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
     part = data.test if len(data.test) else data.train
     x, y = part.batch(np.arange(min(_EXAMPLES, len(part))))[:2]
     labels = np.asarray(y)
-    flows = taps.observe(model, lambda model: model.predict(jnp.asarray(x)))
+    flows = layer_activations.observe(model, lambda model: model.predict(jnp.asarray(x)))
     states = {name: np.asarray(flow.input).reshape(len(labels), -1) for name, flow in flows.items()}
     last = list(flows)[-1]
     states["answer"] = np.asarray(flows[last].output).reshape(len(labels), -1)
@@ -86,14 +86,18 @@ def _neighbours(state: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, CanPredict) and targets.of(schema).one_class and len(taps.layers(model)) > 1
+    return (
+        isinstance(model, CanPredict)
+        and targets.of(schema).one_class
+        and len(layer_activations.layers(model)) > 1
+    )
 
 
 probe = Probe(
     "The examples as every layer sees them, and how far their classes are apart there.",
     "a classifier with at least two layers",
     _applies,
-    look,
+    examine,
 )
 
-__all__ = ["look", "probe"]
+__all__ = ["examine", "probe"]

@@ -1,4 +1,4 @@
-"""What the gates of recurrent layers do along a sequence: open, closed, or in between."""
+"""Gates of recurrent layers along a sequence: open, closed, or in between."""
 
 import itertools
 from typing import final
@@ -10,7 +10,7 @@ from pydantic import Field
 from chainrule.core.pictures import Heatmap, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
 
@@ -27,7 +27,7 @@ class GatesSettings(Settings):
     steps: int = Field(64, ge=1, description="steps of each, at most")
 
 
-def look(run: Run, data: Data, settings: GatesSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: GatesSettings) -> Outcome:
     """Histograms of every gate over time."""
     model = run.model
     assert isinstance(model, HasRecurrence)
@@ -89,8 +89,9 @@ probe = Probe(
     "Histograms of every gate over time, and how many values are stuck at an end of their range.",
     "a model with recurrent layers",
     _applies,
-    look,
+    examine,
     GatesSettings,
+    toy={"passages": 2, "steps": 4},
 )
 
-__all__ = ["GatesSettings", "look", "probe"]
+__all__ = ["GatesSettings", "examine", "probe"]

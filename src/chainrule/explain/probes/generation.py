@@ -1,4 +1,4 @@
-"""Samples of a diffusion model beside real examples: right class, varied, of the same law, and new."""
+"""Quality of the samples of a diffusion model: class accuracy, variety, distance from the data, and copies."""
 
 from typing import Any, final
 
@@ -9,9 +9,9 @@ from chainrule.core.pictures import Images, Picture, Table
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import Real, draw, is_diffusion, real
-from chainrule.explain.methods.generation import nearest, spread
+from chainrule.explain.methods.sample_comparison import Real, draw, is_diffusion, real
+from chainrule.explain.methods.sample_distances import nearest, spread
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.train import Run
 
 _PAIRS = 10
@@ -27,7 +27,7 @@ class GenerationSettings(Settings):
     seed: int = Field(0, ge=0, description="noise the samples start from")
 
 
-def look(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     """Draw samples and hold them against training and held-out examples."""
     known = real(data)
     options: dict[str, Any] = {"steps": settings.steps}
@@ -97,11 +97,12 @@ def _pairs(drawn: np.ndarray, distances: np.ndarray, twins: np.ndarray, schema: 
 
 
 probe = Probe(
-    "Samples beside real examples: class, variety, law and novelty.",
+    "Samples beside real examples: class, variety, distribution and novelty.",
     "a diffusion model",
     is_diffusion,
-    look,
+    examine,
     GenerationSettings,
+    toy={"n": 20, "steps": 2},
 )
 
-__all__ = ["GenerationSettings", "look", "probe"]
+__all__ = ["GenerationSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""How far back gradients reach in the recurrent layers of a trained run."""
+"""Gradient norms over time lags in the recurrent layers of a trained run."""
 
 from typing import final
 
@@ -9,8 +9,8 @@ from pydantic import Field
 from chainrule.core.pictures import Lines, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.lags import lag_norms, spectrum, step_jacobians
+from chainrule.explain.methods.gradient_reach import lag_norms, spectrum, step_jacobians
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
 
@@ -23,7 +23,7 @@ class LagSettings(Settings):
     passages: int = Field(8, ge=1, description="validation sequences")
 
 
-def look(run: Run, data: Data, settings: LagSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: LagSettings) -> Outcome:
     """Spectral norms of products of step Jacobians, layer by layer."""
     model = run.model
     assert isinstance(model, HasRecurrence)
@@ -99,8 +99,9 @@ probe = Probe(
     "How much of a gradient is left many steps back, layer by layer, and the singular values of the last step.",
     "a model with recurrent layers",
     _applies,
-    look,
+    examine,
     LagSettings,
+    toy={"lag": 4, "passages": 2},
 )
 
-__all__ = ["LagSettings", "look", "probe"]
+__all__ = ["LagSettings", "examine", "probe"]

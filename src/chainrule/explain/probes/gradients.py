@@ -1,4 +1,4 @@
-"""Gradients of a trained model tensor by tensor: which weights still move, and by how much of their size."""
+"""Gradients of a trained model tensor by tensor, beside the size of the weights."""
 
 import math
 
@@ -13,13 +13,13 @@ from chainrule.core.types import Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import NoSettings, Outcome, Probe
+from chainrule.explain.protocol import NoSettings, Outcome, Probe
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import Run
 from chainrule.train.step import trainable
 
 
-def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     """Root mean squares of every weight and of its gradient on one training batch."""
     del settings
     model, config = run.model, run.settings
@@ -72,7 +72,7 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 
 probe = Probe(
-    "Size of every weight and of its gradient on a training batch.", "any trained run", _applies, look
+    "Size of every weight and of its gradient on a training batch.", "any trained run", _applies, examine
 )
 
-__all__ = ["look", "probe"]
+__all__ = ["examine", "probe"]

@@ -1,4 +1,4 @@
-"""What the weight of guidance buys and costs: classes more certain, examples less varied."""
+"""Classifier-free guidance: class accuracy against variety over the guidance weight."""
 
 from typing import final
 
@@ -8,9 +8,9 @@ from pydantic import Field
 from chainrule.core.pictures import Images, Lines, Picture
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import draw, is_class_diffusion, real
-from chainrule.explain.methods.generation import spread
+from chainrule.explain.methods.sample_comparison import draw, is_class_diffusion, real
+from chainrule.explain.methods.sample_distances import spread
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.train import Run
 
 
@@ -24,7 +24,7 @@ class GuidanceSettings(Settings):
     seed: int = Field(0, ge=0, description="noise the samples start from, the same for all weights")
 
 
-def look(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
     """The same noise denoised under every weight."""
     known = real(data)
     whole = spread(known.train, known.train_y)
@@ -75,8 +75,9 @@ probe = Probe(
     "Class accuracy and variety of samples over the weight of guidance.",
     "a diffusion model with classes",
     is_class_diffusion,
-    look,
+    examine,
     GuidanceSettings,
+    toy={"n": 20, "steps": 2, "weights": (1.0, 2.0)},
 )
 
-__all__ = ["GuidanceSettings", "look", "probe"]
+__all__ = ["GuidanceSettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""The loss on a plane through the trained weights: a bowl, a valley or a maze, and the way that training took."""
+"""The loss landscape on a plane through the trained weights, around them or along the path of training."""
 
 from collections.abc import Sequence
 from typing import Literal, final
@@ -15,7 +15,6 @@ from chainrule.core.pictures import Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.landscape import (
     Objective,
     Statistics,
@@ -27,13 +26,19 @@ from chainrule.explain.methods.landscape import (
     objective,
     surface,
 )
-from chainrule.explain.methods.maps import around, line, path_map, said
+from chainrule.explain.methods.landscape_pictures import around, line, path_map, said
 from chainrule.explain.methods.paths import FEWEST, main_plane, random_walk
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasParts, Model
 from chainrule.train import Run
 
 MARGIN = 0.25
 """Room around a path, as a share of its extent."""
+EXAMPLES, POINTS = 256, 25
+"""What the loss is averaged over and how fine the grid is, where the model is not too large for that."""
+FEWEST_EXAMPLES, FEWEST_POINTS = 16, 11
+WORK = 5e12
+"""Most floating-point operations of the grid, where its size is not given: about half a minute on two cores."""
 
 
 @final
@@ -43,7 +48,9 @@ class LandscapeSettings(Settings):
     directions: Literal["random", "path"] = Field(
         "random", description="two random directions, or the two main ones of the run's own checkpoints"
     )
-    points: int = Field(25, ge=3, description="points of the grid, each way")
+    points: int | None = Field(
+        None, ge=3, description="points of the grid, each way; none: 25, fewer for a large model"
+    )
     reach: float = Field(
         1.0, gt=0, description="how far along random directions, in multiples of the weights' own size"
     )
@@ -55,28 +62,74 @@ class LandscapeSettings(Settings):
         None,
         description="of batch normalisers; none: trained around the weights, recomputed on a path or between runs",
     )
-    examples: int = Field(
-        256, ge=2, description="training examples the loss is averaged over, always the same"
+    examples: int | None = Field(
+        None,
+        ge=2,
+        description="training examples the loss is averaged over, always the same; none: 256, fewer for a large model",
     )
     seed: int = Field(0, description="which two random directions")
 
 
-def look(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
     """The loss around the weights or along their path, the extreme curvatures, and the line to another run."""
-    shape = _path(run, data, settings) if settings.directions == "path" else _around(run, data, settings)
-    loss = fixed(data.train, settings.examples, settings.statistics or "trained")
+    examples, points = sizes(run.model, data.train, settings.examples, settings.points)
+    shape = (
+        _path(run, data, settings, examples, points)
+        if settings.directions == "path"
+        else _around(run, data, settings, examples, points)
+    )
+    loss = fixed(data.train, examples, settings.statistics or "trained")
     low, high = curvature(loss, run.model, random.key(settings.seed, "landscape"))
     bend = (
         f"Curvature at the weights (Lanczos, statistics held still) lies between {low:.3g} and {high:.3g}: the most "
         f"negative is {negative_share(low, high):.1%} of the largest."
     )
-    line = _line(run, data, settings) if settings.other else Outcome([])
+    line = _line(run, data, settings, examples, points) if settings.other else Outcome([])
+    smaller = (
+        [
+            f"The model is large: the loss was averaged over {examples} examples at {points} x {points} points instead "
+            f"of {EXAMPLES} and {POINTS} x {POINTS}; examples= and points= choose."
+        ]
+        if examples < (settings.examples or EXAMPLES) or points < (settings.points or POINTS)
+        else []
+    )
     return Outcome(
-        [*shape.findings, bend, *line.findings],
+        [*shape.findings, bend, *line.findings, *smaller],
         [*shape.pictures, *line.pictures],
         shape.table,
-        {**shape.numbers, "lowest": low, "highest": high, "ratio": negative_share(low, high), **line.numbers},
+        {
+            "examples": examples,
+            "points": points,
+            **shape.numbers,
+            "lowest": low,
+            "highest": high,
+            "ratio": negative_share(low, high),
+            **line.numbers,
+        },
     )
+
+
+def sizes(model: Model, split: Split, examples: int | None, points: int | None) -> tuple[int, int]:
+    """Examples and points of a grid: as given, else the usual ones, fewer where these would be too much work.
+
+    Examples go first: the mean of some of them has the same shape.
+    """
+    wanted, fine = examples or EXAMPLES, points or POINTS
+    share = WORK / max(_operations(model, split) * wanted * fine**2, 1.0)
+    if examples is None and share < 1:
+        fewer = max(FEWEST_EXAMPLES, int(wanted * share))
+        wanted, share = fewer, share * wanted / fewer
+    if points is None and share < 1:
+        fine = max(FEWEST_POINTS, 2 * (int(fine * share**0.5) // 2) + 1)
+    return wanted, fine
+
+
+def _operations(model: Model, split: Split) -> float:
+    """Floating-point operations of the loss of one example, as far as the compiler can count them."""
+    arrays, rest = eqx.partition(model, eqx.is_array)
+    loss = fixed(split, 2, "trained")
+    lowered = jax.jit(lambda arrays: loss(eqx.combine(arrays, rest))).lower(arrays)
+    return float((lowered.cost_analysis() or {}).get("flops", 0.0)) / 2
 
 
 def fixed(split: Split, examples: int, statistics: Statistics) -> Objective:
@@ -94,14 +147,14 @@ def negative_share(low: float, high: float) -> float:
     return abs(min(low, 0.0)) / max(abs(high), 1e-12)
 
 
-def _around(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+def _around(run: Run, data: Data, settings: LandscapeSettings, examples: int, points: int) -> Outcome:
     """The loss on a plane of two random directions."""
     statistics = settings.statistics or "trained"
-    loss = fixed(data.train, settings.examples, statistics)
+    loss = fixed(data.train, examples, statistics)
     key = random.key(settings.seed, "landscape")
-    found = surface(loss, run.model, key, points=settings.points, reach=settings.reach)
+    found = surface(loss, run.model, key, points=points, reach=settings.reach)
     about = (
-        f"Mean loss of {min(settings.examples, len(data.train))} training examples at step {run.step:,}, running "
+        f"Mean loss of {min(examples, len(data.train))} training examples at step {run.step:,}, running "
         f"statistics {said(statistics)}, two random directions rescaled filter by filter."
     )
     centre = float(eqx.filter_jit(loss)(run.model))
@@ -116,7 +169,7 @@ def _around(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
     )
 
 
-def _path(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+def _path(run: Run, data: Data, settings: LandscapeSettings, examples: int, points: int) -> Outcome:
     """The loss on the plane of the run's own path."""
     steps = run.checkpoints
     if len(steps) < FEWEST:
@@ -125,8 +178,8 @@ def _path(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
             remedy="train with more of them, e.g. keep=1000 save_every=20",
         )
     statistics = settings.statistics or "recomputed"
-    loss = fixed(data.train, settings.examples, statistics)
-    return on_path(loss, steps, [run.model_at(step) for step in steps], settings.points, statistics)
+    loss = fixed(data.train, examples, statistics)
+    return on_path(loss, steps, [run.model_at(step) for step in steps], points, statistics)
 
 
 def on_path(
@@ -176,15 +229,15 @@ def on_path(
     )
 
 
-def _line(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:
+def _line(run: Run, data: Data, settings: LandscapeSettings, examples: int, points: int) -> Outcome:
     """The loss on the straight line to the weights of another run."""
     other = Run.open(run.path.parent / settings.other)
     statistics = settings.statistics or "recomputed"
     losses = {
-        "training examples": fixed(data.train, settings.examples, statistics),
-        "test examples": fixed(data.test, settings.examples, statistics),
+        "training examples": fixed(data.train, examples, statistics),
+        "test examples": fixed(data.test, examples, statistics),
     }
-    steps, found = between(losses, run.model, other.model, points=settings.points)
+    steps, found = between(losses, run.model, other.model, points=points)
     rise = {name: barrier(steps, values) for name, values in found.items()}
     curves = line(
         "landscape-line",
@@ -214,15 +267,17 @@ probe = Probe(
     "The loss on a plane through the trained weights: around them, along the path of training, or to another run.",
     "a model with a single loss",
     _applies,
-    look,
+    examine,
     LandscapeSettings,
+    toy={"points": 3, "examples": 8},
 )
 
 __all__ = [
     "LandscapeSettings",
+    "examine",
     "fixed",
-    "look",
     "negative_share",
     "on_path",
     "probe",
+    "sizes",
 ]

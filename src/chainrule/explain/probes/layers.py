@@ -1,4 +1,4 @@
-"""What flows through the layers of a trained model: sizes of activations and gradients, dead and silent units."""
+"""Activations and gradients of the layers of a trained model, with dead and silent units."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from chainrule.core.pictures import Bars, Lines, Table
 from chainrule.core.types import Array
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import NoSettings, Outcome, Probe
-from chainrule.explain.methods import taps
+from chainrule.explain.methods import layer_activations
+from chainrule.explain.protocol import NoSettings, Outcome, Probe
 from chainrule.models.protocol import HasParts, Model
 from chainrule.train import Run
 
@@ -20,12 +20,12 @@ _EXAMPLES = 256
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     """Watch every affine layer on a batch of training examples."""
     del settings
     batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(min(_EXAMPLES, len(data.train)))))
     key = random.key(run.settings.seed, "probe")
-    flows = taps.gradients(run.model, lambda model: model.loss(batch, key)[0])
+    flows = layer_activations.gradients(run.model, lambda model: model.loss(batch, key)[0])
     rows: list[list[Any]] = []
     for name, (flow, slope) in flows.items():
         entering = np.asarray(flow.input).reshape(-1, flow.input.shape[-1])
@@ -50,7 +50,7 @@ def look(run: Run, data: Data, settings: NoSettings) -> Outcome:
 
 
 def _pictures(
-    flows: dict[str, tuple[taps.Flow, Array]], rows: list[list[Any]], examples: int
+    flows: dict[str, tuple[layer_activations.Flow, Array]], rows: list[list[Any]], examples: int
 ) -> list[Lines | Bars]:
     numbers = np.arange(1, len(rows) + 1, dtype=float)
     spread = np.array([np.quantile(np.asarray(flow.output), _LEVELS) for flow, _ in flows.values()])
@@ -89,14 +89,14 @@ def _silent(rows: list[list[Any]]) -> list[Bars]:
 
 def _applies(model: Model, schema: Schema) -> bool:
     del schema
-    return not isinstance(model, HasParts) and bool(taps.layers(model))
+    return not isinstance(model, HasParts) and bool(layer_activations.layers(model))
 
 
 probe = Probe(
     "Activations and gradients layer by layer, and units that are always zero.",
     "dense layers or convolutions, and one loss",
     _applies,
-    look,
+    examine,
 )
 
-__all__ = ["look", "probe"]
+__all__ = ["examine", "probe"]

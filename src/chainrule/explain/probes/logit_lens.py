@@ -1,4 +1,4 @@
-"""What a model would predict if its layers ended early: the logit lens (nostalgebraist, 2020)."""
+"""The logit lens: predictions read out after every layer (nostalgebraist, 2020)."""
 
 from typing import Any, final
 
@@ -14,7 +14,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLens, Model
 from chainrule.networks.pictures import tokens
 from chainrule.nn import losses
@@ -30,14 +30,14 @@ class LensSettings(Settings):
     passages: int = Field(32, ge=1, description="passages of the validation split")
 
 
-def look(run: Run, data: Data, settings: LensSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: LensSettings) -> Outcome:
     """Read the logits out after every layer, on passages of the validation split."""
     model: Any = eqx.nn.inference_mode(run.model)  # has a lens, see `_applies`
     x = jnp.asarray(data.val.batch(np.arange(min(settings.passages, len(data.val)))).x)
     loss, agree, best = (np.asarray(part) for part in _read(model, x))
     depth = np.arange(len(loss), dtype=float)
     tokenizer = tokenizers.of(data.schema)
-    seen = tokens.names(tokenizer, np.asarray(x[0, :_SHOWN]))
+    seen = tokens.names(tokenizer, np.asarray(x[0, :-1][:_SHOWN]))
     said = [tokens.names(tokenizer, row[: len(seen)]) for row in best]
     labels = ["embedding", *(f"layer {i}" for i in range(1, len(loss)))]
     half = int(np.argmax(agree >= 0.5))
@@ -52,7 +52,7 @@ def look(run: Run, data: Data, settings: LensSettings) -> Outcome:
                 "lens-loss",
                 "Loss if the layers ended here",
                 "layers",
-                "nats per symbol",
+                "nats per token",
                 {"validation": (depth, loss)},
             ),
             Lines(
@@ -60,15 +60,15 @@ def look(run: Run, data: Data, settings: LensSettings) -> Outcome:
                 "Guesses that stay to the end",
                 "layers",
                 "share",
-                {"likeliest symbol is the final one": (depth, agree)},
+                {"likeliest token is the final one": (depth, agree)},
             ),
         ],
         Table(
             "lens",
-            "The likeliest next symbol after each layer",
+            "The likeliest next token after each layer",
             ["read out after", *(f"{i + 1}: {name}" for i, name in enumerate(seen))],
             [[label, *row] for label, row in zip(labels, said, strict=True)],
-            caption="Each column is a place of the text and headed by the symbol that stands there.",
+            caption="Each column is a place of the text and headed by the token that stands there.",
         ),
         {"loss": loss.tolist(), "agreement": agree.tolist()},
     )
@@ -91,8 +91,9 @@ probe = Probe(
     "What the model would say if its layers ended early.",
     "a model of text whose layers can be read out one by one",
     _applies,
-    look,
+    examine,
     LensSettings,
+    toy={"passages": 2},
 )
 
-__all__ = ["LensSettings", "look", "probe"]
+__all__ = ["LensSettings", "examine", "probe"]

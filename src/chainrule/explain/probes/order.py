@@ -1,4 +1,4 @@
-"""What order is worth to a model of text: how much worse it predicts when what it has read is shuffled."""
+"""The value of word order to a language model: its loss when the context is shuffled."""
 
 from typing import final
 
@@ -11,7 +11,7 @@ from chainrule.core.pictures import Lines
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSurprisal, Model
 from chainrule.train import Run
 
@@ -25,8 +25,8 @@ class OrderSettings(Settings):
     seed: int = Field(0, ge=0, description="the shuffles")
 
 
-def look(run: Run, data: Data, settings: OrderSettings) -> Outcome:
-    """The surprisal of each passage's last symbol when all but the nearest symbols before it are shuffled."""
+def examine(run: Run, data: Data, settings: OrderSettings) -> Outcome:
+    """The surprisal of each passage's last token when all but the nearest tokens before it are shuffled."""
     model = run.model
     assert isinstance(model, HasSurprisal)
     x = np.asarray(data.val.batch(np.arange(min(len(data.val), settings.examples))).x)
@@ -49,21 +49,21 @@ def look(run: Run, data: Data, settings: OrderSettings) -> Outcome:
     enough = next(near for near, loss in zip(kept, lost, strict=True) if loss <= 0.05 * max(lost[0], 0))
     return Outcome(
         [
-            f"With all symbols in order the last one costs {nats[-1]:.3f} nats; with only the nearest in its place "
+            f"With all tokens in order the last one costs {nats[-1]:.3f} nats; with only the nearest in its place "
             f"{nats[0]:.3f}.",
             f"The nearest {enough} of {read} in order bring 95 % of what order is worth."
             if lost[0] > 1e-3
-            else "Order farther back than the nearest symbol is worth nothing to this model.",
+            else "Order farther back than the nearest token is worth nothing to this model.",
         ],
         [
             Lines(
                 "order",
                 "What order is worth",
-                "symbols left in order before the one predicted",
-                "nats for the last symbol",
+                "tokens left in order before the one predicted",
+                "nats for the last token",
                 {"held-out text": (np.array(kept, dtype=float), nats)},
                 log_x=True,
-                caption=f"Everything farther back is shuffled, so the model still knows which symbols were there. Mean "
+                caption=f"Everything farther back is shuffled, so the model still knows which tokens were there. Mean "
                 f"over {len(x)} passages.",
             )
         ],
@@ -73,7 +73,7 @@ def look(run: Run, data: Data, settings: OrderSettings) -> Outcome:
 
 
 def _shuffled(x: np.ndarray, far: int, generator: np.random.Generator) -> np.ndarray:
-    """The first `far` symbols of each row in an order of its own."""
+    """The first `far` tokens of each row in an order of its own."""
     return np.concatenate([generator.permuted(x[:, :far], axis=1), x[:, far:]], axis=1)
 
 
@@ -82,11 +82,12 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 
 probe = Probe(
-    "How much worse the next symbol is predicted when the text before it is shuffled.",
-    "a model that predicts text symbol by symbol",
+    "How much worse the next token is predicted when the text before it is shuffled.",
+    "a model that predicts text token by token",
     _applies,
-    look,
+    examine,
     OrderSettings,
+    toy={"examples": 4, "repeats": 1},
 )
 
-__all__ = ["OrderSettings", "look", "probe"]
+__all__ = ["OrderSettings", "examine", "probe"]

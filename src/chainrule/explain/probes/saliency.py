@@ -1,4 +1,4 @@
-"""Where a classifier of images looks, by three kinds of maps, and whether these come from what was learned."""
+"""Saliency maps of an image classifier: occlusion, Grad-CAM and gradient, with a sanity check on shuffled weights."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, final
@@ -15,7 +15,6 @@ from chainrule.core.types import Array, Float
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.features import as_tile, feature_maps, layer_number
 from chainrule.explain.methods.saliency import (
     grad_cam,
@@ -26,6 +25,7 @@ from chainrule.explain.methods.saliency import (
     shuffled,
     verdict,
 )
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLogits, Model
 from chainrule.train import Run
 
@@ -49,7 +49,7 @@ class SaliencySettings(Settings):
     seed: int = Field(0, description="of the shuffling")
 
 
-def look(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
+def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
     """Maps of some test images, the same of networks with shuffled weights, and how alike they are."""
     model: Any = run.model  # a classifier with logits, see `_applies`
     batch = data.test.batch(np.arange(min(settings.examples, len(data.test))))
@@ -215,8 +215,9 @@ probe = Probe(
     "Where a classifier looks: occlusion, Grad-CAM and gradient, each held against shuffled weights.",
     "a classifier of images that ends in logits",
     _applies,
-    look,
+    examine,
     SaliencySettings,
+    toy={"examples": 1, "draws": 1, "patch": 4, "stride": 4},
 )
 
-__all__ = ["SaliencySettings", "look", "probe"]
+__all__ = ["SaliencySettings", "examine", "probe"]

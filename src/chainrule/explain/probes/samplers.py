@@ -1,4 +1,4 @@
-"""Samplers of one diffusion model at equal cost: how near each comes to the flow solved finely, and to the data."""
+"""Samplers of one diffusion model at equal cost: their error against the fine flow and the distance from the data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
@@ -12,9 +12,9 @@ from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import real
-from chainrule.explain.methods.generation import Estimate
+from chainrule.explain.methods.sample_comparison import real
+from chainrule.explain.methods.sample_distances import DistanceEstimate
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSamplers, Model
 from chainrule.train import Run
 
@@ -36,7 +36,7 @@ class SamplersSettings(Settings):
     seed: int = Field(0, ge=0, description="noise all walks start from")
 
 
-def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     """Every sampler from the same noise with the same number of evaluations."""
     model = run.model
     assert isinstance(model, HasSamplers)
@@ -81,8 +81,8 @@ def look(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
 class _Walked(NamedTuple):
     """Where a walk led: distances of its samples from the data, and from those of the flow."""
 
-    law: Estimate
-    gauss: float
+    kernel: DistanceEstimate
+    frechet: float
     error: float
 
 
@@ -95,31 +95,31 @@ def _outcome(
     total: int,
 ) -> Outcome:
     counts = np.asarray(settings.evaluations)
-    best = min(found, key=lambda name: found[name][-1].law.value)
-    nearest = f"with {counts[-1]}, {best} is nearest to the data ({_measured(found[best][-1].law)}; the flow itself "
+    best = min(found, key=lambda name: found[name][-1].kernel.value)
+    nearest = f"with {counts[-1]}, {best} is nearest to the data ({_measured(found[best][-1].kernel)}; the flow itself "
     findings = [
         (
             f"With {counts[0]} evaluations {min(fixed, key=lambda name: found[name][0].error)} is nearest to the flow; "
             if fixed
             else ""
         )
-        + f"{nearest}{_measured(flow.law)}).",
+        + f"{nearest}{_measured(flow.kernel)}).",
         f"Every walk drew {settings.n:,} samples; the network was evaluated {total:,} times on all of them, "
         f"{steps:,} times for the flow.",
     ]
     rows: list[list[str | float | int]] = [
-        [name, *(_measured(walked.law) for walked in walks)] for name, walks in found.items()
+        [name, *(_measured(walked.kernel) for walked in walks)] for name, walks in found.items()
     ]
     heads = ["sampler", *(f"{count} evaluations" for count in counts)]
     numbers = {
         "evaluations": counts.tolist(),
         "n": settings.n,
         "evaluations_in_all": total,
-        "kernel_distance": {name: [w.law.value for w in walks] for name, walks in found.items()},
-        "kernel_distance_error": {name: [w.law.error for w in walks] for name, walks in found.items()},
-        "frechet_distance": {name: [w.gauss for w in walks] for name, walks in found.items()},
+        "kernel_distance": {name: [w.kernel.value for w in walks] for name, walks in found.items()},
+        "kernel_distance_error": {name: [w.kernel.error for w in walks] for name, walks in found.items()},
+        "frechet_distance": {name: [w.frechet for w in walks] for name, walks in found.items()},
         "distance_to_flow": {name: [w.error for w in walks] for name, walks in found.items()},
-        "fine": {"kernel": flow.law.value, "kernel_error": flow.law.error, "frechet": flow.gauss},
+        "fine": {"kernel": flow.kernel.value, "kernel_error": flow.kernel.error, "frechet": flow.frechet},
     }
     return Outcome(
         findings,
@@ -129,7 +129,7 @@ def _outcome(
     )
 
 
-def _measured(found: Estimate) -> str:
+def _measured(found: DistanceEstimate) -> str:
     return f"{found.value:.4f} ± {found.error:.4f}"
 
 
@@ -193,8 +193,9 @@ probe = Probe(
     "All samplers of a diffusion model at equal numbers of evaluations.",
     "a diffusion model",
     _applies,
-    look,
+    examine,
     SamplersSettings,
+    toy={"n": 20, "evaluations": (2,), "samplers": ("ddim", "ddpm")},
 )
 
-__all__ = ["SamplersSettings", "look", "probe"]
+__all__ = ["SamplersSettings", "examine", "probe"]

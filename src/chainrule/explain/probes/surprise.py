@@ -1,4 +1,4 @@
-"""Where a model of text is surprised: every symbol of a text shaded by how unlikely the model found it."""
+"""Surprisal of every token of a text under a language model."""
 
 import itertools
 from typing import Any, final
@@ -13,7 +13,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.explain.base import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSurprisal, Model
 from chainrule.train import Run, surprisal
 
@@ -29,20 +29,20 @@ class SurpriseSettings(Settings):
     text: str = Field("", description="the text to read; a passage of the held-out text if not given")
 
 
-def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
     """Read a text, and held-out passages by place."""
     model, tokenizer = run.model, tokenizers.of(data.schema)
     assert isinstance(model, HasSurprisal)
     window = data.schema.shape[0]
-    symbols = (
+    tokens = (
         tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["symbols"][:window])
     )
-    if not 2 <= len(symbols) <= window:
+    if not 2 <= len(tokens) <= window:
         raise ArgumentError(
-            f"text: {len(symbols)} symbols; this model reads from 2 to {window} at a time",
-            remedy="shorten it" if len(symbols) > window else "give a longer text",
+            f"text: {len(tokens)} tokens; this model reads from 2 to {window} at a time",
+            remedy="shorten it" if len(tokens) > window else "give a longer text",
         )
-    picture = surprisal.passage(model, symbols, data.schema)
+    picture = surprisal.passage(model, tokens, data.schema)
     bits = np.asarray(picture.values[1:])
     worst = np.argsort(-bits, kind="stable")[:_LISTED]
     rows: list[list[Any]] = [
@@ -62,7 +62,7 @@ def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
         "surprise-places",
         "Surprise by how much was read before",
         "place in the window",
-        "nats per symbol",
+        "nats per token",
         names,
         {"nats": np.array([group.mean() for group in groups])},
         caption=f"Mean over {len(x)} held-out passages: what a longer past is worth.",
@@ -70,11 +70,11 @@ def look(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
     first, last = float(groups[0].mean()), float(groups[-1].mean())
     return Outcome(
         [
-            f"{bits.mean():.2f} bits per symbol on average; {bits.max():.1f} for the most surprising, {rows[0][0]!r}.",
+            f"{bits.mean():.2f} bits per token on average; {bits.max():.1f} for the most surprising, {rows[0][0]!r}.",
             f"On held-out text {first:.2f} nats at the beginning of a window and {last:.2f} at its end.",
         ],
         [picture, by_place],
-        Table("surprise-most", "Most surprising", ["symbol", "after", "bits"], rows),
+        Table("surprise-most", "Most surprising", ["token", "after", "bits"], rows),
         {"bits": bits.tolist(), "symbols": list(picture.pieces), "nats_by_place": places.tolist()},
     )
 
@@ -84,11 +84,11 @@ def _applies(model: Model, schema: Schema) -> bool:
 
 
 probe = Probe(
-    "Which symbols of a text the model finds unlikely, and what a longer past is worth.",
-    "a model that predicts text symbol by symbol",
+    "Which tokens of a text the model finds unlikely, and what a longer past is worth.",
+    "a model that predicts text token by token",
     _applies,
-    look,
+    examine,
     SurpriseSettings,
 )
 
-__all__ = ["SurpriseSettings", "look", "probe"]
+__all__ = ["SurpriseSettings", "examine", "probe"]

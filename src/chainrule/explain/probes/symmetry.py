@@ -1,4 +1,4 @@
-"""How features and predictions of a network change when its input is shifted."""
+"""Equivariance of features and invariance of predictions under shifts of the input."""
 
 from typing import Any, final
 
@@ -12,9 +12,9 @@ from chainrule.core.pictures import Lines
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
 from chainrule.explain.methods.features import feature_maps
 from chainrule.explain.methods.symmetry import equivariance, invariance
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
@@ -27,7 +27,7 @@ class SymmetrySettings(Settings):
     examples: int = Field(128, ge=1, description="test images")
 
 
-def look(run: Run, data: Data, settings: SymmetrySettings) -> Outcome:
+def examine(run: Run, data: Data, settings: SymmetrySettings) -> Outcome:
     """Relative change of every feature map against its shifted self, and of the prediction against itself."""
     model: Any = run.model  # predicts, see `_applies`
     x = jnp.asarray(data.test.batch(np.arange(min(settings.examples, len(data.test)))).x)
@@ -78,8 +78,9 @@ probe = Probe(
     "How feature maps move and predictions change when images are shifted.",
     "a network of images with rectifiers on feature maps",
     _applies,
-    look,
+    examine,
     SymmetrySettings,
+    toy={"most": 1, "examples": 4},
 )
 
-__all__ = ["SymmetrySettings", "look", "probe"]
+__all__ = ["SymmetrySettings", "examine", "probe"]

@@ -1,4 +1,4 @@
-"""What a denoiser is unsure of: the standard deviation of each pixel of the clean image, at rising noise."""
+"""A denoiser's uncertainty: the posterior standard deviation of each pixel at rising noise."""
 
 from typing import final
 
@@ -12,8 +12,8 @@ from chainrule.core import random
 from chainrule.core.pictures import Images, Lines
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.base import Outcome, Probe, Settings
-from chainrule.explain.methods.generated import is_image_diffusion
+from chainrule.explain.methods.sample_comparison import is_image_diffusion
+from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
@@ -32,7 +32,7 @@ class UncertaintySettings(Settings):
     seed: int = Field(0, ge=0, description="noise")
 
 
-def look(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
+def examine(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
     """Standard deviations from the derivative of the estimate, beside the error that is made."""
     model = run.model
     assert isinstance(model, HasDenoiser)
@@ -95,8 +95,9 @@ probe = Probe(
     "Pixels a denoiser is unsure of, from the derivative of its estimate.",
     f"a diffusion model of images with at most {_MOST:,} entries",
     _applies,
-    look,
+    examine,
     UncertaintySettings,
+    toy={"n": 1, "lams": (0.0,)},
 )
 
-__all__ = ["UncertaintySettings", "look", "probe"]
+__all__ = ["UncertaintySettings", "examine", "probe"]

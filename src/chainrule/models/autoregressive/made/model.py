@@ -67,8 +67,7 @@ class MaskedNetwork(Conditionals):
         """All conditionals in one pass."""
         last = len(self.layers) - 1
         for number, (layer, mask) in enumerate(zip(self.layers, self.masks(), strict=True)):
-            assert layer.bias is not None
-            x = x @ jnp.where(mask, layer.weight, 0) + layer.bias[None, :]
+            x = eqx.tree_at(lambda layer: layer.weight, layer, jnp.where(mask, layer.weight, 0))(x)
             x = jax.nn.relu(x) if number < last else x
         return x.reshape(len(x), self.entries, self.output.parameter_count)
 

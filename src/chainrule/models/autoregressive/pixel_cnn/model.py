@@ -144,12 +144,10 @@ def masked(
 
     Features belong to the channels in equal shares, in each of the `halves` of the outputs.
     """
-    assert layer.bias is not None
     inputs, outputs = layer.weight.shape
     mask = _channel_mask(inputs, outputs // halves, channels, strictly)
     weight = jnp.where(jnp.tile(mask, (1, halves)), layer.weight, 0)
-    flat = x.reshape(-1, inputs) @ weight + layer.bias[None, :]
-    return flat.reshape(*x.shape[:-1], outputs)
+    return eqx.tree_at(lambda layer: layer.weight, layer, weight)(x)
 
 
 def _channel_mask(inputs: int, outputs: int, channels: int, strictly: bool) -> Bool[Array, "inputs outputs"]:

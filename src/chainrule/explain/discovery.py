@@ -1,4 +1,4 @@
-"""Files that register themselves: what experiments and probes share.
+"""Discovery of experiments and probes: every file of a folder registers itself.
 
 A folder of modules, each holding one object under the same name; the file's name, with hyphens, is the object's.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 
 from chainrule.core.errors import ArgumentError, suggest
-from chainrule.explain.base import Settings
+from chainrule.explain.protocol import Settings
 from chainrule.models import explain
 
 

@@ -1,4 +1,4 @@
-"""A judge of generated examples: a small classifier of real ones, made for the occasion.
+"""A small classifier of real examples that judges generated ones.
 
 It knows nothing of the model that is judged. Its answers say whether an example is of its class, and what it sees just
 before it answers are features in which two sets can be compared. Probes report how often it is right about held-out

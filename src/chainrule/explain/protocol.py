@@ -1,7 +1,7 @@
-"""What an experiment and a probe are: a name, settings, and a function that returns pictures, numbers and findings.
+"""Experiments and probes: settings, and a function that returns findings, pictures and numbers.
 
 An *experiment* shows a mechanism on a problem of its own: how optimisers race, why variance fades through depth,
-where a bound holds. A *probe* looks into a trained run. Both give the same kind of answer, and neither draws or
+where a bound holds. A *probe* examines a trained run. Both give the same kind of answer, and neither draws or
 writes anything: pictures are records that the report and the studio draw.
 """
 
@@ -70,17 +70,19 @@ class Experiment:
 @final
 @dataclass(frozen=True)
 class Probe:
-    """A look into a trained run. A file of `explain/probes` that holds one registers it."""
+    """An examination of a trained run. A file of `explain/probes` that holds one registers it."""
 
     summary: str
     """One line."""
     needs: str
     """What it applies to, as the end of "it needs ..."."""
     applies: Callable[[Model, Schema], bool]
-    """Whether it can look into this model of data of this schema; asks for capabilities, never for names."""
-    look: Callable[[Run, Data, Any], Outcome]
+    """Whether it can examine this model of data of this schema; asks for capabilities, never for names."""
+    examine: Callable[[Run, Data, Any], Outcome]
     """From (run, its data, settings) to the outcome."""
     settings: type[Settings] = NoSettings
+    toy: Mapping[str, Any] = field(default_factory=dict)
+    """Settings with which it takes a second or two, for tests."""
 
 
 __all__ = ["Experiment", "Listener", "NoSettings", "Outcome", "Probe", "Settings", "silent"]

@@ -1,4 +1,4 @@
-"""Samples of a diffusion model beside real examples, as rows of numbers: what several probes start from."""
+"""Samples of a diffusion model beside real examples, as rows of numbers."""
 
 import functools
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
-from chainrule.explain.methods.generation import (
-    Estimate,
+from chainrule.explain.methods.reference_classifier import Judge, trained
+from chainrule.explain.methods.sample_distances import (
+    DistanceEstimate,
     alikeness,
     components,
     frechet_distance,
     kernel_distance,
 )
-from chainrule.explain.methods.judging import Judge, trained
 from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
@@ -65,7 +65,7 @@ class Real:
         return components(self.train)
 
     def features(self, x: np.ndarray) -> np.ndarray:
-        """Where laws are compared: what the judge sees, or principal components of data without classes."""
+        """Where distributions are compared: what the judge sees, or principal components of data without classes."""
         if self.train_y is not None:
             return self.judge.features(x)
         mean, axes = self._axes
@@ -77,8 +77,8 @@ class Real:
         found = self.features(self.train)
         return found, alikeness(found)
 
-    def kernel_distance(self, x: np.ndarray) -> Estimate:
-        """How far the law of some examples is from that of the training examples."""
+    def kernel_distance(self, x: np.ndarray) -> DistanceEstimate:
+        """How far the distribution of some examples is from that of the training examples."""
         return kernel_distance(self.features(x), *self._seen)
 
     def frechet_distance(self, x: np.ndarray) -> float:

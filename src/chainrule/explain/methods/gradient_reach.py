@@ -1,4 +1,4 @@
-"""How far back gradients reach in a recurrent layer: products of the exact Jacobians of its steps.
+"""Norms of products of Jacobians over time lags in a recurrent layer: how far back gradients reach.
 
 The derivative of the states at the end by those `k` steps earlier is `J_T ... J_(T-k+1)`, the latest step leftmost. Its
 spectral norm is the largest factor by which a gradient can grow or shrink on its way back over `k` steps.

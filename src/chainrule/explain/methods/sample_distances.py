@@ -1,7 +1,7 @@
-"""How good drawn examples are, beside real ones that were not trained on.
+"""Distances between samples and held-out examples: kernel and Fréchet distance, variety, nearest neighbours.
 
-Are they as varied as real ones, do they follow the same law, and are they new? Whether they are of the right class is
-for `explain.judging` to say.
+Are they as varied as real ones, do they follow the same distribution, and are they new? Whether they are of the right
+class is for `reference_classifier` to say.
 """
 
 import math
@@ -49,7 +49,7 @@ def components(
     return mean, scaled[:, :_COMPONENTS]
 
 
-class Estimate(NamedTuple):
+class DistanceEstimate(NamedTuple):
     """A number and its standard error."""
 
     value: float
@@ -60,11 +60,11 @@ def kernel_distance(
     one: Float[np.ndarray, "some kept"],
     other: Float[np.ndarray, "others kept"],
     within: float | None = None,
-) -> Estimate:
+) -> DistanceEstimate:
     """Squared maximum mean discrepancy of two sets under the kernel (x·y/d + 1)³, unbiased (Bińkowski et al., 2018).
 
-    Zero on average for two sets from one law. The error is that of `one`, whose examples are taken for draws; `other`
-    stands as it is. `within` is `alikeness(other)` for whoever has it already.
+    Zero on average for two sets from one distribution. The error is that of `one`, whose examples are taken for
+    draws; `other` stands as it is. `within` is `alikeness(other)` for whoever has it already.
 
     >>> x, y = np.random.default_rng(0).normal(size=(2, 50, 3))
     >>> found = kernel_distance(x, y)
@@ -79,7 +79,7 @@ def kernel_distance(
     near, far = inside.sum(axis=1) / (len(one) - 1), _kernel(one, other).mean(axis=1)
     within = alikeness(other) if within is None else within
     error = 2 * float((near - far).std()) / math.sqrt(len(one))
-    return Estimate(float(near.mean() - 2 * far.mean()) + within, error)
+    return DistanceEstimate(float(near.mean() - 2 * far.mean()) + within, error)
 
 
 def alikeness(rows: Float[np.ndarray, "some kept"]) -> float:
@@ -129,7 +129,7 @@ def spread(x: Rows, y: Labels | None = None) -> float:
 
 
 __all__ = [
-    "Estimate",
+    "DistanceEstimate",
     "alikeness",
     "components",
     "frechet_distance",

@@ -7,7 +7,7 @@ import numpy as np
 
 from chainrule.core.pictures import Lines, Picture, Scatter
 from chainrule.explain.methods.landscape import Statistics, Surface
-from chainrule.explain.methods.paths import Path
+from chainrule.explain.methods.paths import TrainingPath
 
 SMALLEST = 1e-12
 """Losses below are drawn as this one."""
@@ -57,7 +57,7 @@ def around(name: str, title: str, found: Surface, caption: str) -> list[Picture]
     ]
 
 
-def path_map(path: Path, found: Surface, steps: Sequence[int], statistics: Statistics) -> Scatter:
+def path_map(path: TrainingPath, found: Surface, steps: Sequence[int], statistics: Statistics) -> Scatter:
     """The path of training over the loss, first direction to the right."""
     one, two = path.shares
     places = path.places
