@@ -28,7 +28,7 @@ def test_an_encoder_of_images_keeps_the_promises_of_every_model(run: Run) -> Non
     assert isinstance(model, PatchBERT)
     checks.check_jit(model, batch)
     checks.check_gradient(model, batch)
-    checks.check_learns(model, run)
+    checks.check_learns(models.build("bert", run.data, **SMALL), run, batch)
     checks.check_kept(run, Run.open(run.path).model, run.data)
     checks.check_sample_of_run(run, run.schema)
     checks.check_codes(model, batch)
