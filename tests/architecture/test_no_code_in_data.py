@@ -34,7 +34,10 @@ CALLS = {
 }
 NUMPY_LOADERS = {"numpy.load", "jax.numpy.load", "numpy.lib.npyio.load"}
 # Imports by name that do not start with the package's own, and why they are harmless.
-IMPORTS_BY_NAME = {"chainrule": "the few functions at the top, from a table in the file"}
+IMPORTS_BY_NAME = {
+    "chainrule": "the few functions at the top, from a table in the file",
+    "chainrule.core.lazy": "modules of the package that gives its own name, from the table in that package",
+}
 # Modules that import a file, and why they may.
 IMPORTS_A_FILE = {
     "chainrule.cli.derive": "runs the file a person names, as that person asked; its help says so"
@@ -91,10 +94,10 @@ def _call_objections(module: Module, node: ast.Call) -> Iterator[str]:
 
 def _loads_own_part(module: Module, node: ast.Call) -> bool:
     """Whether an `__init__.py` imports `f"{__name__}.<anything>"`, or is one of the listed exceptions."""
-    if module.path.name != "__init__.py" or len(node.args) != 1:
-        return False
     if module.name in IMPORTS_BY_NAME:
         return True
+    if module.path.name != "__init__.py" or len(node.args) != 1:
+        return False
     prefix = ast.unparse(node.args[0])
     return any(
         prefix.startswith(f"{quote}{own}.") for quote in ("f'", 'f"') for own in ("{__name__}", module.name)

@@ -9,9 +9,10 @@ import jax
 import numpy as np
 import pytest
 
+from chainrule import models
 from chainrule.core import random
 from chainrule.core.errors import CapabilityError
-from chainrule.train import Run, checkpoints, former, resume
+from chainrule.train import Run, checkpoints, fit, former, resume
 from chainrule.train.step import initial_state
 
 RUNS = Path(__file__).parents[1] / "reference" / "runs-0.1"
@@ -59,3 +60,11 @@ def test_it_samples_as_it_did(name: str) -> None:
 def test_it_goes_on_as_it_did(name: str, tmp_path: Path) -> None:
     run = resume(Run.open(Path(shutil.copytree(RUNS / name, tmp_path / name))), steps=6)
     np.testing.assert_allclose(run.curve("loss")[1], expected(name)["losses"], rtol=1e-3)
+
+
+def test_training_with_the_same_settings_goes_on_in_its_folder(tmp_path: Path) -> None:
+    place = Path(shutil.copytree(RUNS / "reader", tmp_path / "reader"))
+    stored = Run.open(place)
+    data = stored.data
+    model = models.build("reader", data, **stored.config["model"]["settings"])
+    assert fit(model, data, run=place, **{**stored.config["train"], "steps": 4}).step == 4

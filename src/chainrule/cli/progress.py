@@ -17,7 +17,7 @@ from typing import NamedTuple, final
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
 from chainrule.cli.output import Stream, emit, say
-from chainrule.core.formatting import count, scientific, short_duration, short_number
+from chainrule.core.formatting import rate, scientific, short_duration, short_number
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import HasSurprisal
@@ -88,7 +88,7 @@ class Pieces:
             for name, word in _SHOWN.items()
             if name in metrics
         }
-        speed = count(event.examples_per_second * self._unit.per_example, space="")
+        speed = rate(event.examples_per_second * self._unit.per_example)
         return {
             "bar": bar(event.step / max(event.total, 1)),
             "step": f"{event.step:>{len(str(event.total))}}/{event.total}",

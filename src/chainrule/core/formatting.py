@@ -73,16 +73,28 @@ def scientific(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def count(amount: float, space: str = " ") -> str:
+def count(amount: float) -> str:
     """A large count, such as parameters or operations, with a letter for its magnitude.
 
-    >>> count(669_706), count(1_240_000_000), count(41_000, space=""), count(7)
-    ('0.67 M', '1.24 G', '41k', '7')
+    >>> count(669_706), count(1_240_000_000), count(41_000), count(7)
+    ('0.67 M', '1.24 G', '41 k', '7')
     """
     for unit, start, scale in (("G", 1e9, 1e9), ("M", 1e5, 1e6), ("k", 1e3, 1e3)):
         if amount >= start:
-            return f"{amount / scale:.3g}{space}{unit}"
+            return f"{amount / scale:.3g} {unit}"
     return f"{amount:.3g}"
+
+
+def rate(per_second: float) -> str:
+    """A rate where room is scarce.
+
+    >>> rate(7.25), rate(41_000), rate(123_456), rate(2_400_000)
+    ('7.25', '41k', '123k', '2.4M')
+    """
+    for unit, scale in (("M", 1e6), ("k", 1e3)):
+        if per_second >= scale:
+            return f"{per_second / scale:.3g}{unit}"
+    return f"{per_second:.3g}"
 
 
 def duration(seconds: float) -> str:
@@ -154,6 +166,7 @@ __all__ = [
     "memory_size",
     "number",
     "power",
+    "rate",
     "scientific",
     "short_duration",
     "short_number",

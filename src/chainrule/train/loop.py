@@ -172,7 +172,12 @@ def _continue(found: Run, recipe: dict[str, Any], listener: events.Listener) -> 
     """`fit` into a folder that holds a run already: the same run goes on, another one is refused."""
     longer = {"steps": None, "epochs": None}
     mine, stored = (
-        {**r, "chainrule": None, "train": {**TrainConfig.parse(**r["train"]).model_dump(), **longer}}
+        {
+            **r,
+            "chainrule": None,
+            "model": {**r["model"], "settings": _resolved(**r["model"])},
+            "train": {**TrainConfig.parse(**r["train"]).model_dump(), **longer},
+        }
         for r in (recipe, found.config)
     )
     if folder.plain(mine) != folder.plain(stored):
@@ -182,6 +187,13 @@ def _continue(found: Run, recipe: dict[str, Any], listener: events.Listener) -> 
         )
     train = recipe["train"]
     return resume(found, listener=listener, **{k: train[k] for k in longer if train[k] is not None})
+
+
+def _resolved(name: str | None, settings: Mapping[str, Any], **_: Any) -> Mapping[str, Any]:
+    """Settings of a model with every default of today, whatever version wrote them."""
+    if name is None or name not in models.names():
+        return settings
+    return models.configure(name, **settings).model_dump()
 
 
 def merge(below: Any, above: Any) -> dict[str, Any]:
