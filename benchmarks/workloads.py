@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.harness import BenchmarkError
 from chainrule import models
+from chainrule.cli.memory import keep_freed
 from chainrule.data.dataset import Data
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
@@ -61,6 +62,7 @@ def parameters(width: int) -> int:
 
 def first_losses(model: Model, data: Data, count: int, **settings: Any) -> tuple[list[float], float]:
     """Losses of the first steps of `fit`, and the seconds it spent compiling."""
+    keep_freed()  # as `chainrule train` does
     compiled: list[float] = []
 
     def listen(event: events.Event) -> None:
@@ -78,6 +80,7 @@ def steady_seconds(model: Model, data: Data, steps: int, **settings: Any) -> flo
 
     The first calls (short, until the loop knows its own speed) and the last (which ends in a checkpoint) are left out.
     """
+    keep_freed()  # as `chainrule train` does
     marks: list[tuple[float, int]] = []
 
     def listen(event: events.Event) -> None:
