@@ -208,9 +208,9 @@ class Memory(Network):
 
 @final
 class Transformer(Network):
-    """Two causal blocks of width 128 with four heads over 128 symbols of 65."""
+    """Two causal blocks of width 128 with four heads over 128 tokens of 65."""
 
-    symbols: Any
+    tokens: Any
     positions: Any
     blocks: tuple[nn.TransformerBlock, ...]
     norm: nn.LayerNorm
@@ -218,7 +218,7 @@ class Transformer(Network):
 
     def __init__(self, key: Any) -> None:
         keys = jax.random.split(key, 5)
-        self.symbols = 0.02 * jax.random.normal(keys[0], (65, 128))
+        self.tokens = 0.02 * jax.random.normal(keys[0], (65, 128))
         self.positions = 0.02 * jax.random.normal(keys[1], (128, 128))
         self.blocks = tuple(
             nn.TransformerBlock(128, heads=4, causal=True, activation="gelu", key=k) for k in keys[2:4]
@@ -227,15 +227,15 @@ class Transformer(Network):
         self.head = nn.Linear(128, 65, key=keys[4])
 
     def loss(self, batch: Batch, key: Any) -> Any:
-        """Cross-entropy of every next symbol."""
+        """Cross-entropy of every next token."""
         del key  # nothing here is random
-        h = self.symbols[batch.x[:, :-1]] + self.positions[None]
+        h = self.tokens[batch.x[:, :-1]] + self.positions[None]
         for block in self.blocks:
             h = block(h)
         return cross_entropy(self.head(self.norm(h)), batch.x[:, 1:]).mean(), {}
 
     def weights(self) -> Weights:
-        yield from (self.symbols, self.positions)
+        yield from (self.tokens, self.positions)
         for block in self.blocks:
             yield from (block.first_norm.scale, block.first_norm.shift)
             yield from _linear(block.attention.inward)
@@ -295,10 +295,10 @@ def series(count: int = 2048) -> Data:
 
 
 def text(count: int = 2048) -> Data:
-    """Random symbols."""
-    symbols = np.random.default_rng(0).integers(0, 65, count * 129).astype(np.uint8)
-    schema = Schema("text", (129,), symbols=tuple(map(chr, range(48, 113))))
-    return _data(schema, Windows({"symbols": symbols}, length=128, stride=129))
+    """Random tokens."""
+    tokens = np.random.default_rng(0).integers(0, 65, count * 129).astype(np.uint8)
+    schema = Schema("text", (129,), tokens=tuple(map(chr, range(48, 113))))
+    return _data(schema, Windows({"tokens": tokens}, length=128, stride=129))
 
 
 def _data(schema: Schema, split: Split) -> Data:

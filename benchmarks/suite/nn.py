@@ -164,8 +164,8 @@ def write_work(file: Path, model: Network, data: Data, batch: int) -> None:
     """Data, order of the examples and initial weights, so that everybody starts from the same numbers."""
     arrays = data.train.arrays
     work = {"index": Batches(len(data.train), batch, seed=0).indices(0, 256)}
-    if "symbols" in arrays:
-        work["x"] = arrays["symbols"].reshape(len(data.train), -1)
+    if "tokens" in arrays:
+        work["x"] = arrays["tokens"].reshape(len(data.train), -1)
     else:
         work |= {"x": np.asarray(arrays["x"]), "y": np.asarray(arrays["y"])}
     work |= {f"w{number}": np.asarray(array) for number, array in enumerate(model.weights())}

@@ -78,7 +78,7 @@ def run(options: Options) -> Report:
         versions |= found
         notes = whole_runs(data, steps, place, peers)
     writing = measure(
-        "writing a symbol, context 1,024",
+        "writing a token, context 1,024",
         writers(128 if options.smoke else 1024),
         rounds=options.rounds,
         tolerance=1e-3,
@@ -143,8 +143,8 @@ def write_work(folder: Path, model: Model, data: Data, steps: int) -> Path:
     stored = safetensors.numpy.load_file(models.export_weights(model, folder / "weights.safetensors"))
     np.savez(folder / "weights.npz", allow_pickle=False, **stored)
     index = Batches(len(data.train), BATCH, seed=0).indices(0, steps)
-    symbols, val = data.train.arrays["symbols"], data.val.arrays["symbols"]
-    np.savez(folder / "data.npz", allow_pickle=False, index=index, symbols=symbols, val=val)
+    tokens, val = data.train.arrays["tokens"], data.val.arrays["tokens"]
+    np.savez(folder / "data.npz", allow_pickle=False, index=index, tokens=tokens, val=val)
     return folder
 
 
@@ -152,8 +152,8 @@ def write_work(folder: Path, model: Model, data: Data, steps: int) -> Path:
 
 
 def writers(context: int) -> list[Contestant]:
-    """One symbol after another from a cache, and the same by reading everything again."""
-    schema = Schema("text", (context + 1,), symbols=tuple(map(chr, range(65))))
+    """One token after another from a cache, and the same by reading everything again."""
+    schema = Schema("text", (context + 1,), tokens=tuple(map(chr, range(65))))
     model = models.build("gpt", schema)
     assert isinstance(model, GPT)
     text = jnp.zeros((1, context), jnp.int32)
@@ -192,7 +192,7 @@ def writers(context: int) -> list[Contestant]:
 
 def step_times(room: int, far: int) -> list[str]:
     """What a step late in a text takes against an early one, and the bytes that are remembered at both."""
-    schema = Schema("text", (room + 1,), symbols=tuple(map(chr, range(65))))
+    schema = Schema("text", (room + 1,), tokens=tuple(map(chr, range(65))))
     late = room - room // 14
     cases: dict[str, tuple[Model, int, int]] = {
         f"softmax, buffer {room}": (models.build("gpt", schema), room // 20, late),
@@ -222,7 +222,7 @@ def step_times(room: int, far: int) -> list[str]:
 
 
 def _after(advance: Callable[..., Any], state: Any, count: int, piece: int = 1000) -> Any:
-    """The state after so many symbols, read in pieces."""
+    """The state after so many tokens, read in pieces."""
     for length in [piece] * (count // piece) + [count % piece] * (count % piece > 0):
         state = advance(state, jnp.zeros((1, length), jnp.int32))[1]
     return state

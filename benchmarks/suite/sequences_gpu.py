@@ -2,7 +2,7 @@
 
 Ours is what a user gets: the steady state of `fit` with `precision=bfloat16`, with its batches, finite checks, metrics
 and logging. PyTorch's is a bare loop: autocast, flash attention, fused AdamW, the whole network compiled. Both start
-from the same weights and read the same symbols; the losses of the first steps must agree as far as bfloat16 allows.
+from the same weights and read the same tokens; the losses of the first steps must agree as far as bfloat16 allows.
 Needs a GPU, and PyTorch beside JAX in the same environment; `--smoke` runs a toy size anywhere.
 """
 
@@ -42,7 +42,7 @@ class Size(NamedTuple):
     layers: int
     heads: int
     width: int
-    symbols: int
+    tokens: int
     window: int
     batch: int
 
@@ -83,9 +83,9 @@ def run(options: Options) -> Report:
 
 
 def rate(name: str, seconds: float, size: Size, model: Model, device: str) -> str:
-    """Symbols per second, and the share of the device's peak that the model's own operations make up."""
+    """Tokens per second, and the share of the device's peak that the model's own operations make up."""
     tokens = size.batch * size.window
-    said = f"{name}: {tokens / seconds:,.0f} symbols a second"
+    said = f"{name}: {tokens / seconds:,.0f} tokens a second"
     peak = next((peak for start, peak in PEAKS.items() if device.startswith(start)), None)
     if peak is None:
         return said
@@ -95,24 +95,24 @@ def rate(name: str, seconds: float, size: Size, model: Model, device: str) -> st
 
 
 def noise(size: Size) -> Data:
-    """Random symbols: speed does not depend on what they say."""
+    """Random tokens: speed does not depend on what they say."""
     draw = np.random.default_rng(0)
-    kind = np.min_scalar_type(size.symbols - 1)
+    kind = np.min_scalar_type(size.tokens - 1)
     texts = [
-        draw.integers(0, size.symbols, n).astype(kind)
+        draw.integers(0, size.tokens, n).astype(kind)
         for n in (64 * size.batch * size.window, 4 * size.window, 4 * size.window)
     ]
-    train, val, test = (Windows({"symbols": text}, size.window, stride=size.window) for text in texts)
+    train, val, test = (Windows({"tokens": text}, size.window, stride=size.window) for text in texts)
     return Data(
-        name="random-symbols",
-        schema=Schema("text", (size.window + 1,), symbols=tuple(f"<{i}>" for i in range(size.symbols))),
+        name="random-tokens",
+        schema=Schema("text", (size.window + 1,), tokens=tuple(f"<{i}>" for i in range(size.tokens))),
         train=train,
         val=val,
         test=test,
         scaling=Scaling(),
         target_scaling=None,
-        hash=f"random-symbols-{size}",
-        source={"name_or_path": "random-symbols", "seed": 0},
+        hash=f"random-tokens-{size}",
+        source={"name_or_path": "random-tokens", "seed": 0},
     )
 
 
@@ -134,9 +134,9 @@ def ours(model: Model, data: Data, size: Size, smoke: bool) -> Contestant:
 
 
 def write_work(folder: Path, model: Model, data: Data, size: Size) -> None:
-    """Symbols, order of the passages and initial weights, so that everybody starts from the same numbers."""
+    """Tokens, order of the passages and initial weights, so that everybody starts from the same numbers."""
     stored = safetensors.numpy.load_file(models.export_weights(model, folder / "weights.safetensors"))
     np.savez(folder / "weights.npz", allow_pickle=False, **stored)
     index = Batches(len(data.train), size.batch, seed=0).indices(0, 32) * size.window  # where passages begin
-    symbols = data.train.arrays["symbols"]
-    np.savez(folder / "data.npz", allow_pickle=False, index=index, symbols=symbols, val=symbols[:0])
+    tokens = data.train.arrays["tokens"]
+    np.savez(folder / "data.npz", allow_pickle=False, index=index, tokens=tokens, val=tokens[:0])

@@ -23,7 +23,7 @@ SIZE = {"layers": 1, "heads": 2, "width": 8, "context": 8}
 @pytest.fixture
 def weights(cli: Command) -> Any:
     """A model of another program: a file of weights in GPT-2's style with its tokenizer beside it."""
-    schema = Schema("text", (9,), symbols=LETTERS.tokens, tokenizer=LETTERS.canonical)
+    schema = Schema("text", (9,), tokens=LETTERS.tokens, tokenizer=LETTERS.canonical)
     model = models.build("gpt", schema, seed=5, preset="gpt2", **SIZE)
     Path("other").mkdir()
     models.export_weights(model, "other/model.safetensors")
@@ -62,7 +62,7 @@ def test_an_imported_model_says_what_it_said_and_learns_on(
         (["gpt", "other/model.safetensors", "heads=3"], "a width of 8 cannot be split evenly"),
         (
             ["gpt", "other/model.safetensors", "heads=2", "data.window=9"],
-            "this model reads 8 symbols at most",
+            "this model reads 8 tokens at most",
         ),
         (["bert", "other/model.safetensors"], "the file holds no model of BERT's style"),
     ],

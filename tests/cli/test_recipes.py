@@ -45,7 +45,7 @@ def test_a_recipe_is_the_published_one(
     published = {"name": "adamw", "lr": 1e-3, "betas": (0.9, 0.99), "decay": 0.1, "clip": 1.0}
     assert published.items() <= settings["optimizer"].items()
     assert {"name": "cosine", "warmup": 100, "floor": 0.1}.items() <= settings["schedule"].items()
-    passages = Schema("text", (asked.data["window"] + 1,), symbols=SYMBOLS)
+    passages = Schema("text", (asked.data["window"] + 1,), tokens=SYMBOLS)
     shapes = eqx.filter_eval_shape(models.build, "gpt", passages, **asked.model)
     arrays = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
     assert sum(leaf.size for leaf in arrays) == parameters

@@ -68,7 +68,7 @@ class Plain(CanSample):
 
 @final
 class Letters(CanSample):
-    """Symbols in their order, after the prompt."""
+    """Tokens in their order, after the prompt."""
 
     weight: Array
 
@@ -201,7 +201,7 @@ def test_text_is_written_as_text(cli: Command, monkeypatch: pytest.MonkeyPatch) 
     keep(model, data, Path("runs/toy"))
     result = cli("sample", "toy", "n=2", "prompt=12", "out=o")
     assert result.code == 0, result.err
-    line = "".join(data.schema.symbols[2:7])
+    line = "".join(data.schema.tokens[2:7])
     assert Path("o/samples.txt").read_text() == f"{line}\n{'-' * 20}\n{line}\n"
     assert result.out == f"{line}\n\nsamples  o/samples.txt\n"
     assert cli("sample", "toy", "n=1", "out=o", "--json").last["samples"] == "o/samples.txt"

@@ -319,8 +319,8 @@ def check_sample(model: Model, schema: Schema) -> None:
     assert np.array_equal(out, model.sample(KEY, 4)), "the same key gives other samples"
     assert not np.array_equal(out, model.sample(jax.random.key(8), 4)), "another key gives the same samples"
     if schema.kind == "text":
-        assert out.dtype.kind == "i", f"symbols are of type {out.dtype}"
-        assert ((out >= 0) & (out < len(schema.symbols))).all(), "symbols are not in the vocabulary"
+        assert out.dtype.kind == "i", f"tokens are of type {out.dtype}"
+        assert ((out >= 0) & (out < len(schema.tokens))).all(), "tokens are not in the vocabulary"
     if "condition" in inspect.signature(model.sample).parameters:
         assert model.sample(KEY, 2, condition=0).shape == (2, *schema.shape)
 
@@ -328,11 +328,11 @@ def check_sample(model: Model, schema: Schema) -> None:
 def check_translations(model: Model, schema: Schema) -> None:
     """Targets with an end: the likeliest are the same for every key, draws are decided by it."""
     assert isinstance(model, CanTranslate)
-    end = len(schema.target_symbols)
+    end = len(schema.target_tokens)
     best, drawn = (np.asarray(model.sample(KEY, 4, **options)) for options in ({}, {"temperature": 1.0}))
     for out in (best, drawn):
         assert out.shape == (4, *schema.target_shape), f"4 targets have shape {out.shape}"
-        assert ((out >= 0) & (out <= end)).all(), "symbols are not in the vocabulary"
+        assert ((out >= 0) & (out <= end)).all(), "tokens are not in the vocabulary"
         assert (out[:, -1] == end).all(), "a target has no end"
         assert ((out[:, :-1] != end) | (out[:, 1:] == end)).all(), "something follows the end"
     other = jax.random.key(8)

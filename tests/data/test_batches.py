@@ -80,22 +80,22 @@ def test_a_batch_must_fit_the_split() -> None:
 
 @pytest.mark.parametrize("stride", [1, 5, 13])
 def test_windows_are_slices_of_the_text(stride: int) -> None:
-    symbols = np.arange(1000, dtype=np.uint16) % 77
-    windows = Windows({"symbols": symbols}, 13, stride)
+    tokens = np.arange(1000, dtype=np.uint16) % 77
+    windows = Windows({"tokens": tokens}, 13, stride)
     assert len(windows) == (1000 - 14) // stride + 1
     index = np.array([0, len(windows) - 1, 3, 3])
-    expected = np.stack([symbols[stride * i : stride * i + 14] for i in index])
+    expected = np.stack([tokens[stride * i : stride * i + 14] for i in index])
     assert np.array_equal(windows.batch(index).x, expected)
 
 
 def test_windows_side_by_side_predict_every_symbol_but_the_first_once() -> None:
-    x = Windows({"symbols": np.arange(41)}, 8, 8).x
+    x = Windows({"tokens": np.arange(41)}, 8, 8).x
     assert np.array_equal(x[:, 1:].ravel(), np.arange(1, 41))
     assert np.array_equal(x[:, :-1].ravel(), np.arange(40))
 
 
 def test_a_text_without_room_for_a_window_has_none() -> None:
-    assert [len(Windows({"symbols": np.arange(n)}, 3)) for n in (0, 3, 4, 5)] == [0, 0, 1, 2]
+    assert [len(Windows({"tokens": np.arange(n)}, 3)) for n in (0, 3, 4, 5)] == [0, 0, 1, 2]
 
 
 @pytest.fixture(name="data", params=["digits", "shakespeare", "moons"])

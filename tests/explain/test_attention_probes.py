@@ -70,14 +70,14 @@ def test_the_lens_ends_with_the_models_own_loss(run: Run) -> None:
 def test_neighbours_are_nearest_by_angle(run: Run) -> None:
     table = np.asarray(run.model.embeddings())
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
-    symbols = run.schema.symbols
+    tokens = run.schema.tokens
     numbers = probes.examine("embedding", run, word="e", analogy="a e o").numbers
     nearest = numbers["nearest"]["e"].split()
-    cosine = unit @ unit[symbols.index("e")]
+    cosine = unit @ unit[tokens.index("e")]
     assert float(nearest[1]) == pytest.approx(np.sort(cosine)[-2], abs=0.01)
     word, first = next(iter(numbers["asked"]["Nearest to 'e'"].items()))
     assert first == pytest.approx(np.sort(cosine)[-2], rel=1e-5)
-    assert symbols.index(word) == np.argsort(cosine)[-2]
+    assert tokens.index(word) == np.argsort(cosine)[-2]
     assert not {"a", "e", "o"} & set(numbers["asked"]["a : e = o : ?"])
     with pytest.raises(ArgumentError, match="it takes three tokens"):
         probes.examine("embedding", run, analogy="a e")

@@ -1,4 +1,4 @@
-"""The order probe: a model of pairs needs the nearest symbol and nothing else."""
+"""The order probe: a model of pairs needs the nearest token and nothing else."""
 
 from pathlib import Path
 

@@ -23,9 +23,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def known(run: Run) -> Run:
-    """The same run with a model that gives every symbol the chances of the alphabet's first letters."""
+    """The same run with a model that gives every token the chances of the alphabet's first letters."""
     changed = Run(run.path, data=run.data)
-    table = jnp.zeros((1, len(run.schema.symbols))).at[0, :2].set(jnp.array([9.0, 8.0]))
+    table = jnp.zeros((1, len(run.schema.tokens))).at[0, :2].set(jnp.array([9.0, 8.0]))
     model = eqx.tree_at(lambda m: m.tables, run.model, (table, jnp.zeros_like(run.model.tables[1])))
     changed.__dict__["model"] = model  # what the cached property would read from the checkpoint
     return changed
@@ -37,7 +37,7 @@ def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
     picture = found.pictures[0]
     assert isinstance(picture, Passage)
     assert "".join(picture.pieces) == text
-    assert np.isnan(picture.values[0]), "the first symbol is given"
+    assert np.isnan(picture.values[0]), "the first token is given"
     nats = run.model.surprisal(jnp.asarray(run.model.tokenizer.encode(text))[None, :])[0]
     assert np.allclose(picture.values[1:], np.asarray(nats) / np.log(2), rtol=1e-5)
     assert found.numbers["bits"] == pytest.approx(picture.values[1:].tolist())
@@ -52,7 +52,7 @@ def test_a_text_that_does_not_fit_is_refused(run: Run) -> None:
 
 def test_what_comes_next_is_shown_before_and_after_the_cuts(run: Run) -> None:
     found = probes.examine("next-token", known(run), text="To", temperature=1.0, top_p=0.6).numbers
-    first, second = np.exp([9.0, 8.0]) / (np.exp(9.0) + np.exp(8.0) + len(run.schema.symbols) - 2)
+    first, second = np.exp([9.0, 8.0]) / (np.exp(9.0) + np.exp(8.0) + len(run.schema.tokens) - 2)
     assert found["model"][:2] == pytest.approx([first, second], rel=1e-5)
     assert found["kept"] == 1
     assert found["drawn"][:2] == [1.0, 0.0]
@@ -70,8 +70,8 @@ def test_both_apply_to_models_of_text_only(run: Run) -> None:
 def test_baselines_are_those_of_counting() -> None:
     data = load("shakespeare", window=16)
     found = language_models.baselines(data)
-    train, val = (np.asarray(split.arrays["symbols"], int) for split in (data.train, data.val))
-    size = len(data.schema.symbols)
+    train, val = (np.asarray(split.arrays["tokens"], int) for split in (data.train, data.val))
+    size = len(data.schema.tokens)
     single = (np.bincount(train, minlength=size) + 1) / (len(train) + size)
     pairs = np.zeros((size, size))
     np.add.at(pairs, (train[:-1], train[1:]), 1)
@@ -88,7 +88,7 @@ def test_the_report_compares_the_loss_with_counting_and_shows_surprise(run: Run)
     pictures = {picture.name: picture for picture in gallery.pictures(run)}
     curve = pictures["curve-loss"]
     assert isinstance(curve, Lines)
-    assert curve.y_label == "nats per symbol"
+    assert curve.y_label == "nats per token"
     assert {name.split()[0] for name in curve.series} == {
         "training",
         "validation",

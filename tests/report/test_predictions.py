@@ -113,7 +113,7 @@ def test_without_mistakes_there_is_nothing_to_show() -> None:
 
 
 def test_a_text_that_was_taken_for_another_class_is_shown() -> None:
-    schema = Schema("text", (4,), "class", classes=("one", "other"), symbols=("a", "b"))
+    schema = Schema("text", (4,), "class", classes=("one", "other"), tokens=("a", "b"))
     picture = predictions.confidently_wrong(
         np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1]), np.array([[0, 0, 2, 2], [1, 0, 1, 2]]), schema
     )

@@ -27,7 +27,7 @@ LETTERS = tuple("ab\n<")
         (Schema("points", (2,)), Scatter),
         (Schema("points", (1,)), Table),
         (Schema("table", (3,), columns=("a", "b", "c")), Table),
-        (Schema("text", (6,), symbols=LETTERS), Table),
+        (Schema("text", (6,), tokens=LETTERS), Table),
         (Schema("sequence", (7, 2)), Lines),
     ],
     ids=lambda value: f"{value.kind}{value.shape}" if isinstance(value, Schema) else value.__name__,
@@ -40,7 +40,7 @@ def test_every_kind_of_data_has_its_picture(schema: Schema, kind: type[Any]) -> 
 
 
 def test_text_is_read_back_from_its_symbols() -> None:
-    schema = Schema("text", (4,), symbols=LETTERS)
+    schema = Schema("text", (4,), tokens=LETTERS)
     picture = kinds.of(schema).picture(schema, np.array([[0, 1, 2, 3]]))
     assert isinstance(picture, Table)
     assert picture.rows == [["ab\n<"]]

@@ -1,4 +1,4 @@
-"""Scores of texts: every symbol once, in units that can be compared."""
+"""Scores of texts: every token once, in units that can be compared."""
 
 import math
 from typing import final
@@ -21,12 +21,12 @@ from chainrule.train.surprisal import blocks, places
 
 @final
 class Counting(HasSurprisal):
-    """Finds every symbol as surprising as its number of predecessors within the window."""
+    """Finds every token as surprising as its number of predecessors within the window."""
 
     weight: Array
 
     def surprisal(
-        self, x: Int[Array, "batch symbols"], key: Key | None = None
+        self, x: Int[Array, "batch tokens"], key: Key | None = None
     ) -> Float[Array, "batch predicted"]:
         shape = (len(x), x.shape[1] - 1)
         return jnp.broadcast_to(1.0 + jnp.arange(shape[1])[None, :], shape) * self.weight
@@ -34,7 +34,7 @@ class Counting(HasSurprisal):
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         return self.surprisal(batch.x).mean(), {}
 
-    def log_prob(self, x: Int[Array, "batch symbols"]) -> Float[Array, " batch"]:
+    def log_prob(self, x: Int[Array, "batch tokens"]) -> Float[Array, " batch"]:
         return -self.surprisal(x).sum(axis=1)
 
 
@@ -63,26 +63,26 @@ def test_units_of_a_uniform_choice_and_of_a_known_loss() -> None:
 
 
 @given(st.integers(2, 200), st.integers(1, 40), st.integers(1, 40))
-def test_every_symbol_but_the_first_is_judged_once(symbols: int, length: int, stride: int) -> None:
-    if length >= symbols or stride > length:
+def test_every_symbol_but_the_first_is_judged_once(tokens: int, length: int, stride: int) -> None:
+    if length >= tokens or stride > length:
         return
-    starts, counts = places(symbols, length, stride)
+    starts, counts = places(tokens, length, stride)
     judged = [
         place
         for start, count in zip(starts, counts, strict=True)
         for place in range(start + length - count + 1, start + length + 1)
     ]
-    assert judged == list(range(1, symbols))
+    assert judged == list(range(1, tokens))
     assert starts.min() >= 0
-    assert starts.max() + length == symbols - 1
+    assert starts.max() + length == tokens - 1
 
 
 def test_a_smaller_stride_judges_with_more_of_the_past() -> None:
-    split = Windows({"symbols": np.zeros(41, np.uint8)}, length=8)
+    split = Windows({"tokens": np.zeros(41, np.uint8)}, length=8)
     model = Counting(jnp.ones(()))
     apart = blocks(model, split, 65, stride=8)
     assert apart.mean == 4.5
-    assert apart.symbols.sum() == 40
+    assert apart.tokens.sum() == 40
     exact = blocks(model, split, 65, stride=1)
     assert exact.mean == (sum(range(1, 9)) + 32 * 8) / 40
     assert blocks(model, split, 65).stride == 4
@@ -91,7 +91,7 @@ def test_a_smaller_stride_judges_with_more_of_the_past() -> None:
 
 
 def test_the_error_is_that_of_a_mean_over_windows() -> None:
-    found = blocks(Counting(jnp.ones(())), Windows({"symbols": np.zeros(41, np.uint8)}, length=8), 65, 8)
+    found = blocks(Counting(jnp.ones(())), Windows({"tokens": np.zeros(41, np.uint8)}, length=8), 65, 8)
     assert found.error == 0, "all windows are alike"
     uneven = found._replace(nats=np.array([36.0, 40.0, 32.0, 36.0, 36.0]))
     assert uneven.error == pytest.approx(np.std([4.5, 5.0, 4.0, 4.5, 4.5]) / math.sqrt(5))
@@ -103,7 +103,7 @@ def test_a_text_is_scored_in_all_units_with_its_stride() -> None:
     assert {"loss", "nats_per_token", "bits_per_character", "bits_per_byte", "perplexity"} <= set(found)
     assert "bits_per_dim" not in found
     assert found["stride"].value == 16
-    assert found["tokens"].value == len(data.val.arrays["symbols"]) - 1
+    assert found["tokens"].value == len(data.val.arrays["tokens"]) - 1
     assert found["tokens"].unit == "all but the first"
     with pytest.raises(ArgumentError, match="stride=3: only models that predict text"):
         score(Plain(jnp.ones(())), data, "val", stride=3)

@@ -121,7 +121,7 @@ def _opened(
     data = sources.load(source, **options)
     if data.schema.shape[0] > schema.shape[0]:
         raise ArgumentError(
-            f"data.window={options['window']}: this model reads {schema.shape[0] - 1} symbols at most",
+            f"data.window={options['window']}: this model reads {schema.shape[0] - 1} tokens at most",
             remedy=f"use data.window={schema.shape[0] - 1} or less, or leave it out",
         )
     return built, data

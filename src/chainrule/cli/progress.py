@@ -34,16 +34,16 @@ class Unit(NamedTuple):
 
     name: str
     per_example: int
-    symbol: str = ""
+    token: str = ""
     """What the loss is nats of: a character or a token; empty where it is something else."""
 
     @classmethod
     def of(cls, schema: Schema, model: object = None) -> "Unit":
-        """Symbols of a text, examples of anything else."""
+        """Tokens of a text, examples of anything else."""
         if not kinds.of(schema).is_corpus(schema):
             return cls("ex/s", 1)
-        symbol = "token" if schema.tokenizer else "character"
-        return cls("tok/s", schema.shape[0] - 1, symbol if isinstance(model, HasSurprisal) else "")
+        token = "token" if schema.tokenizer else "character"
+        return cls("tok/s", schema.shape[0] - 1, token if isinstance(model, HasSurprisal) else "")
 
     def loss(self, value: float) -> str:
         """A loss as people read it.
@@ -51,7 +51,7 @@ class Unit(NamedTuple):
         >>> Unit("tok/s", 64, "character").loss(1.88)
         '1.88 nats (2.71 bits per character)'
         """
-        bits = f" nats ({short_number(value / math.log(2))} bits per {self.symbol})" if self.symbol else ""
+        bits = f" nats ({short_number(value / math.log(2))} bits per {self.token})" if self.token else ""
         return short_number(value) + bits
 
 

@@ -33,7 +33,7 @@ OWN = {
     "recipe": "name of settings that go together, listed by `chainrule train MODEL --help`; other words override it",
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
-    "vectors": "text file of GloVe or word2vec whose vectors the symbols begin with; freeze=LAYER keeps them",
+    "vectors": "text file of GloVe or word2vec whose vectors the tokens begin with; freeze=LAYER keeps them",
     "run": "name of the run",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
@@ -70,7 +70,7 @@ class Request:
     start: Start | None = None
     """What it begins with, if not with weights drawn at random."""
     vectors: Path | None = None
-    """The file its symbols take their vectors from."""
+    """The file its tokens take their vectors from."""
 
     def build(self, data: Data) -> tuple[Model, dict[str, Any] | None]:
         """The model before training, and what a recipe says about weights that were not drawn at random."""
@@ -84,7 +84,7 @@ class Request:
         if self.vectors is None:
             return model, None
         found = with_vectors(model, data, self.vectors)
-        known = {"of_symbols": found.tokens, "of_text": found.text}
+        known = {"of_tokens": found.tokens, "of_text": found.text}
         return found.model, {"vectors": str(self.vectors), "coverage": known}
 
     def settled(self, data: Data) -> tuple[TrainConfig, int]:

@@ -79,7 +79,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
 
 
 def _written(model: "CanContinue", key: "Key", options: dict[str, Any], json: bool) -> str:
-    """A text, shown while it is being written: as it is, or as one JSON object for every symbol."""
+    """A text, shown while it is being written: as it is, or as one JSON object for every token."""
     from dataclasses import asdict
 
     from chainrule.cli.output import emit

@@ -26,7 +26,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     for word in words.settings:
         if word not in _OWN:
             raise unknown(word, _OWN, "settings of score: split=test, n=5000, stride=32, runs=DIR")
-    stride, n = (_whole(words.settings, *one) for one in (("stride", "symbols"), ("n", "examples")))
+    stride, n = (_whole(words.settings, *one) for one in (("stride", "tokens"), ("n", "examples")))
     run = Run.open(find(wanted, place(words.settings.get("runs"))))
     with waiting(silent=json):
         found = run.score(words.settings.get("split", "test"), stride=stride, n=n)

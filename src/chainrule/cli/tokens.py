@@ -34,10 +34,10 @@ def show(name: str, options: dict[str, Any], json: bool) -> None:
     given: dict[str, Any] = {key: options.pop(key) for key in ("tokenizer", "vocab") if key in options}
     wanted = resolve("text", texts.OPTIONS, {"tokenizer": "bpe", **given})
     data = load(name, **{"window": 2, **options})
-    text = tokenizers.of(data.schema).decode(data.train.arrays["symbols"])
-    tokenizer = choose(wanted["tokenizer"], wanted["vocab"], text, data.schema.symbols)
+    text = tokenizers.of(data.schema).decode(data.train.arrays["tokens"])
+    tokenizer = choose(wanted["tokenizer"], wanted["vocab"], text, data.schema.tokens)
     ids = tokenizer.encode(text)
-    traced = _trace(wanted, text, data.schema.symbols)
+    traced = _trace(wanted, text, data.schema.tokens)
     pieces = tokenizer.pieces(ids[:_SHOWN])
     facts = {
         "data": data.name,

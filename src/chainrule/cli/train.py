@@ -103,7 +103,7 @@ def _tell_vectors(origin: dict[str, Any] | None, *, json: bool, quiet: bool) -> 
     if json:
         emit({"event": "vectors", "path": origin["vectors"], **known})
     elif not quiet:
-        shares = f"{known['of_symbols']:.0%} of the symbols, {known['of_text']:.0%} of the training text"
+        shares = f"{known['of_tokens']:.0%} of the tokens, {known['of_text']:.0%} of the training text"
         say("vectors", f"{Path(origin['vectors']).name}   known are {shares}")
 
 

@@ -19,10 +19,10 @@ _MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class Documents(NamedTuple):
-    """Beside rows of text that several documents share: whose each symbol is."""
+    """Beside rows of text that several documents share: whose each token is."""
 
     numbers: Any
-    """The number within its row of the document each symbol belongs to, -1 for padding."""
+    """The number within its row of the document each token belongs to, -1 for padding."""
 
 
 class Beginnings(NamedTuple):
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
     @property
     def documents(self) -> Any:
-        """Text: the number of each symbol's document; `None` where a row is one text."""
+        """Text: the number of each token's document; `None` where a row is one text."""
         return self.y.numbers if isinstance(self.y, Documents) else None
 
     @property
@@ -50,14 +50,14 @@ class Batch(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """What the mean over this batch is a mean of: examples, or symbols that are predicted."""
+        """What the mean over this batch is a mean of: examples, or tokens that are predicted."""
         if self.documents is None:
             return len(self.x)
         return int(predicted(self.documents).sum())
 
 
 def predicted(documents: Any) -> Any:
-    """Whether each symbol after the first of a row follows another of its own document, and so is predicted.
+    """Whether each token after the first of a row follows another of its own document, and so is predicted.
 
     >>> import numpy as np
     >>> predicted(np.array([[0, 0, 1, 1, -1, -1]])).astype(int).tolist()

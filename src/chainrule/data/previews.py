@@ -42,7 +42,7 @@ def excerpt(data: "Data", characters: int = 400) -> str:
             f"{data.name} is {data.schema.kind} data with target {data.schema.target}; "
             "only a text by itself has an excerpt"
         )
-    return tokenizers.of(data.schema).decode(data.train.arrays["symbols"][:characters])[:characters]
+    return tokenizers.of(data.schema).decode(data.train.arrays["tokens"][:characters])[:characters]
 
 
 def some(data: "Data", count: int) -> Batch:

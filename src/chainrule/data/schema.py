@@ -13,6 +13,10 @@ def compact(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+_IN_FILES = {"tokens": "symbols", "target_tokens": "target_symbols"}
+"""Fields that are written under another name: hashes of data cover the written form, and stay what they were."""
+
+
 @final
 @dataclass(frozen=True)
 class Schema:
@@ -21,18 +25,18 @@ class Schema:
     kind: str
     """What an example is, by name; `kinds.of(schema)` knows the rest."""
     shape: tuple[int, ...]
-    """Shape of one `x` without the batch axis; images are (height, width, channels), a text one symbol more than it
+    """Shape of one `x` without the batch axis; images are (height, width, channels), a text one token more than it
     predicts."""
     target: str = "none"
     """What stands beside it, by name; `targets.of(schema)` knows the rest."""
     target_shape: tuple[int, ...] = ()
     classes: tuple[str, ...] = ()
     """Names of the classes, `y` holding their positions, or of the labels, `y` holding 0 or 1 for each."""
-    symbols: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
     """Text: the vocabulary; `x` holds positions in it."""
     tokenizer: str = field(default="", repr=False)
-    """Text: the JSON of the tokenizer whose tokens the symbols are; empty where every symbol is a character."""
-    target_symbols: tuple[str, ...] = ()
+    """Text: the JSON of the tokenizer; empty where every token is a character."""
+    target_tokens: tuple[str, ...] = ()
     """Target text: its vocabulary; `y` holds positions in it."""
     target_tokenizer: str = field(default="", repr=False)
     """Target text: the JSON of its tokenizer, as for `tokenizer`."""
@@ -63,10 +67,10 @@ class Schema:
             text = values.pop(name)
             if text:
                 values[name] = json.loads(text)
-        for name in ("target_symbols", "target_length", "packed", "streams"):
+        for name in ("target_tokens", "target_length", "packed", "streams"):
             if not values[name]:  # so that data without them keep the hash they have always had
                 del values[name]
-        return values
+        return {_IN_FILES.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Schema":
@@ -76,7 +80,10 @@ class Schema:
         >>> Schema.from_json(schema.to_json()) == schema
         True
         """
-        plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        present = {stored: name for name, stored in _IN_FILES.items()}
+        plain: dict[str, Any] = {
+            present.get(k, k): tuple(v) if isinstance(v, list) else v for k, v in values.items()
+        }
         for name in ("tokenizer", "target_tokenizer"):
             if name in plain:
                 plain[name] = compact(dict(plain[name]))

@@ -51,7 +51,7 @@ def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
         )
     new = jnp.where(jnp.asarray(known)[:, None], jnp.asarray(rows, table.dtype), table)
     begun = jax.tree.map(lambda leaf: new if leaf is table else leaf, model)
-    return Begun(begun, *vectors.coverage(known, np.asarray(data.train.arrays["symbols"])))
+    return Begun(begun, *vectors.coverage(known, np.asarray(data.train.arrays["tokens"])))
 
 
 def of_model(model: HasEmbedding, tokenizer: Tokenizer) -> Vectors:

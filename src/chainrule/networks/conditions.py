@@ -234,7 +234,7 @@ def condition_encoder(schema: Schema, conditional: bool = True) -> MakeCondition
     if targets.of(schema).one_class:
         return partial(ClassEncoder, len(schema.classes))
     if targets.of(schema).has_tokens:
-        return partial(TextEncoder, len(schema.target_symbols), schema.target_shape[0])
+        return partial(TextEncoder, len(schema.target_tokens), schema.target_shape[0])
     shape = schema.target_shape
     if len(shape) < 2:
         return partial(VectorEncoder, shape)

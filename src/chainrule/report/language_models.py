@@ -14,13 +14,13 @@ from chainrule.train import Run, surprisal
 
 
 def baselines(data: Data) -> dict[str, float]:
-    """Nats per symbol on the validation text without any model: uniform, and counts of symbols and of pairs.
+    """Nats per token on the validation text without any model: uniform, and counts of tokens and of pairs.
 
-    Counts come from the training text. A pair backs off to its second symbol by the number of different symbols that
+    Counts come from the training text. A pair backs off to its second token by the number of different tokens that
     follow its first (Witten and Bell, 1991).
     """
-    train, val = (np.asarray(split.arrays["symbols"], np.int64) for split in (data.train, data.val))
-    size = len(data.schema.symbols)
+    train, val = (np.asarray(split.arrays["tokens"], np.int64) for split in (data.train, data.val))
+    size = len(data.schema.tokens)
     single = (np.bincount(train, minlength=size) + 1) / (len(train) + size)
     uniform, unigram = np.log(size), -np.log(single[val[1:]]).mean()
     return {"uniform": float(uniform), "unigram": float(unigram), "bigram": _bigram(train, val, single)}
@@ -36,7 +36,7 @@ def _bigram(
     place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
     seen = np.where(pairs[place] == wanted, counts[place], 0)
     total, rest = firsts[val[:-1]], kinds[val[:-1]]
-    known = total > 0  # after a symbol that training lacks, only the second one is left
+    known = total > 0  # after a token that training lacks, only the second one is left
     p = np.where(known, (seen + rest * single[val[1:]]) / np.maximum(total + rest, 1), single[val[1:]])
     return float(-np.log(p).mean())
 
@@ -49,23 +49,23 @@ def compared(curve: Lines, run: Run) -> Lines:
         levels = baselines(run.data)
     except ChainruleError as error:
         return replace(
-            curve, y_label="nats per symbol", caption=f"{curve.caption} No baselines: {error}".strip()
+            curve, y_label="nats per token", caption=f"{curve.caption} No baselines: {error}".strip()
         )
     lines = {f"{name} {value:.2f}": (ends, np.full(2, value)) for name, value in levels.items()}
     caption = (
-        "Level lines: the validation text under equal chances, counted symbols, and counted pairs of symbols."
+        "Level lines: the validation text under equal chances, counted tokens, and counted pairs of tokens."
     )
     words = f"{curve.caption} {caption}".strip()
-    return replace(curve, y_label="nats per symbol", series={**curve.series, **lines}, caption=words)
+    return replace(curve, y_label="nats per token", series={**curve.series, **lines}, caption=words)
 
 
 def surprise_pictures(run: Run) -> list[Picture]:
-    """A passage of held-out text, each symbol shaded by how unlikely the model found it."""
+    """A passage of held-out text, each token shaded by how unlikely the model found it."""
     model, data = run.model, run.data
     part = data.test if len(data.test) else data.val
     if not isinstance(part, Windows) or not isinstance(model, HasSurprisal):
         return []
-    return [surprisal.passage(model, np.asarray(part.arrays["symbols"][: part.length + 1]), data.schema)]
+    return [surprisal.passage(model, np.asarray(part.arrays["tokens"][: part.length + 1]), data.schema)]
 
 
 __all__ = ["baselines", "compared", "surprise_pictures"]

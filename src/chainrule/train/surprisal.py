@@ -1,9 +1,9 @@
 """Surprisal of a text under a model, every token counted once.
 
 A text is longer than what a model reads at a time, so it is judged window by window. Windows that follow each other
-end `stride` symbols apart, and of each only the symbols that no window before it has judged are counted: with a small
-stride every symbol is predicted from nearly a whole window, with a stride of one window it costs least and the first
-symbols of each window are predicted from little. The first symbol of the text is given, not predicted. Documents that
+end `stride` tokens apart, and of each only the tokens that no window before it has judged are counted: with a small
+stride every token is predicted from nearly a whole window, with a stride of one window it costs least and the first
+tokens of each window are predicted from little. The first token of the text is given, not predicted. Documents that
 share windows are judged one by one.
 """
 
@@ -27,43 +27,43 @@ from chainrule.models.protocol import CanPack, HasSurprisal
 _LOGITS = 2**26
 """How many logits may be in memory at once."""
 _SHOWN = 400
-"""Symbols of a passage that is shown."""
+"""Tokens of a passage that is shown."""
 
 
 class Blocks(NamedTuple):
-    """Nats and number of the symbols that each window has judged."""
+    """Nats and number of the tokens that each window has judged."""
 
     nats: Float[np.ndarray, " windows"]
-    symbols: Int[np.ndarray, " windows"]
+    tokens: Int[np.ndarray, " windows"]
     stride: int
 
     @property
     def mean(self) -> float:
-        """Nats per symbol, over all symbols."""
-        return float(self.nats.sum() / self.symbols.sum())
+        """Nats per token, over all tokens."""
+        return float(self.nats.sum() / self.tokens.sum())
 
     @property
     def error(self) -> float:
         """Standard error of the mean over windows, which are of unequal size."""
-        spread = np.square(self.nats - self.mean * self.symbols).mean()
-        return float(np.sqrt(spread / len(self.nats)) / self.symbols.mean())
+        spread = np.square(self.nats - self.mean * self.tokens).mean()
+        return float(np.sqrt(spread / len(self.nats)) / self.tokens.mean())
 
 
 def blocks(model: HasSurprisal, split: Windows, vocabulary: int, stride: int | None = None) -> Blocks:
-    """Judge every symbol of a text but the first; half a window apart unless a stride is given."""
+    """Judge every token of a text but the first; half a window apart unless a stride is given."""
     length = split.length
     stride = max(1, length // 2) if stride is None else stride
     if not 1 <= stride <= length:
         raise ArgumentError(
-            f"stride={stride}: windows of {length} symbols that end {stride} apart do not judge every symbol once",
+            f"stride={stride}: windows of {length} tokens that end {stride} apart do not judge every token once",
             remedy=f"use a stride from 1 (slow, exact) to {length} (fast)",
         )
-    starts, counts = places(len(split.arrays["symbols"]), length, stride)
+    starts, counts = places(len(split.arrays["tokens"]), length, stride)
     size = max(1, min(512, len(starts), _LOGITS // (length * vocabulary)))
     nats = []
     for first in range(0, len(starts), size):
         chosen = np.resize(starts[first : first + size], size)  # the last batch is filled up, so that it fits
-        x = split.arrays["symbols"][chosen[:, None] + np.arange(length + 1)[None, :]].astype(np.int32)
+        x = split.arrays["tokens"][chosen[:, None] + np.arange(length + 1)[None, :]].astype(np.int32)
         nats.append(np.asarray(_surprisal(model, jnp.asarray(x)), np.float64))
     every = np.concatenate(nats)[: len(starts)]
     judged = np.arange(length)[None, :] >= length - counts[:, None]
@@ -71,9 +71,9 @@ def blocks(model: HasSurprisal, split: Windows, vocabulary: int, stride: int | N
 
 
 def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
-    """Judge every document by itself; nats and symbols are those of each, whether or not it had to be cut."""
+    """Judge every document by itself; nats and tokens are those of each, whether or not it had to be cut."""
     size = max(1, min(512, len(split), _LOGITS // (split.length * vocabulary)))
-    nats, symbols = np.zeros(len(split.starts)), np.zeros(len(split.starts), np.int64)
+    nats, tokens = np.zeros(len(split.starts)), np.zeros(len(split.starts), np.int64)
     for first in range(0, len(split), size):
         rows = np.arange(first, min(first + size, len(split)))
         batch = split.batch(rows)
@@ -83,36 +83,36 @@ def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
         counted = predicted(batch.documents)
         owner = split.document_of(split.arrays["places"][rows][:, 1:][counted])
         nats += np.bincount(owner, found[counted], len(nats))
-        symbols += np.bincount(owner, minlength=len(nats))
-    judged = symbols > 0
-    return Blocks(nats[judged], symbols[judged], split.length)
+        tokens += np.bincount(owner, minlength=len(nats))
+    judged = tokens > 0
+    return Blocks(nats[judged], tokens[judged], split.length)
 
 
 def places(
-    symbols: int, length: int, stride: int
+    tokens: int, length: int, stride: int
 ) -> tuple[Int[np.ndarray, " windows"], Int[np.ndarray, " windows"]]:
-    """Where each window begins, and how many symbols at its end are judged by it and by no other.
+    """Where each window begins, and how many tokens at its end are judged by it and by no other.
 
-    >>> starts, counts = places(symbols=12, length=4, stride=3)
+    >>> starts, counts = places(tokens=12, length=4, stride=3)
     >>> starts.tolist(), counts.tolist()
     ([0, 3, 6, 7], [4, 3, 3, 1])
     """
-    ends = np.append(np.arange(length, symbols - 1, stride), symbols - 1)
+    ends = np.append(np.arange(length, tokens - 1, stride), tokens - 1)
     return ends - length, np.diff(ends, prepend=0)
 
 
-def passage(model: HasSurprisal, symbols: Integer[np.ndarray, " symbols"], schema: Schema) -> Passage:
-    """A text with the surprisal of each symbol, the first of which is given; what is too long to show is left out."""
-    shown = symbols[: _SHOWN + 1].astype(np.int32)
+def passage(model: HasSurprisal, tokens: Integer[np.ndarray, " tokens"], schema: Schema) -> Passage:
+    """A text with the surprisal of each token, the first of which is given; what is too long to show is left out."""
+    shown = tokens[: _SHOWN + 1].astype(np.int32)
     nats = np.asarray(_surprisal(model, jnp.asarray(shown)[None, :])[0], np.float64)
     mean = float(nats.mean())
     return Passage(
         "surprise",
-        "Surprise symbol by symbol",
+        "Surprise token by token",
         tokenizers.of(schema).pieces(shown),
         np.insert(nats / np.log(2), 0, np.nan),
         "bits",
-        caption=f"{mean:.2f} nats ({mean / np.log(2):.2f} bits) per symbol on average.",
+        caption=f"{mean:.2f} nats ({mean / np.log(2):.2f} bits) per token on average.",
     )
 
 

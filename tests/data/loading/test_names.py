@@ -36,10 +36,10 @@ def test_the_embedded_digits_are_those_of_scikit_learn(oracle) -> None:
 
 def test_the_embedded_text_is_plain_speeches() -> None:
     data = load("shakespeare")
-    text = "".join(data.schema.symbols[i] for i in data.train.arrays["symbols"])
-    assert len(data.schema.symbols) == 66
+    text = "".join(data.schema.tokens[i] for i in data.train.arrays["tokens"])
+    assert len(data.schema.tokens) == 66
     assert text.startswith("FIRST WITCH.\nWhen shall we three meet again?\n")
-    assert not set("[]{}0123456789") & set(data.schema.symbols)
+    assert not set("[]{}0123456789") & set(data.schema.tokens)
 
 
 @pytest.mark.parametrize("name", ["digits", "shakespeare", *TOYS])

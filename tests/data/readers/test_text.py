@@ -13,14 +13,14 @@ from tests.data import corpus
 
 def text_of(data: Data) -> str:
     splits = (data.train, data.val, data.test)
-    return "".join(data.schema.symbols[i] for split in splits for i in split.arrays["symbols"])
+    return "".join(data.schema.tokens[i] for split in splits for i in split.arrays["tokens"])
 
 
 def test_a_text_comes_back_from_its_three_splits_in_order(tmp_path: Path) -> None:
     text = "The quick brown fox jumps over the lazy dog.\n" * 20
     data = load(corpus.write(tmp_path / "fox.txt", text.encode()), window=16)
     assert text_of(data) == text
-    assert [len(s.arrays["symbols"]) for s in (data.train, data.val, data.test)] == [810, 45, 45]
+    assert [len(s.arrays["tokens"]) for s in (data.train, data.val, data.test)] == [810, 45, 45]
     assert data.schema.shape == (17,)
     assert data.train.x.dtype == np.int32
     assert excerpt(data, 9) == "The quick"
@@ -92,7 +92,7 @@ def test_a_text_shorter_than_its_windows_is_refused_with_one_that_fits(tmp_path:
 
 
 def test_any_file_of_utf8_text_is_a_text_whatever_its_name(tmp_path: Path) -> None:
-    assert load(corpus.write(tmp_path / "poem", "äöü\n".encode() * 1000)).schema.symbols == (
+    assert load(corpus.write(tmp_path / "poem", "äöü\n".encode() * 1000)).schema.tokens == (
         "\n",
         "ä",
         "ö",
@@ -112,6 +112,6 @@ def test_the_hash_belongs_to_the_text_and_not_to_the_file(tmp_path: Path) -> Non
 def test_encoding_is_undone_by_looking_symbols_up(text: str) -> None:
     if any(0xD800 <= ord(c) < 0xE000 for c in text):
         return
-    numbers, symbols = encode(text)
-    assert "".join(symbols[i] for i in numbers) == text
-    assert list(symbols) == sorted(set(text))
+    numbers, tokens = encode(text)
+    assert "".join(tokens[i] for i in numbers) == text
+    assert list(tokens) == sorted(set(text))

@@ -33,7 +33,7 @@ def test_texts_are_read_with_the_tokenizer_of_a_file(tmp_path: Path) -> None:
     letters = Character(tuple(sorted({*"0123456789 bemnrtux", *"and more"})))
     write(letters, tmp_path / "tokenizer.json")
     data = load(tmp_path / "numbers.tsv", target="class", tokenizer=str(tmp_path / "tokenizer.json"))
-    assert data.schema.symbols == letters.tokens
+    assert data.schema.tokens == letters.tokens
     assert source_text(data.schema, data.train.x[0]).startswith("text number ")
 
 
@@ -62,7 +62,7 @@ def test_what_comes_out_depends_on_the_task_that_is_told() -> None:
         "sort": lambda digits: "".join(sorted(digits)),
     }
     seen = set()
-    target = Character(data.schema.target_symbols)
+    target = Character(data.schema.target_tokens)
     for x, y in zip(data.train.x, data.train.y, strict=True):
         task, digits = source_text(data.schema, x).split()
         seen.add(task)

@@ -26,9 +26,9 @@ def lines(tmp_path: Path) -> Path:
 def texts_in(data: Data, split: Packed) -> list[str]:
     """The pieces of documents in the rows of a split."""
     found = []
-    for symbols, numbers in zip(split.x, split.batch(np.arange(len(split))).documents, strict=True):
-        pieces = (symbols[numbers == number] for number in range(numbers.max() + 1))
-        found += ["".join(data.schema.symbols[i] for i in piece) for piece in pieces]
+    for tokens, numbers in zip(split.x, split.batch(np.arange(len(split))).documents, strict=True):
+        pieces = (tokens[numbers == number] for number in range(numbers.max() + 1))
+        found += ["".join(data.schema.tokens[i] for i in piece) for piece in pieces]
     return found
 
 
@@ -57,7 +57,7 @@ def test_documents_of_a_file_share_windows_and_belong_to_one_split(lines: Path) 
     assert sorted(text for text in found if text in short) == sorted(short)
     cut = [text for text in found if text not in short]
     long = DOCUMENTS[3]
-    assert sorted(cut) == sorted([long[:25], long[24:]] * 3), "both hold the symbol at the cut"
+    assert sorted(cut) == sorted([long[:25], long[24:]] * 3), "both hold the token at the cut"
     assert load(**data.source).hash == data.hash != joined.hash
 
 
@@ -75,7 +75,7 @@ def test_a_folder_and_paragraphs_are_documents_too(tmp_path: Path) -> None:
 
 def test_packed_documents_go_through_a_learnt_tokenizer_one_by_one(lines: Path) -> None:
     data = load(lines, packing=True, window=24, tokenizer="byte-bpe", vocab=270, split=(0.5, 0.25, 0.25))
-    assert data.train.arrays["symbols"].max() < 270
+    assert data.train.arrays["tokens"].max() < 270
     assert data.train.bytes == sum(len(text) for text in DOCUMENTS[:12])
     assert 1 < data.train.bytes_per_token < 5
 
@@ -88,7 +88,7 @@ def test_models_that_cannot_tell_documents_apart_refuse_them(lines: Path) -> Non
         models.build("gpt", data, attention="linear")
     with pytest.raises(ArgumentError, match="streams=2 and packing=true"):
         load(lines, packing=True, streams=2)
-    with pytest.raises(DataError, match="no document has two symbols"):
+    with pytest.raises(DataError, match="no document has two tokens"):
         pack([np.array([1])], length=4)
 
 
@@ -102,7 +102,7 @@ def test_streams_go_on_where_the_batch_before_ended(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.x[:, -1], second.x[:, 0])
     np.testing.assert_array_equal(second.x[:, -1], third.x[:, 0])
     np.testing.assert_array_equal(second.begins, first.begins + 4)
-    assert len(np.unique(data.train.x[:, 1:])) == data.train.x[:, 1:].size, "no symbol comes twice"
+    assert len(np.unique(data.train.x[:, 1:])) == data.train.x[:, 1:].size, "no token comes twice"
     with pytest.raises(ArgumentError, match=r"(?s)batch=2.*in 3 streams.*use batch=3"):
         fit(models.build("char-rnn", data, width=2), data, batch=2, run=tmp_path / "run")
     with pytest.raises(DataError, match=r"(?s)streams=68.*data.streams=67"):

@@ -37,8 +37,8 @@ def test_every_pair_of_a_file_comes_back_as_it_was(tmp_path: Path, tokenizer: st
     if tokenizer != "word":  # where words that are rare in training are unknown
         assert texts(data) == expected
     assert (data.schema.kind, data.schema.target) == ("text", "text")
-    assert tokenizers.of(data.schema).tokens == data.schema.symbols
-    assert tokenizers.of_target(data.schema).tokens == data.schema.target_symbols
+    assert tokenizers.of(data.schema).tokens == data.schema.tokens
+    assert tokenizers.of_target(data.schema).tokens == data.schema.target_tokens
     x, y = data.train.batch([0, 1])
     assert (x.dtype, y.dtype) == (np.int32, np.int32)
     assert (x.shape[1:], y.shape[1:]) == (data.schema.shape, data.schema.target_shape)
@@ -50,12 +50,12 @@ def test_rows_end_in_the_number_after_the_vocabulary_and_are_filled_up_with_it(t
     data = load(corpus.write(tmp_path / "pairs.tsv", lines()))
     for split in (data.train, data.val, data.test):
         x, y = split.batch(np.arange(len(split)))
-        for rows, symbols in ((x, data.schema.symbols), (y, data.schema.target_symbols)):
+        for rows, tokens in ((x, data.schema.tokens), (y, data.schema.target_tokens)):
             for row in rows:
-                (ends,) = np.nonzero(row == len(symbols))
+                (ends,) = np.nonzero(row == len(tokens))
                 assert len(ends) >= 1
-                assert (row[: ends[0]] < len(symbols)).all()
-                assert (row[ends[0] :] == len(symbols)).all()
+                assert (row[: ends[0]] < len(tokens)).all()
+                assert (row[ends[0] :] == len(tokens)).all()
 
 
 def test_a_learnt_tokenizer_sees_the_training_pairs_alone(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_model_begins_with_the_vectors_of_the_words_it_knows(file: Path, data:
         np.testing.assert_array_equal(begun.model.embeddings()[i], expected)
     words = [tokenizer.decode([i]).strip() for i in range(len(tokenizer))]
     assert begun.tokens == pytest.approx(np.mean([word in known for word in words]))
-    text = [words[i] for i in data.train.arrays["symbols"]]
+    text = [words[i] for i in data.train.arrays["tokens"]]
     assert begun.text == pytest.approx(np.mean([word in known for word in text]))
     with pytest.raises(ArgumentError, match=r"(?s)have 3 numbers, those of the model 48.*embedding=3"):
         with_vectors(models.build("window-mlp", data, width=4), data, file)

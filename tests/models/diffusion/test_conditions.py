@@ -29,7 +29,7 @@ LEVEL = Level(jnp.asarray(0.6), jnp.asarray(0.8))
 DRAW = np.random.default_rng(0)
 WORDS = ("<unk>", " a", " three", " five")
 VALUE = Schema("image", (4, 4, 1), "value", (3,))
-TEXT = Schema("image", (4, 4, 1), "text", (4,), target_symbols=WORDS)
+TEXT = Schema("image", (4, 4, 1), "text", (4,), target_tokens=WORDS)
 CASES: dict[str, tuple[str, str, Schema, Any]] = {
     "numbers by multiplication": ("mlp", "multiply", VALUE, DRAW.normal(size=(2, 3))),
     "a picture beside a dense input": (

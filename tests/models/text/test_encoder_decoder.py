@@ -18,7 +18,7 @@ from chainrule.data import Batch, Data, Pairs, Scaling, Schema
 from chainrule.models.text.encoder_decoder import EncoderDecoder
 from chainrule.train.scores.translation import translation
 
-TINY = Schema("text", (4,), "text", (4,), symbols=("a", "b"), target_symbols=("c", "d"))
+TINY = Schema("text", (4,), "text", (4,), tokens=("a", "b"), target_tokens=("c", "d"))
 SMALL: dict[str, dict[str, Any]] = {
     "seq2seq": {"width": 8, "embedding": 4},
     "translator": {"layers": 2, "heads": 2, "width": 8},
@@ -190,4 +190,4 @@ def test_beams_and_draws_are_not_mixed_and_long_sources_are_refused(model: Encod
 def test_a_text_by_itself_is_refused(model: EncoderDecoder) -> None:
     name = next(name for name in SMALL if isinstance(model, type(models.build(name, TINY, **SMALL[name]))))
     with pytest.raises(cr.core.errors.CapabilityError, match="needs text data with target text"):
-        models.build(name, Schema("text", (8,), symbols=("a", "b")))
+        models.build(name, Schema("text", (8,), tokens=("a", "b")))

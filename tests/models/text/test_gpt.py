@@ -19,7 +19,7 @@ from chainrule.models.text.likelihoods import log_probs
 from chainrule.nn.attention import Window
 from chainrule.train import surprisal
 
-LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
+LETTERS = Schema("text", (13,), tokens=tuple("\nabcdefghij"))
 STYLES: dict[str, dict[str, Any]] = {
     "gpt2": {"preset": "gpt2"},
     "modern": {"key_heads": 1},
@@ -109,7 +109,7 @@ def test_texts_that_cannot_be_judged_are_named() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_512_symbols_with_and_without_a_cache_are_the_same(temperature: float) -> None:
     room = 513
-    schema = Schema("text", (room + 1,), symbols=LETTERS.symbols)
+    schema = Schema("text", (room + 1,), tokens=LETTERS.tokens)
     model = models.build("gpt", schema, layers=2, heads=2, width=8)
     model = jax.tree.map(lambda a: a * 6 if eqx.is_array(a) and a.ndim > 1 else a, model)
     assert isinstance(model, GPT)

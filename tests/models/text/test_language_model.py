@@ -47,7 +47,7 @@ def test_a_sample_holds_the_prompt_and_as_many_symbols_as_were_asked_for() -> No
 
 
 def test_without_a_new_line_in_the_vocabulary_a_text_begins_with_any_symbol() -> None:
-    schema = Schema("text", (4,), symbols=("a", "b", "c"))
+    schema = Schema("text", (4,), tokens=("a", "b", "c"))
     first = np.asarray(chain(schema).sample(KEY, 64))[:, 0]
     assert set(first.tolist()) == {0, 1, 2}
 
@@ -163,7 +163,7 @@ def test_a_stop_string_ends_a_row_and_is_not_kept() -> None:
 def test_text_before_a_stop_string_inside_a_symbol_is_kept() -> None:
     tokenizer = ByteBPE.train("abc. " * 50, vocab=259)  # "abc" is one token
     model = script(tokenizer, "babc. abc")
-    assert len(model.schema.symbols[-1]) > 1
+    assert len(model.schema.tokens[-1]) > 1
     out = np.asarray(model.sample(KEY, 1, prompt=".", stop="c"))
     assert passages(model.schema, out) == [".bab"]
     assert "".join(piece.text for piece in model.stream(KEY, ".", stop="c")) == "bab"

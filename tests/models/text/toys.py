@@ -15,7 +15,7 @@ from chainrule.models.protocol import DecodingState
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.models.text.token_history import TokenHistory
 
-LETTERS = Schema("text", (9,), symbols=("\n", "a", "b", "c", "d"))
+LETTERS = Schema("text", (9,), tokens=("\n", "a", "b", "c", "d"))
 TRACED: list[tuple[int, ...]] = []
 """One entry for every time a `Chain` is traced."""
 
@@ -85,7 +85,7 @@ class Script(LanguageModel):
     def logits(
         self, x: Int[Array, "batch time"], key: Key | None = None
     ) -> Float[Array, "batch time vocabulary"]:
-        rows = 50.0 * jax.nn.one_hot(self.script[: x.shape[1]], len(self.schema.symbols))
+        rows = 50.0 * jax.nn.one_hot(self.script[: x.shape[1]], len(self.schema.tokens))
         return jnp.broadcast_to(rows[None, :, :], (len(x), *rows.shape))
 
     def start(self, batch: int, room: int) -> DecodingState:
@@ -96,23 +96,23 @@ class Script(LanguageModel):
     ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         assert isinstance(state, TokenHistory)
         said = jax.lax.dynamic_slice_in_dim(self.script, state.position, tokens.shape[1])
-        rows = 50.0 * jax.nn.one_hot(said, len(self.schema.symbols))
+        rows = 50.0 * jax.nn.one_hot(said, len(self.schema.tokens))
         return jnp.broadcast_to(rows[None, :, :], (len(tokens), *rows.shape)), state.read(tokens)
 
 
 def script(tokenizer: Tokenizer, text: str) -> Script:
     """A model that goes on with this text after a prompt of one token."""
     ids = tokenizer.encode(text)
-    schema = Schema("text", (len(ids) + 1,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    schema = Schema("text", (len(ids) + 1,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     return Script(schema, jnp.asarray(ids))
 
 
 def chain(schema: Schema = LETTERS, seed: int = 0) -> Chain:
-    size = len(schema.symbols)
+    size = len(schema.tokens)
     return Chain(schema, jnp.asarray(np.random.default_rng(seed).normal(size=(size, size)) * 1.5))
 
 
 def placed(context: int, schema: Schema = LETTERS, seed: int = 0) -> Placed:
-    size = len(schema.symbols)
+    size = len(schema.tokens)
     weights = np.random.default_rng(seed).normal(size=(context, size, size))
     return Placed(schema, jnp.asarray(weights), context)

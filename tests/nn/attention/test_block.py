@@ -1,4 +1,4 @@
-"""The block and its cache: one symbol at a time gives what the whole sequence gives, for every kind of block."""
+"""The block and its cache: one token at a time gives what the whole sequence gives, for every kind of block."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ advance = eqx.filter_jit(TransformerBlock.advance)
 
 
 def in_pieces(one: TransformerBlock, x: jax.Array, cache: Any, pieces: list[int]) -> jax.Array:
-    """The outputs of a block that reads so many symbols at a time."""
+    """The outputs of a block that reads so many tokens at a time."""
     out, at = [], 0
     for count in pieces:
         part, cache = advance(one, x[:, at : at + count], cache)

@@ -54,13 +54,13 @@ def _scan(request: ReadRequest) -> Scan:
                 images.append(image)
                 captions.append(spelled(caption))
                 parts.append(part)
-    rows, symbols = numbered(captions)
+    rows, alphabet = numbered(captions)
     contents = Contents(
         "image",
         np.stack(images),
         rows,
         "text",
-        target_symbols=symbols,
+        target_alphabet=alphabet,
         levels=17,
         parts=np.array(parts),
         tokenizer="word",

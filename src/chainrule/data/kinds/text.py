@@ -29,7 +29,7 @@ _LETTERS = 80
 
 @final
 class TextKind(Kind):
-    """Token numbers; `Schema.symbols` is the vocabulary."""
+    """Token numbers; `Schema.tokens` is the vocabulary."""
 
     sample_count: ClassVar[int] = 3
     has_tokens: ClassVar[bool] = True
@@ -42,14 +42,14 @@ class TextKind(Kind):
         """How many tokens, texts or pairs, and how many different tokens."""
         target = targets.of(schema)
         if target.has_tokens:
-            vocabularies = f"{len(schema.symbols):,} to {len(schema.target_symbols):,}"
+            vocabularies = f"{len(schema.tokens):,} to {len(schema.target_tokens):,}"
             return f"{total:,} pairs of texts, {vocabularies} symbols"
         unit = "texts" if target.given else "tokens" if schema.tokenizer else "characters"
-        return f"{total:,} {unit}, {len(schema.symbols):,} symbols{target.describe(schema)}"
+        return f"{total:,} {unit}, {len(schema.tokens):,} symbols{target.describe(schema)}"
 
     def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
         """The vocabulary."""
-        return [("symbols", [repr(symbol)[1:-1] for symbol in schema.symbols])]
+        return [("tokens", [repr(token)[1:-1] for token in schema.tokens])]
 
     def shape(self, contents: Contents) -> tuple[int, ...]:
         """One token more than an example predicts."""
@@ -69,7 +69,7 @@ class TextKind(Kind):
 
     def size(self, schema: Schema, split: Split) -> int:
         """Tokens of one long text."""
-        return len(split.arrays["symbols"]) if self.is_corpus(schema) else len(split)
+        return len(split.arrays["tokens"]) if self.is_corpus(schema) else len(split)
 
     def preview(self, data: "Data") -> Picture:
         """How often each token comes in one long text; texts beside their targets otherwise."""
@@ -118,11 +118,11 @@ def write_texts(folder: Path, texts: Sequence[str]) -> Path:
 
 
 def _token_shares(data: "Data") -> Picture:
-    counts = np.bincount(data.train.arrays["symbols"], minlength=len(data.schema.symbols))
+    counts = np.bincount(data.train.arrays["tokens"], minlength=len(data.schema.tokens))
     order = np.argsort(-counts, kind="stable")[:_TOKENS]
-    names = [repr(data.schema.symbols[i])[1:-1].replace(" ", "␣") for i in order]
-    title = f"{data.name}: how often each symbol comes in training"
-    return Bars("data-symbols", title, "symbol", "share", names, {"share": counts[order] / counts.sum()})
+    names = [repr(data.schema.tokens[i])[1:-1].replace(" ", "␣") for i in order]
+    title = f"{data.name}: how often each token comes in training"
+    return Bars("data-tokens", title, "token", "share", names, {"share": counts[order] / counts.sum()})
 
 
 def _beside_targets(data: "Data") -> Picture:

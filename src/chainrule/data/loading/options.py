@@ -26,7 +26,7 @@ class Option:
 def resolve(label: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option with its value, given or default.
 
-    >>> resolve("text", {"window": Option(128, whole(2), "symbols in an example")}, {"windwo": 64})
+    >>> resolve("text", {"window": Option(128, whole(2), "tokens in an example")}, {"windwo": 64})
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: unknown option 'windwo' of text data (did you mean 'window'?)
            options: window, and for all data: seed, split, bad

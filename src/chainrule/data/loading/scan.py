@@ -26,8 +26,10 @@ class Contents:
     y: Shaped[np.ndarray, "examples ..."] | None = None
     target: str = "none"
     classes: tuple[str, ...] = ()
-    symbols: tuple[str, ...] = ()
-    target_symbols: tuple[str, ...] = ()
+    alphabet: tuple[str, ...] = ()
+    """Text: its characters, which the numbers in `x` stand for."""
+    target_alphabet: tuple[str, ...] = ()
+    """Target text: its characters, which the numbers in `y` stand for."""
     columns: tuple[str, ...] = ()
     levels: int = 0
     window: int = 0

@@ -95,8 +95,8 @@ class Gathered:
         parts = np.array(divided) if len(set(divided)) > 1 else None
         captions = [place.caption for place in self.places]
         if any(captions):
-            rows, symbols = numbered(captions)
-            return Contents("image", x, rows, "text", target_symbols=symbols, levels=256, parts=parts)
+            rows, alphabet = numbered(captions)
+            return Contents("image", x, rows, "text", target_alphabet=alphabet, levels=256, parts=parts)
         if not classes:
             return Contents("image", x, levels=256, parts=parts)
         y = np.array([number[p.name] for p in self.places if p.name is not None], np.int32)

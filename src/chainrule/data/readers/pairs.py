@@ -50,15 +50,15 @@ def contents_of(
     sources: Sequence[str], targets: Sequence[str], tokenizer: str = "character", vocab: int | None = None
 ) -> Contents:
     """Two columns of texts in characters, with what the options say about their tokens."""
-    x, symbols = numbered(sources)
-    y, target_symbols = numbered(targets)
+    x, alphabet = numbered(sources)
+    y, target_alphabet = numbered(targets)
     return Contents(
         "text",
         x,
         y,
         "text",
-        symbols=symbols,
-        target_symbols=target_symbols,
+        alphabet=alphabet,
+        target_alphabet=target_alphabet,
         tokenizer=tokenizer,
         vocab=vocab,
     )
@@ -68,7 +68,7 @@ def labelled_contents(
     texts: Sequence[str], labels: Sequence[str], tokenizer: str = "character", vocab: int | None = None
 ) -> Contents:
     """Texts in characters, and the class of each."""
-    x, symbols = numbered(texts)
+    x, alphabet = numbered(texts)
     classes, y = np.unique(np.array(labels), return_inverse=True)
     return Contents(
         "text",
@@ -76,7 +76,7 @@ def labelled_contents(
         y.astype(np.int32),
         "class",
         classes=tuple(map(str, classes)),
-        symbols=symbols,
+        alphabet=alphabet,
         tokenizer=tokenizer,
         vocab=vocab,
     )
@@ -84,9 +84,9 @@ def labelled_contents(
 
 def numbered(texts: Sequence[str]) -> tuple[Integer[np.ndarray, "rows length"], tuple[str, ...]]:
     """Texts as rows of character numbers with an end mark, and the characters."""
-    flat, symbols = text.encode("".join(texts))
+    flat, alphabet = text.encode("".join(texts))
     cuts = np.cumsum([len(one) for one in texts])[:-1]
-    return padded(np.split(flat, cuts), len(symbols)), symbols
+    return padded(np.split(flat, cuts), len(alphabet)), alphabet
 
 
 def _scan(request: ReadRequest) -> Scan:

@@ -79,10 +79,10 @@ def lines(text: str) -> io.StringIO:
 
 
 def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Symbol numbers in the smallest type that holds them, and the symbols in the order of their code points.
+    """Character numbers in the smallest type that holds them, and the characters in the order of their code points.
 
-    >>> numbers, symbols = encode("abba")
-    >>> numbers.tolist(), symbols
+    >>> numbers, characters = encode("abba")
+    >>> numbers.tolist(), characters
     ([0, 1, 1, 0], ('a', 'b'))
     """
     codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
@@ -96,11 +96,11 @@ def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
 def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:
     """Texts in characters, one after the other, with what the options say about their tokens."""
     texts = [text.lower() for text in texts] if options["lower"] else texts
-    numbers, symbols = encode("".join(texts))
+    numbers, alphabet = encode("".join(texts))
     return Contents(
         "text",
         numbers,
-        symbols=symbols,
+        alphabet=alphabet,
         window=options["window"],
         tokenizer=options["tokenizer"],
         vocab=options["vocab"],

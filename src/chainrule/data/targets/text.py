@@ -15,7 +15,7 @@ from chainrule.data.text import captions
 
 @final
 class TextTarget(Target):
-    """`y` holds rows of tokens with an end mark; `Schema.target_symbols` is their vocabulary."""
+    """`y` holds rows of tokens with an end mark; `Schema.target_tokens` is their vocabulary."""
 
     has_tokens: ClassVar[bool] = True
 
@@ -28,11 +28,11 @@ class TextTarget(Target):
 
     def describe(self, schema: Schema) -> str:
         """How many different tokens."""
-        return f" with captions, {len(schema.target_symbols):,} symbols"
+        return f" with captions, {len(schema.target_tokens):,} symbols"
 
     def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
         """The vocabulary."""
-        return [("target symbols", [repr(symbol)[1:-1] for symbol in schema.target_symbols])]
+        return [("target tokens", [repr(token)[1:-1] for token in schema.target_tokens])]
 
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
         """The texts."""

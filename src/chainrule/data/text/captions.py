@@ -30,11 +30,11 @@ def spelled(caption: str) -> str:
 def tokenise(contents: Contents, schema: Schema, train: Positions) -> tuple[Schema, Contents]:
     """Captions in tokens instead of characters, and the schema with their vocabulary; training alone decides it."""
     assert contents.y is not None, "captions are there"
-    rows, tokenizer = pairs.tokens(contents.y, contents.target_symbols, contents, train)
+    rows, tokenizer = pairs.tokenized(contents.y, contents.target_alphabet, contents, train)
     schema = replace(
         schema,
         target_shape=rows.shape[1:],
-        target_symbols=tokenizer.tokens,
+        target_tokens=tokenizer.tokens,
         target_tokenizer=tokenizer.canonical,
     )
     return schema, replace(contents, y=rows.astype(np.int32))

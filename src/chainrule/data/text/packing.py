@@ -19,20 +19,20 @@ from chainrule.data.splits import Split
 
 
 class DocumentPiece(NamedTuple):
-    """A document, or as much of a long one as fits into a row: where it begins in the text, and its symbols."""
+    """A document, or as much of a long one as fits into a row: where it begins in the text, and its tokens."""
 
     first: int
-    symbols: int
+    tokens: int
 
 
 @final
 @dataclass(frozen=True)
 class Packed(Split):
-    """Rows of `length + 1` symbols that hold whole documents, padding at their ends.
+    """Rows of `length + 1` tokens that hold whole documents, padding at their ends.
 
-    `arrays["symbols"]` is the text, `arrays["places"]` where in it each symbol of a row stands (-1 for padding) and
+    `arrays["tokens"]` is the text, `arrays["places"]` where in it each token of a row stands (-1 for padding) and
     `arrays["numbers"]` to which document of the row it belongs (-1 for padding). A document longer than a row is cut;
-    its pieces share one symbol, as consecutive windows do, so that every symbol but the first is predicted once.
+    its pieces share one token, as consecutive windows do, so that every token but the first is predicted once.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -47,14 +47,14 @@ class Packed(Split):
 
     @property
     def bytes_per_token(self) -> float:
-        """How much text a symbol stands for."""
-        return self.bytes / max(len(self.arrays["symbols"]), 1)
+        """How much text a token stands for."""
+        return self.bytes / max(len(self.arrays["tokens"]), 1)
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
-        """Rows by number: symbols, 0 where there is padding, and the documents they belong to, both as int32."""
+        """Rows by number: tokens, 0 where there is padding, and the documents they belong to, both as int32."""
         places, numbers = arrays["places"][index], arrays["numbers"][index].astype(np.int32)
-        # Padding is place -1, the last symbol of the text, and becomes symbol 0.
-        return Batch(arrays["symbols"][places].astype(np.int32) * (numbers >= 0), Documents(numbers))
+        # Padding is place -1, the last token of the text, and becomes token 0.
+        return Batch(arrays["tokens"][places].astype(np.int32) * (numbers >= 0), Documents(numbers))
 
     def document_of(self, places: Integer[np.ndarray, "*any"]) -> Integer[np.ndarray, "*any"]:
         """The number of the document in which each place of the text lies."""
@@ -62,7 +62,7 @@ class Packed(Split):
 
 
 def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: int = 0) -> Packed:
-    """Documents in rows of `length + 1` symbols.
+    """Documents in rows of `length + 1` tokens.
 
     >>> rows = pack([np.array([5, 6, 7]), np.array([8, 9]), np.array([1, 2, 3, 4])], length=4)
     >>> rows.x.tolist(), rows.batch([0, 1]).documents.tolist()
@@ -70,7 +70,7 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
     """
     sizes = np.array([len(document) for document in documents])
     starts = np.cumsum(sizes) - sizes
-    # Of a piece of one symbol nothing is predicted: there is none.
+    # Of a piece of one token nothing is predicted: there is none.
     pieces = [
         DocumentPiece(int(start) + first, int(min(size - first, length + 1)))
         for start, size in zip(starts, sizes, strict=True)
@@ -78,20 +78,20 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
     ]
     if not pieces:
         raise DataError(
-            "no document has two symbols, so that nothing is predicted", remedy="give longer documents"
+            "no document has two tokens, so that nothing is predicted", remedy="give longer documents"
         )
-    rows = _best_fit([piece.symbols for piece in pieces], length + 1)
+    rows = _best_fit([piece.tokens for piece in pieces], length + 1)
     most = max(map(len, rows))
     places = np.full((len(rows), length + 1), -1, np.int32 if sizes.sum() < 2**31 else np.int64)
     numbers = np.full((len(rows), length + 1), -1, np.int8 if most < 2**7 else np.int32)
     for row, chosen in enumerate(rows):
         at = 0
         for number, piece in enumerate(pieces[one] for one in chosen):
-            places[row, at : at + piece.symbols] = np.arange(piece.first, piece.first + piece.symbols)
-            numbers[row, at : at + piece.symbols] = number
-            at += piece.symbols
-    symbols = np.concatenate(documents)
-    return Packed({"symbols": symbols, "places": places, "numbers": numbers}, length, starts, bytes)
+            places[row, at : at + piece.tokens] = np.arange(piece.first, piece.first + piece.tokens)
+            numbers[row, at : at + piece.tokens] = number
+            at += piece.tokens
+    tokens = np.concatenate(documents)
+    return Packed({"tokens": tokens, "places": places, "numbers": numbers}, length, starts, bytes)
 
 
 def _best_fit(sizes: Sequence[int], room: int) -> list[list[int]]:

@@ -26,9 +26,9 @@ from chainrule.data.text.tokenizers import Tokenizer
 @final
 @dataclass(frozen=True)
 class Pairs(Split):
-    """Texts and the texts they become: symbols of the one along `arrays["x"]`, of the other along `arrays["y"]`.
+    """Texts and the texts they become: tokens of the one along `arrays["x"]`, of the other along `arrays["y"]`.
 
-    A row holds its symbols, then, up to the full length, the number after the last of the vocabulary: the end mark.
+    A row holds its tokens, then, up to the full length, the number after the last of the vocabulary: the end mark.
     """
 
     arrays: Mapping[str, np.ndarray]
@@ -50,15 +50,15 @@ def divide(contents: Contents, schema: Schema, places: Sequence[Positions]) -> t
     if contents.tokenizer == "character" and contents.vocab is None:
         sides = [contents.x, contents.y]
     else:
-        both = ((contents.x, contents.symbols), (contents.y, contents.target_symbols))
-        made = [tokens(rows, symbols, contents, places[0]) for rows, symbols in both]
+        both = ((contents.x, contents.alphabet), (contents.y, contents.target_alphabet))
+        made = [tokenized(rows, alphabet, contents, places[0]) for rows, alphabet in both]
         sides = [rows for rows, _ in made]
         source, target = (tokenizer for _, tokenizer in made)
         schema = replace(
             schema,
-            symbols=source.tokens,
+            tokens=source.tokens,
             tokenizer=source.canonical,
-            target_symbols=target.tokens,
+            target_tokens=target.tokens,
             target_tokenizer=target.canonical,
         )
     schema = replace(schema, shape=sides[0].shape[1:], target_shape=sides[1].shape[1:])
@@ -70,8 +70,8 @@ def labelled(contents: Contents, schema: Schema, places: Sequence[Positions]) ->
     assert contents.y is not None, "every text has a class"
     x = contents.x
     if contents.tokenizer != "character" or contents.vocab is not None:
-        x, tokenizer = tokens(x, contents.symbols, contents, places[0])
-        schema = replace(schema, symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+        x, tokenizer = tokenized(x, contents.alphabet, contents, places[0])
+        schema = replace(schema, tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     schema = replace(schema, shape=x.shape[1:])
     return schema, [Pairs({"x": x[part], "y": contents.y[part]}) for part in places]
 
@@ -91,7 +91,7 @@ def padded(rows: Sequence[Integer[np.ndarray, " _"]], end: int) -> Integer[np.nd
 def encode(schema: Schema, text: str) -> Int[np.ndarray, " length"]:
     """A text to be translated, as a row of `x`.
 
-    >>> encode(Schema("text", (5,), "text", (3,), symbols=("a", "b"), target_symbols=("c",)), "bab").tolist()
+    >>> encode(Schema("text", (5,), "text", (3,), tokens=("a", "b"), target_tokens=("c",)), "bab").tolist()
     [1, 0, 1, 2, 2]
     """
     ids = tokenizers.of(schema).encode(text)
@@ -101,7 +101,7 @@ def encode(schema: Schema, text: str) -> Int[np.ndarray, " length"]:
             f"the text has {len(ids)} tokens; the model was made for {length - 1} at most",
             remedy="translate it in shorter pieces, or train on longer ones",
         )
-    return np.concatenate([ids, np.full(length - len(ids), len(schema.symbols), np.int32)]).astype(np.int32)
+    return np.concatenate([ids, np.full(length - len(ids), len(schema.tokens), np.int32)]).astype(np.int32)
 
 
 def source_text(schema: Schema, row: Iterable[SupportsIndex]) -> str:
@@ -112,7 +112,7 @@ def source_text(schema: Schema, row: Iterable[SupportsIndex]) -> str:
 def target_text(schema: Schema, row: Iterable[SupportsIndex]) -> str:
     """The text of a row of `y`, up to its end mark.
 
-    >>> target_text(Schema("text", (5,), "text", (4,), target_symbols=("c", "d")), [1, 0, 2, 2])
+    >>> target_text(Schema("text", (5,), "text", (4,), target_tokens=("c", "d")), [1, 0, 2, 2])
     'dc'
     """
     return _text(tokenizers.of_target(schema), row)
@@ -132,15 +132,15 @@ def _up_to_the_end(row: Iterable[SupportsIndex], end: int) -> list[int]:
     return ids[: ids.index(end)] if end in ids else ids
 
 
-def tokens(
-    rows: Integer[np.ndarray, "rows length"], symbols: Sequence[str], contents: Contents, train: Positions
+def tokenized(
+    rows: Integer[np.ndarray, "rows length"], alphabet: Sequence[str], contents: Contents, train: Positions
 ) -> tuple[Integer[np.ndarray, "rows tokens"], Tokenizer]:
     """Rows of characters as rows of tokens, with the tokenizer that the contents name."""
-    letters = tokenizers.Character(tuple(symbols))
+    letters = tokenizers.Character(tuple(alphabet))
     texts = [_text(letters, row) for row in rows]
     # Each text on a line of its own: chunks that merges cannot leave do not reach over the end of a line.
     training = "\n".join(texts[place] for place in train)
-    tokenizer = choose(contents.tokenizer, contents.vocab, training, symbols)
+    tokenizer = choose(contents.tokenizer, contents.vocab, training, alphabet)
     return padded([tokenizer.encode(text) for text in texts], len(tokenizer)), tokenizer
 
 
@@ -153,5 +153,5 @@ __all__ = [
     "pieces",
     "source_text",
     "target_text",
-    "tokens",
+    "tokenized",
 ]

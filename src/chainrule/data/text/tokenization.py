@@ -29,15 +29,15 @@ class _Tokenized:
     """Windows of tokens, and what the tokens are."""
 
     splits: list[Split]
-    symbols: tuple[str, ...]
+    tokens: tuple[str, ...]
     tokenizer: str = ""
-    """Its JSON; empty where every symbol is a character."""
+    """Its JSON; empty where every token is a character."""
 
 
 def divide(contents: Contents, schema: Schema, shares: Sequence[float]) -> tuple[Schema, list[Split]]:
     """The three splits of a text, and their schema."""
     found = _tokenized(contents, shares)
-    return replace(schema, symbols=found.symbols, tokenizer=found.tokenizer), found.splits
+    return replace(schema, tokens=found.tokens, tokenizer=found.tokenizer), found.splits
 
 
 def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
@@ -47,9 +47,9 @@ def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
     held = [_bytes(contents, piece) for piece in pieces]
     if contents.tokenizer == "character" and contents.vocab is None:
-        return _Tokenized(_windows(contents, pieces, held, "characters"), contents.symbols)
+        return _Tokenized(_windows(contents, pieces, held, "characters"), contents.alphabet)
     texts = [_text(contents, piece) for piece in pieces]
-    tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.symbols)
+    tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.alphabet)
     kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
     tokens = [tokenizer.encode(text).astype(kind) for text in texts]
     return _Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
@@ -68,24 +68,24 @@ def _documents(
     ends = np.cumsum(sizes(len(pieces), shares))[:-1]
     parts = [pieces[: ends[0]], pieces[ends[0] : ends[1]], pieces[ends[1] :]]
     held = [sum(_bytes(contents, piece) for piece in part) for part in parts]
-    symbols, canonical = contents.symbols, ""
+    tokens, canonical = contents.alphabet, ""
     if contents.tokenizer != "character" or contents.vocab is not None:
         texts = [[_text(contents, piece) for piece in part] for part in parts]
-        tokenizer = choose(contents.tokenizer, contents.vocab, "".join(texts[0]), contents.symbols)
+        tokenizer = choose(contents.tokenizer, contents.vocab, "".join(texts[0]), contents.alphabet)
         first = [] if tokenizer.start is None else [tokenizer.start]
         kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
         parts = [
             [np.concatenate([first, tokenizer.encode(text)]).astype(kind) for text in part] for part in texts
         ]
-        symbols, canonical = tokenizer.tokens, tokenizer.canonical
+        tokens, canonical = tokenizer.tokens, tokenizer.canonical
     splits: list[Split] = [
         pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)
     ]
-    return _Tokenized(splits, symbols, canonical)
+    return _Tokenized(splits, tokens, canonical)
 
 
 def _bytes(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> int:
-    width = np.array([len(symbol.encode()) for symbol in contents.symbols])
+    width = np.array([len(token.encode()) for token in contents.alphabet])
     return int(np.bincount(piece, minlength=len(width)) @ width)
 
 
@@ -102,7 +102,7 @@ def choose(name: str, vocab: int | None, training: str, alphabet: Sequence[str])
 
 
 def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
-    codes = np.array([ord(symbol) for symbol in contents.symbols], "<u4")
+    codes = np.array([ord(token) for token in contents.alphabet], "<u4")
     return codes[piece].tobytes().decode("utf-32-le")
 
 
@@ -121,18 +121,18 @@ def _windows(contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[in
             f"streams={streams}: {len(tokens[0]):,} {unit} of training text have no {streams} windows of {window}",
             remedy=f"use data.streams={(len(tokens[0]) - 1) // window} or less, or a smaller data.window",
         )
-    # Training crops anywhere, unless it reads on; judging counts every symbol once.
+    # Training crops anywhere, unless it reads on; judging counts every token once.
     strides = (window if streams else 1, window, window)
     return [
-        Windows({"symbols": t}, window, stride, size, own)
+        Windows({"tokens": t}, window, stride, size, own)
         for t, stride, size, own in zip(tokens, strides, held, (streams, 0, 0), strict=True)
     ]
 
 
 def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str]:
-    """Rows of symbol numbers as text; a row ends where a negative number stands.
+    """Rows of token numbers as text; a row ends where a negative number stands.
 
-    >>> passages(Schema("text", (3,), symbols=("a", "b")), np.array([[1, 0, 1], [1, -1, -1]]))
+    >>> passages(Schema("text", (3,), tokens=("a", "b")), np.array([[1, 0, 1], [1, -1, -1]]))
     ['bab', 'b']
     """
     tokenizer = tokenizers.of(schema)

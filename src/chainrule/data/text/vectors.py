@@ -2,7 +2,7 @@
 
 A line is a word and its numbers, with spaces between; word2vec begins with a line that counts words and numbers. The
 vectors can be asked by themselves (what lies near, what is to one word as another to a third), and they can start the
-table of a model whose symbols are words.
+table of a model whose tokens are words.
 """
 
 from collections.abc import Sequence
@@ -62,10 +62,10 @@ class Vectors:
 
     def table(
         self, tokenizer: Tokenizer
-    ) -> tuple[Float[np.ndarray, "symbols features"], Bool[np.ndarray, " symbols"]]:
-        """A row for each symbol of a vocabulary, zeros where the word is not known, and which are known.
+    ) -> tuple[Float[np.ndarray, "tokens features"], Bool[np.ndarray, " tokens"]]:
+        """A row for each token of a vocabulary, zeros where the word is not known, and which are known.
 
-        A symbol stands for its text without the space in front; a word that is not there as it is written is looked
+        A token stands for its text without the space in front; a word that is not there as it is written is looked
         up in small letters.
         """
         texts = [tokenizer.decode([i]).strip() for i in range(len(tokenizer))]
@@ -136,7 +136,7 @@ def read(path: str | Path) -> Vectors:
 
 
 def coverage(
-    known: Bool[np.ndarray, " symbols"], text: Integer[np.ndarray, " tokens"]
+    known: Bool[np.ndarray, " vocabulary"], text: Integer[np.ndarray, " tokens"]
 ) -> tuple[float, float]:
     """The share of a vocabulary that has vectors, and the share of a text that this makes up.
 

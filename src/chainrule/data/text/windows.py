@@ -13,20 +13,20 @@ from chainrule.data.splits import Split
 @final
 @dataclass(frozen=True)
 class Windows(Split):
-    """Passages of one long `arrays["symbols"]`, one every `stride` symbols.
+    """Passages of one long `arrays["tokens"]`, one every `stride` tokens.
 
-    A passage holds `length + 1` symbols: a model reads the first `length` and predicts the last `length`. With
+    A passage holds `length + 1` tokens: a model reads the first `length` and predicts the last `length`. With
     `stride=1` there is one for every place of the text, none of which is ever written out; with `stride=length` they
-    share only their ends, so that every symbol but the very first is predicted once. A rest that is shorter than the
+    share only their ends, so that every token but the very first is predicted once. A rest that is shorter than the
     stride is left out.
 
     With `streams` the text is cut into so many long pieces that are read side by side: of a batch of that size, each
     passage goes on where the one at its place in the batch before has ended.
 
-    >>> passages = Windows({"symbols": np.arange(8)}, length=3, stride=3)
+    >>> passages = Windows({"tokens": np.arange(8)}, length=3, stride=3)
     >>> passages.x.tolist()
     [[0, 1, 2, 3], [3, 4, 5, 6]]
-    >>> Windows({"symbols": np.arange(13)}, length=3, stride=3, streams=2).x[:, 0].tolist()
+    >>> Windows({"tokens": np.arange(13)}, length=3, stride=3, streams=2).x[:, 0].tolist()
     [0, 6, 3, 9]
     """
 
@@ -38,17 +38,17 @@ class Windows(Split):
     streams: int = 0
 
     def __len__(self) -> int:
-        every = max(0, (len(self.arrays["symbols"]) - self.length - 1) // self.stride + 1)
+        every = max(0, (len(self.arrays["tokens"]) - self.length - 1) // self.stride + 1)
         return every // self.streams * self.streams if self.streams else every
 
     @property
     def bytes_per_token(self) -> float:
-        """How much text a symbol stands for: bits per byte are bits per symbol divided by this.
+        """How much text a token stands for: bits per byte are bits per token divided by this.
 
-        >>> Windows({"symbols": np.zeros(10, np.uint8)}, length=5, bytes=25).bytes_per_token
+        >>> Windows({"tokens": np.zeros(10, np.uint8)}, length=5, bytes=25).bytes_per_token
         2.5
         """
-        return self.bytes / max(len(self.arrays["symbols"]), 1)
+        return self.bytes / max(len(self.arrays["tokens"]), 1)
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Passages by number, as int32."""
@@ -56,8 +56,8 @@ class Windows(Split):
             index = index % self.streams * (len(self) // self.streams) + index // self.streams
         begins = index * self.stride
         positions = begins[:, None] + np.arange(self.length + 1)[None, :]
-        symbols = arrays["symbols"][positions].astype(np.int32)
-        return Batch(symbols, Beginnings(begins) if self.streams else None)
+        tokens = arrays["tokens"][positions].astype(np.int32)
+        return Batch(tokens, Beginnings(begins) if self.streams else None)
 
 
 __all__ = ["Windows"]

@@ -1,7 +1,7 @@
-"""Embeddings learnt with and without attention: what the vector of a symbol has to say when others may ask it.
+"""Embeddings learnt with and without attention: what the vector of a token has to say when others may ask it.
 
 Two transformers begin with the same weights and see the same batches; in one, nothing passes from place to place.
-There the vector of a symbol only has to tell what may follow it. With attention it is also what other places look for.
+There the vector of a token only has to tell what may follow it. With attention it is also what other places look for.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.networks.pictures import tokens
 
 _COMPARED = 200
-"""The most frequent symbols are compared: the others have hardly been trained."""
+"""The most frequent tokens are compared: the others have hardly been trained."""
 
 
 @final
@@ -34,8 +34,8 @@ class EmbeddingsSettings(Settings):
     tokenizer: str = Field(
         "character", description="character, word, bpe, byte-bpe, or a tokenizer's .json file"
     )
-    window: int = Field(32, ge=2, description="symbols that an example predicts")
-    width: int = Field(32, ge=2, description="numbers that stand for a symbol")
+    window: int = Field(32, ge=2, description="tokens that an example predicts")
+    width: int = Field(32, ge=2, description="numbers that stand for a token")
     layers: int = Field(2, ge=1, le=24, description="blocks")
     heads: int = Field(2, ge=1, description="heads of a block")
     steps: int = Field(600, ge=1, description="steps of each")
@@ -51,7 +51,7 @@ def run(settings: EmbeddingsSettings, listener: Listener) -> Outcome:
     for name in ("with attention", "without"):
         trained[name] = _trained(settings, data, attends=name == "with attention")
         listener(f"{name}: validation loss {trained[name].val['loss'][-1]:.4g} nats per token")
-    often = tokens.frequent(data, len(data.schema.symbols))[:_COMPARED]
+    often = tokens.frequent(data, len(data.schema.tokens))[:_COMPARED]
     tables: dict[str, Any] = {name: np.asarray(one.model.embeddings()) for name, one in trained.items()}  # type: ignore[attr-defined]
     tokenizer = tokenizers.of(data.schema)
     kinds = np.array([tokens.kind(tokenizer.decode([int(i)])) for i in often])
@@ -63,9 +63,9 @@ def run(settings: EmbeddingsSettings, listener: Listener) -> Outcome:
     first, second = trained
     findings = [
         f"Attention lowers the loss from {losses[second]:.3g} to {losses[first]:.3g} nats per token.",
-        f"The nearest other symbol is of the same kind (vowel, capital, mark, ...) for {alike[first]:.0%} of "
-        f"{len(often)} symbols with attention and for {alike[second]:.0%} without.",
-        f"The two tables agree on which symbols are close to a correlation of {agreement:.2f}.",
+        f"The nearest other token is of the same kind (vowel, capital, mark, ...) for {alike[first]:.0%} of "
+        f"{len(often)} tokens with attention and for {alike[second]:.0%} without.",
+        f"The two tables agree on which tokens are close to a correlation of {agreement:.2f}.",
     ]
     shown = [_scatter(name, tables[name], data) for name in trained]
     numbers = {"loss": losses, "nearest_of_the_same_kind": alike, "agreement": agreement}
@@ -94,20 +94,20 @@ def _trained(settings: EmbeddingsSettings, data: Data, *, attends: bool) -> Trai
     )
 
 
-def _cosines(table: Float[np.ndarray, "symbols features"]) -> Float[np.ndarray, "symbols symbols"]:
+def _cosines(table: Float[np.ndarray, "tokens features"]) -> Float[np.ndarray, "tokens tokens"]:
     unit = table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
     return unit @ unit.T
 
 
-def _same_kind(cosine: Float[np.ndarray, "symbols symbols"], kinds: np.ndarray) -> float:
-    """The share of symbols whose nearest neighbour is of their kind."""
+def _same_kind(cosine: Float[np.ndarray, "tokens tokens"], kinds: np.ndarray) -> float:
+    """The share of tokens whose nearest neighbour is of their kind."""
     nearest = (cosine - 3 * np.eye(len(cosine))).argmax(axis=1)
     return float((kinds[nearest] == kinds).mean())
 
 
-def _scatter(name: str, table: Float[np.ndarray, "symbols features"], data: Data) -> Picture:
+def _scatter(name: str, table: Float[np.ndarray, "tokens features"], data: Data) -> Picture:
     drawn = tokens.embedding_map(table, tokenizers.of(data.schema), data)
-    return replace(drawn, name=f"embeddings-{name.replace(' ', '-')}", title=f"Where symbols lie: {name}")
+    return replace(drawn, name=f"embeddings-{name.replace(' ', '-')}", title=f"Where tokens lie: {name}")
 
 
 def _curves(trained: dict[str, Trained]) -> Lines:
@@ -116,10 +116,10 @@ def _curves(trained: dict[str, Trained]) -> Lines:
 
 
 def _neighbours(tables: dict[str, Any], data: Data) -> Table:
-    """The nearest symbols of frequent ones under both tables."""
+    """The nearest tokens of frequent ones under both tables."""
     found = [tokens.neighbours(table, tokenizers.of(data.schema), data) for table in tables.values()]
     rows = [[*one, other[1]] for one, other in zip(*(table.rows for table in found), strict=True)]
-    return Table("embeddings-table", "Nearest symbols", ["symbol", *tables], rows)
+    return Table("embeddings-table", "Nearest tokens", ["token", *tables], rows)
 
 
 experiment = Experiment(

@@ -42,7 +42,7 @@ def examine(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
     assert isinstance(model, CanTranslate)
     part = next(split for split in (data.test, data.val, data.train) if len(split))
     x, y = part.batch(np.arange(min(len(part), _EXAMPLES)))[:2]
-    rows = _measured(model.alignment_names(), _maps(model, x, y), y, len(schema.target_symbols))
+    rows = _measured(model.alignment_names(), _maps(model, x, y), y, len(schema.target_tokens))
     source = pairs.encode(schema, settings.text)[None, :] if settings.text else x[:1]
     target = np.asarray(model.translate(jnp.asarray(source), beams=4))
     sharpest = max(range(len(rows)), key=lambda i: rows[i][1])

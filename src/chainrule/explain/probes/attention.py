@@ -49,7 +49,7 @@ def examine(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
     batch = jax.tree.map(jnp.asarray, data.val.batch(np.arange(min(settings.passages, len(data.val)))))
     key = random.key(run.settings.seed, "probe")
     weights = np.asarray(eqx.filter_jit(lambda model, x: model.attention(x))(model, batch.x[:, :-1]))
-    found = habits(weights, np.asarray(_repeated(model, key, weights.shape[-1], len(data.schema.symbols))))
+    found = habits(weights, np.asarray(_repeated(model, key, weights.shape[-1], len(data.schema.tokens))))
     base, found["loss"] = ablation(model, batch, key)
     names = tokens.names(tokenizers.of(data.schema), np.asarray(batch.x[0]))[: tokens.LONGEST]
     shown = weights[0][..., : len(names), : len(names)]

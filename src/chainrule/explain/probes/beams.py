@@ -58,7 +58,7 @@ def examine(run: Run, data: Data, settings: BeamsSettings) -> Outcome:
     given = (
         tokenizer.encode(settings.text)
         if settings.text
-        else np.asarray(data.val.arrays["symbols"][: min(room, _PROMPT)])
+        else np.asarray(data.val.arrays["tokens"][: min(room, _PROMPT)])
     )
     begun = given[-room:].astype(np.int32)
     nodes = search(model, begun, settings.beams, settings.length)

@@ -75,7 +75,7 @@ def examine(run: Run, data: Data, settings: LensSettings) -> Outcome:
 
 
 @eqx.filter_jit
-def _read(model: Any, x: Int[Array, "batch symbols"]) -> tuple[Array, Array, Array]:
+def _read(model: Any, x: Int[Array, "batch tokens"]) -> tuple[Array, Array, Array]:
     """Mean loss and agreement with the last layer at each depth, and the guesses for the first passage."""
     logits = model.lens(x[:, :-1])
     loss = jax.lax.map(lambda one: losses.cross_entropy(one, x[:, 1:]).mean(), logits)

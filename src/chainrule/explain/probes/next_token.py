@@ -37,7 +37,7 @@ def examine(run: Run, data: Data, settings: NextSettings) -> Outcome:
     assert isinstance(model, CanContinue)
     window = data.schema.shape[0] - 1
     tokens = (
-        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["symbols"][:window])
+        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["tokens"][:window])
     )
     tokens = tokens[-window:].astype(np.int32)
     logits = _after(model, jnp.asarray(tokens)[None, :])
@@ -74,7 +74,7 @@ def examine(run: Run, data: Data, settings: NextSettings) -> Outcome:
         ],
         [picture],
         Table("next-token-table", "Probabilities", ["token", "model", "drawn from"], rows),
-        {"symbols": names, "model": said[order].tolist(), "drawn": left[order].tolist(), "kept": kept},
+        {"tokens": names, "model": said[order].tolist(), "drawn": left[order].tolist(), "kept": kept},
     )
 
 

@@ -35,7 +35,7 @@ def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
     assert isinstance(model, HasSurprisal)
     window = data.schema.shape[0]
     tokens = (
-        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["symbols"][:window])
+        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["tokens"][:window])
     )
     if not 2 <= len(tokens) <= window:
         raise ArgumentError(
@@ -75,7 +75,7 @@ def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
         ],
         [picture, by_place],
         Table("surprise-most", "Most surprising", ["token", "after", "bits"], rows),
-        {"bits": bits.tolist(), "symbols": list(picture.pieces), "nats_by_place": places.tolist()},
+        {"bits": bits.tolist(), "tokens": list(picture.pieces), "nats_by_place": places.tolist()},
     )
 
 

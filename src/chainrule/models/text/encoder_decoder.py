@@ -105,12 +105,12 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
     @property
     def source_end(self) -> int:
         """The number that ends a source."""
-        return len(self.schema.symbols)
+        return len(self.schema.tokens)
 
     @property
     def end(self) -> int:
         """The number that ends a target."""
-        return len(self.schema.target_symbols)
+        return len(self.schema.target_tokens)
 
     @property
     def begin(self) -> int:

@@ -224,7 +224,7 @@ class LanguageModel(CanSearch, HasSurprisal):
             return None
         if padding is not None:  # the last token, which every beginning has, in place of padding
             begun = jnp.where(jnp.arange(begun.shape[1])[None, :] < padding[:, None], begun[:, -1:], begun)
-        return decoding.present(begun, n, len(self.schema.symbols))
+        return decoding.present(begun, n, len(self.schema.tokens))
 
     def _length(self, how: Decoding) -> int:
         return self.schema.shape[0] - 1 if how.text.length is None else how.text.length

@@ -83,7 +83,7 @@ def neighbours(table: Float[np.ndarray, "tokens features"], tokenizer: Tokenizer
 
 def frequent(data: Data, tokens: int) -> Int[np.ndarray, " most"]:
     """The tokens that occur in the training text, the most frequent first."""
-    counts = np.bincount(data.train.arrays["symbols"], minlength=tokens)
+    counts = np.bincount(data.train.arrays["tokens"], minlength=tokens)
     order = np.argsort(-counts, kind="stable")
     return order[counts[order] > 0]
 

@@ -17,7 +17,7 @@ def text(judged: surprisal.Blocks, split: Windows | Packed, schema: Schema) -> d
     )
     found["stride"] = Metric(judged.stride, f"of {split.length} tokens")
     packed = isinstance(split, Packed)
-    found["tokens"] = Metric(float(judged.symbols.sum()), f"all but the first{' of each' * packed}")
+    found["tokens"] = Metric(float(judged.tokens.sum()), f"all but the first{' of each' * packed}")
     if packed:
         found["documents"] = Metric(float(len(judged.nats)))
     return found
@@ -58,7 +58,7 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     model, split, schema = evaluation.model, evaluation.split, evaluation.data.schema
     assert isinstance(model, HasSurprisal), "ask what applies first"
     assert isinstance(split, Windows), "ask what applies first"
-    judged = surprisal.blocks(model, split, len(schema.symbols), evaluation.stride)
+    judged = surprisal.blocks(model, split, len(schema.tokens), evaluation.stride)
     return text(judged, split, schema)
 
 

@@ -17,10 +17,10 @@ def translation(model: CanTranslate, split: Split, key: Key, *, end: int) -> dic
         "translations", lambda model, batch, key: model.log_prob_given(batch.y, batch.x), model, split, key
     )
     nats, y = nats.astype(np.float64), np.asarray(split.y)
-    symbols = (y != end).sum(axis=1) + 1  # whatever follows the end mark repeats it
-    mean = nats.sum() / symbols.sum()
+    tokens = (y != end).sum(axis=1) + 1  # whatever follows the end mark repeats it
+    mean = nats.sum() / tokens.sum()
     spread = (
-        np.sqrt(np.square(nats - mean * symbols).mean() / len(nats)) / symbols.mean()
+        np.sqrt(np.square(nats - mean * tokens).mean() / len(nats)) / tokens.mean()
     )  # of a ratio of means
     exact = over(
         "translations",
@@ -40,7 +40,7 @@ def translation(model: CanTranslate, split: Split, key: Key, *, end: int) -> dic
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     assert isinstance(evaluation.model, CanTranslate), "ask what applies first"
-    end = len(evaluation.data.schema.target_symbols)
+    end = len(evaluation.data.schema.target_tokens)
     return translation(evaluation.model, evaluation.split, evaluation.key, end=end)
 
 

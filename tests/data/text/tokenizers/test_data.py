@@ -20,7 +20,7 @@ LINES = "The quick brown fox jumps over the lazy dog, ähem.\n"
 
 def text_of(data: Data) -> str:
     tokenizer = tokenizers.of(data.schema)
-    return "".join(tokenizer.decode(s.arrays["symbols"]) for s in (data.train, data.val, data.test))
+    return "".join(tokenizer.decode(s.arrays["tokens"]) for s in (data.train, data.val, data.test))
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def test_a_text_comes_back_from_its_tokens(fox: Path, kind: str) -> None:
     data = load(fox, tokenizer=kind, vocab=300, window=4)
     assert text_of(data) == LINES * 60
     assert data.schema.shape == (5,)
-    assert len(data.schema.symbols) <= 300
+    assert len(data.schema.tokens) <= 300
     assert data.train.x.dtype == np.int32
-    assert data.train.arrays["symbols"].dtype.itemsize <= 2
+    assert data.train.arrays["tokens"].dtype.itemsize <= 2
     assert "tokens" in data.describe()
     assert excerpt(data, 9) == "The quick"
     assert preview(data)
@@ -50,8 +50,8 @@ def test_the_pieces_of_a_text_do_not_depend_on_its_tokens(fox: Path) -> None:
         assert isinstance(one, Windows)
         assert isinstance(other, Windows)
         assert one.bytes == other.bytes
-        text = tokenizers.of(tokens.schema).decode(other.arrays["symbols"])
-        assert text == tokenizers.of(characters.schema).decode(one.arrays["symbols"])
+        text = tokenizers.of(tokens.schema).decode(other.arrays["tokens"])
+        assert text == tokenizers.of(characters.schema).decode(one.arrays["tokens"])
         assert len(text.encode()) == one.bytes
 
 
@@ -60,15 +60,15 @@ def test_bits_per_byte_do_not_depend_on_the_vocabulary(fox: Path) -> None:
     for kind in ("character", "bpe", "byte-bpe"):
         split = load(fox, tokenizer=kind, window=4).train
         assert isinstance(split, Windows)
-        nats_per_token = split.bytes * math.log(2) / len(split.arrays["symbols"])
+        nats_per_token = split.bytes * math.log(2) / len(split.arrays["tokens"])
         assert nats_per_token / math.log(2) / split.bytes_per_token == pytest.approx(1.0)
 
 
 def test_merges_are_learnt_from_the_training_piece_alone(tmp_path: Path) -> None:
     path = corpus.write(tmp_path / "two.txt", b"abab " * 180 + b"xyxyz" * 20)
     data = load(path, tokenizer="bpe", vocab=8, window=2)
-    assert set("abxyz ") < set(data.schema.symbols)  # every character has a token
-    assert not any(len(token) > 1 and "x" in token for token in data.schema.symbols)
+    assert set("abxyz ") < set(data.schema.tokens)  # every character has a token
+    assert not any(len(token) > 1 and "x" in token for token in data.schema.tokens)
 
 
 def test_a_tokenizer_from_a_file_is_used_as_it_is(fox: Path, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_the_tokenizer_is_kept_with_a_run(fox: Path, tmp_path: Path) -> None:
     folder.write_data(tmp_path, data)
     stored = folder.read_data(tmp_path)["schema"]
     assert stored == data.schema
-    assert tokenizers.of(stored).decode(data.train.arrays["symbols"]).startswith(LINES)
+    assert tokenizers.of(stored).decode(data.train.arrays["tokens"]).startswith(LINES)
     written = json.loads((tmp_path / "data.json").read_text())["schema"]["tokenizer"]
     assert written["model"]["type"] == "BPE"
 

@@ -108,7 +108,7 @@ def test_the_tokenizer_of_data_follows_from_their_schema() -> None:
     data = load("shakespeare", tokenizer="byte-bpe", vocab=300)
     tokenizer = tokenizers.of(data.schema)
     assert isinstance(tokenizer, ByteBPE)
-    assert data.schema.symbols == tokenizer.tokens
+    assert data.schema.tokens == tokenizer.tokens
     again = Schema.from_json(data.schema.to_json())
     assert again == data.schema
     assert hash(again) == hash(data.schema)

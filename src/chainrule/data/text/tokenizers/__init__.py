@@ -51,23 +51,23 @@ def train(kind: str, text: str, vocab: int | None = None, alphabet: Iterable[str
 def of(schema: Schema) -> Tokenizer:
     """The tokenizer of some text data, from their schema alone.
 
-    >>> of(Schema("text", (8,), symbols=("a", "b"))).decode([1, 0, 1])
+    >>> of(Schema("text", (8,), tokens=("a", "b"))).decode([1, 0, 1])
     'bab'
     """
-    if not schema.symbols:
+    if not schema.tokens:
         raise ArgumentError(f"{schema.kind} data have no tokenizer; only text has one")
-    return _parsed(schema.tokenizer) if schema.tokenizer else Character(schema.symbols)
+    return _parsed(schema.tokenizer) if schema.tokenizer else Character(schema.tokens)
 
 
 def of_target(schema: Schema) -> Tokenizer:
     """The tokenizer of the texts that are targets.
 
-    >>> of_target(Schema("text", (8,), "text", (3,), target_symbols=("a", "b"))).decode([1, 0])
+    >>> of_target(Schema("text", (8,), "text", (3,), target_tokens=("a", "b"))).decode([1, 0])
     'ba'
     """
-    if not schema.target_symbols:
+    if not schema.target_tokens:
         raise ArgumentError(f"the target of these data is {schema.target}; only a text has a tokenizer")
-    return _parsed(schema.target_tokenizer) if schema.target_tokenizer else Character(schema.target_symbols)
+    return _parsed(schema.target_tokenizer) if schema.target_tokenizer else Character(schema.target_tokens)
 
 
 @functools.lru_cache(maxsize=8)

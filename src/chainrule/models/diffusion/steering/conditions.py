@@ -51,7 +51,7 @@ def texts(schema: Schema, condition: Any, n: int) -> Int[Array, "batch length"]:
     rows = rows[None] if rows.ndim == 1 else rows
     if rows.dtype.kind not in "iu" or rows.shape[1:] != schema.target_shape or len(rows) not in (1, n):
         raise ArgumentError(f"condition: one caption for all, or one for each of {n} examples")
-    end = len(schema.target_symbols)
+    end = len(schema.target_tokens)
     if rows.min() < 0 or rows.max() > end:
         raise ArgumentError(f"condition: tokens are numbered 0 to {end - 1}, the end mark is {end}")
     return jnp.broadcast_to(jnp.asarray(rows, jnp.int32), (n, *rows.shape[1:]))

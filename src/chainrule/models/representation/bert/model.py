@@ -49,7 +49,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         width = config.width
         for_tokens, for_positions, for_segments, for_blocks = jax.random.split(key, 4)
         self.context = schema.shape[0] if config.context is None else config.context
-        self.embedding = Embedding(len(schema.symbols) + (MASK not in schema.symbols), width, key=for_tokens)
+        self.embedding = Embedding(len(schema.tokens) + (MASK not in schema.tokens), width, key=for_tokens)
         self.segments = Embedding(config.segments, width, key=for_segments) if config.segments else None
         between = encoder_layers(config, self.context, for_positions, for_blocks)
         self.positions, self.embedding_norm, self.blocks, self.norm = between
@@ -73,7 +73,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         """Hide some tokens of each text, and guess them."""
         for_gaps, for_dropping = jax.random.split(key)
         positions, seen = draw_gaps(
-            for_gaps, x, self.config.hide, len(self.schema.symbols), self.gaps.mask, self.gaps.special
+            for_gaps, x, self.config.hide, len(self.schema.tokens), self.gaps.mask, self.gaps.special
         )
         features = self.features(seen, key=for_dropping)
         # Only hidden tokens are judged, so only their logits are computed.
@@ -105,7 +105,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
 
     def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
         """Logits of the tokens of the vocabulary; a hidden token is never the answer."""
-        return self.embedding.logits(features)[..., : len(self.schema.symbols)]
+        return self.embedding.logits(features)[..., : len(self.schema.tokens)]
 
     # ------------------------------------------------------------------ gaps
 
@@ -186,7 +186,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
 
     def embeddings(self) -> Float[Array, "tokens features"]:
         """The vector of each token."""
-        return self.embedding.weight[: len(self.schema.symbols)]
+        return self.embedding.weight[: len(self.schema.tokens)]
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Attention of every head on a passage, and the map of the tokens."""

@@ -22,7 +22,7 @@ from chainrule.data.text.tokenizers.word_piece import WordPiece
 from chainrule.models.representation.bert import BERT
 from chainrule.models.representation.bert.gaps import Gaps, draw_gaps
 
-LETTERS = Schema("text", (10,), symbols=tuple("\nabcdefgh"))
+LETTERS = Schema("text", (10,), tokens=tuple("\nabcdefgh"))
 KEY = jax.random.key(3)
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -68,7 +68,7 @@ def test_gaps_are_written_and_filled_by_the_likeliest_symbols(model: BERT) -> No
     assert all(a[1] >= b[1] for one in guesses for a, b in itertools.pairwise(one))
     x = jnp.array([[1, 2, 9, 4, 5, 9]])
     p = jax.nn.softmax(model.logits(x)[0, 2])
-    assert guesses[0][0] == (LETTERS.symbols[int(p.argmax())], pytest.approx(float(p.max())))
+    assert guesses[0][0] == (LETTERS.tokens[int(p.argmax())], pytest.approx(float(p.max())))
 
 
 def test_a_sample_keeps_what_is_given_and_leaves_no_gap(model: BERT) -> None:
@@ -77,7 +77,7 @@ def test_a_sample_keeps_what_is_given_and_leaves_no_gap(model: BERT) -> None:
     assert ((out >= 0) & (out < 9)).all()
     assert model.sample(KEY, 2).shape == (2, 10)
     sure = np.asarray(model.sample(KEY, 1, prompt="a[MASK]c", temperature=0.0))
-    assert LETTERS.symbols[sure[0, 1]] == model.fill("a[MASK]c", top=1)[0][0][0]
+    assert LETTERS.tokens[sure[0, 1]] == model.fill("a[MASK]c", top=1)[0][0][0]
     with pytest.raises(ArgumentError, match="temperature"):
         model.sample(KEY, 1, temperature=-1.0)
 

@@ -102,9 +102,9 @@ def test_sizes_suit_the_images_unless_they_are_given() -> None:
         (SCHEMA, {"patch": 3}, "patch=3: squares of this side do not cover images of 4×6"),
         (SCHEMA, {"context": 9}, "context=9 is a setting for texts"),
         (Schema("image", (4, 6, 1)), {}, "bert needs pixels with levels"),
-        (Schema("text", (9,), symbols=("a", "b")), {"patch": 2}, "patch=2 is a setting for images"),
+        (Schema("text", (9,), tokens=("a", "b")), {"patch": 2}, "patch=2 is a setting for images"),
         (
-            Schema("text", (9,), "class", symbols=("a",), classes=("b", "c")),
+            Schema("text", (9,), "class", tokens=("a",), classes=("b", "c")),
             {},
             "target none; these have target",
         ),

@@ -79,7 +79,7 @@ def sized(
             **settings,
         }
     )
-    schema = Schema("text", (context,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    schema = Schema("text", (context,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     skeleton = eqx.filter_eval_shape(BERT, config, schema, jax.random.key(0))
     blank: BERT = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,

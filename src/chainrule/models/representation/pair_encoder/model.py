@@ -63,7 +63,7 @@ class PairEncoder(HasJointSpace, HasScores):
         places = math.prod(-(-side // 4) for side in (height, width))
         self.dense = Linear(places * wide, config.width, key=keys[3], gain=math.sqrt(2))
         self.image_exit = Linear(config.width, config.features, key=keys[4])
-        self.table = Embedding(len(schema.target_symbols) + 1, config.width, deviation=1.0, key=keys[5])
+        self.table = Embedding(len(schema.target_tokens) + 1, config.width, deviation=1.0, key=keys[5])
         self.tokens = TokenEncoder(schema.target_shape[0], config.width, keys[6])
         self.text_exit = Linear(config.width, config.features, key=keys[7])
         self.scale = jnp.asarray(-math.log(config.temperature))
@@ -78,7 +78,7 @@ class PairEncoder(HasJointSpace, HasScores):
 
     def encode_target(self, y: Int[Array, "batch length"]) -> Float[Array, "batch features"]:
         """Captions in the common space."""
-        found = self.tokens(self.table(y), y != len(self.schema.target_symbols))
+        found = self.tokens(self.table(y), y != len(self.schema.target_tokens))
         return _unit(self.text_exit(found.summary))
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:

@@ -12,7 +12,7 @@ from chainrule import models
 from chainrule.data import Batch, Schema
 from chainrule.models.representation.pair_encoder import PairEncoder
 
-SCHEMA = Schema("image", (4, 6, 1), "text", (3,), target_symbols=("<unk>", " a", " b"), levels=17)
+SCHEMA = Schema("image", (4, 6, 1), "text", (3,), target_tokens=("<unk>", " a", " b"), levels=17)
 KEY = jax.random.key(0)
 
 

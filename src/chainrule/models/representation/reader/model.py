@@ -86,15 +86,15 @@ class Reader(CanPredict, CanEncode):
         width = own.width
         text = kinds.of(schema).has_tokens
         self.summary = None
-        if config.pooling == "cls" and not (text and _BEGIN in schema.symbols):
+        if config.pooling == "cls" and not (text and _BEGIN in schema.tokens):
             self.summary = 0.02 * jax.random.normal(for_summary, (width,))
         if text:
-            length = schema.shape[0] + (_BEGIN in schema.symbols)
+            length = schema.shape[0] + (_BEGIN in schema.tokens)
         else:
             patches.check_patch(schema.shape, config.patch)
             length = patches.patch_count(schema.shape, config.patch)
         length += self.summary is not None and not text
-        tokens = schema.symbols if text else None
+        tokens = schema.tokens if text else None
         self.body = bodies.built(config.body["name"], own, tokens, length, for_body)
         entries = 0 if text else config.patch**2 * schema.shape[2]
         self.patches = None if text else Linear(entries, width, initializer="lecun", key=for_patches)
@@ -130,7 +130,7 @@ class Reader(CanPredict, CanEncode):
         self, x: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch positions width"], Bool[Array, "batch positions"]]:
         """The vectors of tokens and which of them count, with the marks around them that the vocabulary has."""
-        end, vocab = len(self.schema.symbols), tokenizers.of(self.schema).vocab
+        end, vocab = len(self.schema.tokens), tokenizers.of(self.schema).vocab
         length = (x < end).sum(axis=1)
         if _BEGIN in vocab and _END in vocab:
             first = jnp.full((len(x), 1), vocab[_BEGIN], x.dtype)

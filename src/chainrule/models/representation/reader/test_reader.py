@@ -16,7 +16,7 @@ from chainrule.data.text.pairs import encode
 from chainrule.data.text.tokenizers import WordPiece
 
 LETTERS = tuple("abcdef")
-TEXTS = Schema("text", (9,), "class", classes=("left", "right"), symbols=LETTERS)
+TEXTS = Schema("text", (9,), "class", classes=("left", "right"), tokens=LETTERS)
 IMAGES = Schema("image", (4, 6, 1), "class", classes=("left", "right", "middle"))
 SMALL = {"layers": 1, "heads": 2, "width": 8}
 
@@ -43,7 +43,7 @@ def test_padding_changes_nothing(body: str, pooling: str) -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> Any:
-    return models.build("gpt", Schema("text", (13,), symbols=LETTERS), seed=3, tie=False, **SMALL)
+    return models.build("gpt", Schema("text", (13,), tokens=LETTERS), seed=3, tie=False, **SMALL)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last"])
@@ -57,7 +57,7 @@ def test_a_reader_pools_the_features_of_the_model_it_begins_with(trained: Any, p
 def test_a_reader_of_words_has_the_vectors_of_the_encoder_it_begins_with() -> None:
     tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "we", "read", "##er", "it")
     words = WordPiece(tokens, tokens[:5], "[UNK]", True)
-    known = {"symbols": words.tokens, "tokenizer": words.canonical}
+    known = {"tokens": words.tokens, "tokenizer": words.canonical}
     bert: Any = models.build(
         "bert", Schema("text", (8,), **known), seed=1, preset="bert", segments=2, **SMALL
     )

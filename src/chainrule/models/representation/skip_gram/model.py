@@ -47,7 +47,7 @@ class SkipGram(HasState, HasEmbedding, CanEncode, HasPictures):
 
     def __init__(self, config: SkipGramConfig, schema: Schema, key: Key) -> None:
         first, second = jax.random.split(key)
-        count = len(schema.symbols)
+        count = len(schema.tokens)
         self.embedding = Embedding(count, config.embedding, deviation=0.1, key=first)
         self.around = Embedding(count, config.embedding, deviation=0.1, key=second)
         self.counts = jnp.zeros(count)

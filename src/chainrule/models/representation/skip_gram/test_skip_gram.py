@@ -10,7 +10,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.representation.skip_gram import SkipGram
 
-LETTERS = Schema("text", (401,), symbols=tuple("abcd"))
+LETTERS = Schema("text", (401,), tokens=tuple("abcd"))
 NEGATIVES = 5
 
 

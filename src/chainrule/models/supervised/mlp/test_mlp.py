@@ -163,7 +163,7 @@ def test_an_activation_after_the_last_layer_is_applied_to_the_outputs() -> None:
 
 def test_data_it_cannot_be_trained_on_are_refused() -> None:
     with pytest.raises(CapabilityError, match=r"mlp needs .* these are text data with target none"):
-        models.build("mlp", Schema("text", (16,), symbols=("a", "b")))
+        models.build("mlp", Schema("text", (16,), tokens=("a", "b")))
 
 
 @pytest.mark.parametrize("wrong", [{"depth": 0}, {"width": 0}, {"dropout": 1.0}, {"activation": "none"}])

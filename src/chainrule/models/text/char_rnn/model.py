@@ -92,7 +92,7 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
     context: int | None = eqx.field(static=True)
 
     def __init__(self, config: CharRNNConfig, schema: Schema, key: Key) -> None:
-        tokens = len(schema.symbols)
+        tokens = len(schema.tokens)
         key_embedding, key_body, key_head = jax.random.split(key, 3)
         self.embedding = Embedding(tokens, config.embedding, deviation=1.0, key=key_embedding)
         self.body = Stack(

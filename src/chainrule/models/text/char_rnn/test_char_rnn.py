@@ -14,7 +14,7 @@ from chainrule.data.batches import Batch, Beginnings
 from chainrule.data.schema import Schema
 from chainrule.models.text.char_rnn import CharRNN
 
-LETTERS = Schema("text", (13,), symbols=tuple("\nabcdefghij"))
+LETTERS = Schema("text", (13,), tokens=tuple("\nabcdefghij"))
 X = np.random.default_rng(0).integers(0, 11, (2, 12)).astype(np.int32)
 
 
@@ -25,7 +25,7 @@ def built(**settings: Any) -> CharRNN:
 
 
 def test_the_classical_recipe_has_36284_parameters_for_60_symbols() -> None:
-    schema = Schema("text", (101,), symbols=tuple(map(chr, range(60))))
+    schema = Schema("text", (101,), tokens=tuple(map(chr, range(60))))
     shapes = eqx.filter_eval_shape(models.build, "char-rnn", schema)
     leaves = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
     assert sum(leaf.size for leaf in leaves) == 36_284
@@ -72,7 +72,7 @@ def test_gradients_end_where_they_are_truncated_but_values_do_not_change() -> No
 
 
 def test_states_are_carried_to_the_passages_that_go_on_and_to_no_others() -> None:
-    schema = Schema("text", (7,), symbols=LETTERS.symbols, streams=2)
+    schema = Schema("text", (7,), tokens=LETTERS.tokens, streams=2)
     model = models.build("char-rnn", schema, embedding=6, width=8, cell="lstm")
     assert isinstance(model, CharRNN)
     read = eqx.filter_jit(lambda model, batch: model.loss_and_state(batch, key))

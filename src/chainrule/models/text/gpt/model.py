@@ -49,7 +49,7 @@ class GPT(
     context: int | None = eqx.field(static=True)
 
     def __init__(self, config: GPTConfig, schema: Schema, key: Key) -> None:
-        tokens = len(schema.symbols)
+        tokens = len(schema.tokens)
         for_tokens, for_positions, for_head, for_blocks = jax.random.split(key, 4)
         self.context = schema.shape[0] - 1 if config.context is None else config.context
         if self.context < schema.shape[0] - 1:

@@ -12,7 +12,7 @@ from chainrule.models.text.gpt import GPT
 
 
 def size(tokens: int, window: int, **settings: Any) -> int:
-    schema = Schema("text", (window + 1,), symbols=tuple(map(chr, range(tokens))))
+    schema = Schema("text", (window + 1,), tokens=tuple(map(chr, range(tokens))))
     shapes = eqx.filter_eval_shape(models.build, "gpt", schema, **settings)
     return sum(leaf.size for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct))
 
@@ -31,4 +31,4 @@ def test_pictures_show_every_head_and_every_symbol() -> None:
     assert isinstance(heads, Images)
     assert list(heads.labels) == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2)]
     assert isinstance(tokens, Scatter)
-    assert sum(map(len, tokens.groups.values())) <= len(plays.schema.symbols)
+    assert sum(map(len, tokens.groups.values())) <= len(plays.schema.tokens)

@@ -282,7 +282,7 @@ def test_a_tokenizer_of_llama2c_is_read_with_its_scores(tmp_path: Path) -> None:
 def test_a_mixture_that_nobody_else_has_says_so(tmp_path: Path) -> None:
     from chainrule.data.schema import Schema
 
-    schema = Schema("text", (9,), symbols=LETTERS.tokens)
+    schema = Schema("text", (9,), tokens=LETTERS.tokens)
     model: Any = models.build("gpt", schema, width=8, heads=2, layers=1, positions="distance")
     assert isinstance(model, GPT)
     with pytest.raises(ArgumentError, match="no other library has a name for this mixture: distance, rms"):

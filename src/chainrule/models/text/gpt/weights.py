@@ -154,7 +154,7 @@ def _skeleton(config: GPTConfig, tokenizer: Tokenizer, tokens: int) -> GPT:
             remedy="give the tokenizer that the weights were trained with",
         )
     assert config.context is not None
-    schema = Schema("text", (config.context + 1,), symbols=tokenizer.tokens, tokenizer=tokenizer.canonical)
+    schema = Schema("text", (config.context + 1,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     shapes = eqx.filter_eval_shape(GPT, config, schema, jax.random.key(0))
     blank = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,

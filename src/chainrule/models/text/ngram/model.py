@@ -52,7 +52,7 @@ class Ngram(LanguageModel, HasPictures):
 
     def __init__(self, config: NgramConfig, schema: Schema, key: Key) -> None:
         del key  # it begins with all tokens equally likely
-        tokens = len(schema.symbols)
+        tokens = len(schema.tokens)
         # One more than there are tokens: before the first one stands nothing.
         sizes = [min((tokens + 1) ** length, config.contexts) for length in range(config.order)]
         self.tables = tuple(jnp.zeros((size, tokens)) for size in sizes)
@@ -66,7 +66,7 @@ class Ngram(LanguageModel, HasPictures):
         key: Key | None = None,  # noqa: ARG002  # nothing is dropped
     ) -> Float[Array, "batch time vocabulary"]:
         """Logits of the token after each position."""
-        nothing = jnp.full((len(x), self.config.order), len(self.schema.symbols), x.dtype)
+        nothing = jnp.full((len(x), self.config.order), len(self.schema.tokens), x.dtype)
         return self._added(jnp.concatenate([nothing, x], axis=1))
 
     def start(self, batch: int, room: int) -> DecodingState:
@@ -78,7 +78,7 @@ class Ngram(LanguageModel, HasPictures):
     ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Look the last tokens up."""
         assert isinstance(state, TokenHistory), "the state comes from start"
-        before = state.last(self.config.order, missing=len(self.schema.symbols))
+        before = state.last(self.config.order, missing=len(self.schema.tokens))
         return self._added(jnp.concatenate([before, tokens], axis=1)), state.read(tokens)
 
     def _added(self, x: Int[Array, "batch tokens"]) -> Float[Array, "batch time vocabulary"]:
@@ -90,7 +90,7 @@ class Ngram(LanguageModel, HasPictures):
 
     def _rows(self, x: Int[Array, "batch tokens"], length: int) -> Int[Array, "batch tokens"]:
         """The row of the context of this length that ends at each position."""
-        base, size = len(self.schema.symbols) + 1, len(self.tables[length])
+        base, size = len(self.schema.tokens) + 1, len(self.tables[length])
         exact = base**length <= size
         number = jnp.zeros(x.shape, jnp.uint32)
         for back in range(length):

@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 from chainrule.data.schema import Schema
 from chainrule.models.text.ngram import Ngram, NgramConfig
 
-SCHEMA = Schema("text", (400,), symbols=("a", "b", "c", "d"))
+SCHEMA = Schema("text", (400,), tokens=("a", "b", "c", "d"))
 TEXT = np.random.default_rng(0).choice(4, size=400, p=[0.5, 0.25, 0.15, 0.1])
 TEXT[1:] = np.where(np.random.default_rng(1).random(399) < 0.5, (TEXT[:-1] * 3 + 1) % 4, TEXT[1:])
 

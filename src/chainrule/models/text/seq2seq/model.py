@@ -96,8 +96,8 @@ class Seq2Seq(EncoderDecoder):
                 f"width={width}: it cannot be divided between two directions",
                 remedy="use an even width, or bidirectional=false",
             )
-        cell, vocabulary = _CELLS[config.cell], len(schema.target_symbols) + 1
-        self.source = Embedding(len(schema.symbols) + 1, config.embedding, deviation=1.0, key=keys[0])
+        cell, vocabulary = _CELLS[config.cell], len(schema.target_tokens) + 1
+        self.source = Embedding(len(schema.tokens) + 1, config.embedding, deviation=1.0, key=keys[0])
         self.target = Embedding(vocabulary + 1, config.embedding, deviation=1.0, key=keys[1])
         read = [cell(config.embedding, width // ways, key=k) for k in jax.random.split(keys[2], ways)]
         self.encoder = Bidirectional(*read) if config.bidirectional else read[0]

@@ -14,7 +14,7 @@ from chainrule.data import Batch, Schema
 from chainrule.models.text.seq2seq.aligning import Aligner
 from chainrule.models.text.seq2seq.model import Seq2Seq
 
-TINY = Schema("text", (4,), "text", (4,), symbols=("a", "b"), target_symbols=("c", "d"))
+TINY = Schema("text", (4,), "text", (4,), tokens=("a", "b"), target_tokens=("c", "d"))
 X = jnp.array([[0, 1, 0, 2], [1, 2, 2, 2]], jnp.int32)
 Y = jnp.array([[1, 0, 1, 2], [0, 2, 2, 2]], jnp.int32)
 KEY = jax.random.key(3)

@@ -67,8 +67,8 @@ class Translator(EncoderDecoder):
 
     def __init__(self, config: TranslatorConfig, schema: Schema, key: Key) -> None:
         keys = jax.random.split(key, 5)
-        width, vocabulary = config.width, len(schema.target_symbols) + 1
-        self.source = Embedding(len(schema.symbols) + 1, width, key=keys[0])
+        width, vocabulary = config.width, len(schema.target_tokens) + 1
+        self.source = Embedding(len(schema.tokens) + 1, width, key=keys[0])
         self.target = Embedding(vocabulary + 1, width, key=keys[1])
         self.output = None if config.tie else Embedding(vocabulary, width, key=keys[2])
         shape: dict[str, Any] = {"heads": config.heads, "dropout": config.dropout, "layers": config.layers}

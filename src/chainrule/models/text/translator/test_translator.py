@@ -13,7 +13,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
 from chainrule.models.text.translator import Translator
 
-TINY = Schema("text", (5,), "text", (4,), symbols=("a", "b", "c"), target_symbols=("c", "d"))
+TINY = Schema("text", (5,), "text", (4,), tokens=("a", "b", "c"), target_tokens=("c", "d"))
 X = jnp.array([[0, 1, 2, 0, 3], [1, 3, 3, 3, 3]], jnp.int32)
 Y = jnp.array([[1, 0, 1, 2], [0, 2, 2, 2]], jnp.int32)
 

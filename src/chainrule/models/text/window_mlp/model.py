@@ -48,7 +48,7 @@ class WindowMLP(LanguageModel, HasEmbedding, HasPictures):
 
     def __init__(self, config: WindowMLPConfig, schema: Schema, key: Key) -> None:
         for_tokens, for_decoder, for_out, *keys = jax.random.split(key, 3 + config.depth)
-        count = len(schema.symbols)
+        count = len(schema.tokens)
         self.embedding = Embedding(count, config.embedding, key=for_tokens)
         self.decoder = None if config.tie else Embedding(count, config.embedding, key=for_decoder)
         widths = [config.context * config.embedding] + [config.width] * config.depth

@@ -11,7 +11,7 @@ from chainrule.core import tree
 from chainrule.data.schema import Schema
 from chainrule.models.text.window_mlp import WindowMLP, WindowMLPConfig
 
-SCHEMA = Schema("text", (10,), symbols=("a", "b", "c", "d", "e"))
+SCHEMA = Schema("text", (10,), tokens=("a", "b", "c", "d", "e"))
 X = jnp.asarray(np.random.default_rng(0).integers(0, 5, size=(3, 10)), jnp.int32)
 
 
