@@ -110,7 +110,7 @@ class ScanReport:
         """The report for people: a line in all, a line for every kind, and up to `limit` places of each.
 
         >>> bad = Problem("truncated", "cats/666.jpg")
-        >>> for line in Report("cats", "images", 412, 411, group([bad])).lines():
+        >>> for line in ScanReport("cats", "images", 412, 411, group([bad])).lines():
         ...     print(line)
         cats: 411 of 412 images can be used
         truncated: 1
