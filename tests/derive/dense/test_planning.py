@@ -412,7 +412,7 @@ def test_a_budget_that_makes_no_sense_is_refused_at_once(text: str | int) -> Non
 
 def test_the_default_budget_is_a_quarter_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory_budget.free_memory() > 1 << 20
-    monkeypatch.setattr(budget, "free_memory", lambda: 1000)
+    monkeypatch.setattr(memory_budget, "free_memory", lambda: 1000)
     assert memory_budget.parse("jacobian", None) == 250
     with pytest.raises(cr.derive.MemoryBudgetError, match="the budget is 250 bytes"):
         cr.derive.jacobian(lambda x: x)(jnp.ones(10))

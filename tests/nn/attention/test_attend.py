@@ -14,7 +14,7 @@ from chainrule.nn.attention import (
     Allowed,
     Causal,
     Mask,
-    Packed,
+    PackedDocuments,
     Padding,
     Window,
     attend,
@@ -51,10 +51,10 @@ def masks() -> dict[str, tuple[Mask | None, np.ndarray]]:
         "causal": (Causal(), everything & (j <= i)),
         "window": (Window(3, 1), everything & (i - j < 3) & (j - i <= 1)),
         "padding": (Padding(jnp.asarray(valid)), everything & valid[:, None, None, :]),
-        "packed": (Packed(jnp.asarray(documents)), everything & same),
+        "packed": (PackedDocuments(jnp.asarray(documents)), everything & same),
         "boolean": (Allowed(jnp.asarray(table)), everything & table),
         "all at once": (
-            Causal() & Window(4) & Padding(jnp.asarray(valid)) & Packed(jnp.asarray(documents)),
+            Causal() & Window(4) & Padding(jnp.asarray(valid)) & PackedDocuments(jnp.asarray(documents)),
             (j <= i) & (i - j < 4) & valid[:, None, None, :] & same,
         ),
     }

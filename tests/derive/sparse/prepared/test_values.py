@@ -7,6 +7,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import sparse
+from chainrule.derive.sparse import compressed_products
 from chainrule.derive.sparse.formats import FORMATS
 from tests.derive.sparse.prepared import functions
 from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS
@@ -231,9 +232,9 @@ def test_seeds_that_are_arguments_or_made_batch_by_batch_give_the_same_numbers(
 ) -> None:
     f, x = JACOBIANS["arrow"]
     wanted = functions.dense_jacobian(f, x)
-    monkeypatch.setattr(programs, "_MOST_CONSTANT", {2**31: 0})
+    monkeypatch.setattr(compressed_products, "_MOST_CONSTANT", {2**31: 0})
     for most in (2**26, 13):  # all seeds at once; one seed of twelve numbers at a time
-        monkeypatch.setattr(programs, "_MOST_AT_ONCE", most)
+        monkeypatch.setattr(compressed_products, "_MOST_AT_ONCE", most)
         J = sparse.jacobian(f, x, "bidirectional", "dense")
         np.testing.assert_allclose(J(x), wanted, **CLOSE)
         np.testing.assert_allclose(jax.jit(J)(jnp.asarray(x)), wanted, **CLOSE)

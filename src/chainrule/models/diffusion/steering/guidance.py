@@ -71,14 +71,15 @@ class Guidance(Steering):
         if not conditional:
             for name in ("guidance", "negative", "interval"):
                 if (value := getattr(self, name)) is not None:
+                    shown = f"{value:g}" if isinstance(value, float) else value
                     raise CapabilityError(
-                        f"{name}={value} leads towards a condition", remedy="name one: class=, text= or y="
+                        f"{name}={shown} leads towards a condition", remedy="name one: class=, text= or y="
                     )
             return model.denoiser
         dropped = model.config.condition_dropout
         if self.guidance not in (None, 1) and not dropped:
             raise CapabilityError(
-                f"guidance={self.guidance}: the model was trained without dropping conditions",
+                f"guidance={self.guidance:g}: the model was trained without dropping conditions",
                 remedy="use guidance=1, or train with condition_dropout=0.1",
             )
         weight = self.guidance
