@@ -13,6 +13,7 @@
 import contextlib
 import ctypes
 import gc
+import importlib.metadata
 import os
 import runpy
 from collections.abc import Callable, Iterator, Sequence
@@ -27,13 +28,10 @@ import tests.typecheck  # noqa: F401  # the import hook knows it by name (pyproj
 
 _HERE = Path(__file__).parent
 _OFFLINE = _HERE / "tests" / "offline"
-_COMPILED_QUICKLY = " ".join(
-    (
-        "--xla_backend_optimization_level=0",
-        "--xla_llvm_disable_expensive_passes=true",
-        "--xla_cpu_use_fusion_emitters=false",  # another way from operations to instructions, with fewer stages
-    )
-)
+_COMPILED_QUICKLY = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    # Another way from operations to instructions, with fewer stages; later versions know no other way and no such flag.
+    _COMPILED_QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 _MOST_MEMORY = 3 * 2**30
 """Bytes a process of the suite may keep from one module to the next."""
 _LEFT_OUT = pytest.StashKey[int]()

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.types import Array, Float
+from chainrule.core.types import Array, Float, Int
 from chainrule.derive.jaxprs.equations import body, closed, label
 
 Network: TypeAlias = Callable[[Array], Array]
@@ -77,7 +77,9 @@ def as_tile(image: np.ndarray, *, signed: bool) -> np.ndarray:
     return (image - image.min()) / max(float(np.ptp(image)), 1e-12)
 
 
-def strongest(maps: Float[Array, "batch height width channels"], channel: int) -> tuple[Array, Array]:
+def strongest(
+    maps: Float[Array, "batch height width channels"], channel: int | Int[Array, ""]
+) -> tuple[Array, Array]:
     """The largest activity of a channel in every example, and a signal that is this activity there, zero elsewhere."""
     one = maps[..., channel]
     flat = one.reshape(len(one), one.shape[1] * one.shape[2])

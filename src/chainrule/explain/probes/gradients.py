@@ -52,7 +52,11 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
         ],
         [picture],
         Table("gradients-table", "Weights and gradients", ["tensor", "weight", "gradient", "ratio"], rows),
-        {str(row[0]): {"weight": row[1], "gradient": row[2], "ratio": row[3]} for row in rows},
+        {
+            # A weight that is zero has no ratio, and JSON no infinity.
+            str(row[0]): {"weight": row[1], "gradient": row[2], "ratio": row[3] if row[1] else None}
+            for row in rows
+        },
     )
 
 
