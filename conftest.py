@@ -33,7 +33,12 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):
     # Another way from operations to instructions, with fewer stages; later versions know no other way and no such flag.
     _COMPILED_QUICKLY += " --xla_cpu_use_fusion_emitters=false"
 _MOST_MEMORY = 3 * 2**30
-"""Bytes a process of the suite may keep from one module to the next."""
+"""Bytes a process of the suite may keep from one test to the next.
+
+About 25,000 mappings of compiled programs; Linux kills a process that asks for more than 65,530 of them.
+"""
+_MEMORY_LIMIT = pytest.StashKey[int]()
+"""Bytes at which compiled programs are let go of next."""
 _LEFT_OUT = pytest.StashKey[int]()
 """Slow tests that this selection leaves out."""
 
@@ -104,20 +109,26 @@ def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _bounded_memory() -> Iterator[None]:
-    """Compiled programs pile up over thousands of tests; they are let go of before they fill the machine."""
-    yield
-    pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
-    if pages * os.sysconf("SC_PAGE_SIZE") > _MOST_MEMORY:
+def _resident() -> int:
+    """Bytes of this process in memory; 0 where the system does not say."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Let go of compiled programs, which pile up over thousands of tests, before they fill the machine."""
+    stash = item.config.stash
+    if _resident() > stash.get(_MEMORY_LIMIT, _MOST_MEMORY):
         import jax
 
         jax.clear_caches()
         gc.collect()
-        with contextlib.suppress(
-            AttributeError
-        ):  # what is freed goes back to the system only where GNU's is asked
+        # What is freed goes back to the system only where GNU's library is asked.
+        with contextlib.suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
+        # What shared fixtures still hold does not go: the next time comes a gigabyte later at the earliest.
+        stash[_MEMORY_LIMIT] = max(_MOST_MEMORY, _resident() + 2**30)
 
 
 @pytest.fixture(scope="session")
