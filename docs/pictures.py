@@ -57,9 +57,9 @@ def main(names: Sequence[str]) -> None:
     for name in names or CARDS:
         card = CARDS[name]
         data = cr.data.load(card.data)
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as folder:
             run = cr.fit(
-                cr.models.build(name, data, **card.model), data, run=Path(place) / name, **card.training
+                cr.models.build(name, data, **card.model), data, run=Path(folder) / name, **card.training
             )
             made = Counter(probe for probe, _, _ in card.pictures)
             seen: Counter[str] = Counter()

@@ -59,9 +59,9 @@ def network(n: int, m: int) -> Function:
 
 
 def stencil(n: int, m: int) -> Function:
-    """Structured: a nonlinear three-point stencil, then every output looks at one place."""
-    places = np.linspace(0, n - 1, m).astype(int)
-    return lambda x: jnp.sin((jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1) + x**3)[places])
+    """Structured: a nonlinear three-point stencil, then every output looks at one position."""
+    positions = np.linspace(0, n - 1, m).astype(int)
+    return lambda x: jnp.sin((jnp.roll(x, 1) - 2 * x + jnp.roll(x, -1) + x**3)[positions])
 
 
 def elementwise(n: int, m: int) -> Function:

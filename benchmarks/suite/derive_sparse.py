@@ -133,27 +133,27 @@ def _coloring(task: str, problem: str, size: int) -> Contestant:
 
 def _growth(rounds: int) -> Growth:
     """Colouring the Brusselator in one order, by size."""
-    seconds, places = [], []
+    seconds, entries = [], []
     for size in SIZES:
         pattern = Pattern.from_scipy(problems.brusselator_pattern(size))
         sparse.color(pattern, "column", "natural")
         taken = [sparse.color(pattern, "column", "natural").seconds for _ in range(rounds)]
         seconds.append(float(np.median(taken)))
-        places.append(float(pattern.nnz))
-    return Growth("seconds of colouring columns", "unknowns", _lengths(), tuple(seconds), tuple(places))
+        entries.append(float(pattern.nnz))
+    return Growth("seconds of colouring columns", "unknowns", _lengths(), tuple(seconds), tuple(entries))
 
 
 def _memory() -> Growth:
     """What the same colouring allocates at its peak."""
-    peaks, places = [], []
+    peaks, entries = [], []
     for size in SIZES:
         pattern = Pattern.from_scipy(problems.brusselator_pattern(size))
         tracemalloc.start()
         sparse.color(pattern, "column", "natural")
         peaks.append(float(tracemalloc.get_traced_memory()[1]))
         tracemalloc.stop()
-        places.append(float(pattern.nnz))
-    return Growth("peak bytes of colouring columns", "unknowns", _lengths(), tuple(peaks), tuple(places))
+        entries.append(float(pattern.nnz))
+    return Growth("peak bytes of colouring columns", "unknowns", _lengths(), tuple(peaks), tuple(entries))
 
 
 def _lengths() -> tuple[float, ...]:

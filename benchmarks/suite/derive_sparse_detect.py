@@ -1,6 +1,6 @@
 """Finding sparsity patterns: Brusselator, a scan and a Hessian against asdex and CasADi.
 
-Every detection starts from a function made anew, so that tracing counts for everybody, and must find the same places.
+Every detection starts from a function made anew, so that tracing always counts, and must find the same entries.
 """
 
 import time
@@ -97,7 +97,7 @@ def _ours(problem: str, size: int) -> Contestant:
         began = time.perf_counter()
         found = detected(problem, size)
         taken = time.perf_counter() - began
-        return Prepared(problems.places(found.rows, found.cols), taken)
+        return Prepared(problems.positions(found.rows, found.cols), taken)
 
     def turn() -> float:
         return steady(lambda count: [detected(problem, size) for _ in range(count)], 1)
@@ -106,26 +106,26 @@ def _ours(problem: str, size: int) -> Contestant:
 
 
 def _growth(rounds: int) -> Growth:
-    seconds, places = [], []
+    seconds, entries = [], []
     for size in SIZES:
-        places.append(float(detected("brusselator", size).nnz))
+        entries.append(float(detected("brusselator", size).nnz))
         taken = []
         for _ in range(rounds):
             began = time.perf_counter()
             detected("brusselator", size)
             taken.append(time.perf_counter() - began)
         seconds.append(float(np.median(taken)))
-    return Growth("seconds of detection", "unknowns", _lengths(), tuple(seconds), tuple(places))
+    return Growth("seconds of detection", "unknowns", _lengths(), tuple(seconds), tuple(entries))
 
 
 def _memory() -> Growth:
-    peaks, places = [], []
+    peaks, entries = [], []
     for size in SIZES:
         tracemalloc.start()
-        places.append(float(detected("brusselator", size).nnz))
+        entries.append(float(detected("brusselator", size).nnz))
         peaks.append(float(tracemalloc.get_traced_memory()[1]))
         tracemalloc.stop()
-    return Growth("peak bytes of detection", "unknowns", _lengths(), tuple(peaks), tuple(places))
+    return Growth("peak bytes of detection", "unknowns", _lengths(), tuple(peaks), tuple(entries))
 
 
 def _lengths() -> tuple[float, ...]:

@@ -67,16 +67,16 @@ def run(options: Options) -> Report:
     model = models.build("gpt", data, preset="gpt2", bias=False)
     versions: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        place = write_work(Path(folder), model, data, steps)
+        work = write_work(Path(folder), model, data, steps)
         case, found = measure(
             f"training step, {BATCH} x {WINDOW} characters",
-            [training(model, data), *(peer(name, place) for name in peers)],
+            [training(model, data), *(peer(name, work) for name in peers)],
             rounds=options.rounds,
             tolerance=1e-3,
             watch=options.watch,
         )
         versions |= found
-        notes = whole_runs(data, steps, place, peers)
+        notes = whole_runs(data, steps, work, peers)
     writing = measure(
         "writing a token, context 1,024",
         writers(128 if options.smoke else 1024),
@@ -120,9 +120,9 @@ def whole_runs(data: Data, steps: int, folder: Path, peers: Sequence[str]) -> li
     for label, settings in (("modern, the default", {}), ("gpt2", {"preset": "gpt2", "bias": False})):
         model = models.build("gpt", data, **settings)
         schedule = {"name": "cosine", "warmup": 100, "floor": 0.1}
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as scratch:
             began = time.perf_counter()
-            trained = fit(model, data, run=f"{place}/run", steps=steps, schedule=schedule, **RECIPE).model
+            trained = fit(model, data, run=f"{scratch}/run", steps=steps, schedule=schedule, **RECIPE).model
             seconds = time.perf_counter() - began
         loss = mean_loss(trained, data.val, jax.random.key(0))[0]["loss"]
         found.append(f"{steps} steps: chainrule ({label}) {loss:.4f} nats in {seconds:.1f} s")
@@ -200,12 +200,12 @@ def step_times(room: int, far: int) -> list[str]:
         "LSTM": (models.build("char-rnn", schema, cell="lstm"), far // 1000, far),
     }
     notes = []
-    for name, (model, *places) in cases.items():
+    for name, (model, *positions) in cases.items():
         assert isinstance(model, LanguageModel)
         advance = eqx.filter_jit(model.advance)
         medians, sizes = [], []
-        for place in places:
-            state = _after(advance, model.start(1, room), place)
+        for position in positions:
+            state = _after(advance, model.start(1, room), position)
             seconds = []
             for _ in range(min(60, room - late)):
                 began = time.perf_counter()
@@ -215,7 +215,8 @@ def step_times(room: int, far: int) -> list[str]:
             medians.append(float(np.median(seconds[5:])))
             sizes.append(sum(a.nbytes for a in jax.tree.leaves(state)))
         notes.append(
-            f"{name}: a step near {places[1]:,} takes {medians[1] / medians[0]:.2f} times one near {places[0]:,}; "
+            f"{name}: a step near {positions[1]:,} takes {medians[1] / medians[0]:.2f} times one "
+            f"near {positions[0]:,}; "
             f"{sizes[0]:,} and {sizes[1]:,} bytes of memory"
         )
     return notes

@@ -11,11 +11,11 @@ from protocol import Ready, serve, steady
 from sparse_peers import casadi_brusselator
 
 Made = tuple[Callable[[], Any], Callable[[Any], tuple[np.ndarray, np.ndarray]]]
-"""Work to time, and the places in what it returns."""
+"""Work to time, and the positions in what it returns."""
 
 
 def prepare(peer: str, problem: str, size: int) -> Ready:
-    work, places = PEERS[peer](problem, size)
+    work, positions = PEERS[peer](problem, size)
     began = time.perf_counter()
     found = work()
     taken = time.perf_counter() - began
@@ -27,7 +27,7 @@ def prepare(peer: str, problem: str, size: int) -> Ready:
             return time.perf_counter() - began
         return steady(lambda count: [work() for _ in range(count)], 1)
 
-    return Ready(problems.places(*places(found)), taken, {peer: version(peer)}, turn)
+    return Ready(problems.positions(*positions(found)), taken, {peer: version(peer)}, turn)
 
 
 def asdex_detection(problem: str, size: int) -> Made:

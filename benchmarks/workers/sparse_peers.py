@@ -142,8 +142,8 @@ _CASADI = {"brusselator": casadi_brusselator}
 def asdex_colors(matrix: scipy.sparse.csr_matrix, task: str) -> Callable[[], Any]:
     import asdex
 
-    places = matrix.tocoo()
-    pattern = asdex.SparsityPattern.from_coo(places.row, places.col, places.shape)
+    entries = matrix.tocoo()
+    pattern = asdex.SparsityPattern.from_coo(entries.row, entries.col, entries.shape)
     color = asdex.color_symmetric if task == "star" else asdex.color_cols
     return lambda: color(pattern)
 
@@ -151,8 +151,8 @@ def asdex_colors(matrix: scipy.sparse.csr_matrix, task: str) -> Callable[[], Any
 def casadi_colors(matrix: scipy.sparse.csr_matrix, task: str) -> Callable[[], Any]:
     import casadi
 
-    places = matrix.tocoo()
-    pattern = casadi.Sparsity.triplet(*places.shape, places.row.tolist(), places.col.tolist())
+    entries = matrix.tocoo()
+    pattern = casadi.Sparsity.triplet(*entries.shape, entries.row.tolist(), entries.col.tolist())
     return pattern.star_coloring if task == "star" else pattern.uni_coloring
 
 

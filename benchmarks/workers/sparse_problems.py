@@ -72,8 +72,8 @@ def length(name: str, size: int) -> int:
     return {"brusselator": 2 * size * size, "scan": 2 * size}.get(name, size)
 
 
-def places(rows: np.ndarray, cols: np.ndarray) -> list[float]:
-    """Numbers on which two agree only if they found the same places."""
+def positions(rows: np.ndarray, cols: np.ndarray) -> list[float]:
+    """Numbers on which two agree only if they found the same positions."""
     keys = np.unique(rows.astype(np.int64) * (1 << 31) + cols)
     mixed = np.random.default_rng(0).uniform(0.5, 1.5, 997)[keys % 997]
     return [float(len(keys)), float(mixed.sum())]

@@ -41,7 +41,7 @@ def prepare(
     work = np.load(f"{folder}/data.npz")
     symbols = torch.from_numpy(work["symbols"].astype(np.int64)).to(device)
     index = torch.from_numpy(work["index"].astype(np.int64)).to(device)
-    places = torch.arange(window + 1, device=device)
+    positions = torch.arange(window + 1, device=device)
     params = {name: torch.from_numpy(a).to(device) for name, a in np.load(f"{folder}/weights.npz").items()}
     for param in params.values():
         param.requires_grad_()
@@ -59,7 +59,7 @@ def prepare(
             group["lr"] = rate
         rows = index[number % len(index)]
         rule.zero_grad()
-        value = loss(symbols[rows[:, None] + places[None, :]])
+        value = loss(symbols[rows[:, None] + positions[None, :]])
         value.backward()
         torch.nn.utils.clip_grad_norm_(params.values(), CLIP)
         rule.step()

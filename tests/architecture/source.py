@@ -112,7 +112,7 @@ class Package:
         }
 
     def canonical(self, name: str) -> str:
-        """A full name with re-exports followed to the place of definition."""
+        """A full name with re-exports followed to the module of definition."""
         for _ in range(len(self.modules)):
             owner, _, rest = name.rpartition(".")
             if name in self.classes or name in self.modules or owner not in self.modules:
@@ -133,8 +133,8 @@ class Package:
         for base in self.bases(found):
             if base in self.classes:
                 chain += self.ancestry(self.classes[base])
-        last = {(one.module.name, one.node.name): place for place, one in enumerate(chain)}
-        return [chain[place] for place in sorted(last.values())]
+        last = {(one.module.name, one.node.name): index for index, one in enumerate(chain)}
+        return [chain[index] for index in sorted(last.values())]
 
     def foreign_bases(self, found: Class) -> set[str]:
         """Full names of all ancestors that are defined outside the package."""

@@ -80,7 +80,7 @@ def _sideways(importer: str, target: str) -> str:
 
 
 def bare_imports(root: Path) -> list[str]:
-    """Places that import the whole package, through which any layer could be reached unseen."""
+    """Lines that import the whole package, through which any layer could be reached unseen."""
     return [
         f"{module.at(node)}: imports {root.name} as a whole"
         for module in read(root).modules.values()

@@ -45,7 +45,7 @@ IMPORTS_A_FILE = {
 
 
 def openings(root: Path) -> list[str]:
-    """Every place through which data could become code, as `file:line: why`."""
+    """Every line through which data could become code, as `file:line: why`."""
     return [
         f"{module.at(node)}: {why}"
         for module in read(root).modules.values()

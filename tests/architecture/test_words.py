@@ -25,6 +25,8 @@ RETIRED = {
     "Transducer": "EncoderDecoder",
     "nobody": "null_embedding",
     "dropping": "condition_dropout",
+    "place": "position, index or location",
+    "places": "positions, indices or locations",
 }
 """Names given up, alone or as a part of a class name, and what took their place."""
 
@@ -91,6 +93,7 @@ def test_no_identifier_uses_a_retired_word(repository: Path, tracked: list[str])
         "self.nobody = 0",
         "import a.Told",
         "y = told.Wish",
+        "for place in range(3): ...",
     ],
 )
 def test_a_retired_identifier_is_named(tmp_path: Path, text: str) -> None:
@@ -107,6 +110,7 @@ def test_a_retired_identifier_is_named(tmp_path: Path, text: str) -> None:
         "voice = 'Voice'",
         "# the Stretch of old",
         "Stretched = 1",
+        "in_place = True",
         "FORMER = {'dropping': 'x'}",
     ],
 )

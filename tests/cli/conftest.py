@@ -59,13 +59,13 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 @pytest.fixture(scope="session")
 def _finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("finished")
+    folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
         _leave_out_the_report(patch)
         with pytest.raises(SystemExit) as ended:
-            main(["train", *TOY, "run=toy", f"runs={place}"])
+            main(["train", *TOY, "run=toy", f"runs={folder}"])
     assert not ended.value.code
-    return place / "toy"
+    return folder / "toy"
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ from .conftest import Command
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of captioned digits at step 0: what is tested here does not depend on what was learnt."""
-    place, data = tmp_path_factory.mktemp("captioned"), load("captioned-digits")
+    folder, data = tmp_path_factory.mktemp("captioned"), load("captioned-digits")
     for name, model, settings in (
         ("drawn", "diffusion", {"denoiser": "dit", "width": 8, "depth": 1}),
         ("pairs", "pair-encoder", {"width": 8, "channels": 2, "features": 4}),
     ):
-        keep(models.build(model, data, **settings), data, run=place / name, origin={})
-    return place
+        keep(models.build(model, data, **settings), data, run=folder / name, origin={})
+    return folder
 
 
 @pytest.fixture

@@ -125,8 +125,8 @@ def test_a_folder_that_cannot_be_written_is_a_problem(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     problems: list[str] = []
-    place = doctor._place(tmp_path / "not" / "yet", problems)
-    assert place["free"] > 0
+    found = doctor._writable(tmp_path / "not" / "yet", problems)
+    assert found["free"] > 0
     assert problems == [f"cannot write to {tmp_path}   remedy: choose another folder with CHAINRULE_RUNS=DIR"]
 
 

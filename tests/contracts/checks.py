@@ -7,7 +7,7 @@ The same functions judge the registered models (`test_every_model.py`) and toys 
   derivative, for every player with respect to what that player owns. A model whose gradient is a surrogate on purpose
   says so in its registry entry.
 - In inference mode the loss does not depend on the order of the examples. A loss that draws noise keeps this promise
-  on average over keys, because noise belongs to a place in the batch and does not follow an example around.
+  on average over keys, because noise belongs to a position in the batch and does not follow an example around.
 - What a model says about an example (prediction, density, code) does not depend on the examples beside it.
 - Arrays that training moves by rule are named by the model.
 - A run folder holds the whole model: opened again, it gives the numbers the trained model gave.

@@ -46,10 +46,10 @@ def test_without_shuffling_examples_come_in_their_own_order() -> None:
 
 
 @pytest.mark.parametrize("examples", [10, 16, 17, 100])
-def test_every_example_is_equally_likely_in_every_place(examples: int) -> None:
+def test_every_example_is_equally_likely_in_every_position(examples: int) -> None:
     epochs = 4000
     order = Batches(examples, examples, seed=3).indices(0, epochs)
-    counts = np.stack([np.bincount(order[:, place], minlength=examples) for place in range(examples)])
+    counts = np.stack([np.bincount(order[:, position], minlength=examples) for position in range(examples)])
     expected = epochs / examples
     # The statistic has (examples - 1)^2 degrees of freedom; six standard deviations leave no room for chance.
     freedom = (examples - 1) ** 2

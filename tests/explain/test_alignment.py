@@ -19,11 +19,11 @@ from chainrule.train import Run, fit
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     pairs = data.load("reverse", n=2000, length=3)
     model = models.build("seq2seq", pairs, width=32, embedding=16)
-    place = tmp_path_factory.mktemp("runs") / "reverse"
-    return fit(model, pairs, run=place, steps=300, batch=64, optimizer={"lr": 1e-2, "clip": 1.0})
+    folder = tmp_path_factory.mktemp("runs") / "reverse"
+    return fit(model, pairs, run=folder, steps=300, batch=64, optimizer={"lr": 1e-2, "clip": 1.0})
 
 
-def test_held_out_digits_come_back_reversed_each_read_from_its_place(run: Run) -> None:
+def test_held_out_digits_come_back_reversed_each_read_from_its_position(run: Run) -> None:
     assert run.score("test")["exact_match"].value > 0.95
     model = run.model
     assert isinstance(model, HasAlignment)

@@ -130,32 +130,32 @@ def test_running_statistics_go_along_a_line_so_that_both_ends_are_the_models_the
     np.testing.assert_allclose(found["loss"][[0, 2]], [LOSS(one), LOSS(other)], rtol=1e-5)
 
 
-def in_plane(places: np.ndarray, model: Any) -> tuple[list[Any], np.ndarray]:
-    """Models at places of a plane of two known directions through the model."""
+def in_plane(coordinates: np.ndarray, model: Any) -> tuple[list[Any], np.ndarray]:
+    """Models at points of a plane of two known directions through the model."""
     ways = np.linalg.qr(RNG.normal(size=(sum(leaf.size for leaf in jax.tree.leaves(weights_of(model))), 2)))[
         0
     ].T
     flat, back = jax.flatten_util.ravel_pytree(weights_of(model))
     rest = eqx.filter(model, eqx.is_inexact_array, inverse=True)
-    return [eqx.combine(back(flat + jnp.asarray(p @ ways, jnp.float32)), rest) for p in places], ways
+    return [eqx.combine(back(flat + jnp.asarray(p @ ways, jnp.float32)), rest) for p in coordinates], ways
 
 
 def test_the_plane_of_a_path_that_lies_in_one_is_that_plane() -> None:
-    places = np.array([[4.0, 1.0], [2.0, -1.0], [1.0, 0.5], [0.5, 0.2], [0.0, 0.0]])
-    path, ways = in_plane(places, network(dropout=0.0))
+    coordinates = np.array([[4.0, 1.0], [2.0, -1.0], [1.0, 0.5], [0.5, 0.2], [0.0, 0.0]])
+    path, ways = in_plane(coordinates, network(dropout=0.0))
     found = main_plane(path)
     flat = np.stack([np.asarray(jax.flatten_util.ravel_pytree(way)[0], np.float64) for way in found.ways])
     np.testing.assert_allclose(flat @ flat.T, np.eye(2), atol=1e-6)
     np.testing.assert_allclose(np.linalg.svd(flat @ ways.T)[1], 1, atol=1e-6)  # the same plane
-    values = np.linalg.eigvalsh(np.cov(places.T))[::-1]
+    values = np.linalg.eigvalsh(np.cov(coordinates.T))[::-1]
     np.testing.assert_allclose(found.shares, values / values.sum(), rtol=1e-5)
     np.testing.assert_allclose(
-        np.linalg.norm(found.places[:, None] - found.places[None], axis=-1),
-        np.linalg.norm(places[:, None] - places[None], axis=-1),
+        np.linalg.norm(found.coordinates[:, None] - found.coordinates[None], axis=-1),
+        np.linalg.norm(coordinates[:, None] - coordinates[None], axis=-1),
         atol=1e-5,
     )
     np.testing.assert_allclose(found.away, 0, atol=1e-3)
-    back = along(path[-1], *zip(found.places[0].tolist(), found.ways, strict=True))
+    back = along(path[-1], *zip(found.coordinates[0].tolist(), found.ways, strict=True))
     np.testing.assert_allclose(LOSS(back), LOSS(path[0]), rtol=1e-4)
 
 
@@ -178,11 +178,11 @@ def test_a_random_walk_in_many_dimensions_has_the_shares_that_were_derived() -> 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    moons, place = data.load("moons", n=60), tmp_path_factory.mktemp("runs")
+    moons, folder = data.load("moons", n=60), tmp_path_factory.mktemp("runs")
     often: dict[str, Any] = {"steps": 8, "batch": 8, "save_every": 2, "keep": 9}
-    one = fit(models.build("mlp", moons, width=3), moons, run=place / "one", **often)
+    one = fit(models.build("mlp", moons, width=3), moons, run=folder / "one", **often)
     two = models.build("mlp", moons, width=3, seed=1)
-    return [one, keep(two, moons, run=place / "two", origin=one.origin)]
+    return [one, keep(two, moons, run=folder / "two", origin=one.origin)]
 
 
 def test_the_probe_draws_the_path_of_the_checkpoints_and_the_line_to_another_run(runs: list[Run]) -> None:

@@ -41,7 +41,7 @@ def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
     nats = run.model.surprisal(jnp.asarray(run.model.tokenizer.encode(text))[None, :])[0]
     assert np.allclose(picture.values[1:], np.asarray(nats) / np.log(2), rtol=1e-5)
     assert found.numbers["bits"] == pytest.approx(picture.values[1:].tolist())
-    assert len(found.numbers["nats_by_place"]) == 16
+    assert len(found.numbers["nats_by_position"]) == 16
     assert report.draw(picture).startswith("<svg")
 
 

@@ -15,16 +15,16 @@ pytestmark = pytest.mark.usefixtures("lanes")
 SHAPES = {
     "groups of four": (3, 64, 32, 8),
     "groups of twelve": (2, 16, 96, 8),
-    "an odd number of places": (2, 49, 64, 16),
-    "one place": (2, 1, 64, 4),
+    "an odd number of positions": (2, 49, 64, 16),
+    "one position": (2, 1, 64, 4),
     "one group": (2, 9, 16, 1),
     "a group for each channel": (2, 9, 16, 16),
 }
 
 
-def given(batch: int, places: int, channels: int) -> tuple[Array, ...]:
+def given(batch: int, positions: int, channels: int) -> tuple[Array, ...]:
     draw = np.random.default_rng(0)
-    x, cotangent = (3 + draw.normal(size=(batch, places, channels)) for _ in range(2))
+    x, cotangent = (3 + draw.normal(size=(batch, positions, channels)) for _ in range(2))
     scale, shift = (draw.normal(size=(batch, channels)) for _ in range(2))
     return tuple(jnp.asarray(a, jnp.float32) for a in (x, scale, shift, cotangent))
 

@@ -106,9 +106,9 @@ def test_two_images_come_no_further_apart_and_no_frequency_is_amplified(size, sc
 
 def test_a_wave_is_seen_by_the_wavelet_of_its_frequency_and_direction() -> None:
     size, layer = 32, Scattering(3, 4, order=1)
-    place = 2 * np.pi * np.arange(size) / size
+    phase = 2 * np.pi * np.arange(size) / size
     cases = [(scale, angle) for scale in (0, 1, 2) for angle in (0, 2)]
-    waves = [np.cos(12 / 2**scale * place) for scale, _ in cases]  # 3/4 π 2^-scale radians a pixel
+    waves = [np.cos(12 / 2**scale * phase) for scale, _ in cases]  # 3/4 π 2^-scale radians a pixel
     images = [
         np.tile(w, (size, 1)).T if angle else np.tile(w, (size, 1))
         for (_, angle), w in zip(cases, waves, strict=True)

@@ -57,9 +57,9 @@ def test_everything_agrees_with_scipy(pairs) -> None:
     np.testing.assert_allclose(
         d.jensen_shannon(p, q, base=2), scipy.spatial.distance.jensenshannon(p, q, 2, axis=1) ** 2
     )
-    places = np.array([0.0, 1.0, 1.5, 4.0, 4.1, 9.0])
-    moved = [scipy.stats.wasserstein_distance(places, places, a, b) for a, b in zip(p, q, strict=True)]
-    np.testing.assert_allclose(d.wasserstein(p, q, places), moved)
+    points = np.array([0.0, 1.0, 1.5, 4.0, 4.1, 9.0])
+    moved = [scipy.stats.wasserstein_distance(points, points, a, b) for a, b in zip(p, q, strict=True)]
+    np.testing.assert_allclose(d.wasserstein(p, q, points), moved)
     np.testing.assert_allclose(d.hellinger(p, q), np.sqrt(1 - np.sqrt(p * q).sum(axis=1)), atol=1e-9)
     np.testing.assert_allclose(d.chi_square(p, q), (p**2 / q).sum(axis=1) - 1)
     np.testing.assert_allclose(d.lp(p, q, math.inf), np.abs(p - q).max(axis=1))
@@ -71,10 +71,10 @@ def test_witnesses_prove_what_they_are_for(pairs) -> None:
     np.testing.assert_allclose(((p - q) * event).sum(axis=1), d.total_variation(p, q))
     events = np.array(list(itertools.product([0.0, 1.0], repeat=6)))
     np.testing.assert_allclose(np.abs((p - q) @ events.T).max(axis=1), d.total_variation(p, q))
-    places = np.array([0.0, 1.0, 1.5, 4.0, 4.1, 9.0])
-    function = np.asarray(d.potential(p, q, places))
-    assert (np.abs(np.diff(function, axis=1)) <= np.diff(places)[None] + 1e-12).all()
-    np.testing.assert_allclose((function * (p - q)).sum(axis=1), d.wasserstein(p, q, places))
+    points = np.array([0.0, 1.0, 1.5, 4.0, 4.1, 9.0])
+    function = np.asarray(d.potential(p, q, points))
+    assert (np.abs(np.diff(function, axis=1)) <= np.diff(points)[None] + 1e-12).all()
+    np.testing.assert_allclose((function * (p - q)).sum(axis=1), d.wasserstein(p, q, points))
 
 
 def test_inequalities_between_distances_hold(pairs) -> None:

@@ -133,11 +133,11 @@ def texts(root: ElementTree.Element) -> Iterator[tuple[str, np.ndarray, float]]:
                 [left, 0.2 * size],
             ]
         )
-        place = element.attrib.get("transform", "")
-        turn = re.search(r"rotate\((-?[\d.]+)", place)
+        transform = element.attrib.get("transform", "")
+        turn = re.search(r"rotate\((-?[\d.]+)", transform)
         angle = np.deg2rad(float(turn[1])) if turn else 0.0
         rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        shift = re.match(r"translate\((-?[\d.]+) (-?[\d.]+)\)", place)
+        shift = re.match(r"translate\((-?[\d.]+) (-?[\d.]+)\)", transform)
         x, y = shift.groups() if shift else (element.attrib["x"], element.attrib["y"])
         yield text, box @ rotation.T + [float(x), float(y)], angle
 

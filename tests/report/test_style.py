@@ -11,11 +11,11 @@ from chainrule.report.visible_text import plain
 
 @given(st.lists(st.floats(-50, 150), min_size=1, max_size=12))
 def test_labels_keep_their_order_their_distance_and_the_frame(wanted: list[float]) -> None:
-    places = spread(np.array(wanted), gap=10, low=0, high=200)
+    positions = spread(np.array(wanted), gap=10, low=0, high=200)
     order = np.argsort(wanted, kind="stable")
-    assert np.all(np.diff(places[order]) >= 10 - 1e-9)
-    assert places.min() >= -1e-9
-    assert places.max() <= 200 + 1e-9
+    assert np.all(np.diff(positions[order]) >= 10 - 1e-9)
+    assert positions.min() >= -1e-9
+    assert positions.max() <= 200 + 1e-9
 
 
 @given(st.lists(st.floats(0, 1000), min_size=1, max_size=8))

@@ -48,10 +48,10 @@ def rename(run: Path, change: Callable[[str], str]) -> None:
     """Write every checkpoint again, with tensors under other names."""
     store = run / "checkpoints"
     for step in checkpoints.steps(store):
-        place = checkpoints.path(store, step)
-        journal = checkpoints.read_manifest(place)["journal"]
-        tensors = safetensors.numpy.load_file(place / "state.safetensors")
-        shutil.rmtree(place)
+        checkpoint = checkpoints.path(store, step)
+        journal = checkpoints.read_manifest(checkpoint)["journal"]
+        tensors = safetensors.numpy.load_file(checkpoint / "state.safetensors")
+        shutil.rmtree(checkpoint)
         checkpoints.save(store, {change(name): array for name, array in tensors.items()}, step, journal)
 
 
@@ -89,10 +89,10 @@ def test_python_says_the_present_name(old: Path) -> None:
 
 def test_an_array_under_both_names_is_refused(old: Path) -> None:
     store = old / "checkpoints"
-    place = checkpoints.path(store, checkpoints.steps(store)[-1])
-    tensors = safetensors.numpy.load_file(place / "state.safetensors")
+    checkpoint = checkpoints.path(store, checkpoints.steps(store)[-1])
+    tensors = safetensors.numpy.load_file(checkpoint / "state.safetensors")
     tensors["model.blocks.0.linear.bias"] = tensors["model.hidden.0.dense.bias"]
-    shutil.rmtree(place)
+    shutil.rmtree(checkpoint)
     step = checkpoints.steps(store)[-1]
     checkpoints.save(store, tensors, step + 1, {})
     with pytest.raises(CheckpointError, match="under its present name too"):

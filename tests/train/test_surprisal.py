@@ -16,7 +16,7 @@ from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprisal, Metrics, Model
 from chainrule.train import score
 from chainrule.train.scores.text import units
-from chainrule.train.surprisal import blocks, places
+from chainrule.train.surprisal import blocks, window_spans
 
 
 @final
@@ -66,11 +66,11 @@ def test_units_of_a_uniform_choice_and_of_a_known_loss() -> None:
 def test_every_symbol_but_the_first_is_judged_once(tokens: int, length: int, stride: int) -> None:
     if length >= tokens or stride > length:
         return
-    starts, counts = places(tokens, length, stride)
+    starts, counts = window_spans(tokens, length, stride)
     judged = [
-        place
+        position
         for start, count in zip(starts, counts, strict=True)
-        for place in range(start + length - count + 1, start + length + 1)
+        for position in range(start + length - count + 1, start + length + 1)
     ]
     assert judged == list(range(1, tokens))
     assert starts.min() >= 0

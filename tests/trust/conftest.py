@@ -1,4 +1,4 @@
-"""What the tests of promises share: one finished toy run to copy from, and a place where syncing costs nothing."""
+"""What the tests of promises share: one finished toy run to copy from, and a folder where syncing costs nothing."""
 
 import shutil
 import tempfile
@@ -46,5 +46,5 @@ def run(finished: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def quick() -> Iterator[Path]:
     """A folder in memory where there is one: thousands of files are synced there."""
-    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as place:
-        yield Path(place)
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        yield Path(folder)

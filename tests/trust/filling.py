@@ -25,9 +25,9 @@ def refused(action: Callable[..., Any], *args: Any, **options: Any) -> str:
     return str(error.value)
 
 
-def fill(place: Path) -> Path:
+def fill(folder: Path) -> Path:
     """Write until nothing more fits, then give one page back: enough for a small file, not for a checkpoint."""
-    ballast = place / "ballast"
+    ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file:
         try:
             while True:
@@ -37,15 +37,15 @@ def fill(place: Path) -> Path:
     return ballast
 
 
-def main(place: Path) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(place)], check=True)
-    path = place / "toy"
+def main(folder: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(folder)], check=True)
+    path = folder / "toy"
     assert "MB free; the checkpoints of this run need about" in refused(train, path)
     assert not path.exists()
 
     trainer.free_bytes = lambda _: 1 << 40
     train(path, steps=8, keep=1)
-    ballast = fill(place)
+    ballast = fill(folder)
     message = refused(go_on, path, steps=12)
     assert message.startswith("cannot write "), message
     assert ": the disk is full\n" in message, message
@@ -57,8 +57,8 @@ def main(place: Path) -> None:
     ballast.unlink()
     assert go_on(path, steps=12).status["status"] == "done"
 
-    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
-    assert "the disk is read-only" in refused(train, place / "another")
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    assert "the disk is read-only" in refused(train, folder / "another")
     assert "the disk is read-only" in refused(go_on, path, steps=16)
     assert Run.open(path).step == 12
     _ = Run.open(path).model

@@ -196,13 +196,13 @@ def check(run: Path, announced: list[int]) -> None:
     assert left <= {"checkpoints", "metrics.jsonl", "status.json", "log.txt", *shown}, left
 
 
-def main(how: str, place: Path) -> None:
+def main(how: str, folder: Path) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks; it has no threads here
     points: dict[str, int] = {}
     outcomes = set()
     for call in SYSTEM_CALLS if how == "strace" else ("any",):
         for number in itertools.count():
-            run = place / f"{call}-{number}"
+            run = folder / f"{call}-{number}"
             run.mkdir()
             killed, announced = fork(run, how, call, number)
             check(run, announced)

@@ -95,12 +95,12 @@ def attempt(case: Case, path: Path, instant: tuple[str, int] | None = None) -> N
         assert os.WIFSIGNALED(status), f"{path} was not killed at {instant}: {status}"
 
 
-def main(place: Path) -> None:
+def main(folder: Path) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks; here it has no threads yet
     for name, case in CASES.items():
         for instant in (*case.kills, None):
-            attempt(case, place / "killed" / name, instant)
-        attempt(case, place / "uninterrupted" / name)
+            attempt(case, folder / "killed" / name, instant)
+        attempt(case, folder / "uninterrupted" / name)
 
 
 if __name__ == "__main__":

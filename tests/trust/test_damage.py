@@ -40,9 +40,9 @@ def test_no_flipped_bit_in_any_byte_goes_unnoticed(name: str, checkpoint: Path) 
     whole = file.read_bytes()
     harmless = 0
     try:
-        for place in range(len(whole)):
+        for index in range(len(whole)):
             damaged = bytearray(whole)
-            damaged[place] ^= 1 << place % 8
+            damaged[index] ^= 1 << index % 8
             file.write_bytes(damaged)
             harmless += loads_the_truth(checkpoint)
     finally:
@@ -96,10 +96,10 @@ def test_the_two_files_of_different_checkpoints_do_not_pass_for_one(checkpoint: 
 # ---------------------------------------------------------------------- whole runs
 
 
-def flip(name: str, place: int) -> Callable[[Path], Any]:
+def flip(name: str, index: int) -> Callable[[Path], Any]:
     def damage(checkpoint: Path) -> None:
         contents = bytearray((checkpoint / name).read_bytes())
-        contents[place] ^= 4
+        contents[index] ^= 4
         (checkpoint / name).write_bytes(contents)
 
     return damage

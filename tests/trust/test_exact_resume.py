@@ -18,8 +18,8 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, str]) -> Path:
     """Every case, killed at all its instants and gone on with to the end; and uninterrupted."""
-    place = tmp_path_factory.mktemp("trained")
-    command = [sys.executable, "-m", "tests.trust.resuming", str(place)]
+    folder = tmp_path_factory.mktemp("trained")
+    command = [sys.executable, "-m", "tests.trust.resuming", str(folder)]
     as_for_users = {"XLA_FLAGS": ""}  # a difference must not hide behind programs that nobody else runs
     done = subprocess.run(
         command,
@@ -30,7 +30,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, str]) 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return place
+    return folder
 
 
 @pytest.mark.parametrize("name", CASES)

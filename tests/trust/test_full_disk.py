@@ -42,7 +42,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def no_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "free_bytes", lambda place: 1 << 20)
+    monkeypatch.setattr(trainer, "free_bytes", lambda folder: 1 << 20)
 
 
 @pytest.mark.parametrize("named", [True, False])

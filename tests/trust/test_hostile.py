@@ -225,10 +225,10 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory, finished: Path, compiled: dict[str, str]) -> Any:
     """What happened when each hostile folder was opened by a fresh process."""
-    place = tmp_path_factory.mktemp("hostile")
+    parent = tmp_path_factory.mktemp("hostile")
     folders = {}
     for number, (name, (spoil, _)) in enumerate(HOSTILE.items()):
-        folders[name] = Path(shutil.copytree(finished, place / str(number)))
+        folders[name] = Path(shutil.copytree(finished, parent / str(number)))
         spoil(folders[name])
     command = [sys.executable, "-m", "tests.trust.opening", str(finished), *map(str, folders.values())]
     done = subprocess.run(
@@ -236,7 +236,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, finished: Path, compiled: d
     )
     assert done.returncode == 0, done.stderr
     notes = json.loads(done.stdout)
-    assert not list(place.rglob("stolen"))
+    assert not list(parent.rglob("stolen"))
     assert not (REPOSITORY / "stolen").exists()
     return {name: (folder, notes[str(folder)]) for name, folder in folders.items()}
 
@@ -301,10 +301,10 @@ def test_a_manifest_with_anything_in_any_field_is_refused_or_means_what_it_says(
     made = checkpoints.save(tmp_path_factory.mktemp("store"), SMALL, 3, {"best": {}})
     *path, last = field.split(".")
     manifest = json.loads((made / "manifest.json").read_text())
-    place = manifest
+    group = manifest
     for name in path:
-        place = place[name]
-    place[last] = value
+        group = group[name]
+    group[last] = value
     rewrite(made, **manifest)
     try:
         state, journal = checkpoints.load(made, SMALL)

@@ -21,8 +21,8 @@ BETWEEN_SAVES = [
 """Every pair of (saves announced, checkpoints found) that a kill may leave behind, and no other."""
 
 
-def sweep(how: str, place: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.trust.killing", how, str(place)]
+def sweep(how: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.trust.killing", how, str(folder)]
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
@@ -70,10 +70,10 @@ def history(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     def watch(name: str) -> None:
         original = getattr(os, name)
 
-        def watched(*places: Any, **options: Any) -> None:
-            original(*places, **options)
+        def watched(*paths: Any, **options: Any) -> None:
+            original(*paths, **options)
             seen.append(
-                (name, *(str(Path(place).absolute()) for place in places if isinstance(place, str | Path)))
+                (name, *(str(Path(path).absolute()) for path in paths if isinstance(path, str | Path)))
             )
 
         monkeypatch.setattr(os, name, watched)
@@ -89,21 +89,21 @@ def test_what_is_announced_as_saved_survives_a_power_cut(
     tmp_path: Path, history: list[tuple[str, ...]]
 ) -> None:
     """A file survives when it was synced after it was written, and every folder above it after it got its entry."""
-    place = tmp_path / "new" / "runs" / "toy"
+    path = tmp_path / "new" / "runs" / "toy"
     train(
-        place, listener=lambda e: history.append(("saved",)) if isinstance(e, events.Saved) else None, steps=4
+        path, listener=lambda e: history.append(("saved",)) if isinstance(e, events.Saved) else None, steps=4
     )
     before = history[: history.index(("saved",))]
     moved = next(
-        h for h in before if h[0] == "rename" and h[2] == str(place / "checkpoints" / "step-00000004")
+        h for h in before if h[0] == "rename" and h[2] == str(path / "checkpoints" / "step-00000004")
     )
     at = before.index(moved)
     for name in ("state.safetensors", "manifest.json"):
         assert ("sync", f"{moved[1]}/{name}") in before[:at]
     assert ("sync", moved[1]) in before[:at]
-    assert ("sync", str(place / "checkpoints")) in before[at:]
-    assert ("sync", str(place / "metrics.jsonl")) in before[:at]
-    for folder in (place.parent.parent, place.parent, place, place / "checkpoints"):
+    assert ("sync", str(path / "checkpoints")) in before[at:]
+    assert ("sync", str(path / "metrics.jsonl")) in before[:at]
+    for folder in (path.parent.parent, path.parent, path, path / "checkpoints"):
         made = before.index(("mkdir", str(folder)))
         assert ("sync", str(folder.parent)) in before[made:], folder
 

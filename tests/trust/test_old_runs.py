@@ -30,9 +30,9 @@ def expected(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_opens_with_every_setting_and_array_in_its_place(name: str) -> None:
     run = Run.open(RUNS / name)
-    place = checkpoints.path(run.path / "checkpoints", run.step)
+    folder = checkpoints.path(run.path / "checkpoints", run.step)
     like = jax.eval_shape(lambda: initial_state(run.skeleton(), run.settings))
-    state, _ = checkpoints.load(place, like, former=former.arrays_of(run.config))
+    state, _ = checkpoints.load(folder, like, former=former.arrays_of(run.config))
     assert int(state.step) == 3
 
 
@@ -63,8 +63,8 @@ def test_it_goes_on_as_it_did(name: str, tmp_path: Path) -> None:
 
 
 def test_training_with_the_same_settings_goes_on_in_its_folder(tmp_path: Path) -> None:
-    place = Path(shutil.copytree(RUNS / "reader", tmp_path / "reader"))
-    stored = Run.open(place)
+    folder = Path(shutil.copytree(RUNS / "reader", tmp_path / "reader"))
+    stored = Run.open(folder)
     data = stored.data
     model = models.build("reader", data, **stored.config["model"]["settings"])
-    assert fit(model, data, run=place, **{**stored.config["train"], "steps": 4}).step == 4
+    assert fit(model, data, run=folder, **{**stored.config["train"], "steps": 4}).step == 4

@@ -72,14 +72,14 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in flat.items():
         *groups, leaf = name.split(".")
-        place = tree
+        level = tree
         for group in groups:
-            place = place.setdefault(group, {})
-            if not isinstance(place, dict):
+            level = level.setdefault(group, {})
+            if not isinstance(level, dict):
                 raise ArgumentError(f"{name}={value}: {group!r} was given a value of its own before")
-        if isinstance(place.get(leaf), dict):
+        if isinstance(level.get(leaf), dict):
             raise ArgumentError(f"{name}={value}: settings below {name!r} were given before")
-        place[leaf] = value
+        level[leaf] = value
     return tree
 
 

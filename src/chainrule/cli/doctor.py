@@ -26,7 +26,7 @@ def doctor(
         "device": _devices(problems),
         "machine": _machine(),
         "native": _native(problems),
-        "runs": _place(_runs(), problems),
+        "runs": _writable(_runs(), problems),
         "cache": _cache(problems),
         "extras": _extras(),
         "data": _data(problems),
@@ -164,7 +164,7 @@ def _runs() -> Path:
     return Path(os.environ.get("CHAINRULE_RUNS") or "runs")
 
 
-def _place(folder: Path, problems: list[str]) -> dict[str, Any]:
+def _writable(folder: Path, problems: list[str]) -> dict[str, Any]:
     """A folder that is written to: it, or the nearest one above that exists, must allow it."""
     import shutil
 
@@ -180,7 +180,7 @@ def _cache(problems: list[str]) -> dict[str, Any]:
         return {"path": None, "bytes": 0}
     files = Path(folder).rglob("*") if Path(folder).is_dir() else []
     return {
-        "path": _place(Path(folder), problems)["path"],
+        "path": _writable(Path(folder), problems)["path"],
         "bytes": sum(f.stat().st_size for f in files if f.is_file()),
     }
 

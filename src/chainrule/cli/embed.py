@@ -28,7 +28,7 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
     import numpy as np
 
     from chainrule.cli.arguments import parse, take
-    from chainrule.cli.folders import find, place
+    from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import ArgumentError
@@ -40,7 +40,7 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
     for word in words.settings:
         if word not in _SETTINGS:
             raise unknown(word, _SETTINGS, f"settings of embed: {', '.join(f'{s}=' for s in _SETTINGS)}")
-    run = Run.open(find(wanted, place(words.settings.get("runs"))))
+    run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
     out = Path(words.settings.get("out", f"{run.id}.npz")).expanduser()
     if out.suffix != ".npz":
         raise ArgumentError(f"out={out}: the name of the file must end in .npz")

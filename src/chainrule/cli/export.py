@@ -16,7 +16,7 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
 
     from chainrule import models
     from chainrule.cli.arguments import parse, take
-    from chainrule.cli.folders import find, place
+    from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import check_choice
@@ -27,7 +27,7 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     for word in words.settings:
         if word not in _SETTINGS:
             raise unknown(word, _SETTINGS, _USAGE)
-    run = Run.open(find(wanted, place(words.settings.get("runs"))))
+    run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
     entry = models.entry_of(run.model)
     named = entry is not None and entry.torch_names is not None
     layout = words.settings.get("layout", "torch" if named else "chainrule")

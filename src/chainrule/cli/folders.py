@@ -6,7 +6,7 @@ from chainrule.core.errors import RunError, suggest
 from chainrule.train.folder import handle, root
 
 
-def place(word: str | None = None) -> Path:
+def runs_folder(word: str | None = None) -> Path:
     """The folder of the runs: the word after `runs=`, `$CHAINRULE_RUNS`, or `./runs`."""
     return root(word).expanduser()
 
@@ -38,4 +38,4 @@ def find(word: str, folder: Path) -> Path:
     )
 
 
-__all__ = ["find", "handle", "names", "place"]
+__all__ = ["find", "handle", "names", "runs_folder"]

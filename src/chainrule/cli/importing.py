@@ -32,7 +32,7 @@ def import_(
 
     from chainrule import models
     from chainrule.cli.arguments import parse, take
-    from chainrule.cli.folders import place
+    from chainrule.cli.folders import runs_folder
     from chainrule.core.errors import DataError
     from chainrule.train import keep
     from chainrule.train.folder import new_folder
@@ -43,7 +43,7 @@ def import_(
     given = _sorted(words.settings, entry)
     if not path.is_file():
         raise DataError(f"{weights} is not a file", remedy="name a file of weights, .safetensors")
-    runs = place(words.settings.get("runs"))
+    runs = runs_folder(words.settings.get("runs"))
     folder = (
         _named(runs, words.settings["run"])
         if "run" in words.settings

@@ -17,7 +17,7 @@ _ERROR_LINES = 6
 
 @runtime_checkable
 class Stream(Protocol):
-    """What is needed of a place to write to."""
+    """What is needed of a stream to write to."""
 
     def write(self, text: str, /) -> int:
         """Write some text."""

@@ -160,8 +160,8 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
                 failed.append(name)
                 problem = f"{type(error).__name__}: {error}".splitlines()[0]
                 chapters.append(Chapter(name, probes.get(name).summary, problem=problem))
-    place = run.path / "probes"
-    folder = Path(given["out"]).expanduser() if "out" in given else place.joinpath(*chosen)
+    default = run.path.joinpath("probes", *chosen)
+    folder = Path(given["out"]).expanduser() if "out" in given else default
     album = write_album(
         folder,
         f"{chosen[0]}: {run.id}" if chosen else f"Inside {run.id}",
@@ -181,13 +181,13 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
 
 def _open(word: str, given: Mapping[str, str]) -> "Run":
     """The run a word names; a misspelt experiment is recognised as one."""
-    from chainrule.cli.folders import find, place
+    from chainrule.cli.folders import find, runs_folder
     from chainrule.core.errors import ArgumentError, RunError, suggest
     from chainrule.explain import experiments
     from chainrule.train import Run
 
     try:
-        return Run.open(find(word, place(given.get("runs"))))
+        return Run.open(find(word, runs_folder(given.get("runs"))))
     except RunError as error:
         hint = suggest(word, experiments.names())
         if not hint:

@@ -1,4 +1,4 @@
-"""From the words after `chainrule train` to what is to be trained: model, data, settings, place.
+"""From the words after `chainrule train` to what is to be trained: model, data, settings, position.
 
 Every word belongs to exactly one of four: the model's settings, the training settings, the data's options (`data.`),
 and the words of the command itself. A recipe (`config=FILE`, the config.yaml of an earlier run, or `recipe=NAME`, one
@@ -14,7 +14,7 @@ from chainrule import models
 from chainrule.cli import defaults, settings
 from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
-from chainrule.cli.folders import place
+from chainrule.cli.folders import runs_folder
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
@@ -63,7 +63,7 @@ class Request:
     """Arguments of `data.load`."""
     train: Mapping[str, Any]
     """Training settings that were given, typed; the rest is left to `fit`."""
-    place: Path
+    runs_folder: Path
     """The folder of the runs."""
     run: str | None
     """Name of the run, if it was given one."""
@@ -96,7 +96,7 @@ def request(words: Words) -> Request:
     """What the words of `chainrule train` ask for."""
     own = _own(words)
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
-    folder = place(own.get("runs"))
+    folder = runs_folder(own.get("runs"))
     start = _start(own, recipe, folder)
     entry = models.entry(_model_name(words, own, recipe, start))
     named = _named(own, entry)
@@ -123,7 +123,7 @@ def request(words: Words) -> Request:
         model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(),
         data={**source, **named.data, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
-        place=folder,
+        runs_folder=folder,
         run=_run_name(own.get("run")),
         start=start,
         vectors=_vectors(own, recipe, start),

@@ -25,9 +25,9 @@ def ls(settings: Settings = None, json: Json = False) -> None:
     from chainrule.core.errors import ChainruleError
 
     rows = []
-    place = _place(settings)
+    folder = _runs_folder(settings)
     for path in sorted(
-        place.glob("*/config.yaml"), key=lambda file: (file.stat().st_mtime, file.parent.name)
+        folder.glob("*/config.yaml"), key=lambda file: (file.stat().st_mtime, file.parent.name)
     ):
         try:
             rows.append(_row(path.parent))
@@ -39,7 +39,7 @@ def ls(settings: Settings = None, json: Json = False) -> None:
         shown = [[r["id"], r["model"] or "(your own)", r["data"], r["status"], str(r["step"])] for r in rows]
         table(["run", "model", "data", "status", "step"], shown)
     else:
-        print(f"no runs in {place}   begin with: chainrule train")
+        print(f"no runs in {folder}   begin with: chainrule train")
 
 
 @app.command("show")
@@ -49,7 +49,7 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.core.formatting import short_duration, short_number
 
-    run = _open(name, _place(settings))
+    run = _open(name, _runs_folder(settings))
     status, last = run.status, last_numbers(run)
     if json:
         emit({"id": run.id, "path": run.path, "config": run.config, "status": status, "last": last})
@@ -88,8 +88,8 @@ def diff(
     from chainrule.cli.settings import write
     from chainrule.core.formatting import short_number
 
-    place = _place(settings)
-    a, b = _open(first, place), _open(second, place)
+    folder = _runs_folder(settings)
+    a, b = _open(first, folder), _open(second, folder)
     changed = _differences(_settings_of(a), _settings_of(b))
     numbers = _differences(_final(a), _final(b))
     if json:
@@ -119,7 +119,7 @@ def rm(
     from chainrule.train.files import disk_errors, sole_writer
     from chainrule.train.folder import read_status
 
-    path = _open(name, _place(settings)).path
+    path = _open(name, _runs_folder(settings)).path
     if path.is_symlink():
         raise RunError(
             f"{path} is a link to another folder",
@@ -163,10 +163,10 @@ def _a_person_is_there() -> bool:
     return sys.stdin.isatty()
 
 
-def _place(words: list[str] | None) -> Path:
+def _runs_folder(words: list[str] | None) -> Path:
     """The folder of runs; `runs=` is the only setting these commands have."""
     from chainrule.cli.arguments import parse
-    from chainrule.cli.folders import place
+    from chainrule.cli.folders import runs_folder
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import ArgumentError
 
@@ -179,14 +179,14 @@ def _place(words: list[str] | None) -> Path:
     for name in given.settings:
         if name != "runs":
             raise unknown(name, ["runs"], "this command knows one setting: runs=DIR, the folder of the runs")
-    return place(given.settings.get("runs"))
+    return runs_folder(given.settings.get("runs"))
 
 
-def _open(name: str, place: Path) -> "Run":
+def _open(name: str, folder: Path) -> "Run":
     from chainrule.cli.folders import find
     from chainrule.train import Run
 
-    return Run.open(find(name, place))
+    return Run.open(find(name, folder))
 
 
 def _row(path: Path) -> dict[str, Any]:

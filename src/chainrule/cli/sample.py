@@ -31,7 +31,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     chainrule models show MODEL lists them all.
     """
     from chainrule.cli.arguments import parse, take
-    from chainrule.cli.folders import find, place
+    from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.core import random
     from chainrule.data import kinds
@@ -42,7 +42,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
-    run = Run.open(find(wanted, place(given.pop("runs", None))))
+    run = Run.open(find(wanted, runs_folder(given.pop("runs", None))))
     writes = isinstance(run.model, CanContinue) and kinds.of(run.schema).has_tokens
     n = _whole(
         "n", given.pop("n", "1" if writes or isinstance(run.model, CanTranslate) else str(SAMPLES)), low=1

@@ -14,7 +14,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     2048 where a bound is estimated), stride=32 (texts: how far windows are apart), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
-    from chainrule.cli.folders import find, place
+    from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, table
     from chainrule.cli.settings import unknown
     from chainrule.cli.waiting import waiting
@@ -27,7 +27,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         if word not in _OWN:
             raise unknown(word, _OWN, "settings of score: split=test, n=5000, stride=32, runs=DIR")
     stride, n = (_whole(words.settings, *one) for one in (("stride", "tokens"), ("n", "examples")))
-    run = Run.open(find(wanted, place(words.settings.get("runs"))))
+    run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
     with waiting(silent=json):
         found = run.score(words.settings.get("split", "test"), stride=stride, n=n)
     if json:

@@ -75,9 +75,9 @@ def _train(
     from chainrule.train.folder import new_folder
 
     stem = f"{data.name}-{asked.entry.name}"
-    path = asked.place / asked.run if asked.run else None
+    path = asked.runs_folder / asked.run if asked.run else None
     new = path is None or not path.exists()
-    path = path or new_folder(asked.place, stem)
+    path = path or new_folder(asked.runs_folder, stem)
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
         train_and_report(
@@ -116,7 +116,7 @@ def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> N
     found = find_lr(model, data, **asked.train)
     name = f"{data.name}-{asked.entry.name}"
     facts = {"model": asked.entry.name, "data": data.name, "settings": dict(asked.train)}
-    picture = save(found.picture(), asked.place, f"{name}-learning-rate", facts)
+    picture = save(found.picture(), asked.runs_folder, f"{name}-learning-rate", facts)
     if json:
         emit({"steepest": found.steepest, "safe": found.safe, "picture": picture})
         return
@@ -132,7 +132,7 @@ def _one_batch(asked: "Request", model: "Model", data: "Data", *, json: bool) ->
 
     found = overfit_one_batch(model, data, **asked.train)
     facts = {"model": asked.entry.name, "data": data.name, "settings": dict(asked.train)}
-    picture = save(found.picture(), asked.place, f"{data.name}-{asked.entry.name}-one-batch", facts)
+    picture = save(found.picture(), asked.runs_folder, f"{data.name}-{asked.entry.name}-one-batch", facts)
     if json:
         emit(
             {

@@ -109,7 +109,7 @@ def named_leaves(a: Tree) -> list[tuple[str, Any]]:
 
 
 def path_name(path: Sequence[Any]) -> str:
-    """The dotted name of a place in a tree, from the path that JAX gives it."""
+    """The dotted name of a node in a tree, from the path that JAX gives it."""
     return ".".join(_step(part) for part in path)
 
 

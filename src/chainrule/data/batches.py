@@ -28,7 +28,7 @@ class Documents(NamedTuple):
 class Beginnings(NamedTuple):
     """Beside passages of a text that is read in streams."""
 
-    places: Any
+    positions: Any
     """Where in the text each passage begins."""
 
 
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     @property
     def begins(self) -> Any:
         """Text read in streams: where each passage begins; `None` otherwise."""
-        return self.y.places if isinstance(self.y, Beginnings) else None
+        return self.y.positions if isinstance(self.y, Beginnings) else None
 
     @property
     def weight(self) -> int:
@@ -93,10 +93,10 @@ class Batches:
     def indices(self, first: int, count: int) -> np.ndarray:
         """Example numbers of `count` steps from step `first` on, one row a step."""
         positions = np.arange(first * self.size, (first + count) * self.size, dtype=np.uint64)
-        epoch, place = np.divmod(positions, np.uint64(self.examples))
+        epoch, index = np.divmod(positions, np.uint64(self.examples))
         if self.shuffle:
-            place = permute(place, self.examples, self.seed, epoch)
-        return place.astype(np.int32 if self.examples < 2**31 else np.int64).reshape(count, self.size)
+            index = permute(index, self.examples, self.seed, epoch)
+        return index.astype(np.int32 if self.examples < 2**31 else np.int64).reshape(count, self.size)
 
     def steps(self, epochs: float) -> int:
         """Steps that cover this many epochs."""
@@ -107,12 +107,12 @@ class Batches:
         return step * self.size / self.examples
 
 
-def permute(place: np.ndarray, examples: int, seed: int, epoch: np.ndarray | int) -> np.ndarray:
-    """Image of each place under the permutation of range(examples) that belongs to (seed, epoch).
+def permute(index: np.ndarray, examples: int, seed: int, epoch: np.ndarray | int) -> np.ndarray:
+    """Image of each index under the permutation of range(examples) that belongs to (seed, epoch).
 
     A balanced Feistel network on the smallest even number of bits that holds `examples`, walked again while it leads
     outside the range (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). The domain is
-    less than four times the range, so a place needs fewer than four walks on average.
+    less than four times the range, so an index needs fewer than four walks on average.
 
     >>> sorted(permute(np.arange(7, dtype=np.uint64), 7, seed=1, epoch=3).tolist())
     [0, 1, 2, 3, 4, 5, 6]
@@ -121,9 +121,9 @@ def permute(place: np.ndarray, examples: int, seed: int, epoch: np.ndarray | int
     low = np.uint64((1 << int(half)) - 1)
     stream = np.atleast_1d(np.asarray(epoch, dtype=np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
     key = _mix(np.uint64(seed % 2**64) ^ _mix(stream))
-    key = np.broadcast_to(key, place.shape).copy()
-    out = place.astype(np.uint64)
-    outside = np.ones(place.shape, dtype=bool)
+    key = np.broadcast_to(key, index.shape).copy()
+    out = index.astype(np.uint64)
+    outside = np.ones(index.shape, dtype=bool)
     while outside.any():
         left, right = out[outside] >> half, out[outside] & low
         for turn in range(_ROUNDS):

@@ -69,9 +69,9 @@ def divide(
         shuffled = classes[order]
         by_class = np.argsort(shuffled, kind="stable")
         _, start, count = np.unique(shuffled[by_class], return_index=True, return_counts=True)
-        place = np.empty(examples)
-        place[by_class] = (np.arange(examples) - np.repeat(start, count) + 0.5) / np.repeat(count, count)
-        order = order[np.argsort(place, kind="stable")]
+        rank = np.empty(examples)
+        rank[by_class] = (np.arange(examples) - np.repeat(start, count) + 0.5) / np.repeat(count, count)
+        order = order[np.argsort(rank, kind="stable")]
     cuts = np.cumsum(sizes(examples, shares))[:-1]
     return [np.sort(part) for part in np.split(order, cuts)]
 
@@ -93,8 +93,8 @@ def complete(
     taken = divide(
         len(pool), [shares[c] / whole for c in codes], seed, None if classes is None else classes[pool]
     )
-    for code, places in zip(codes, taken, strict=True):
-        given[code] = pool[places]
+    for code, indices in zip(codes, taken, strict=True):
+        given[code] = pool[indices]
     return given
 
 

@@ -21,7 +21,7 @@ class Split(abc.ABC):
 
     arrays: Mapping[str, np.ndarray]
     streams: int = 0
-    """How many examples of a batch go on, each at its place, from those of the batch before; 0: any order will do."""
+    """How many examples of a batch go on, each at its position, from those of the batch before; 0: any order does."""
 
     @abc.abstractmethod
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class Some(Split):
         return len(self.numbers)
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
-        """Examples by their place among the few."""
+        """Examples by their position among the few."""
         return self.split.gather(arrays, self.numbers[index])
 
 

@@ -109,14 +109,14 @@ class Tape:
         adjoints = self._sweep(cotangent)
         rows: list[list[str | float | int]] = [
             [
-                place,
+                index,
                 entry.name,
                 entry.formula,
                 brief(values[0] if len(values) == 1 else values),
                 brief(own[0] if len(own) == 1 else tuple(own)),
                 str(entry.source or ""),
             ]
-            for place, (entry, values, own) in enumerate(
+            for index, (entry, values, own) in enumerate(
                 zip(self._entries, self._values, adjoints, strict=True)
             )
         ]
@@ -140,12 +140,12 @@ class Tape:
 
         for (_, leaf), seed in zip(self._outputs, self._seeds(cotangent), strict=True):
             arrive(leaf, seed)
-        for place in range(len(self._entries) - 1, self._inputs - 1, -1):
-            entry = self._entries[place]
+        for index in range(len(self._entries) - 1, self._inputs - 1, -1):
+            entry = self._entries[index]
             assert entry.operation is not None
             operands = [jnp.asarray(_number(operand)) for operand in entry.operands]
             for operand, share in zip(
-                entry.operands, entry.operation.pull(operands, adjoints[place]), strict=True
+                entry.operands, entry.operation.pull(operands, adjoints[index]), strict=True
             ):
                 arrive(operand, share)
         return adjoints
@@ -247,13 +247,13 @@ class _Recorder(Trace):
             results = operation.evaluate(values)
         if not any(self._is_mine(tracer) for tracer in tracers):
             return results
-        place = len(self.entries)
+        index = len(self.entries)
         names = [self._name(tracer) if self._is_mine(tracer) else _literal_of(tracer) for tracer in tracers]
         rank = np.ndim(values[0])
         formula = render(name, label, params, names, rank)
         self.entries.append(_Entry(label, operation, tuple(tracers), of_caller(), formula))
         self.values.append(tuple(results))
-        return [self.wrap(result, place, output) for output, result in enumerate(results)]
+        return [self.wrap(result, index, output) for output, result in enumerate(results)]
 
     def _name(self, recorded: "_Recorded") -> str:
         entry = self.entries[recorded.entry]

@@ -100,7 +100,7 @@ def fix(f: Callable[..., Any], args: tuple[Any, ...], argnums: int | Sequence[in
 
 
 def put(args: tuple[Any, ...], argnums: int | Sequence[int], x: Any) -> tuple[Any, ...]:
-    """The arguments with another value (or tuple of values) in some places.
+    """The arguments with another value (or tuple of values) in some positions.
 
     >>> put((1, 2, 3), (0, -1), ("a", "b"))
     ('a', 2, 'b')

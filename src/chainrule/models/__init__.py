@@ -203,21 +203,23 @@ def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path,
     `tokenizer` is the one the weights were trained with, or its file, whose rules for cutting and padding texts are
     left to the model; `settings` say what a file of weights does not, such as `heads`.
     """
-    found, place = entry(name), Path(path).expanduser()
+    found, file = entry(name), Path(path).expanduser()
     if found.sized is None:
         raise CapabilityError(
             f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
         )
     if not isinstance(tokenizer, Tokenizer):
         own = found.formats.get(Path(tokenizer).suffix)
-        place_of = Path(tokenizer).expanduser()
-        tokenizer = tokenizers.read(place_of, any_length=True) if own is None else own.tokenizer(place_of)
-    if place.suffix in found.formats:
+        tokenizer_file = Path(tokenizer).expanduser()
+        tokenizer = (
+            tokenizers.read(tokenizer_file, any_length=True) if own is None else own.tokenizer(tokenizer_file)
+        )
+    if file.suffix in found.formats:
         for setting in settings:
-            raise ArgumentError(f"{setting}: {place.name} says itself what its model is like")
-        return found.formats[place.suffix].weights(place, tokenizer)
-    model = found.sized(interchange.shapes(place), tokenizer, **settings)
-    whole: Model = import_weights(model, place).model
+            raise ArgumentError(f"{setting}: {file.name} says itself what its model is like")
+        return found.formats[file.suffix].weights(file, tokenizer)
+    model = found.sized(interchange.shapes(file), tokenizer, **settings)
+    whole: Model = import_weights(model, file).model
     return whole
 
 

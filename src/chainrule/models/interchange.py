@@ -23,7 +23,7 @@ from chainrule.models.protocol import Flattened, InOut, Joined, Model, Name, Nam
 
 M = TypeVar("M", bound=Model)
 Names: TypeAlias = Mapping[str, Name] | NameTable
-"""From the place of a layer in our model (`blocks.0.conv`) to its name in the file (`features.0`)."""
+"""From the path of a layer in our model (`blocks.0.conv`) to its name in the file (`features.0`)."""
 Arrays: TypeAlias = dict[str, np.ndarray]
 
 
@@ -115,10 +115,10 @@ class StoredArray(NamedTuple):
 
 def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Imported:
     """The model with the weights of a safetensors file, of which `names` says what it calls each layer."""
-    place = Path(path)
+    file = Path(path)
     names = _whole(names)
     mapped = _stored_arrays(model, names)
-    stored = _without_copies(_without_prefix(_read(place), names.prefix), names.copies)
+    stored = _without_copies(_without_prefix(_read(file), names.prefix), names.copies)
     if _turned(mapped, stored):
         for name in (name for one in mapped if one.either for name in one.theirs):
             stored |= {name: stored[name].T} if name in stored else {}
@@ -144,7 +144,7 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
     report = Imported(None, tuple(taken), tuple(missing), tuple(misshapen), tuple(unused))
     if strict and (missing or misshapen or unused):
         raise ArgumentError(
-            f"{place.name} does not fit: {report}",
+            f"{file.name} does not fit: {report}",
             remedy="strict=False takes what fits; names={...} says what the file calls each layer",
         )
     loaded = eqx.tree_at(lambda m: [one.array for one in _stored_arrays(m, names)], model, arrays)
@@ -159,8 +159,8 @@ def shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
 
 def write(model: Model, path: str | Path, names: Names | None) -> Path:
     """Write the weights to a safetensors file: under these names in PyTorch's layouts, or as they are here."""
-    place = Path(path)
-    if place.suffix != ".safetensors":
+    file = Path(path)
+    if file.suffix != ".safetensors":
         raise ArgumentError(f"export_weights(path={str(path)!r}): the name must end in .safetensors")
     if names is None:
         own = tree.named_leaves(eqx.filter(model, eqx.is_array))
@@ -170,12 +170,12 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
         for one in _stored_arrays(model, _whole(names)):
             parts = one.out(np.asarray(one.array))
             arrays |= {name: np.ascontiguousarray(a) for name, a in zip(one.theirs, parts, strict=True)}
-    place.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        safetensors.numpy.save_file(arrays, place)
+        safetensors.numpy.save_file(arrays, file)
     except safetensors.SafetensorError as error:  # its name for whatever the operating system refuses
-        raise DiskError(f"{place} cannot be written ({error})", remedy="name another place") from None
-    return place
+        raise DiskError(f"{file} cannot be written ({error})", remedy="name another file") from None
+    return file
 
 
 def _read(path: Path) -> Arrays:
@@ -205,7 +205,7 @@ def _without_prefix(stored: Arrays, prefix: str) -> Arrays:
 
 
 def _without_copies(stored: Arrays, copies: Mapping[str, str]) -> Arrays:
-    """Without arrays that only repeat another one; one that differs stays, and is found to have no place."""
+    """Without arrays that only repeat another one; one that differs stays, and is reported as unused."""
     repeated = {
         copy
         for copy, original in copies.items()
@@ -283,7 +283,7 @@ def _at(model: Any, path: str) -> Any:
             known = list(vars(node)) if hasattr(node, "__dict__") else []
             raise ArgumentError(
                 f"names: the model has no layer {path!r}{suggest(part, known)}",
-                remedy="a place is written as attributes and numbers, e.g. blocks.0.conv",
+                remedy="a path is written as attributes and numbers, e.g. blocks.0.conv",
             ) from None
     return node
 

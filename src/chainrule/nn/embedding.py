@@ -46,10 +46,10 @@ class Embedding(eqx.Module):
 
 def _check(index: Whole[np.ndarray, "*leading"], tokens: int) -> None:
     # Lookups on an accelerator cannot fail: a number that is too large would quietly become the last row.
-    for place in np.argwhere((index < 0) | (index >= tokens))[:1]:
-        where = f" at position {place[-1]}" if len(place) else ""
+    for bad in np.argwhere((index < 0) | (index >= tokens))[:1]:
+        where = f" at position {bad[-1]}" if len(bad) else ""
         raise ArgumentError(
-            f"token number {index[tuple(place)]}{where}: the vocabulary has 0 to {tokens - 1}",
+            f"token number {index[tuple(bad)]}{where}: the vocabulary has 0 to {tokens - 1}",
             remedy="encode texts with the tokenizer of the model: model.tokenizer.encode(text)",
         )
 

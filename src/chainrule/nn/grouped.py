@@ -18,7 +18,7 @@ from chainrule.nn.native.operations import operation
 
 
 def fast(x: Array, groups: int) -> bool:
-    """Whether there are programs for maps (batch, places, channels) of these numbers on this machine."""
+    """Whether there are programs for maps (batch, positions, channels) of these numbers on this machine."""
     registers = availability.registers() if jax.default_backend() == "cpu" else None
     return (
         registers is not None
@@ -31,7 +31,7 @@ def fast(x: Array, groups: int) -> bool:
 def normalised(x: Array, scale: Array, shift: Array, *, groups: int, eps: float, silu: bool) -> Array:
     """`unit scale + shift`, and its SiLU if asked for, where `unit` has mean 0 and variance 1 in every group.
 
-    `x` is (batch, places, channels), `scale` and `shift` are (batch, channels). A program reads numbers of one type,
+    `x` is (batch, positions, channels), `scale` and `shift` are (batch, channels). A program reads numbers of one type,
     that of `x`, and would take others for what they are not.
     """
     scale, shift = scale.astype(x.dtype), shift.astype(x.dtype)
@@ -39,8 +39,8 @@ def normalised(x: Array, scale: Array, shift: Array, *, groups: int, eps: float,
 
 
 def _given(x: Array, groups: int, eps: float, silu: bool) -> GroupNormShape:
-    batch, places, channels = x.shape
-    return GroupNormShape(batch, places, channels, groups, eps, silu)
+    batch, positions, channels = x.shape
+    return GroupNormShape(batch, positions, channels, groups, eps, silu)
 
 
 def _formula(x: Array, scale: Array, shift: Array, *, groups: int, eps: float, silu: bool) -> Array:

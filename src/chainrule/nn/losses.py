@@ -70,8 +70,8 @@ def _surprise_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     weights = jnp.exp(wide - top)
     total = weights.sum(axis=-1, keepdims=True)
     value = (jnp.log(total) + top)[..., 0] - jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
-    places = jax.lax.broadcasted_iota(targets.dtype, wide.shape, wide.ndim - 1)
-    slope = weights * (1 / total) - (places == targets[..., None])
+    classes = jax.lax.broadcasted_iota(targets.dtype, wide.shape, wide.ndim - 1)
+    slope = weights * (1 / total) - (classes == targets[..., None])
     return value, (slope * _wide(change)).sum(axis=-1)
 
 

@@ -200,20 +200,20 @@ def _largest_tangent(
         where = jnp.where(other > value, number, where)
         value = jnp.maximum(value, other)
     axes = tuple(range(parts.ndim - 2 * dimensions, parts.ndim, 2))
-    places = jnp.zeros(parts.shape, jnp.int32)
+    indices = jnp.zeros(parts.shape, jnp.int32)
     for axis, count in zip(axes, size, strict=True):
-        places = places * count + jax.lax.broadcasted_iota(jnp.int32, parts.shape, axis)
-    mask = (jnp.expand_dims(where, axes) == places).astype(tangent.dtype)
+        indices = indices * count + jax.lax.broadcasted_iota(jnp.int32, parts.shape, axis)
+    mask = (jnp.expand_dims(where, axes) == indices).astype(tangent.dtype)
     return value, (tangent * mask).sum(axis=axes)
 
 
 def _entries(parts: Array, size: tuple[int, ...]) -> list[Array]:
-    """The entries of every window, one array for each place in it."""
+    """The entries of every window, one array for each position in it."""
     dimensions = len(size)
     first = parts.ndim - 1 - 2 * dimensions
     found = []
-    for place in itertools.product(*(range(n) for n in size)):
-        index = [slice(None)] * first + [part for p in place for part in (slice(None), p)]
+    for offset in itertools.product(*(range(n) for n in size)):
+        index = [slice(None)] * first + [part for p in offset for part in (slice(None), p)]
         found.append(parts[tuple(index)])
     return found
 

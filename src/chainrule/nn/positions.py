@@ -83,7 +83,7 @@ class Sinusoids(eqx.Module):
         return sinusoids(positions.reshape(-1), self.width).reshape(*positions.shape, self.width)
 
 
-def placed(
+def with_positions(
     x: Float[Array, "batch time width"], vectors: Float[Array, "#batch time width"]
 ) -> Float[Array, "batch time width"]:
     """Embeddings plus the vectors of their positions.

@@ -22,9 +22,9 @@ def convolve_signal(
     """Convolve the last axes of a signal with a kernel of one or two axes.
 
     With `flip` this is `y[i] = Σ_m x[i - m] h[m]`, without it the correlation `y[i] = Σ_m x[i + m] h[m]`. "full" gives
-    every place the two overlap, "valid" every place they overlap wholly, "same" the middle of "full" with the size of
-    the signal, and "circular" continues the signal from its other end. The entries of a full convolution sum to the
-    product of the sums.
+    every position where the two overlap, "valid" those where they overlap wholly, "same" the middle of "full" with the
+    size of the signal, and "circular" continues the signal from its other end. The entries of a full convolution sum to
+    the product of the sums.
 
     >>> convolve_signal(jnp.array([1.0, 2.0, 4.0]), jnp.ones(4)).tolist()
     [1.0, 3.0, 7.0, 7.0, 6.0, 4.0]

@@ -51,11 +51,11 @@ def einsum(subscripts: str, *tensors: Any) -> Array:
                 f"(shape {array.shape})"
             )
         for axis, (letter, size) in enumerate(zip(term, array.shape, strict=True)):
-            place = f"axis {axis} of tensor {number}"
-            known, before = sizes.setdefault(letter, (size, place))
+            label = f"axis {axis} of tensor {number}"
+            known, before = sizes.setdefault(letter, (size, label))
             if known != size:
                 raise ArgumentError(
-                    f'{where}: "{letter}" has size {known} as {before} and size {size} as {place}'
+                    f'{where}: "{letter}" has size {known} as {before} and size {size} as {label}'
                 )
     if arrow:
         for letter in output:

@@ -296,12 +296,12 @@ def _unit(base: float) -> float:
 
 def _gaps(at: Any, like: Array) -> Array:
     count = like.shape[-1]
-    places = np.arange(count, dtype=float) if at is None else np.asarray(at, dtype=float)
-    if places.shape != (count,) or not (np.diff(places) > 0).all() or not np.isfinite(places).all():
+    points = np.arange(count, dtype=float) if at is None else np.asarray(at, dtype=float)
+    if points.shape != (count,) or not (np.diff(points) > 0).all() or not np.isfinite(points).all():
         raise ArgumentError(
             f"wasserstein(at={at}): needs {count} positions in increasing order, one for each outcome"
         )
-    gaps = jnp.asarray(np.diff(places), like.dtype)
+    gaps = jnp.asarray(np.diff(points), like.dtype)
     return gaps.reshape((1,) * (like.ndim - 1) + gaps.shape)
 
 

@@ -258,11 +258,11 @@ def _direct_labels(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float
     figure.draw_without_rendering()  # settles the height of the axes, which the distances below need
     low, high = axes.transAxes.transform([(0, 0), (0, 1)])[:, 1]
     wanted = axes.transData.transform([(x, y) for x, y, _, _ in ends])[:, 1] if ends else np.empty(0)
-    places = (spread(wanted, 14.5, low, high) - low) / (high - low)
-    for (_, _, label, tone), place in zip(ends, places, strict=True):
+    positions = (spread(wanted, 14.5, low, high) - low) / (high - low)
+    for (_, _, label, tone), position in zip(ends, positions, strict=True):
         axes.annotate(
             label,
-            (1.0, place),
+            (1.0, position),
             (6, 0),
             xycoords="axes fraction",
             textcoords="offset points",
@@ -291,9 +291,9 @@ def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
         blocks.append((mean, count))
     shifted = np.array([mean for mean, count in blocks for _ in range(count)])
     top = high - gap * max(len(wanted) - 1, 0)
-    places = np.empty_like(wanted, dtype=float)
-    places[order] = np.clip(shifted, low, max(low, top)) + gap * np.arange(len(wanted))
-    return places
+    positions = np.empty_like(wanted, dtype=float)
+    positions[order] = np.clip(shifted, low, max(low, top)) + gap * np.arange(len(wanted))
+    return positions
 
 
 def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:

@@ -156,11 +156,11 @@ _HUES = (LIGHT["1"], LIGHT["2"])
 def _cells(axes: Axes, tone: np.ndarray, density: np.ndarray) -> None:
     rows, columns = tone.shape
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-    places = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).reshape(-1, 1, 2)
+    origins = np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), axis=-1).reshape(-1, 1, 2)
     faces = [(*to_rgb(_HUES[t]), 0.04 + 0.96 * d) for t, d in zip(tone.ravel(), density.ravel(), strict=True)]
     gap = 1.5 if columns <= 24 else 0.0
     cells = PolyCollection(
-        places + corners,
+        origins + corners,
         facecolors=faces,
         edgecolors=LIGHT["paper"],
         linewidths=gap,

@@ -56,7 +56,7 @@ class _Layout:
         width, height = self.cell
         return max(self.columns * width + 2 * _MARGIN, _NARROWEST), self.top + self.rows * height + _MARGIN
 
-    def place(self, index: int) -> tuple[int, int]:
+    def corner(self, index: int) -> tuple[int, int]:
         """Left upper corner of a tile."""
         row, column = divmod(index, self.columns)
         left = _MARGIN + column * self.cell[0] + (self.cell[0] - self.tile[0]) // 2
@@ -103,15 +103,15 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
         svg.write_text(root, _MARGIN, 22, picture.title, size=TITLE_SIZE, bold=True)
     # Every image is embedded with its own few pixels; the reader enlarges it without smoothing.
     for index, image in enumerate(pixels):
-        left, top = layout.place(index)
-        place = {"x": left, "y": top, "width": layout.tile[0], "height": layout.tile[1]}
-        attributes = {name: str(value) for name, value in place.items()}
+        left, top = layout.corner(index)
+        box = {"x": left, "y": top, "width": layout.tile[0], "height": layout.tile[1]}
+        attributes = {name: str(value) for name, value in box.items()}
         attributes["style"] = "image-rendering: crisp-edges; image-rendering: pixelated"
         attributes["preserveAspectRatio"] = "none"
         attributes["xlink:href"] = "data:image/png;base64," + base64.b64encode(_png(image)).decode()
         ElementTree.SubElement(root, "image", attributes)
     for index, lines in enumerate(layout.labels):
-        left, top = layout.place(index)
+        left, top = layout.corner(index)
         x, y = left + layout.tile[0] / 2, top + layout.tile[1]
         for below, line in enumerate(lines, start=1):
             svg.write_text(root, x, y + _LINE * below, line, size=SMALL_SIZE, role="soft", anchor="middle")
@@ -129,7 +129,7 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
         pen.text((zoom * _MARGIN, 9 * zoom), heading, fill=LIGHT["ink"], font=font)
     font = ImageFont.truetype(_FONT, zoom * SMALL_SIZE)
     for index, image in enumerate(pixels):
-        left, top = layout.place(index)
+        left, top = layout.corner(index)
         size = (zoom * layout.tile[0], zoom * layout.tile[1])
         sheet.paste(_image(image).resize(size, Image.Resampling.NEAREST), (zoom * left, zoom * top))
         for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):

@@ -33,8 +33,8 @@ def _bigram(
     pairs, counts = np.unique(train[:-1] * size + train[1:], return_counts=True)
     firsts, kinds = np.bincount(train[:-1], minlength=size), np.bincount(pairs // size, minlength=size)
     wanted = val[:-1] * size + val[1:]
-    place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-    seen = np.where(pairs[place] == wanted, counts[place], 0)
+    index = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+    seen = np.where(pairs[index] == wanted, counts[index], 0)
     total, rest = firsts[val[:-1]], kinds[val[:-1]]
     known = total > 0  # after a token that training lacks, only the second one is left
     p = np.where(known, (seen + rest * single[val[1:]]) / np.maximum(total + rest, 1), single[val[1:]])

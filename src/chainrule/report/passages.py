@@ -20,7 +20,7 @@ _MARGIN = 12.0
 
 def passage(picture: Passage, title: bool) -> Figure:
     """A text over shades, with a key below it."""
-    cells = _places(picture)
+    cells = _cells(picture)
     lines = max((line for line, *_ in cells), default=0) + 1
     top = 36.0 if title else 8.0
     width, height = _COLUMNS * _CELL + 2 * _MARGIN, top + (lines + 1.5) * _LINE
@@ -47,7 +47,7 @@ def passage(picture: Passage, title: bool) -> Figure:
     return figure
 
 
-def _places(picture: Passage) -> list[tuple[int, int, str, int]]:
+def _cells(picture: Passage) -> list[tuple[int, int, str, int]]:
     """Line, column, character and piece of each cell; a text that is too long ends in an ellipsis."""
     cells: list[tuple[int, int, str, int]] = []
     line = column = 0

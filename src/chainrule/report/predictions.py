@@ -251,9 +251,9 @@ def residuals(predicted: Values, targets: Values) -> Bars:
     rough = 2 * reach / _BINS
     unit = 10.0 ** math.floor(math.log10(rough))
     width = next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough)
-    place = np.rint(differences / width).astype(int)
-    span = np.arange(place.min(initial=0), place.max(initial=0) + 1)
-    counts = np.bincount(place - span[0], minlength=len(span))
+    bucket = np.rint(differences / width).astype(int)
+    span = np.arange(bucket.min(initial=0), bucket.max(initial=0) + 1)
+    counts = np.bincount(bucket - span[0], minlength=len(span))
     names = ["0" if k == 0 else number(k * width, 3) for k in span]
     mean = f"Mean {number(differences.mean(), 3)}, " if len(differences) else ""
     caption = f"{mean}each bar is {number(width)} wide and centred on its label."

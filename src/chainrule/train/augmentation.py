@@ -12,7 +12,7 @@ from chainrule.train.config import Augment
 
 
 def check(settings: Augment, split: Split) -> None:
-    """Refuse to move what has no place: data that are not images, and moves beyond the size of an image."""
+    """Refuse data that are not images, and moves beyond the size of an image."""
     if settings == Augment():
         return
     one = split.batch(np.zeros(1, np.int32))

@@ -119,7 +119,7 @@ def save(folder: Path, state: Tree, step: int, journal: Mapping[str, Any]) -> Pa
 def steps(folder: Path) -> list[int]:
     """Steps that have a checkpoint, oldest first."""
     _refuse_link(folder)
-    found = [re.fullmatch(r"step-([0-9]{8,})", place.name) for place in folder.glob("step-*")]
+    found = [re.fullmatch(r"step-([0-9]{8,})", child.name) for child in folder.glob("step-*")]
     return sorted(int(match[1]) for match in found if match)
 
 
@@ -253,10 +253,10 @@ def _read_tensors(checkpoint: Path, manifest: Mapping[str, Any], *, most: int) -
     return tensors
 
 
-def _refuse_link(place: Path) -> None:
-    if place.is_symlink():
+def _refuse_link(location: Path) -> None:
+    if location.is_symlink():
         raise CheckpointError(
-            f"{place} is a link: a checkpoint is read and written only where it really lies",
+            f"{location} is a link: a checkpoint is read and written only where it really lies",
             remedy="put the folder itself in its place; to use another disk, choose it with runs=DIR",
         )
 

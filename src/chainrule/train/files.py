@@ -104,11 +104,11 @@ def sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """A folder and those it lies in, each durable as an entry of its parent."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     with disk_errors(folder):
-        for place in reversed(missing):
-            place.mkdir(exist_ok=True)
-            sync_folder(place.parent)
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+            sync_folder(path.parent)
 
 
 def free_bytes(folder: Path) -> int:

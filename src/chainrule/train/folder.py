@@ -44,9 +44,9 @@ _OWN = (
 )
 
 
-def root(place: str | Path | None = None) -> Path:
+def root(where: str | Path | None = None) -> Path:
     """Where run folders go: the argument, `$CHAINRULE_RUNS`, or `./runs`."""
-    return Path(place or os.environ.get("CHAINRULE_RUNS") or "runs")
+    return Path(where or os.environ.get("CHAINRULE_RUNS") or "runs")
 
 
 def handle(path: Path) -> str:
@@ -54,18 +54,18 @@ def handle(path: Path) -> str:
     return path.name if path.parent.resolve() == root().expanduser().resolve() else str(path)
 
 
-def new_folder(place: Path, stem: str) -> Path:
+def new_folder(parent: Path, stem: str) -> Path:
     """A new folder `stem-NNN` with the next free number."""
-    with disk_errors(place):
-        make_folder(place)
-        endings = [found.name.removeprefix(f"{stem}-") for found in place.iterdir()]
+    with disk_errors(parent):
+        make_folder(parent)
+        endings = [found.name.removeprefix(f"{stem}-") for found in parent.iterdir()]
         taken = [int(ending) for ending in endings if ending.isdecimal()]
         number = max(taken, default=0) + 1
         while True:
             with contextlib.suppress(FileExistsError):  # another process took the number in between
-                folder = place / f"{stem}-{number:03d}"
+                folder = parent / f"{stem}-{number:03d}"
                 folder.mkdir()
-                sync_folder(place)
+                sync_folder(parent)
                 return folder
             number += 1
 

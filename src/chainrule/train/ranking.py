@@ -10,7 +10,7 @@ def area_under(scores: np.ndarray, ours: np.ndarray) -> float:
     >>> area_under(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
     0.75
     """
-    ranks = scipy.stats.rankdata(scores)  # ties share their places
+    ranks = scipy.stats.rankdata(scores)  # ties share their ranks
     positive, negative = int(ours.sum()), int((~ours).sum())
     return float((ranks[ours].sum() - positive * (positive + 1) / 2) / (positive * negative))
 

@@ -131,11 +131,11 @@ class Run:
 
     def tokenizer_file(self) -> Path:
         """The tokenizer of a run on text as a file of its folder, written when it is asked for first."""
-        place = self.path / "tokenizer.json"
-        if not place.exists():
-            with disk_errors(place):
-                tokenizers.write(tokenizers.of(self.schema), place)
-        return place
+        file = self.path / "tokenizer.json"
+        if not file.exists():
+            with disk_errors(file):
+                tokenizers.write(tokenizers.of(self.schema), file)
+        return file
 
     @property
     def data(self) -> Data:
@@ -244,9 +244,9 @@ class Run:
         return to_original(self.schema, self.scaling, model.sample(key, n, **options))
 
 
-def runs(place: str | Path | None = None) -> list[Run]:
+def runs(where: str | Path | None = None) -> list[Run]:
     """Every run in a folder, oldest first."""
-    found = [path.parent for path in folder.root(place).glob("*/config.yaml")]
+    found = [path.parent for path in folder.root(where).glob("*/config.yaml")]
     return [
         Run(path)
         for path in sorted(found, key=lambda path: ((path / "config.yaml").stat().st_mtime, path.name))

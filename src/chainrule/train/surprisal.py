@@ -58,7 +58,7 @@ def blocks(model: HasSurprisal, split: Windows, vocabulary: int, stride: int | N
             f"stride={stride}: windows of {length} tokens that end {stride} apart do not judge every token once",
             remedy=f"use a stride from 1 (slow, exact) to {length} (fast)",
         )
-    starts, counts = places(len(split.arrays["tokens"]), length, stride)
+    starts, counts = window_spans(len(split.arrays["tokens"]), length, stride)
     size = max(1, min(512, len(starts), _LOGITS // (length * vocabulary)))
     nats = []
     for first in range(0, len(starts), size):
@@ -81,19 +81,19 @@ def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
             _packed_surprisal(model, jnp.asarray(batch.x), jnp.asarray(batch.documents)), np.float64
         )
         counted = predicted(batch.documents)
-        owner = split.document_of(split.arrays["places"][rows][:, 1:][counted])
+        owner = split.document_of(split.arrays["positions"][rows][:, 1:][counted])
         nats += np.bincount(owner, found[counted], len(nats))
         tokens += np.bincount(owner, minlength=len(nats))
     judged = tokens > 0
     return Blocks(nats[judged], tokens[judged], split.length)
 
 
-def places(
+def window_spans(
     tokens: int, length: int, stride: int
 ) -> tuple[Int[np.ndarray, " windows"], Int[np.ndarray, " windows"]]:
     """Where each window begins, and how many tokens at its end are judged by it and by no other.
 
-    >>> starts, counts = places(tokens=12, length=4, stride=3)
+    >>> starts, counts = window_spans(tokens=12, length=4, stride=3)
     >>> starts.tolist(), counts.tolist()
     ([0, 3, 6, 7], [4, 3, 3, 1])
     """
@@ -126,4 +126,4 @@ def _packed_surprisal(model: CanPack, x: Array, documents: Array) -> Array:
     return model.packed_surprisal(x, documents)
 
 
-__all__ = ["Blocks", "blocks", "documents", "passage", "places"]
+__all__ = ["Blocks", "blocks", "documents", "passage", "window_spans"]

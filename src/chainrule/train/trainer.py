@@ -349,7 +349,7 @@ def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) ->
     if free < needed:
         raise DiskError(
             f"{path} has {free / 1e6:,.0f} MB free; the checkpoints of this run need about {needed / 1e6:,.0f} MB",
-            remedy="free some space or choose another place with runs=DIR",
+            remedy="free some space or choose another folder with runs=DIR",
         )
 
 

@@ -129,7 +129,7 @@ def test_a_name_wins_over_a_file_unless_it_is_written_as_a_path(
     assert load("./digits").schema.shape == (6, 5, 3)
 
 
-def test_downloaded_sets_are_found_in_their_places_in_order(
+def test_downloaded_sets_are_found_in_their_folders_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "_SYSTEM", tmp_path / "system")

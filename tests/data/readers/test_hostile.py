@@ -41,8 +41,8 @@ SOUND = {
 
 
 def attempt(name: str, data: bytes) -> None:
-    with tempfile.TemporaryDirectory() as place:
-        path = corpus.write(Path(place) / name, data)
+    with tempfile.TemporaryDirectory() as folder:
+        path = corpus.write(Path(folder) / name, data)
         source = path.parent if name.startswith("folder/") else path
         for i in range(3 * name.startswith("folder/")):
             corpus.write(path.with_name(f"sound{i}.png"), SOUND["folder/0.png"])
@@ -62,8 +62,8 @@ def attempt(name: str, data: bytes) -> None:
 )
 def test_changed_bytes_are_read_or_refused(name: str, changes: list[tuple[float, int]]) -> None:
     data = bytearray(SOUND[name])
-    for place, value in changes:
-        data[int(place * len(data))] = value
+    for share, value in changes:
+        data[int(share * len(data))] = value
     attempt(name, bytes(data))
 
 

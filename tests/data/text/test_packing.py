@@ -37,14 +37,14 @@ def test_every_symbol_after_the_first_of_its_document_is_predicted_once() -> Non
     documents = [rng.integers(0, 9, size) for size in rng.integers(1, 40, 60)]
     rows = pack(documents, length=16)
     batch = rows.batch(np.arange(len(rows)))
-    chosen = rows.arrays["places"][:, 1:][predicted(batch.documents)]
+    chosen = rows.arrays["positions"][:, 1:][predicted(batch.documents)]
     owed = np.concatenate(
         [np.arange(1, len(one)) + start for one, start in zip(documents, rows.starts, strict=True)]
     )
     assert sorted(chosen.tolist()) == owed.tolist()
     assert batch.weight == len(owed)
     assert (batch.x[batch.documents < 0] == 0).all()
-    np.testing.assert_array_equal(batch.documents >= 0, rows.arrays["places"] >= 0)
+    np.testing.assert_array_equal(batch.documents >= 0, rows.arrays["positions"] >= 0)
     assert (np.diff((batch.documents >= 0).astype(int), axis=1) <= 0).all(), "padding stands on the right"
 
 

@@ -72,7 +72,7 @@ def test_a_model_begins_with_the_vectors_of_the_words_it_knows(file: Path, data:
     known = {"king", "King", "woman", "man"}
     for i in range(len(tokenizer)):
         word = tokenizer.decode([i]).strip()
-        expected = found.rows[found.place[word.lower()]] if word in known else plain.embeddings()[i]
+        expected = found.rows[found.row_of[word.lower()]] if word in known else plain.embeddings()[i]
         np.testing.assert_array_equal(begun.model.embeddings()[i], expected)
     words = [tokenizer.decode([i]).strip() for i in range(len(tokenizer))]
     assert begun.tokens == pytest.approx(np.mean([word in known for word in words]))

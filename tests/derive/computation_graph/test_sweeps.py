@@ -47,9 +47,9 @@ class Oracle:
 
         def everything(*moved: Any) -> Any:
             leaves = list(self.leaves)
-            for place, leaf in zip(moving, moved, strict=True):
-                leaves[place] = leaf
-            return self._run(leaves, lambda place, output, value: value)[0]
+            for index, leaf in zip(moving, moved, strict=True):
+                leaves[index] = leaf
+            return self._run(leaves, lambda index, output, value: value)[0]
 
         point = tuple(self.leaves[i] for i in moving)
         ones = tuple(jnp.ones_like(leaf) for leaf in point)
@@ -65,8 +65,8 @@ class Oracle:
         }
 
         def total(nudges: Any) -> Any:
-            def add(place: int, output: int, value: Any) -> Any:
-                return value + nudges[str((place, output))] if _is_float(value) else value
+            def add(index: int, output: int, value: Any) -> Any:
+                return value + nudges[str((index, output))] if _is_float(value) else value
 
             outs = self._run(self.leaves, add)[1]
             return sum((jnp.sum(out) for out in map(jnp.asarray, outs) if _is_float(out)), jnp.zeros(()))
@@ -76,18 +76,18 @@ class Oracle:
     def _run(self, leaves: list[Any], change: Any) -> tuple[list[list[Any]], list[Any]]:
         """Run equation by equation with JAX's evaluator; `change` may alter every value as it is made."""
         inner = self.program.jaxpr
-        made = [[change(place, 0, leaf)] for place, leaf in enumerate(leaves)]
+        made = [[change(index, 0, leaf)] for index, leaf in enumerate(leaves)]
         values = dict(zip([*inner.constvars, *inner.invars], (one[0] for one in made), strict=True))
 
         def read(atom: Any) -> Any:
             return atom.val if isinstance(atom, Literal) else values[atom]
 
-        for place, equation in enumerate(self.program.eqns, start=len(leaves)):
+        for index, equation in enumerate(self.program.eqns, start=len(leaves)):
             used = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
             kept = [(o, v) for o, v in enumerate(equation.outvars) if not isinstance(v, DropVar)]
             part = inner.replace(constvars=[], invars=used, outvars=[v for _, v in kept], eqns=[equation])
             outs = jax.core.eval_jaxpr(part, (), *map(read, used))
-            changed = [change(place, output, out) for (output, _), out in zip(kept, outs, strict=True)]
+            changed = [change(index, output, out) for (output, _), out in zip(kept, outs, strict=True)]
             values.update(zip((variable for _, variable in kept), changed, strict=True))
             made.append(changed)
         return made, [read(atom) for atom in inner.outvars]
@@ -130,8 +130,8 @@ def test_adjoints_at_the_inputs_are_the_gradient(case: Case) -> None:
 
     def total(*moved: Any) -> Any:
         leaves = list(flat)
-        for place, leaf in zip(moving, moved, strict=True):
-            leaves[place] = leaf
+        for index, leaf in zip(moving, moved, strict=True):
+            leaves[index] = leaf
         outs = jax.tree.leaves(case.f(*jax.tree.unflatten(tree, leaves)))
         return sum((jnp.sum(out) for out in map(jnp.asarray, outs) if _is_float(out)), jnp.zeros(()))
 

@@ -90,7 +90,7 @@ def test_what_a_network_is_told_matters_and_so_does_being_told_nothing(case: str
     assert min(np.abs(out[i] - out[j]).max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-4
 
 
-def test_places_attend_to_words_and_never_to_padding() -> None:
+def test_positions_attend_to_words_and_never_to_padding() -> None:
     net = shaken(made("unet", "auto", TEXT))
     x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)
     told = jnp.array([[1, 3, 4, 4], [1, 2, 4, 4], [4, 4, 4, 4]])

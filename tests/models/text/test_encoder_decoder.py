@@ -92,17 +92,17 @@ def test_padding_changes_nothing(model: EncoderDecoder) -> None:
 
 def test_a_symbol_sees_no_later_one_and_all_of_the_source(model: EncoderDecoder) -> None:
     before = model.logits(X, Y)
-    for place in range(4):
-        changed = model.logits(X, Y.at[0, place].set((Y[0, place] + 1) % 2))
-        np.testing.assert_array_equal(changed[0, : place + 1], before[0, : place + 1])
-        assert place == 3 or not np.allclose(changed[0, place + 1 :], before[0, place + 1 :])
-    for place in range(3):
-        other = model.logits(X.at[0, place].set((X[0, place] + 1) % 2), Y)
+    for position in range(4):
+        changed = model.logits(X, Y.at[0, position].set((Y[0, position] + 1) % 2))
+        np.testing.assert_array_equal(changed[0, : position + 1], before[0, : position + 1])
+        assert position == 3 or not np.allclose(changed[0, position + 1 :], before[0, position + 1 :])
+    for position in range(3):
+        other = model.logits(X.at[0, position].set((X[0, position] + 1) % 2), Y)
         assert (np.abs(other[0] - before[0]).max(axis=-1) > 0).all()
 
 
 def every_target() -> np.ndarray:
-    """All rows with an end within four places, and all without."""
+    """All rows with an end within four positions, and all without."""
     rows = [
         [*start, *[2] * (4 - length)]
         for length in range(5)
@@ -123,8 +123,8 @@ def outcomes(model: EncoderDecoder, source: jax.Array) -> tuple[np.ndarray, np.n
     rows = every_target()
     log_probs = model.log_prob_given(jnp.asarray(rows), jnp.tile(source[None], (len(rows), 1)))
     rows[:, -1] = 2
-    kinds, place = np.unique(rows, axis=0, return_inverse=True)
-    p = np.bincount(place.ravel(), np.exp(np.asarray(log_probs)))
+    kinds, which = np.unique(rows, axis=0, return_inverse=True)
+    p = np.bincount(which.ravel(), np.exp(np.asarray(log_probs)))
     order = np.argsort(-p)
     return kinds[order], p[order]
 

@@ -118,8 +118,8 @@ def test_512_symbols_with_and_without_a_cache_are_the_same(temperature: float) -
     # No logit depends on what comes later: reading all of the text at once is reading each of its beginnings afresh.
     afresh = jnp.moveaxis(eqx.filter_jit(model.logits)(cached)[:, :-1], 1, 0)
 
-    def drawn(logits: jax.Array, place: jax.Array) -> jax.Array:
-        return decoding.draw(logits, None, KEY, place, rules)[0]
+    def drawn(logits: jax.Array, position: jax.Array) -> jax.Array:
+        return decoding.draw(logits, None, KEY, position, rules)[0]
 
     expected = jax.jit(jax.vmap(drawn))(afresh, jnp.arange(1, room))
     assert cached[0, 1:].tolist() == expected[:, 0].tolist()
@@ -134,7 +134,7 @@ def test_past_the_context_crop_reads_afresh_and_a_window_slides() -> None:
 
     x = jax.random.randint(KEY, (1, 23), 0, 11)
     slid, _ = model.advance(model.start(1, x.shape[1]), x)
-    h = model.placed(model.vectors(x))
+    h = model.with_positions(model.vectors(x))
     for block in model.blocks:
         h = block(h, mask=Window(12))
     np.testing.assert_allclose(slid, model.read_out(model.norm(h)), atol=1e-10)
@@ -154,10 +154,10 @@ def test_sines_and_cosines_are_added_to_embeddings_that_are_scaled_up() -> None:
     tokens = np.sqrt(8) * np.asarray(model.embedding.weight)[np.asarray(x)]
     at = np.arange(3, 7)[:, None] / 10_000 ** (np.arange(4) / 4)[None, :]
     waves = np.stack([np.sin(at), np.cos(at)], axis=-1).reshape(4, 8)
-    np.testing.assert_allclose(model.placed(model.vectors(x), 3), tokens + waves[None], atol=1e-6)
-    places = jnp.array([[6, 3, 4, 5], [3, 3, 3, 3]])
+    np.testing.assert_allclose(model.with_positions(model.vectors(x), 3), tokens + waves[None], atol=1e-6)
+    positions = jnp.array([[6, 3, 4, 5], [3, 3, 3, 3]])
     np.testing.assert_allclose(
-        model.placed(model.vectors(x), positions=places), tokens + waves[places - 3], atol=1e-6
+        model.with_positions(model.vectors(x), positions=positions), tokens + waves[positions - 3], atol=1e-6
     )
     with pytest.raises(ArgumentError, match="width must be even"):
         models.build("gpt", LETTERS, width=7, heads=1, positions="sinusoids")
@@ -208,7 +208,7 @@ def test_what_is_shown_is_what_happens() -> None:
     silent = model
     for head in range(2):
         silent = silent.without_head(0, head)
-    h = model.placed(model.vectors(x))
+    h = model.with_positions(model.vectors(x))
     widened = model.blocks[0]._finished(h, None, [None] * 3)
     np.testing.assert_allclose(
         silent.logits(x), silent.read_out(silent.norm(silent.blocks[1](widened))), atol=1e-12

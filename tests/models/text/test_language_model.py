@@ -15,7 +15,7 @@ from chainrule.data.text.tokenization import passages
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.models.text import decoding
 from chainrule.models.text.language_model import LanguageModel
-from tests.models.text.toys import LETTERS, TRACED, Chain, chain, placed, script
+from tests.models.text.toys import LETTERS, TRACED, Chain, chain, positional, script
 
 KEY = jax.random.key(3)
 
@@ -54,19 +54,19 @@ def test_without_a_new_line_in_the_vocabulary_a_text_begins_with_any_symbol() ->
 
 @pytest.mark.parametrize("length", [3, 6, 20])
 def test_the_compiled_loop_follows_the_receding_horizon(length: int) -> None:
-    model = placed(context=6)
+    model = positional(context=6)
     out = np.asarray(model.sample(KEY, 1, prompt="abc", length=length, temperature=0))[0]
     assert out.tolist() == by_hand(model, [1, 2, 3], length, 6)
 
 
 def test_a_prompt_longer_than_the_context_is_read_from_its_end() -> None:
-    model = placed(context=4)
+    model = positional(context=4)
     out = np.asarray(model.sample(KEY, 2, prompt="abcdabcd", length=5, temperature=0))
     assert out[0].tolist() == by_hand(model, [1, 2, 3, 4, 1, 2, 3, 4], 5, 4)
 
 
 def test_what_does_not_fit_is_refused_where_that_is_asked_for() -> None:
-    model = placed(context=4)
+    model = positional(context=4)
     with pytest.raises(ArgumentError, match=r"length=4: 2 tokens and 4 more do not fit into a context of 4"):
         model.sample(KEY, 1, prompt="ab", length=4, overflow="error")
     assert model.sample(KEY, 1, prompt="ab", length=3, overflow="error").shape == (1, 5)
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused_where_that_is_asked_for() -> None:
 
 
 def test_a_seed_gives_the_same_text_in_any_batch_and_one_by_one() -> None:
-    model = placed(context=6)
+    model = positional(context=6)
     many, few = (np.asarray(model.sample(KEY, n, prompt="a", length=12)) for n in (4, 1))
     assert np.array_equal(many[:1], few)
     pieces = list(model.stream(KEY, prompt="a", length=12))
@@ -103,7 +103,7 @@ def test_other_numbers_and_weights_compile_nothing() -> None:
 
 
 def test_beams_give_the_texts_that_a_search_finds() -> None:
-    model = placed(context=6)
+    model = positional(context=6)
     found = model.search(KEY, "ab", length=3, beams=4)
     texts = passages(LETTERS, np.asarray(model.sample(KEY, 3, prompt="ab", length=3, beams=4)))
     assert texts == ["ab" + one.text for one in found[:3]]
@@ -116,7 +116,7 @@ def test_beams_give_the_texts_that_a_search_finds() -> None:
 
 
 def test_beams_go_on_past_the_context() -> None:
-    model = placed(context=4)
+    model = positional(context=4)
     (best, *_) = model.search(KEY, "ab", length=9, beams=1)
     assert model.tokenizer.encode("ab" + best.text).tolist() == by_hand(model, [1, 2], 9, 4)
 
@@ -212,7 +212,7 @@ def test_a_long_stream_is_the_same_text() -> None:
 
 
 def test_a_state_is_forked_and_rewound() -> None:
-    model = placed(context=6)
+    model = positional(context=6)
     advance = eqx.filter_jit(model.advance)
     logits, state = advance(model.start(2, 6), jnp.array([[1, 2, 3], [4, 0, 1]]))
     swapped, _ = advance(state.fork(jnp.array([1, 0, 1])), jnp.full((3, 1), 2))

@@ -45,8 +45,8 @@ class Chain(LanguageModel):
 
 
 @final
-class Placed(LanguageModel):
-    """Looks at every token of its context by its place: what a text says depends on where it begins."""
+class Positional(LanguageModel):
+    """Looks at every token of its context by its position: what a text says depends on where it begins."""
 
     schema: Schema = eqx.field(static=True)
     weights: Float[Array, "context vocabulary vocabulary"]
@@ -60,7 +60,7 @@ class Placed(LanguageModel):
 
     def start(self, batch: int, room: int) -> DecodingState:
         if room > self.context:
-            raise CapabilityError("places are absolute: a window cannot slide")
+            raise CapabilityError("positions are absolute: a window cannot slide")
         return TokenHistory.blank(batch, room)
 
     def advance(
@@ -112,7 +112,7 @@ def chain(schema: Schema = LETTERS, seed: int = 0) -> Chain:
     return Chain(schema, jnp.asarray(np.random.default_rng(seed).normal(size=(size, size)) * 1.5))
 
 
-def placed(context: int, schema: Schema = LETTERS, seed: int = 0) -> Placed:
+def positional(context: int, schema: Schema = LETTERS, seed: int = 0) -> Positional:
     size = len(schema.tokens)
     weights = np.random.default_rng(seed).normal(size=(context, size, size))
-    return Placed(schema, jnp.asarray(weights), context)
+    return Positional(schema, jnp.asarray(weights), context)

@@ -47,9 +47,9 @@ def _scan(request: ReadRequest) -> Scan:
     x, y = found.contents.x, found.contents.y
     assert y is not None, "the embedded digits have classes"
     images, captions, parts = [], [], []
-    for part, places in enumerate(divide(len(x), _SHARES, request.seed, y)):
+    for part, indices in enumerate(divide(len(x), _SHARES, request.seed, y)):
         for number in range(len(_WORDS)):
-            own = x[places[y[places] == number]]
+            own = x[indices[y[indices] == number]]
             for image, caption in _described(own, _WORDS[number]):
                 images.append(image)
                 captions.append(spelled(caption))
@@ -72,12 +72,12 @@ def _described(digits: UInt8[np.ndarray, "n 8 8 1"], word: str) -> Iterator[tupl
     """Each of some digits of one kind in four ways; the pair is of a digit and the next."""
     several = f"two {word}es" if word == "six" else f"two {word}s"
     one = f"an {word}" if word == "eight" else f"a {word}"
-    for place, digit in enumerate(digits):
+    for index, digit in enumerate(digits):
         for left, caption in ((4, one), (0, f"{one} on the left"), (8, f"{one} on the right")):
             canvas = np.zeros((_WIDTH, 2 * _WIDTH, 1), np.uint8)
             canvas[:, left : left + _WIDTH] = digit
             yield canvas, caption
-        yield np.concatenate([digit, digits[(place + 1) % len(digits)]], axis=1), several
+        yield np.concatenate([digit, digits[(index + 1) % len(digits)]], axis=1), several
 
 
 CAPTIONED = {

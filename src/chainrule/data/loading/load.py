@@ -130,9 +130,9 @@ def _constant(contents: Contents, where: str) -> list[Problem]:
         return []
     rows = np.arange(len(contents.x)) if contents.rows is None else contents.rows
     _, deviation = moments(contents.x, rows)
-    places = np.flatnonzero(contents.standardise & (deviation == 0))
-    names = contents.columns or tuple(f"feature {place}" for place in range(len(deviation)))
-    return [Problem("constant feature", where, names[place], "note") for place in places]
+    constant = np.flatnonzero(contents.standardise & (deviation == 0))
+    names = contents.columns or tuple(f"feature {index}" for index in range(len(deviation)))
+    return [Problem("constant feature", where, names[index], "note") for index in constant]
 
 
 def _accept(scan: Scan, source: sources.DataSource, bad: str) -> Contents:

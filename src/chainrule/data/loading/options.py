@@ -113,14 +113,14 @@ NO_COLUMN = "none"
 
 
 def column(value: Any) -> str | int:
-    """The name of a column or its place, counted from 0 or, backwards, from -1; "none" for no column."""
+    """The name of a column or its position, counted from 0 or, backwards, from -1; "none" for no column."""
     if isinstance(value, bool) or not isinstance(value, str | int | None):
         raise ValueError('the name of a column, its number, or "none"')
     return NO_COLUMN if value is None else value
 
 
 def columns(value: Any) -> list[str | int]:
-    """Names or places of columns."""
+    """Names or positions of columns."""
     many: Collection[Any] = value if isinstance(value, list | tuple) else [value]
     return [column(one) for one in many]
 

@@ -107,7 +107,7 @@ class ScanReport:
         }
 
     def lines(self, limit: int | None = 10) -> list[str]:
-        """The report for people: a line in all, a line for every kind, and up to `limit` places of each.
+        """The report for people: a line in all, a line for every kind, and up to `limit` locations of each.
 
         >>> bad = Problem("truncated", "cats/666.jpg")
         >>> for line in ScanReport("cats", "images", 412, 411, group([bad])).lines():

@@ -194,7 +194,7 @@ def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:
     return {name: option.default for name, option in options.items() if not option.guard}
 
 
-def _places() -> list[Path]:
+def _folders() -> list[Path]:
     """Where a downloaded data set is looked for, in this order."""
     own = os.environ.get("CHAINRULE_DATA")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -202,14 +202,14 @@ def _places() -> list[Path]:
 
 
 def _folder(name: str) -> Path | None:
-    return next((place / name for place in _places() if (place / name).is_dir()), None)
+    return next((folder / name for folder in _folders() if (folder / name).is_dir()), None)
 
 
 def _absent(name: str) -> DataError:
-    known, places = _DOWNLOADED[name], [place / name for place in _places()]
+    known, folders = _DOWNLOADED[name], [folder / name for folder in _folders()]
     lines = [
-        f"put {', '.join(known.files)} into {places[0]}",
-        f"looked in: {', '.join(str(p) for p in places)}",
+        f"put {', '.join(known.files)} into {folders[0]}",
+        f"looked in: {', '.join(str(p) for p in folders)}",
     ]
     if known.package:
         lines.insert(0, f"Debian, Ubuntu: apt install {known.package}; elsewhere:")

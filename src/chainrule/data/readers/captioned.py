@@ -85,12 +85,12 @@ def _scan(request: ReadRequest) -> Scan:
     names = [file.relative_to(root).as_posix() for file in pictures]
     captions, problems = _listed(request) if (root / LIST).is_file() else _beside(request, pictures)
     idle = [Problem("no such image", LIST, name, "note") for name in captions if name not in set(names)]
-    places = [
-        images.ImagePlace(part, None, spelled(captions.get(name, "")))
+    annotations = [
+        images.ImageAnnotation(part, None, spelled(captions.get(name, "")))
         for name, (part, _) in zip(names, images.divided(root, pictures), strict=True)
     ]
-    faults = [_fault(place.caption, options["longest"]) for place in places]
-    scan = images.gather(request, pictures, places, faults)
+    faults = [_fault(annotation.caption, options["longest"]) for annotation in annotations]
+    scan = images.gather(request, pictures, annotations, faults)
     contents = scan.contents
     if contents is not None:
         contents = replace(contents, tokenizer=options["tokenizer"], vocab=options["vocab"])

@@ -16,8 +16,10 @@ _RECORD = 1 + 3 * 32 * 32
 
 def folder_of(folder: Path) -> Path | None:
     """The folder itself or the one the official archive unpacks to, whichever holds the files."""
-    places = (folder, folder / "cifar-10-batches-bin")
-    return next((place for place in places if any((place / name).is_file() for name in FILES)), None)
+    candidates = (folder, folder / "cifar-10-batches-bin")
+    return next(
+        (candidate for candidate in candidates if any((candidate / name).is_file() for name in FILES)), None
+    )
 
 
 def _scan(request: ReadRequest) -> Scan:

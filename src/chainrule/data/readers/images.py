@@ -25,7 +25,7 @@ PICTURES = {*FORMATS, ".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif"
 _PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
 
-class ImagePlace(NamedTuple):
+class ImageAnnotation(NamedTuple):
     """What the folders of an image say about it."""
 
     part: int | None
@@ -42,29 +42,29 @@ class Gathered:
     root: str
     max_bytes: int
     arrays: list[np.ndarray] = field(default_factory=list)
-    places: list[ImagePlace] = field(default_factory=list)
+    annotations: list[ImageAnnotation] = field(default_factory=list)
     sizes: Counter[tuple[int, ...]] = field(default_factory=Counter)
     nbytes: int = 0
-    seen: dict[bytes, tuple[str, ImagePlace]] = field(default_factory=dict)
+    seen: dict[bytes, tuple[str, ImageAnnotation]] = field(default_factory=dict)
     """The first file of every picture, by a fingerprint of its pixels."""
 
-    def remarks(self, array: np.ndarray, place: ImagePlace, where: str) -> list[Problem]:
+    def remarks(self, array: np.ndarray, annotation: ImageAnnotation, where: str) -> list[Problem]:
         """What is odd about a sound image: pixels that came before, or nothing to see."""
         found = []
         digest = hashlib.sha256(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()).digest()
-        first, its = self.seen.setdefault(digest, (where, place))
+        first, its = self.seen.setdefault(digest, (where, annotation))
         if first != where:
-            other = "" if place.name == its.name else f" of class {its.name!r}"
-            apart = ", which is in another split" if place.part != its.part else ""
+            other = "" if annotation.name == its.name else f" of class {its.name!r}"
+            apart = ", which is in another split" if annotation.part != its.part else ""
             detail = f"the same pixels as {first}{other}{apart}"
             found.append(Problem("same image twice", where, detail, "note"))
         if array.size and (array == array[:1, :1]).all():
             found.append(Problem("one colour", where, "every pixel is the same", "note"))
         return found
 
-    def add(self, array: np.ndarray, place: ImagePlace) -> None:
+    def add(self, array: np.ndarray, annotation: ImageAnnotation) -> None:
         """One more image."""
-        self.places.append(place)
+        self.annotations.append(annotation)
         self.sizes[array.shape[:2]] += 1
         self.nbytes += array.nbytes
         if len(self.sizes) == 1 and self.nbytes <= self.max_bytes:
@@ -89,17 +89,17 @@ class Gathered:
             raise Refused("too large", self.root, detail, remedy)
         channels = max(array.shape[2] for array in self.arrays)
         x = np.stack([np.broadcast_to(array, (*array.shape[:2], channels)) for array in self.arrays])
-        classes = sorted({place.name for place in self.places if place.name is not None})
+        classes = sorted({annotation.name for annotation in self.annotations if annotation.name is not None})
         number = {name: i for i, name in enumerate(classes)}
-        divided = [place.part for place in self.places if place.part is not None]
+        divided = [annotation.part for annotation in self.annotations if annotation.part is not None]
         parts = np.array(divided) if len(set(divided)) > 1 else None
-        captions = [place.caption for place in self.places]
+        captions = [annotation.caption for annotation in self.annotations]
         if any(captions):
             rows, alphabet = numbered(captions)
             return Contents("image", x, rows, "text", target_alphabet=alphabet, levels=256, parts=parts)
         if not classes:
             return Contents("image", x, levels=256, parts=parts)
-        y = np.array([number[p.name] for p in self.places if p.name is not None], np.int32)
+        y = np.array([number[p.name] for p in self.annotations if p.name is not None], np.int32)
         return Contents("image", x, y, "class", classes=tuple(classes), levels=256, parts=parts)
 
 
@@ -143,7 +143,7 @@ def divided(root: Path, files: Sequence[Path]) -> list[tuple[int | None, tuple[s
 def gather(
     request: ReadRequest,
     files: Sequence[Path],
-    places: Sequence[ImagePlace],
+    annotations: Sequence[ImageAnnotation],
     faults: Sequence[Unusable | None],
 ) -> Scan:
     """All images that have no fault and can be decoded, put together; `faults` are those known beforehand."""
@@ -152,7 +152,7 @@ def gather(
     with warnings.catch_warnings():
         # Pillow warns of large images and odd metadata; limits and damage are dealt with here.
         warnings.simplefilter("ignore")
-        for file, place, fault in zip(files, places, faults, strict=True):
+        for file, annotation, fault in zip(files, annotations, faults, strict=True):
             try:
                 if fault is not None:
                     raise fault
@@ -161,9 +161,9 @@ def gather(
                 problems.append(Problem(bad.kind, request.shown(file), bad.detail))
                 continue
             problems += [Problem(kind, request.shown(file), detail, "note") for kind, detail in notes]
-            problems += gathered.remarks(array, place, request.shown(file))
-            gathered.add(array, place)
-    usable = len(gathered.places)
+            problems += gathered.remarks(array, annotation, request.shown(file))
+            gathered.add(array, annotation)
+    usable = len(gathered.annotations)
     if not usable:
         problems.append(Problem("no images", request.path.name, "no image can be read", "stop"))
         return Scan(len(files), 0, tuple(problems))
@@ -182,14 +182,14 @@ def _scan(request: ReadRequest) -> Scan:
         for file in files
         if file.suffix.lower() not in PICTURES
     ]
-    places = [
-        ImagePlace(part, below[0] if below and target == "folder" else None)
+    annotations = [
+        ImageAnnotation(part, below[0] if below and target == "folder" else None)
         for part, below in divided(root, pictures)
     ]
-    labelled = any(place.name is not None for place in places)
+    labelled = any(annotation.name is not None for annotation in annotations)
     outside = Unusable("no class", "outside every class folder")
-    faults = [outside if labelled and place.name is None else None for place in places]
-    scan = gather(request, pictures, places, faults)
+    faults = [outside if labelled and annotation.name is None else None for annotation in annotations]
+    scan = gather(request, pictures, annotations, faults)
     return replace(scan, problems=(*notes, *scan.problems))
 
 
@@ -207,4 +207,13 @@ reader = SourceReader(
     _scan,
 )
 
-__all__ = ["PICTURES", "Gathered", "ImagePlace", "divided", "files_of", "gather", "has_pictures", "reader"]
+__all__ = [
+    "PICTURES",
+    "Gathered",
+    "ImageAnnotation",
+    "divided",
+    "files_of",
+    "gather",
+    "has_pictures",
+    "reader",
+]

@@ -101,14 +101,14 @@ def _scan(request: ReadRequest) -> Scan:
         if not line.strip("\r\n") or (number == 1 and options["header"]):
             continue
         total += 1
-        place = f"{where} line {number}"
-        pair = bad.get(number) or _pair(line.strip("\r\n"), place, options["longest"])
+        location = f"{where} line {number}"
+        pair = bad.get(number) or _pair(line.strip("\r\n"), location, options["longest"])
         if isinstance(pair, Problem):
             problems.append(pair)
             continue
         kept.append(pair)
         if first.setdefault(pair, number) != number:
-            problems.append(Problem("the same pair again", place, f"as in line {first[pair]}", "note"))
+            problems.append(Problem("the same pair again", location, f"as in line {first[pair]}", "note"))
     if not kept:
         return Scan(total, 0, (*problems, Problem("empty", where, "no pair is left", "stop")))
     columns = list(zip(*kept, strict=True))

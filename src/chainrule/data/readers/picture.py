@@ -33,7 +33,7 @@ _MAGIC = {
     b"MM\0*": "TIFF",
     b"%PDF": "PDF",
 }
-_DEPTH = 24  # place of the bit depth in a PNG file
+_DEPTH = 24  # offset of the bit depth in a PNG file
 _ORIENTATION = 0x0112
 _GREY = ("1", "L", "LA", "La")
 

@@ -81,9 +81,9 @@ def _scan(request: ReadRequest) -> Scan:
     wanted = NO_COLUMN if options["series"] and options["target"] == -1 else options["target"]
     used, target = _choose(names, wanted, options["drop"])
     table = {}
-    for place in used:
-        as_words = target == [place] and targets.wants_words(options["target_as"])
-        table[place] = _column(names[place], [cells[place] for _, cells in rows], as_words, where)
+    for index in used:
+        as_words = target == [index] and targets.wants_words(options["target_as"])
+        table[index] = _column(names[index], [cells[index] for _, cells in rows], as_words, where)
     good, faults = _good(rows, table, where)
     problems |= faults
     found = [problems[line] for line in sorted(problems)]
@@ -141,24 +141,24 @@ def _choose(
     names: list[str], target: str | int | list[str | int], drop: list[str | int]
 ) -> tuple[list[int], list[int]]:
     """Positions of the columns that are used, and of the targets among them."""
-    dropped = [_place(names, "drop", one) for one in drop]
-    used = [place for place in range(len(names)) if place not in dropped]
+    dropped = [_index(names, "drop", one) for one in drop]
+    used = [index for index in range(len(names)) if index not in dropped]
     wanted: list[int] = []
     if target == -1 and used:
         wanted = used[-1:]  # the default: the last of the columns that are left
     elif target != NO_COLUMN or NO_COLUMN in names:
-        wanted = [_place(names, "target", one) for one in (target if isinstance(target, list) else [target])]
-    for place in wanted:
-        if place in dropped:
-            raise ArgumentError(f"column {names[place]!r} is the target and dropped as well")
-    if not [place for place in used if place not in wanted]:
+        wanted = [_index(names, "target", one) for one in (target if isinstance(target, list) else [target])]
+    for index in wanted:
+        if index in dropped:
+            raise ArgumentError(f"column {names[index]!r} is the target and dropped as well")
+    if not [index for index in used if index not in wanted]:
         raise ArgumentError(
             "no features are left", remedy="the last column is the target; for none: data.target=none"
         )
     return used, wanted
 
 
-def _place(names: list[str], option: str, wanted: str | int) -> int:
+def _index(names: list[str], option: str, wanted: str | int) -> int:
     if isinstance(wanted, str) and wanted in names:
         return names.index(wanted)
     if isinstance(wanted, int) and -len(names) <= wanted < len(names):
@@ -223,8 +223,8 @@ def _contents(
     features: list[np.ndarray] = []
     names: list[str] = []
     scaled: list[bool] = []
-    for place, one in table.items():
-        if place in target:
+    for index, one in table.items():
+        if index in target:
             continue
         if not one.words:
             features.append(one.values[good])
@@ -245,7 +245,7 @@ def _contents(
         scaled += [False] * len(distinct)
     kind: str = options["kind"] or ("points" if scaled == [True, True] else "table")
     found = (
-        _targets([table[place] for place in target], good, options["target_as"], where) if target else None
+        _targets([table[index] for index in target], good, options["target_as"], where) if target else None
     )
     return Contents(
         kind,

@@ -63,8 +63,8 @@ def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Probl
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                place = f"byte {offset + error.start}"
-                bad[number] = Problem("invalid UTF-8", f"{where} line {number}", place, remedy=remedy)
+                location = f"byte {offset + error.start}"
+                bad[number] = Problem("invalid UTF-8", f"{where} line {number}", location, remedy=remedy)
             offset += len(line)
     return text[marked:], bad, notes
 
@@ -86,11 +86,11 @@ def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
     ([0, 1, 1, 0], ('a', 'b'))
     """
     codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
-    place = np.zeros(_CODE_POINTS, np.uint32)
-    place[codes] = 1
-    used = np.flatnonzero(place)
-    place[used] = np.arange(len(used), dtype=np.uint32)
-    return place.astype(np.min_scalar_type(max(len(used) - 1, 0)))[codes], tuple(chr(code) for code in used)
+    index = np.zeros(_CODE_POINTS, np.uint32)
+    index[codes] = 1
+    used = np.flatnonzero(index)
+    index[used] = np.arange(len(used), dtype=np.uint32)
+    return index.astype(np.min_scalar_type(max(len(used) - 1, 0)))[codes], tuple(chr(code) for code in used)
 
 
 def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:

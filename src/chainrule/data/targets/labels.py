@@ -35,7 +35,7 @@ class LabelsTarget(Target):
         if not self.claims(values):
             detail = "several numbers for each example" if values.ndim != 2 else "every number to be 0 or 1"
             raise Refused("not labels", where, f"labels need {detail}", "use data.target_as=value or class")
-        names = names or [f"label {place}" for place in range(values.shape[1])]
+        names = names or [f"label {index}" for index in range(values.shape[1])]
         for name, column in zip(names, values.T, strict=True):
             if np.all(column == column[0]):
                 detail = f"label {name!r} is {int(column[0])} for every example"

@@ -1,8 +1,8 @@
 """Documents of any length in rows of one length: side by side, or with others of their size.
 
 A compiled program wants rows of one length; documents have any. `Packed` puts several documents into one row, each to
-be read by itself: a model that sees who belongs to whom gives them the likelihoods they have alone, and hardly a place
-is lost to padding. `buckets` sorts texts by length instead, so that few programs serve all of them.
+be read by itself: a model that sees who belongs to whom gives them the likelihoods they have alone, and hardly any
+position is lost to padding. `buckets` sorts texts by length instead, so that few programs serve all of them.
 """
 
 import bisect
@@ -30,7 +30,7 @@ class DocumentPiece(NamedTuple):
 class Packed(Split):
     """Rows of `length + 1` tokens that hold whole documents, padding at their ends.
 
-    `arrays["tokens"]` is the text, `arrays["places"]` where in it each token of a row stands (-1 for padding) and
+    `arrays["tokens"]` is the text, `arrays["positions"]` where in it each token of a row stands (-1 for padding) and
     `arrays["numbers"]` to which document of the row it belongs (-1 for padding). A document longer than a row is cut;
     its pieces share one token, as consecutive windows do, so that every token but the first is predicted once.
     """
@@ -43,7 +43,7 @@ class Packed(Split):
     """Bytes of the text in UTF-8, for likelihoods per byte, which compare across vocabularies."""
 
     def __len__(self) -> int:
-        return len(self.arrays["places"])
+        return len(self.arrays["positions"])
 
     @property
     def bytes_per_token(self) -> float:
@@ -52,13 +52,13 @@ class Packed(Split):
 
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """Rows by number: tokens, 0 where there is padding, and the documents they belong to, both as int32."""
-        places, numbers = arrays["places"][index], arrays["numbers"][index].astype(np.int32)
-        # Padding is place -1, the last token of the text, and becomes token 0.
-        return Batch(arrays["tokens"][places].astype(np.int32) * (numbers >= 0), Documents(numbers))
+        positions, numbers = arrays["positions"][index], arrays["numbers"][index].astype(np.int32)
+        # Padding is position -1, the last token of the text, and becomes token 0.
+        return Batch(arrays["tokens"][positions].astype(np.int32) * (numbers >= 0), Documents(numbers))
 
-    def document_of(self, places: Integer[np.ndarray, "*any"]) -> Integer[np.ndarray, "*any"]:
-        """The number of the document in which each place of the text lies."""
-        return np.searchsorted(self.starts, places, side="right") - 1
+    def document_of(self, positions: Integer[np.ndarray, "*any"]) -> Integer[np.ndarray, "*any"]:
+        """The number of the document in which each position of the text lies."""
+        return np.searchsorted(self.starts, positions, side="right") - 1
 
 
 def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: int = 0) -> Packed:
@@ -82,16 +82,16 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
         )
     rows = _best_fit([piece.tokens for piece in pieces], length + 1)
     most = max(map(len, rows))
-    places = np.full((len(rows), length + 1), -1, np.int32 if sizes.sum() < 2**31 else np.int64)
+    positions = np.full((len(rows), length + 1), -1, np.int32 if sizes.sum() < 2**31 else np.int64)
     numbers = np.full((len(rows), length + 1), -1, np.int8 if most < 2**7 else np.int32)
     for row, chosen in enumerate(rows):
         at = 0
         for number, piece in enumerate(pieces[one] for one in chosen):
-            places[row, at : at + piece.tokens] = np.arange(piece.first, piece.first + piece.tokens)
+            positions[row, at : at + piece.tokens] = np.arange(piece.first, piece.first + piece.tokens)
             numbers[row, at : at + piece.tokens] = number
             at += piece.tokens
     tokens = np.concatenate(documents)
-    return Packed({"tokens": tokens, "places": places, "numbers": numbers}, length, starts, bytes)
+    return Packed({"tokens": tokens, "positions": positions, "numbers": numbers}, length, starts, bytes)
 
 
 def _best_fit(sizes: Sequence[int], room: int) -> list[list[int]]:

@@ -41,7 +41,7 @@ class Pairs(Split):
         return Batch(arrays["x"][index].astype(np.int32), arrays["y"][index].astype(np.int32))
 
 
-def divide(contents: Contents, schema: Schema, places: Sequence[Positions]) -> tuple[Schema, list[Split]]:
+def divide(contents: Contents, schema: Schema, positions: Sequence[Positions]) -> tuple[Schema, list[Split]]:
     """The splits of some pairs, and their schema; tokenizers that are learnt see the training pairs alone.
 
     Alphabets of tokenizers of characters come from all pairs, as those of any text.
@@ -51,7 +51,7 @@ def divide(contents: Contents, schema: Schema, places: Sequence[Positions]) -> t
         sides = [contents.x, contents.y]
     else:
         both = ((contents.x, contents.alphabet), (contents.y, contents.target_alphabet))
-        made = [tokenized(rows, alphabet, contents, places[0]) for rows, alphabet in both]
+        made = [tokenized(rows, alphabet, contents, positions[0]) for rows, alphabet in both]
         sides = [rows for rows, _ in made]
         source, target = (tokenizer for _, tokenizer in made)
         schema = replace(
@@ -62,18 +62,20 @@ def divide(contents: Contents, schema: Schema, places: Sequence[Positions]) -> t
             target_tokenizer=target.canonical,
         )
     schema = replace(schema, shape=sides[0].shape[1:], target_shape=sides[1].shape[1:])
-    return schema, [Pairs({"x": sides[0][part], "y": sides[1][part]}) for part in places]
+    return schema, [Pairs({"x": sides[0][part], "y": sides[1][part]}) for part in positions]
 
 
-def labelled(contents: Contents, schema: Schema, places: Sequence[Positions]) -> tuple[Schema, list[Split]]:
+def labelled(
+    contents: Contents, schema: Schema, positions: Sequence[Positions]
+) -> tuple[Schema, list[Split]]:
     """The splits of texts that each belong to a class, and their schema; the texts are those of pairs."""
     assert contents.y is not None, "every text has a class"
     x = contents.x
     if contents.tokenizer != "character" or contents.vocab is not None:
-        x, tokenizer = tokenized(x, contents.alphabet, contents, places[0])
+        x, tokenizer = tokenized(x, contents.alphabet, contents, positions[0])
         schema = replace(schema, tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     schema = replace(schema, shape=x.shape[1:])
-    return schema, [Pairs({"x": x[part], "y": contents.y[part]}) for part in places]
+    return schema, [Pairs({"x": x[part], "y": contents.y[part]}) for part in positions]
 
 
 def padded(rows: Sequence[Integer[np.ndarray, " _"]], end: int) -> Integer[np.ndarray, "rows length"]:
@@ -83,8 +85,8 @@ def padded(rows: Sequence[Integer[np.ndarray, " _"]], end: int) -> Integer[np.nd
     [[0, 1, 2], [1, 2, 2]]
     """
     out = np.full((len(rows), max(map(len, rows), default=0) + 1), end, np.min_scalar_type(end))
-    for place, row in enumerate(rows):
-        out[place, : len(row)] = row
+    for index, row in enumerate(rows):
+        out[index, : len(row)] = row
     return out
 
 
@@ -139,7 +141,7 @@ def tokenized(
     letters = tokenizers.Character(tuple(alphabet))
     texts = [_text(letters, row) for row in rows]
     # Each text on a line of its own: chunks that merges cannot leave do not reach over the end of a line.
-    training = "\n".join(texts[place] for place in train)
+    training = "\n".join(texts[index] for index in train)
     tokenizer = choose(contents.tokenizer, contents.vocab, training, alphabet)
     return padded([tokenizer.encode(text) for text in texts], len(tokenizer)), tokenizer
 

@@ -40,7 +40,7 @@ class Vectors:
         return int(self.rows.shape[1])
 
     @cached_property
-    def place(self) -> dict[str, int]:
+    def row_of(self) -> dict[str, int]:
         """The row of every word; the first where a file has it twice."""
         return {word: row for row, word in reversed(list(enumerate(self.words)))}
 
@@ -69,7 +69,7 @@ class Vectors:
         up in small letters.
         """
         texts = [tokenizer.decode([i]).strip() for i in range(len(tokenizer))]
-        found = np.array([self.place.get(text, self.place.get(text.lower(), -1)) for text in texts])
+        found = np.array([self.row_of.get(text, self.row_of.get(text.lower(), -1)) for text in texts])
         known = found >= 0
         return np.where(known[:, None], self.rows[found], 0.0), known
 
@@ -77,12 +77,12 @@ class Vectors:
         """A text file in the form of word2vec; words that a line cannot hold (nothing, new lines) are left out."""
         kept = [i for i, word in enumerate(self.words) if word.strip() and "\n" not in word]
         lines = [f"{self.words[i]} {' '.join(f'{value:.9g}' for value in self.rows[i])}" for i in kept]
-        place = Path(path).expanduser()
-        place.write_text("\n".join([f"{len(kept)} {self.width}", *lines]) + "\n", encoding="utf-8")
-        return place
+        file = Path(path).expanduser()
+        file.write_text("\n".join([f"{len(kept)} {self.width}", *lines]) + "\n", encoding="utf-8")
+        return file
 
     def _row(self, word: str) -> int:
-        row = self.place.get(word)
+        row = self.row_of.get(word)
         if row is None:
             raise ArgumentError(
                 f"{word!r} has no vector{suggest(word, self.words[:20_000])}", remedy="use one of its words"
@@ -101,14 +101,14 @@ class Vectors:
 
 def read(path: str | Path) -> Vectors:
     """The vectors of a text file of GloVe or word2vec; lines that do not fit are an error that names the first."""
-    place = Path(path).expanduser()
+    file = Path(path).expanduser()
     try:
-        data = bounded.read(place, place.name, MAX_BYTES.default, MAX_RATIO.default)
+        data = bounded.read(file, file.name, MAX_BYTES.default, MAX_RATIO.default)
         lines = [line.rstrip("\r ") for line in data.decode("utf-8").split("\n")]
     except Refused as refused:
-        raise DataError(f"{place}: {refused.problem.detail}", remedy=refused.problem.remedy) from None
+        raise DataError(f"{file}: {refused.problem.detail}", remedy=refused.problem.remedy) from None
     except UnicodeDecodeError as error:
-        raise DataError(f"{place.name}: not UTF-8 at byte {error.start}") from None
+        raise DataError(f"{file.name}: not UTF-8 at byte {error.start}") from None
     counted = _counts(lines[0])
     first = 0 if counted is None else 1
     width = len(lines[0].split(" ")) - 1 if counted is None else counted[1]
@@ -124,14 +124,14 @@ def read(path: str | Path) -> Vectors:
             values = []
         if width < 1 or len(values) != width or not np.isfinite(values).all():
             raise DataError(
-                f"{place.name} line {number}: not a word and {width} numbers with spaces between",
+                f"{file.name} line {number}: not a word and {width} numbers with spaces between",
                 remedy="give a text file of GloVe or word2vec (their binary files can be converted)",
             )
         words.append(word)
         rows.append(values)
     if not words or (counted is not None and counted[0] != len(words)):
         said = "" if counted is None else f" of {counted[0]:,} that its first line counts"
-        raise DataError(f"{place.name} holds {len(words):,} vectors{said}", remedy="fetch the file again")
+        raise DataError(f"{file.name} holds {len(words):,} vectors{said}", remedy="fetch the file again")
     return Vectors(tuple(words), np.array(rows, np.float32))
 
 

@@ -16,12 +16,12 @@ class Windows(Split):
     """Passages of one long `arrays["tokens"]`, one every `stride` tokens.
 
     A passage holds `length + 1` tokens: a model reads the first `length` and predicts the last `length`. With
-    `stride=1` there is one for every place of the text, none of which is ever written out; with `stride=length` they
+    `stride=1` there is one for every position of the text, none of which is ever written out; with `stride=length` they
     share only their ends, so that every token but the very first is predicted once. A rest that is shorter than the
     stride is left out.
 
     With `streams` the text is cut into so many long pieces that are read side by side: of a batch of that size, each
-    passage goes on where the one at its place in the batch before has ended.
+    passage goes on where the one at its position in the batch before has ended.
 
     >>> passages = Windows({"tokens": np.arange(8)}, length=3, stride=3)
     >>> passages.x.tolist()

@@ -62,13 +62,13 @@ class Plan:
         """The candidates and the chosen point as data."""
         cheapest = min(point.flops for point in self.points)
 
-        def place(points: Sequence[FrontierPoint]) -> np.ndarray:
+        def coordinates(points: Sequence[FrontierPoint]) -> np.ndarray:
             return np.array([[point.peak, point.flops / max(cheapest, 1)] for point in points])
 
         groups = {
-            "considered": place(self.points),
-            "worth taking": place(self.frontier),
-            "chosen": place([self.chosen]),
+            "considered": coordinates(self.points),
+            "worth taking": coordinates(self.frontier),
+            "chosen": coordinates([self.chosen]),
         }
         return Scatter(
             "checkpoint plan", "memory against recomputation", "peak bytes", "work, relative", groups

@@ -122,15 +122,15 @@ class EquationSteps(Steps):
 
 
 def _live(program: ClosedJaxpr) -> list[list[Any]]:
-    """For every place between two equations, the variables made before it and needed after it."""
+    """For every position between two equations, the variables made before it and needed after it."""
     needed = dict.fromkeys(atom for atom in program.jaxpr.outvars if not eqs.is_literal(atom))
-    places = [list(needed)]
+    live = [list(needed)]
     for equation in reversed(program.eqns):
         for variable in equation.outvars:
             needed.pop(variable, None)
         needed.update(dict.fromkeys(atom for atom in equation.invars if not eqs.is_literal(atom)))
-        places.append(list(needed))
-    return places[::-1]
+        live.append(list(needed))
+    return live[::-1]
 
 
 __all__ = ["Chain", "EquationSteps", "Repeat", "Stage", "Steps"]

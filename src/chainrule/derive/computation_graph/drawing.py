@@ -57,7 +57,7 @@ def svg(graph: Record, limit: int, focus: Node | None, radius: int) -> str:
     folded = fold(graph, limit) if focus is None else _around(graph, focus, radius)
     boxes = [_box(graph, group) for group in folded.groups]
     links = [(link.tail, link.head) for link in folded.links if link.head is not None]
-    owner = {node.id: place for place, group in enumerate(folded.groups) for node in group.nodes}
+    owner = {node.id: index for index, group in enumerate(folded.groups) for node in group.nodes}
     tags: list[str] = []
     for edge in graph.edges:
         if edge.target is None and edge.source in owner:
@@ -107,16 +107,16 @@ class _Sheet:
             self.canvas.path(self._curve(route), "none s-axis thick", arrow=True)
         for box, x, y, width in zip(self.boxes, self.x, self.y, self.room, strict=False):
             _draw(self.canvas, box, x, y, width)
-        for place, tag in enumerate(self.tags, start=len(self.boxes)):
-            x, y = self.x[place], self.y[place] + (8 if self.down else 4)
-            left = x if self.down else x - self.room[place] / 2 + 4
+        for index, tag in enumerate(self.tags, start=len(self.boxes)):
+            x, y = self.x[index], self.y[index] + (8 if self.down else 4)
+            left = x if self.down else x - self.room[index] / 2 + 4
             anchor = "middle" if self.down else "start"
             self.canvas.text(left, y, tag, "f-ink", size=_SIZE, anchor=anchor)
         for (tangent, adjoint), route in zip(self.shares, self.routes, strict=True):
             self._write_share(tangent, adjoint, route[-1])
 
     def _spread(self, links: Sequence[tuple[int, int]]) -> None:
-        """Give every arrow its own place on the sides of the boxes, ordered by where it comes from or goes to."""
+        """Give every arrow its own position on the sides of the boxes, ordered by where it comes from or goes to."""
         across = 0 if self.down else 1
         for end, neighbour, side in ((0, 1, 0.5), (-1, -2, -0.5)):
             at_box: dict[int, list[Points]] = {}
@@ -126,8 +126,8 @@ class _Sheet:
                 some.sort(key=lambda route: route[neighbour][across])
                 length, thick = self.room[box], self.heights[box]
                 step = min((length if self.down else thick) / (len(some) + 1), 26.0)
-                for place, route in enumerate(some):
-                    shift = (place - (len(some) - 1) / 2) * step
+                for index, route in enumerate(some):
+                    shift = (index - (len(some) - 1) / 2) * step
                     x, y = route[end]
                     route[end] = (
                         (x + shift, y + side * thick) if self.down else (x + side * length, y + shift)
@@ -275,11 +275,11 @@ def _around(graph: Record, focus: Node, radius: int) -> Folded:
             if edge.target is not None
         }
     chosen = sorted(near)
-    place = {one: i for i, one in enumerate(chosen)}
+    index = {one: i for i, one in enumerate(chosen)}
     links = dict.fromkeys(
-        (place[edge.source], place[edge.target])
+        (index[edge.source], index[edge.target])
         for edge in graph.edges
-        if edge.source in place and edge.target is not None and edge.target in place
+        if edge.source in index and edge.target is not None and edge.target in index
     )
     hidden = len(graph.nodes) - len(chosen)
     return Folded(

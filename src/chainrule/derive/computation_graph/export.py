@@ -120,7 +120,7 @@ def dot_text(graph: Record) -> str:
     """The graph (folded if large) in the language of Graphviz."""
     folded = fold(graph, LIMIT)
     lines = ["digraph computation {", "  rankdir=LR;", '  node [shape=box, fontname="Helvetica"];']
-    for place, group in enumerate(folded.groups):
+    for index, group in enumerate(folded.groups):
         node = group.single
         parts = (
             [group.title, f"{len(group.nodes)} nodes", group.operations]
@@ -133,10 +133,10 @@ def dot_text(graph: Record) -> str:
                 f"r {brief(node.adjoint)}",
             ]
         )
-        lines.append(f"  n{place} [label={_quoted(parts)}];")
-    for place, name in enumerate(graph.outputs):
-        lines.append(f"  out{place} [label={_quoted([name])}, shape=plaintext];")
-    owner = {node.id: place for place, group in enumerate(folded.groups) for node in group.nodes}
+        lines.append(f"  n{index} [label={_quoted(parts)}];")
+    for index, name in enumerate(graph.outputs):
+        lines.append(f"  out{index} [label={_quoted([name])}, shape=plaintext];")
+    owner = {node.id: index for index, group in enumerate(folded.groups) for node in group.nodes}
     lines += [f"  n{link.tail} -> n{link.head};" for link in folded.links if link.head is not None]
     lines += [f"  n{owner[edge.source]} -> out{edge.operand};" for edge in graph.edges if edge.target is None]
     if folded.statement:

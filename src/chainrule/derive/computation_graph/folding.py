@@ -100,7 +100,7 @@ def fold(graph: Record, limit: int) -> Folded:
             labels, [bool(leaf) for leaf in leaves], limit - len(set(labels[: sum(map(bool, leaves))]))
         )
         how = "the program is cut into slices of successive operations"
-    order = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    order = {label: index for index, label in enumerate(dict.fromkeys(labels))}
     groups_of = [order[label] for label in labels]
     members: list[list[Node]] = [[] for _ in order]
     for node, group in zip(nodes, groups_of, strict=True):
@@ -113,7 +113,7 @@ def fold(graph: Record, limit: int) -> Folded:
 
 
 def _acyclic(graph: Record, keys: Sequence[object]) -> list[int]:
-    numbers = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    numbers = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     group = np.array([numbers[key] for key in keys])
     inner = [(edge.source, edge.target) for edge in graph.edges if edge.target is not None]
     pairs = group[np.array(inner, dtype=int).reshape(-1, 2)]

@@ -96,19 +96,19 @@ def _step(node: Node, names: list[str], values: list[Any], tangents: list[Any], 
     skip = 0 if node.operation == "scan" else node.equation.params["cond_nconsts"]
     names, values, tangents = names[skip:], values[skip:], tangents[skip:]
     first, second = len(loop.constants), len(loop.constants) + len(loop.state)
-    place = loop.place(iteration)
+    index = loop.slice_index(iteration)
     entered, slopes = _states(loop, values, tangents)
     if iteration + 1 == loop.length:
         leaving = list(node.adjoints[: second - first])
     else:
-        leaving = _at(_state_adjoints(node, loop, values), loop.place(iteration + 1))
+        leaving = _at(_state_adjoints(node, loop, values), loop.slice_index(iteration + 1))
     return Inside(
         program=eqs.open_trivial_calls(loop.body),
         inputs=names,
         outputs=_outputs(len(node.adjoints)),
-        values=[*values[:first], *_at(entered, place), *_at(values[second:], place)],
-        tangents=[*tangents[:first], *_at(slopes, place), *_at(tangents[second:], place)],
-        cotangents=[*leaving, *_at(node.adjoints[second - first :], place)],
+        values=[*values[:first], *_at(entered, index), *_at(values[second:], index)],
+        tangents=[*tangents[:first], *_at(slopes, index), *_at(tangents[second:], index)],
+        cotangents=[*leaving, *_at(node.adjoints[second - first :], index)],
         title=f"{node.name}, step {iteration + 1} of {loop.length}",
     )
 
@@ -126,7 +126,7 @@ def suspicious_step(graph: Record, node: Node, what: str) -> int | None:
     for one in stacked:
         if one is not None and is_numeric(one):
             finite &= np.isfinite(to_host(one)).reshape(loop.length, -1).all(axis=1)
-    entering = [bool(finite[loop.place(step)]) for step in range(loop.length)]
+    entering = [bool(finite[loop.slice_index(step)]) for step in range(loop.length)]
     if all(entering):  # the state entering each step is fine: only the last step can have spoiled its result
         return loop.length - 1 if what != "adjoint" and loop.length else None
     if what == "adjoint":
@@ -134,8 +134,8 @@ def suspicious_step(graph: Record, node: Node, what: str) -> int | None:
     return max(entering.index(False) - 1, 0)
 
 
-def _at(stacked: Sequence[Any], place: int) -> list[Any]:
-    return [None if one is None else one[place] for one in stacked]
+def _at(stacked: Sequence[Any], index: int) -> list[Any]:
+    return [None if one is None else one[index] for one in stacked]
 
 
 def _outputs(count: int) -> list[str]:

@@ -127,8 +127,8 @@ def _reduce_crossings(rows: list[list[int]], before: list[list[int]], after: lis
     for turn in range(_ROUNDS):
         neighbours = before if turn % 2 == 0 else after
         for row in rows if turn % 2 == 0 else reversed(rows):
-            place = {one: i for other in rows for i, one in enumerate(other)}
-            row.sort(key=lambda one: _mean([place[n] for n in neighbours[one]], place[one]))
+            index = {one: i for other in rows for i, one in enumerate(other)}
+            row.sort(key=lambda one: _mean([index[n] for n in neighbours[one]], index[one]))
         crossings = _crossings(rows, after)
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
@@ -136,15 +136,15 @@ def _reduce_crossings(rows: list[list[int]], before: list[list[int]], after: lis
         row[:] = kept
 
 
-def _mean(places: list[int], otherwise: float) -> float:
-    return sum(places) / len(places) if places else float(otherwise)
+def _mean(indices: list[int], otherwise: float) -> float:
+    return sum(indices) / len(indices) if indices else float(otherwise)
 
 
 def _crossings(rows: list[list[int]], after: list[list[int]]) -> int:
     total = 0
     for row, following in itertools.pairwise(rows):
-        place = {one: i for i, one in enumerate(following)}
-        ends = np.array([place[head] for tail in row for head in sorted(after[tail], key=place.__getitem__)])
+        index = {one: i for i, one in enumerate(following)}
+        ends = np.array([index[head] for tail in row for head in sorted(after[tail], key=index.__getitem__)])
         total += int(sum((ends[:i] > end).sum() for i, end in enumerate(ends)))
     return total
 

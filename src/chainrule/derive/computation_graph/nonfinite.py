@@ -74,14 +74,14 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
-        place = f" at {self.source}" if self.source else ""
+        location = f" at {self.source}" if self.source else ""
         within = f" inside {' > '.join(self.inside)}" if self.inside else ""
         does = (
             "passes back an adjoint that is not finite"
             if self.what == "adjoint"
             else f"{self.what} is not finite"
         )
-        first = f"{self.what}: {self.formula}{place}{within}: {does} ({self.shown})"
+        first = f"{self.what}: {self.formula}{location}{within}: {does} ({self.shown})"
         code = self.source.text if self.source else ""
         return "\n".join(
             part for part in (first, f"    {code}" if code else "", _indented(self.remedy)) if part
@@ -135,7 +135,7 @@ def _backward(whole: Graph) -> Finding | None:
 
 
 def _finding(whole: Graph, node: Node, what: What, shown: str) -> Finding:
-    for place, inner in _insides(whole, node, what):
+    for location, inner in _insides(whole, node, what):
         deeper = _backward(inner) if what == "adjoint" else _forward(inner, what)
         if deeper is not None:
             return Finding(
@@ -143,7 +143,7 @@ def _finding(whole: Graph, node: Node, what: What, shown: str) -> Finding:
                 deeper.operation,
                 deeper.formula,
                 deeper.source or node.source,
-                (place, *deeper.inside),
+                (location, *deeper.inside),
                 deeper.shown,
                 _remedy(whole, node, deeper.operation, what),
             )

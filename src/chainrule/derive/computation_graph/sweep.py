@@ -49,11 +49,11 @@ class _Sweep:
         self.operations = [operations.of(equation) for equation in self.equations]
         constants = ["constant"] * len(program.consts)
         self.names = _unique([*constants, *names, *(eqs.label(equation) for equation in self.equations)])
-        self.place: dict[Any, tuple[int, int]] = {leaf: (i, 0) for i, leaf in enumerate(self.leaves)}
+        self.producer: dict[Any, tuple[int, int]] = {leaf: (i, 0) for i, leaf in enumerate(self.leaves)}
         for position, equation in enumerate(self.equations, start=self.first):
             for output, variable in enumerate(equation.outvars):
                 if not isinstance(variable, DropVar):
-                    self.place[variable] = (position, output)
+                    self.producer[variable] = (position, output)
         self.values: list[tuple[Any, ...]] = []
         self.tangents: list[tuple[Any, ...]] = []
         self.adjoints: list[list[Any]] = []
@@ -104,7 +104,7 @@ class _Sweep:
                 values.append(np.asarray(atom.val, atom.aval.dtype))
                 tangents.append(None)
             else:
-                node, output = self.place[atom]
+                node, output = self.producer[atom]
                 values.append(self.values[node][output])
                 tangents.append(self.tangents[node][output])
         return values, tangents
@@ -118,7 +118,7 @@ class _Sweep:
     def _arrive(self, atom: Any, target: int | None, operand: int, share: Any) -> None:
         if eqs.is_literal(atom):
             return
-        node, output = self.place[atom]
+        node, output = self.producer[atom]
         if self.adjoints[node][output] is not None and share is not None:
             self.adjoints[node][output] = self.adjoints[node][output] + share
             self.used.add(node)
@@ -145,7 +145,7 @@ class _Sweep:
         )
 
     def _variable(self, atom: Any) -> str:
-        node, output = self.place[atom]
+        node, output = self.producer[atom]
         several = len(self.values[node]) > 1
         return f"{self.names[node]}.{output}" if several else self.names[node]
 

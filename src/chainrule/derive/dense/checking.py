@@ -209,11 +209,11 @@ class _Checker:
         scale = max(float(np.abs(a).max()), float(np.abs(b).max()), 1e-12)
         error = np.abs(a - b) / scale
         error = np.where(np.isnan(a) & np.isnan(b), 0.0, np.where(np.isnan(error), np.inf, error))
-        place = np.unravel_index(int(error.argmax()), error.shape)
+        index = np.unravel_index(int(error.argmax()), error.shape)
         left, right = what.split(" against ")
-        down = " d".join(self._label("x", self.flat.inputs, i) for i in place[1:])
-        up = self._label("output", self.flat.outputs, place[0])
-        where = f"worst: d{up} / d{down}: {left} {a[place]:.12g}, {right} {b[place]:.12g}"
+        down = " d".join(self._label("x", self.flat.inputs, i) for i in index[1:])
+        up = self._label("output", self.flat.outputs, index[0])
+        where = f"worst: d{up} / d{down}: {left} {a[index]:.12g}, {right} {b[index]:.12g}"
         self._note(what, float(error.max()), where)
 
     def _note(self, what: str, deviation: float, where: str) -> None:

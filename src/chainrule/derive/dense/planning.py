@@ -126,10 +126,10 @@ class Trial:
             jax.block_until_ready(run(*self._args))
         deadline = time.perf_counter() + _RACE_SECONDS
         for _ in range(_RACE_ROUNDS):
-            for place, run in enumerate(runs):
+            for index, run in enumerate(runs):
                 began = time.perf_counter()
                 jax.block_until_ready(run(*self._args))
-                best[place] = min(best[place], time.perf_counter() - began)
+                best[index] = min(best[index], time.perf_counter() - began)
             if time.perf_counter() > deadline:
                 break
         return best

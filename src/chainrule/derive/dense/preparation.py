@@ -159,7 +159,7 @@ class _Programs:
         self._f = f
         self._argnums = argnums
         self._evaluate = evaluate
-        self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, _TRACED)]
+        self._traced = [i for i, leaf in enumerate(leaves) if isinstance(leaf, _TRACED)]
         self._fixed = [None if isinstance(leaf, _TRACED) else leaf for leaf in leaves]
         self._kinds = _kinds(self.traced(args))
         self._made: dict[tuple[str, int], Program] = {}
@@ -168,14 +168,14 @@ class _Programs:
     @property
     def whole(self) -> bool:
         """Whether programs take the arguments as they are."""
-        return len(self._places) == len(self._fixed)
+        return len(self._traced) == len(self._fixed)
 
     def traced(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What the programs take of these arguments."""
-        if len(self._places) == len(self._fixed):
+        if len(self._traced) == len(self._fixed):
             return args
         leaves = jax.tree.leaves(args)
-        return ([leaves[i] for i in self._places],)
+        return ([leaves[i] for i in self._traced],)
 
     def program(self, mode: str, chunk: int) -> Program:
         """A program that maps arguments to the derivative."""
@@ -196,8 +196,8 @@ class _Programs:
 
     def _at(self, traced: tuple[Any, ...]) -> tuple[Callable[[Any], Any], Tree]:
         leaves = list(self._fixed)
-        for place, leaf in zip(self._places, jax.tree.leaves(traced), strict=True):
-            leaves[place] = leaf
+        for index, leaf in zip(self._traced, jax.tree.leaves(traced), strict=True):
+            leaves[index] = leaf
         args = jax.tree.unflatten(self._structure, leaves)
         x = jax.tree.map(jnp.asarray, validation.argument("", args, self._argnums))
         return validation.fix(self._f, args, self._argnums), x

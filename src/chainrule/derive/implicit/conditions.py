@@ -6,7 +6,7 @@
    the A it finds is small but not singular. So the root is moved by what its residual and the rounding of F leave open,
    and A must not change by more than a fraction over that distance (Kantorovich's condition for an isolated root).
 4. **The factor belongs to A.** Held against one product, it gives away a matrix that was declared positive definite,
-   banded or sparse in certain places, and is not.
+   banded or of a certain sparsity, and is not.
 """
 
 import math

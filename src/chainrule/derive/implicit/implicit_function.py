@@ -285,8 +285,8 @@ def hypergradient(
         validation.scalar_output("hypergradient", found)
         return found
 
-    places = argnums + 1 if isinstance(argnums, int) else tuple(number + 1 for number in argnums)
-    return jax.grad(value, argnums=places)
+    shifted = argnums + 1 if isinstance(argnums, int) else tuple(number + 1 for number in argnums)
+    return jax.grad(value, argnums=shifted)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -156,17 +156,17 @@ class _Captured:
     outputs: Any
     """Structure of what it returns."""
     moving: tuple[int, ...]
-    """Places of the constants that became moving values, which stand behind those of the user."""
+    """Indices of the constants that became moving values, which stand behind those of the user."""
     still: tuple[int, ...]
     own: tuple[int, int]
     """Numbers of the user's own moving and still values."""
 
     def __call__(self, w: Tree, values: Values) -> Tree:
         constants = list(self.program.consts)
-        for place, value in zip(self.moving, values.moving[self.own[0] :], strict=True):
-            constants[place] = value
-        for place, value in zip(self.still, values.still[self.own[1] :], strict=True):
-            constants[place] = value
+        for index, value in zip(self.moving, values.moving[self.own[0] :], strict=True):
+            constants[index] = value
+        for index, value in zip(self.still, values.still[self.own[1] :], strict=True):
+            constants[index] = value
         given = (*jax.tree.leaves(w), *values.moving[: self.own[0]], *values.still[: self.own[1]])
         return jax.tree.unflatten(self.outputs, jax.core.eval_jaxpr(self.program.jaxpr, constants, *given))
 
@@ -174,7 +174,7 @@ class _Captured:
 @final
 @dataclass(frozen=True)
 class Structure:
-    """Equations and the shapes they are posed in: all that the places of the nonzeros of A depend on."""
+    """Equations and the shapes they are posed in: all that the positions of the nonzeros of A depend on."""
 
     equations: Equations
     x: Any

@@ -123,8 +123,8 @@ def _tangent(
 
     def equations(*some: Array) -> Array:
         moving = list(values.moving)
-        for place, leaf in zip(moved, some, strict=True):
-            moving[place] = leaf
+        for index, leaf in zip(moved, some, strict=True):
+            moving[index] = leaf
         return problem.equations.evaluate(at, values._replace(moving=tuple(moving)))
 
     _, change = jax.jvp(equations, tuple(values.moving[i] for i in moved), directions)

@@ -131,7 +131,7 @@ def program_of(
 def inline(program: ClosedJaxpr, when: Callable[[Any], bool]) -> ClosedJaxpr:
     """The same program with the bodies of some calls written out in their place.
 
-    `when` picks the calls; it is asked again inside the bodies. Variables of a body get fresh names at every place.
+    `when` picks the calls; it is asked again inside the bodies. Variables of a body get fresh names at every call.
     """
     outer = program.jaxpr
     constvars, consts = list(outer.constvars), list(program.consts)

@@ -29,7 +29,7 @@ class Loop:
     reverse: bool
     """Whether the steps consume the slices from the last to the first."""
 
-    def place(self, iteration: int) -> int:
+    def slice_index(self, iteration: int) -> int:
         """Which slice a step consumes."""
         return self.length - 1 - iteration if self.reverse else iteration
 

@@ -70,12 +70,12 @@ class ExecutionSchedule:
         """
         self._slots = {}
         start = len(self.steps)
-        for place, variable in enumerate(program.jaxpr.invars):
-            if known is not None and place in known:
-                self._slots[variable] = -1 if (slot := known[place]) is None else slot
+        for index, variable in enumerate(program.jaxpr.invars):
+            if known is not None and index in known:
+                self._slots[variable] = -1 if (slot := known[index]) is None else slot
             else:
-                label = names[place] if place < len(names) else "seed"
-                self._add(variable, label, None, place in moving, start)
+                label = names[index] if index < len(names) else "seed"
+                self._add(variable, label, None, index in moving, start)
         for variable in program.jaxpr.constvars:
             self._add(variable, "constant", None, False, start)
         for equation in program.eqns:

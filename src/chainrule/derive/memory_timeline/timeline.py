@@ -49,7 +49,7 @@ def memory(
     if mode == "evaluate":
         return Timeline(mode, _evaluate(f, spread), lambda: jax.jit(f).lower(*spread))
     chosen = _chosen(args, argnums)
-    moving = [place for place, owner in enumerate(_owners(args)) if owner in chosen]
+    moving = [index for index, owner in enumerate(_owners(args)) if owner in chosen]
     require_inexact("memory", [arguments.names[i] for i in moving], [shapes[i] for i in moving])
     derivative = _Derivative(f, arguments.tree, shapes, arguments.names, moving)
     try:
@@ -162,7 +162,7 @@ class Timeline:
                 by_role=self.by_role,
                 total=self.timeline,
                 peak_step=self.peak_step,
-                peak_label=_place(self.steps[self.peak_step]) if self.steps else "",
+                peak_label=_located_label(self.steps[self.peak_step]) if self.steps else "",
                 holders=[
                     f"{holder.role}: {holder.values} × {holder.label} {holder.source or ''}".rstrip()
                     for holder in self.peak_holders[:3]
@@ -183,7 +183,7 @@ _TITLES = {
 }
 
 
-def _place(step: ExecutionStep) -> str:
+def _located_label(step: ExecutionStep) -> str:
     return f"{step.label}, {step.source}" if step.source else step.label
 
 
@@ -200,7 +200,7 @@ def _evaluate(f: Callable[..., Any], args: Any) -> ExecutionSchedule:
 
 
 def _owners(args: Sequence[Any]) -> list[int]:
-    return [place for place, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
+    return [index for index, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
 
 
 def _chosen(args: Sequence[Any], argnums: int | Sequence[int]) -> set[int]:
@@ -271,8 +271,8 @@ class _Derivative:
     def _of_moving(self, leaves: Sequence[Any]) -> Callable[..., list[Any]]:
         def function(*moved: Any) -> list[Any]:
             full = list(leaves)
-            for place, leaf in zip(self.moving, moved, strict=True):
-                full[place] = leaf
+            for index, leaf in zip(self.moving, moved, strict=True):
+                full[index] = leaf
             results = jax.tree.leaves(self.f(*jax.tree.unflatten(self.tree, full)))
             return [out for out in map(jax.numpy.asarray, results) if is_inexact(out)]
 

@@ -43,7 +43,7 @@ def program(f: Callable[..., Any], *args: Any, order: int = 1, argnums: int = 0)
     if not -len(args) <= argnums < len(args):
         raise ArgumentError(f"program(argnums={argnums}): f is called with {len(args)} arguments")
     if order:
-        owners = [place for place, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
+        owners = [index for index, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
         moving = [i for i, owner in enumerate(owners) if owner == argnums % len(args)]
         require_inexact(
             "program", *zip(*((arguments.names[i], arguments.leaves[i]) for i in moving), strict=True)

@@ -1,6 +1,6 @@
 """Certification of a prepared derivative against plain products at random points in random directions.
 
-A place missing from the pattern makes its value turn up at another place of its row, or nowhere; either way the
+An entry missing from the pattern makes its value turn up at another position of its row, or nowhere; either way the
 decompressed matrix times a random vector differs from the true product with probability one wherever that entry is
 not zero.
 """

@@ -1,7 +1,7 @@
 """Compressed evaluation: seeds, products and decompression as one compiled JAX program.
 
-Seeds and places to read are constants of the program while they are small: the compiler then works out beforehand all
-that does not depend on the point, which makes stencils two to four times as fast. Where there are many products, or
+Seeds and positions to read are constants of the program while they are small: the compiler then works out beforehand
+what does not depend on the point, which makes stencils two to four times as fast. Where there are many products, or
 very large ones, they are arguments, because the compiler works slowly (a matrix product with 600 seeds takes it
 seconds); seeds that would not fit in memory are made from the colours batch by batch.
 """
@@ -19,7 +19,7 @@ from chainrule.derive.flattening import flatten
 from chainrule.derive.sparse.compression import CompressionRecipe
 
 _MOST_CONSTANT = {32: 2**22, 2**31: 2**18}
-"""Numbers in seeds and places that become constants, by the number of products up to which it holds."""
+"""Numbers in seeds and positions that become constants, by the number of products up to which it holds."""
 _MOST_AT_ONCE = 2**26
 """Numbers in the seeds of one batch of products."""
 
@@ -65,8 +65,8 @@ class CompressedProducts:
         most = next(size for products, size in _MOST_CONSTANT.items() if self.recipe.products <= products)
         if sum(np.size(leaf) for leaf in jax.tree.leaves(tables)) <= most:
             return jax.jit(lambda x: program(x, tables))
-        run, placed = jax.jit(program), jax.tree.map(jnp.asarray, tables)
-        return lambda x: run(x, placed)
+        run, converted = jax.jit(program), jax.tree.map(jnp.asarray, tables)
+        return lambda x: run(x, converted)
 
     def values(self, x: Tree, tables: Tables) -> Array:
         """The entries, in the order of the pattern."""

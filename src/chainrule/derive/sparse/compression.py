@@ -30,10 +30,10 @@ class CompressionRecipe:
     forward: int
     reverse: int
     index: np.ndarray
-    """Places in the vector of all products: one per entry, or with substitution one per diagonal entry and edge."""
+    """Positions in the vector of all products: one per entry, or with substitution one per diagonal entry and edge."""
     substitution: Substitution | None = None
     spread: np.ndarray | None = None
-    """With substitution: for each entry its place among diagonal entries followed by edges."""
+    """With substitution: for each entry its position among diagonal entries followed by edges."""
 
     @property
     def products(self) -> int:
@@ -151,7 +151,7 @@ def restricted(made: CompressionRecipe, part: str) -> CompressionRecipe:
 
 
 def mirrored(full: Pattern, triangle: Pattern) -> np.ndarray:
-    """For every place of a symmetric pattern, itself or its mirror image among those of one triangle of it."""
+    """For every entry of a symmetric pattern, itself or its mirror image among those of one triangle of it."""
     n = full.shape[1]
     keys = triangle.rows.astype(np.int64) * n + triangle.cols
     lower = triangle.nnz and bool((triangle.rows >= triangle.cols).all())

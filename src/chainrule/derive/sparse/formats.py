@@ -45,8 +45,8 @@ def _values(_: str, __: Pattern) -> Maker:
 def _dense(_: str, pattern: Pattern) -> Maker:
     def scatter(values: Array) -> Array:
         empty = jnp.zeros(pattern.shape, dtype=values.dtype)
-        places = empty.at[pattern.rows, pattern.cols]
-        return places.set(values, unique_indices=True, indices_are_sorted=True, mode="promise_in_bounds")
+        entries = empty.at[pattern.rows, pattern.cols]
+        return entries.set(values, unique_indices=True, indices_are_sorted=True, mode="promise_in_bounds")
 
     return Maker(scatter, _same)
 
@@ -54,9 +54,9 @@ def _dense(_: str, pattern: Pattern) -> Maker:
 def _bcoo(_: str, pattern: Pattern) -> Maker:
     from jax.experimental import sparse
 
-    places = jnp.asarray(np.stack([pattern.rows, pattern.cols], axis=1))
+    indices = jnp.asarray(np.stack([pattern.rows, pattern.cols], axis=1))
     like = sparse.BCOO(
-        (jnp.zeros(pattern.nnz), places), shape=pattern.shape, indices_sorted=True, unique_indices=True
+        (jnp.zeros(pattern.nnz), indices), shape=pattern.shape, indices_sorted=True, unique_indices=True
     )
     return Maker(_same, _filled(like))
 
@@ -72,15 +72,15 @@ def _bcsr(_: str, pattern: Pattern) -> Maker:
 
 def _filled(like: Any) -> Callable[[Array], Any]:
     """Other values in a matrix of JAX's; several times faster than the constructor, which looks at everything."""
-    (_, *places), structure = jax.tree.flatten(like)
-    return lambda values: jax.tree.unflatten(structure, [values, *places])
+    (_, *indices), structure = jax.tree.flatten(like)
+    return lambda values: jax.tree.unflatten(structure, [values, *indices])
 
 
 def _csr(where: str, pattern: Pattern) -> Maker:
     def make(values: Array) -> Any:
         _on_the_host(where, "csr", values)
-        places = (np.asarray(values), pattern.cols, pattern.indptr)
-        return scipy.sparse.csr_array(places, shape=pattern.shape)
+        arrays = (np.asarray(values), pattern.cols, pattern.indptr)
+        return scipy.sparse.csr_array(arrays, shape=pattern.shape)
 
     return Maker(_same, make)
 
@@ -94,8 +94,8 @@ def _csc(where: str, pattern: Pattern) -> Maker:
 
     def make(values: Array) -> Any:
         _on_the_host(where, "csc", values)
-        places = (np.asarray(values)[order], by_column.indices, by_column.indptr)
-        return scipy.sparse.csc_array(places, shape=pattern.shape)
+        arrays = (np.asarray(values)[order], by_column.indices, by_column.indptr)
+        return scipy.sparse.csc_array(arrays, shape=pattern.shape)
 
     return Maker(_same, make)
 

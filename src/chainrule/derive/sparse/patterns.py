@@ -11,7 +11,7 @@ from chainrule.core.errors import ArgumentError
 
 @final
 class Pattern:
-    """The places (row, column) of a matrix that may hold something, sorted by row and then column, each once.
+    """The positions (row, column) of a matrix that may hold something, sorted by row and then column, each once.
 
     `rows` and `cols` are int32 arrays in that order; `indptr` tells where each row begins, so that
     `cols[indptr[i] : indptr[i + 1]]` are the columns of row `i` (compressed sparse rows). The values of every sparse
@@ -66,7 +66,7 @@ class Pattern:
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "Pattern":
-        """The places a SciPy sparse matrix stores, explicit zeros included.
+        """The positions a SciPy sparse matrix stores, explicit zeros included.
 
         >>> Pattern.from_scipy(scipy.sparse.eye_array(3)).nnz
         3
@@ -77,13 +77,13 @@ class Pattern:
         return cls(coordinates.row, coordinates.col, matrix.shape)
 
     def to_scipy(self) -> scipy.sparse.csr_array:
-        """A SciPy matrix with a one at every place."""
+        """A SciPy matrix with a one at every position."""
         ones = np.ones(self.nnz)
         return scipy.sparse.csr_array((ones, self.cols, self.indptr), shape=self.shape)
 
     @property
     def nnz(self) -> int:
-        """Number of places."""
+        """Number of positions."""
         return len(self.rows)
 
     @property
@@ -99,11 +99,11 @@ class Pattern:
         return made
 
     def contains(self, other: "Pattern") -> bool:
-        """Whether every place of the other pattern is one of ours."""
+        """Whether every entry of the other pattern is one of ours."""
         return self.shape == other.shape and bool(np.isin(other._keys(), self._keys()).all())
 
     def unmatched(self) -> tuple[int, int] | None:
-        """A place (i, j) whose mirror (j, i) is missing, or `None` for a symmetric pattern."""
+        """An entry (i, j) whose mirror (j, i) is missing, or `None` for a symmetric pattern."""
         if self.shape[0] != self.shape[1]:
             raise ArgumentError(f"a pattern of shape {self.shape} cannot be symmetric")
         keys = self._keys()
@@ -112,13 +112,13 @@ class Pattern:
         return (int(self.rows[missing[0]]), int(self.cols[missing[0]])) if missing.size else None
 
     def to_svg(self, coloring: Any = None) -> str:
-        """A picture of the places; with a colouring, each in the colour of the product it is read from."""
+        """A picture of the positions; with a colouring, each in the colour of the product it is read from."""
         from chainrule.derive.sparse.spy import spy
 
         return spy(self, coloring)
 
     def fingerprint(self) -> str:
-        """SHA-256 of shape and places."""
+        """SHA-256 of shape and positions."""
         contents = (
             np.asarray(self.shape, dtype=np.int64).tobytes() + self.indptr.tobytes() + self.cols.tobytes()
         )

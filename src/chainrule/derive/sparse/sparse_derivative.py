@@ -67,7 +67,7 @@ class SparseDerivative:
 
     @property
     def pattern(self) -> Pattern:
-        """The places of the entries, in the order of the values."""
+        """The positions of the entries, in the order of the values."""
         return self._plan.recipe.pattern
 
     @property
@@ -86,7 +86,7 @@ class SparseDerivative:
             return self._finish(self._run(x))
         return self._finish(self.guard.require(x, self._run(x)))
 
-    def values(self, x: Tree) -> Float[Array, " places"]:
+    def values(self, x: Tree) -> Float[Array, " nnz"]:
         """The entries at a point as a vector in the order of `.pattern`; works under `jit`, `vmap` and `grad`."""
         values: Array = self._values(x)
         return values if self.guard is None else self.guard.require(x, values)

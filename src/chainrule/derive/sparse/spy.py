@@ -40,9 +40,9 @@ def spy(pattern: Pattern, coloring: Any = None) -> str:
     shown += f"; each mark stands for a block of {block} x {block}" if block > 1 else ""
     canvas.text(_LEFT, 50, shown, "f-soft", size=12)
     canvas.rect(_LEFT, _TOP, cols * cell, rows * cell, "f-box s-grid thin")
-    for group, places in _blocks(pattern, groups, block):
+    for group, blocks in _blocks(pattern, groups, block):
         draw = _squares if group < forward else _discs
-        canvas.path(draw(places, cell), _fill(group))
+        canvas.path(draw(blocks, cell), _fill(group))
     _axes(canvas, m, n, rows * cell, cols * cell)
     if coloring is not None:
         _legend(canvas, groups, forward, count, _LEFT + max(cols * cell, 150) + 24)
@@ -70,26 +70,26 @@ def _blocks(pattern: Pattern, groups: np.ndarray, block: int) -> list[tuple[int,
     count = int(groups.max(initial=0)) + 1
     keys, times = np.unique(cells * count + groups, return_counts=True)
     order = np.lexsort((-times, keys // count))
-    places, first = np.unique(keys[order] // count, return_index=True)
+    blocks, first = np.unique(keys[order] // count, return_index=True)
     owners = keys[order][first] % count
-    return [(g, np.stack(np.divmod(places[owners == g], width), axis=1)) for g in np.unique(owners).tolist()]
+    return [(g, np.stack(np.divmod(blocks[owners == g], width), axis=1)) for g in np.unique(owners).tolist()]
 
 
-def _squares(places: np.ndarray, cell: float) -> str:
+def _squares(blocks: np.ndarray, cell: float) -> str:
     side = cell * (0.86 if cell > 4 else 1.0)
     gap = (cell - side) / 2
     return "".join(
         f"M{_LEFT + j * cell + gap:.2f},{_TOP + i * cell + gap:.2f}h{side:.2f}v{side:.2f}h{-side:.2f}z"
-        for i, j in places.tolist()
+        for i, j in blocks.tolist()
     )
 
 
-def _discs(places: np.ndarray, cell: float) -> str:
+def _discs(blocks: np.ndarray, cell: float) -> str:
     r = cell * 0.4
     return "".join(
         f"M{_LEFT + (j + 0.5) * cell - r:.2f},{_TOP + (i + 0.5) * cell:.2f}"
         f"a{r:.2f},{r:.2f} 0 1 0 {2 * r:.2f},0a{r:.2f},{r:.2f} 0 1 0 {-2 * r:.2f},0z"
-        for i, j in places.tolist()
+        for i, j in blocks.tolist()
     )
 
 

@@ -25,14 +25,14 @@ class Substitution:
     line: np.ndarray
     color: np.ndarray
     forward: np.ndarray
-    """For every edge, the place in a product, the product's colour, and whether that is a forward product."""
+    """For every edge, the position in a product, the product's colour, and whether that is a forward product."""
     signs: np.ndarray
     rounds: tuple[tuple[np.ndarray, np.ndarray], ...]
     """For every round, edges and the ancestors they add to."""
     depth: int
     """Substitutions one after another that some value needs; rounding errors grow with it."""
     edge: np.ndarray
-    """For every place of the pattern its edge, or -1 on the diagonal of a symmetric matrix."""
+    """For every position of the pattern its edge, or -1 on the diagonal of a symmetric matrix."""
 
 
 def substitution(pattern: Pattern, colors: np.ndarray) -> Substitution:
@@ -71,7 +71,7 @@ def two_sided(pattern: Pattern, row_colors: np.ndarray, column_colors: np.ndarra
 
 
 def _solved(
-    ends: np.ndarray, readable: np.ndarray, places: np.ndarray, width: int
+    ends: np.ndarray, readable: np.ndarray, positions: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[tuple[np.ndarray, np.ndarray], ...], int]:
     """The slot each edge is read from, with signs, rounds and depth; every edge has two slots as its ends."""
     count, edges = len(readable), ends.shape[1]
@@ -86,7 +86,7 @@ def _solved(
     peeled = _peel(16.0 * edges, len(leaves), queue, degree, sole, ends[0], ends[1], child, above, order)
     missed = child < 0
     if peeled < edges or not readable[child].all():
-        i, j = divmod(int(places[np.flatnonzero(missed | ~readable[child])[0]]), width)
+        i, j = divmod(int(positions[np.flatnonzero(missed | ~readable[child])[0]]), width)
         raise ColoringError(f"entry ({i}, {j}) lies on a cycle of two colours: substitution cannot reach it")
     edge_of_slot = np.full(count, -1, dtype=np.int64)
     edge_of_slot[child] = np.arange(edges)

@@ -1,7 +1,7 @@
 """Embeddings learnt with and without attention: what the vector of a token has to say when others may ask it.
 
-Two transformers begin with the same weights and see the same batches; in one, nothing passes from place to place.
-There the vector of a token only has to tell what may follow it. With attention it is also what other places look for.
+Two transformers begin with the same weights and see the same batches; in one, nothing passes from position to position.
+There the vector of a token only has to say what may follow it; with attention it is also what other positions look for.
 """
 
 from dataclasses import replace
@@ -77,7 +77,7 @@ def _trained(settings: EmbeddingsSettings, data: Data, *, attends: bool) -> Trai
         "gpt", data, seed=settings.seed, width=settings.width, layers=settings.layers, heads=settings.heads
     )
     if not attends:
-        # What attention adds to each place is nothing, and stays so.
+        # What attention adds to each position is nothing, and stays so.
         silent = [jax.tree.map(lambda array: 0 * array, block.attention.outward) for block in model.blocks]
         model = eqx.tree_at(lambda m: [block.attention.outward for block in m.blocks], model, silent)
     return train(

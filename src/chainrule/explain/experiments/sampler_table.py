@@ -20,7 +20,7 @@ from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 
-_WEIGHT, _PLACE, _STD = 0.8, 4.0, 0.5
+_WEIGHT, _MEAN, _STD = 0.8, 4.0, 0.5
 _HIGH = 50.0
 _MOVES = 10
 """Langevin moves at each level: with equal cost, more of them leave too few levels."""
@@ -69,7 +69,7 @@ def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
     """Every sampler with every number of evaluations, held against the law."""
     for name in settings.samplers:
         check_choice("sampler-table", "samplers", name, tuple(_WAYS))
-    mixture = MixtureDenoiser([1 - _WEIGHT, _WEIGHT], [[-_PLACE], [_PLACE]], [_STD**2, _STD**2])
+    mixture = MixtureDenoiser([1 - _WEIGHT, _WEIGHT], [[-_MEAN], [_MEAN]], [_STD**2, _STD**2])
     begin, walk = jax.random.split(random.key(settings.seed, "sampler-table"))
     clean = _draw(np.random.default_rng([settings.seed, 1]), settings.n)[:, None]
     start = jnp.asarray(clean, jnp.float32) + _HIGH * jax.random.normal(begin, (settings.n, 1))
@@ -100,14 +100,14 @@ def distance(x: np.ndarray) -> float:
 
 def _quantiles(n: int) -> np.ndarray:
     """Those of the distribution at the middles of n equal parts."""
-    grid = np.linspace(-_PLACE - 8 * _STD, _PLACE + 8 * _STD, 20_001)
-    share = (1 - _WEIGHT) * scipy.stats.norm.cdf(grid, -_PLACE, _STD)
-    share += _WEIGHT * scipy.stats.norm.cdf(grid, _PLACE, _STD)
+    grid = np.linspace(-_MEAN - 8 * _STD, _MEAN + 8 * _STD, 20_001)
+    share = (1 - _WEIGHT) * scipy.stats.norm.cdf(grid, -_MEAN, _STD)
+    share += _WEIGHT * scipy.stats.norm.cdf(grid, _MEAN, _STD)
     return np.interp((np.arange(n) + 0.5) / n, share, grid)
 
 
 def _draw(rng: np.random.Generator, n: int) -> np.ndarray:
-    return np.where(rng.random(n) < _WEIGHT, _PLACE, -_PLACE) + _STD * rng.normal(size=n)
+    return np.where(rng.random(n) < _WEIGHT, _MEAN, -_MEAN) + _STD * rng.normal(size=n)
 
 
 def _outcome(
@@ -120,7 +120,7 @@ def _outcome(
     rows: list[list[str | float | int]] = []
     for name, found in drawn.items():
         x = found[-1]
-        within = np.where(x > 0, x - _PLACE, x + _PLACE)
+        within = np.where(x > 0, x - _MEAN, x + _MEAN)
         rows.append([name, *distances[name], float((x > 0).mean()), float(within.std())])
     first, last = (min((values[i], name) for name, values in distances.items()) for i in (0, -1))
     few = f"With {counts[0]} evaluations {first[1]} is nearest to the distribution ({first[0]:.3f})"
@@ -160,10 +160,10 @@ def _distances(distances: dict[str, list[float]], counts: np.ndarray, exact: flo
 
 
 def _histogram(drawn: dict[str, list[np.ndarray]], count: int) -> Picture:
-    edges = np.linspace(-_PLACE - 4 * _STD, _PLACE + 4 * _STD, 61)
+    edges = np.linspace(-_MEAN - 4 * _STD, _MEAN + 4 * _STD, 61)
     middle = (edges[1:] + edges[:-1]) / 2
-    density = (1 - _WEIGHT) * scipy.stats.norm.pdf(middle, -_PLACE, _STD)
-    density += _WEIGHT * scipy.stats.norm.pdf(middle, _PLACE, _STD)
+    density = (1 - _WEIGHT) * scipy.stats.norm.pdf(middle, -_MEAN, _STD)
+    density += _WEIGHT * scipy.stats.norm.pdf(middle, _MEAN, _STD)
     series: dict[str, tuple[np.ndarray, ...]] = {"exact": (middle, density)}
     for name in (name for name in _SHOWN if name in drawn):
         last = drawn[name][-1]

@@ -153,11 +153,11 @@ def _tried(settings: SearchSettings, chosen: dict[str, Any], data: sources.Data)
     sides: dict[bool, dict[str, Any]] = {True: {}, False: {}}
     for name, value in chosen.items():
         group, _, leaf = name.partition(".")
-        place = sides[group in entry.config.model_fields]
+        side = sides[group in entry.config.model_fields]
         if leaf:
-            place.setdefault(group, {})[leaf] = value
+            side.setdefault(group, {})[leaf] = value
         else:
-            place[group] = value
+            side[group] = value
     training = sides[False]
     length = {} if {"steps", "epochs"} & training.keys() else {"steps": settings.steps}
     config, steps = settled(entry.training, {**training, **length}, len(data.train))

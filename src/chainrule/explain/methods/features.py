@@ -3,7 +3,7 @@
 A unit's activity is sent backwards through the network, with one of three rules at every rectifier: `gradient` lets
 through what the unit's input let through, `deconvolution` what is positive on the way back (Zeiler and Fergus, 2014,
 arXiv:1311.2901), `guided` only what passes both (Springenberg et al., 2015, arXiv:1412.6806). Pooling is undone at the
-places where the largest entries were. Rectifiers are found in the network's program, so any model will do.
+positions where the largest entries were. Rectifiers are found in the network's program, so any model will do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -83,9 +83,9 @@ def strongest(
     """The largest activity of a channel in every example, and a signal that is this activity there, zero elsewhere."""
     one = maps[..., channel]
     flat = one.reshape(len(one), one.shape[1] * one.shape[2])
-    place = flat.argmax(axis=1)
+    index = flat.argmax(axis=1)
     peak = flat.max(axis=1)
-    signal = jax.nn.one_hot(place, flat.shape[1], dtype=maps.dtype) * peak[:, None]
+    signal = jax.nn.one_hot(index, flat.shape[1], dtype=maps.dtype) * peak[:, None]
     return peak, jnp.zeros_like(maps).at[..., channel].set(signal.reshape(one.shape))
 
 

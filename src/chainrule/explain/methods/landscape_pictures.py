@@ -60,15 +60,15 @@ def around(name: str, title: str, found: Surface, caption: str) -> list[Picture]
 def path_map(path: TrainingPath, found: Surface, steps: Sequence[int], statistics: Statistics) -> Scatter:
     """The path of training over the loss, first direction to the right."""
     one, two = path.shares
-    places = path.places
+    coordinates = path.coordinates
     return _map(
         "landscape-path",
         f"Path of training, {one:.0%} and {two:.0%} of its variance",
         f"first direction ({one:.1%})",
         f"second direction ({two:.1%})",
         found,
-        {"start": places[:1], "path": places[1:-1], "end": places[-1:]},
-        arrows=(places[:-1], np.diff(places, axis=0)),
+        {"start": coordinates[:1], "path": coordinates[1:-1], "end": coordinates[-1:]},
+        arrows=(coordinates[:-1], np.diff(coordinates, axis=0)),
         caption=f"Steps {steps[0]:,} to {steps[-1]:,}. Axes: the two main directions of the path, distances in the "
         f"space of the weights seen from the last. Running statistics {said(statistics)}.",
     )

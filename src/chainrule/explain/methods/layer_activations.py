@@ -260,8 +260,8 @@ def _named(
             continue
         for step in np.ndindex(numbers.shape):
             turns = iter(step)
-            place = tuple(next(turns) if part is None else part for part in positions[i])
-            calls.append((place, int(numbers[step]), entering.value[step], leaving.value[step]))
+            index = tuple(next(turns) if part is None else part for part in positions[i])
+            calls.append((index, int(numbers[step]), entering.value[step], leaving.value[step]))
     counts: dict[int, int] = {}
     for _, number, x, y in sorted(calls, key=lambda call: [part or 0 for part in call[0]]):
         counts[number] = counts.get(number, 0) + 1

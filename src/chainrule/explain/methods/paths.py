@@ -31,7 +31,7 @@ class TrainingPath(eqx.Module):
 
     ways: tuple[Tree, Tree]
     """The directions: of unit length, at right angles to each other."""
-    places: Float[np.ndarray, "points 2"]
+    coordinates: Float[np.ndarray, "points 2"]
     """Where the points of the path lie on the plane, seen from the last."""
     shares: Float[np.ndarray, "2"]
     """How much of the variance of the path each direction holds."""
@@ -69,10 +69,10 @@ def main_plane(models: Sequence[Model]) -> TrainingPath:
         )
     chosen = centre @ mixtures[:, [-1, -2]] / np.sqrt(variances[[-1, -2]])
     chosen = chosen * np.where((products @ chosen)[0] < 0, -1, 1)  # the path begins on the positive side
-    places = products @ chosen
-    away = np.sqrt(np.maximum(np.diagonal(products) - (places**2).sum(axis=1), 0))
+    coordinates = products @ chosen
+    away = np.sqrt(np.maximum(np.diagonal(products) - (coordinates**2).sum(axis=1), 0))
     first, second = (_direction(weights[-1], seen, mixture) for mixture in chosen.T)
-    return TrainingPath((first, second), places, variances[[-1, -2]] / variances.sum(), away)
+    return TrainingPath((first, second), coordinates, variances[[-1, -2]] / variances.sum(), away)
 
 
 def random_walk(points: int) -> Float[np.ndarray, " directions"]:

@@ -48,7 +48,7 @@ def grad_cam(
     """Where the feature maps that speak for a class are active, at the size of the image.
 
     `layer` counts the rectified maps of `features.feature_maps` from 0. The weight of a map is the mean over its
-    places of the derivative of the class's score; the weighted sum is cut off at zero, then resized.
+    positions of the derivative of the class's score; the weighted sum is cut off at zero, then resized.
     """
     count = jax.eval_shape(scores, x).shape[-1]
     maps, slopes = sensitivity(scores, layer, x, jax.nn.one_hot(classes, count, dtype=x.dtype))
@@ -58,7 +58,7 @@ def grad_cam(
 
 
 def patches(height: int, width: int, patch: int, stride: int) -> Bool[np.ndarray, "patches height width"]:
-    """Every place of a square patch, `stride` apart, with the last ones at the far edges so that all is covered.
+    """Every position of a square patch, `stride` apart, with the last ones at the far edges so that all is covered.
 
     >>> patches(2, 5, 2, 2)[:, 0].astype(int).tolist()
     [[1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]]

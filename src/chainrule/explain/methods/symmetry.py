@@ -32,7 +32,7 @@ def equivariance(
     if still.ndim != 4:
         raise ArgumentError(
             f"equivariance: f gives an array of shape {still.shape}; a shift needs (batch, height, width, channels)",
-            remedy="use invariance for what has no place in the image",
+            remedy="use invariance for what has no position in the image",
         )
     return np.array([_error(f(_moved(x, s)), _moved(still, _there(s, x, still)), margin) for s in shifts])
 

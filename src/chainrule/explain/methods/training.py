@@ -121,13 +121,13 @@ def stop_step(steps: np.ndarray, losses: np.ndarray, patience: int) -> tuple[int
     (30, 10)
     """
     best, waited = 0, 0
-    for place in range(1, len(losses)):
-        if losses[place] < losses[best]:
-            best, waited = place, 0
+    for index in range(1, len(losses)):
+        if losses[index] < losses[best]:
+            best, waited = index, 0
         else:
             waited += 1
         if waited >= patience:
-            return int(steps[place]), int(steps[best])
+            return int(steps[index]), int(steps[best])
     return int(steps[-1]), int(steps[best])
 
 

@@ -1,7 +1,7 @@
 """Alignment of a target with its source: which source tokens each target token was read from.
 
-A map is sharp where each row has one large weight. The rank correlation of the places in the target with those looked
-at says in which order the source is read: 1 forwards, -1 backwards.
+A map is sharp where each row has one large weight. The rank correlation of positions in the target with positions
+in the source says in which order the source is read: 1 forwards, -1 backwards.
 """
 
 from typing import Any, final
@@ -52,12 +52,15 @@ def examine(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
         [
             f"{name} is the sharpest of {len(rows)} maps: the largest weight of a row is {sharpness:.2f} on average "
             f"over {len(x)} held-out pairs.",
-            f"It reads the source {_word(order)} (rank correlation of places {order:.2f}).",
+            f"It reads the source {_word(order)} (rank correlation of positions {order:.2f}).",
             f"{texts[0]!r} becomes {texts[1]!r}.",
         ],
         _pictures(model, schema, source, target, [row[0] for row in rows], sharpest),
         Table(
-            "alignment-maps", "Maps", ["map", "largest weight of a row", "rank correlation of places"], rows
+            "alignment-maps",
+            "Maps",
+            ["map", "largest weight of a row", "rank correlation of positions"],
+            rows,
         ),
         {row[0]: {"sharpness": row[1], "order": row[2]} for row in rows},
     )
@@ -93,7 +96,7 @@ def _measured(
 
 
 def _order(looked: Int[np.ndarray, " tokens"]) -> float | None:
-    """The rank correlation of places with places looked at; nothing where one of them does not vary."""
+    """The rank correlation of positions with positions looked at; nothing where one of them does not vary."""
     if len(looked) < 2 or np.ptp(looked) == 0:
         return None
     return float(scipy.stats.spearmanr(np.arange(len(looked)), looked).statistic)

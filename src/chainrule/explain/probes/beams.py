@@ -39,7 +39,7 @@ class BeamNode(NamedTuple):
     """One beginning, at one step of the search."""
 
     step: int
-    place: int
+    rank: int
     """From the best of its step down."""
     parent: int | None
     """Which of the nodes it extends."""
@@ -107,9 +107,9 @@ def search(model: CanContinue, begun: np.ndarray, beams: int, length: int) -> li
         total = (scores[:, None] + table).ravel()
         order = np.argsort(-total, kind="stable")[: 2 * beams]
         first = len(nodes)
-        for place, flat in enumerate(order):
+        for rank, flat in enumerate(order):
             row, token = divmod(int(flat), table.shape[1])
-            nodes.append(BeamNode(step, place, parents[row], token, float(total[flat]), place < beams))
+            nodes.append(BeamNode(step, rank, parents[row], token, float(total[flat]), rank < beams))
         kept = order[:beams]
         rows, tokens = np.divmod(kept, table.shape[1])
         scores, parents = total[kept], list(range(first, first + len(kept)))
@@ -149,7 +149,7 @@ def _read(
 
 def _picture(nodes: list[BeamNode], best: list[int], words: list[str], before: str) -> Scatter:
     """Steps from left to right, the best of each step on top."""
-    spots = np.array([[node.step, -node.place] for node in nodes], float)
+    spots = np.array([[node.step, -node.rank] for node in nodes], float)
     rest = [i for i, node in enumerate(nodes) if node.kept and i not in best]
     groups = {"best": best, "kept": rest, "fell out": [i for i, node in enumerate(nodes) if not node.kept]}
     edges = [(node.parent, i) for i, node in enumerate(nodes) if node.parent is not None and node.kept]
@@ -159,7 +159,7 @@ def _picture(nodes: list[BeamNode], best: list[int], words: list[str], before: s
         "beams",
         "The tree of the search",
         "tokens written",
-        "place in its step, the best on top",
+        "rank in its step, the best on top",
         {name: spots[chosen] for name, chosen in groups.items() if chosen},
         arrows=(starts + _GAP * steps, (1 - 2 * _GAP) * steps),
         words={name: [words[i] for i in chosen] for name, chosen in groups.items() if chosen},

@@ -1,6 +1,6 @@
 """Cross-attention to the words of a caption, as maps over the image at every noise level.
 
-A denoiser that attends asks every word at every place of a few grids. Weights are averaged over heads and layers,
+A denoiser that attends asks every word at every position of a few grids. Weights are averaged over heads and layers,
 brought to the size of the image, and shown as one map for each word at a few moments between noise and image.
 """
 
@@ -41,7 +41,7 @@ class CaptionAttentionSettings(Settings):
 
 
 def examine(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome:
-    """Draw samples of one caption and keep what every place attends to at every step."""
+    """Draw samples of one caption and keep what every position attends to at every step."""
     model, schema = run.model, run.schema
     assert isinstance(model, HasTokenAttention)
     text = settings.text or captions.text(schema, data.test.batch(np.arange(1)).y[0])
@@ -64,7 +64,7 @@ def examine(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome
     return Outcome(
         [
             f"Of the words of {text!r}, {words[favourite]!r} is attended to most: it gets "
-            f"{100 * shares[:, favourite].mean():.1f} % of the attention of all places, steps, layers and heads "
+            f"{100 * shares[:, favourite].mean():.1f} % of the attention of all positions, steps, layers and heads "
             f"({settings.n} samples).",
         ],
         [

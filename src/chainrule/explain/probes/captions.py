@@ -115,10 +115,10 @@ def _frequent(split: Split) -> Int[np.ndarray, "captions length"]:
 
 
 def _named(split: Split, known: Int[np.ndarray, "captions length"]) -> tuple[np.ndarray, np.ndarray]:
-    """Images as rows with the place of their caption among those known; others are left out."""
+    """Images as rows with the index of their caption among those known; others are left out."""
     batch = split.batch(np.arange(min(_MOST, len(split))))
-    places = {row.tobytes(): i for i, row in enumerate(known)}
-    found = np.array([places.get(np.asarray(row, known.dtype).tobytes(), -1) for row in batch.y])
+    index = {row.tobytes(): i for i, row in enumerate(known)}
+    found = np.array([index.get(np.asarray(row, known.dtype).tobytes(), -1) for row in batch.y])
     x = np.asarray(batch.x, np.float64).reshape(len(found), -1)
     return x[found >= 0], found[found >= 0]
 

@@ -269,7 +269,9 @@ def _sheet(
             heads = [f"{name}: " if row == "real" else "" for name in names[block]]
             labels += [*map("".join, zip(heads, numbers, strict=True)), *[""] * room]
     what = (
-        "probability of the class" if layer is None else "activity of the channel, the mean over its places"
+        "probability of the class"
+        if layer is None
+        else "activity of the channel, the mean over its positions"
     )
     return Images(
         "dreams",

@@ -74,7 +74,7 @@ def examine(run: Run, data: Data, settings: FillingSettings) -> Outcome:
                 "share of the patches that is hidden",
                 "root mean square error",
                 {name: (shares, np.array(values)) for name, values in errors.items()},
-                caption="Black to white is 1. The same places are hidden for both.",
+                caption="Black to white is 1. The same positions are hidden for both.",
             ),
         ],
         Table("filling", "Error of hidden pixels", ["hidden", *errors], rows),

@@ -187,15 +187,15 @@ def on_path(
 ) -> Outcome:
     """The loss on the plane that holds most of a path of models, with the path drawn on it."""
     path = main_plane(models)
-    low, high = path.places.min(axis=0), path.places.max(axis=0)
+    low, high = path.coordinates.min(axis=0), path.coordinates.max(axis=0)
     room = MARGIN * np.maximum(high - low, 0.05 * (high - low).max())
     first, second = (
         np.linspace(a, b, points, dtype=np.float32) for a, b in zip(low - room, high + room, strict=True)
     )
     found = grid(loss, models[-1], path.ways, first, second)
     at = eqx.filter_jit(loss)
-    feet = [along(models[-1], *zip(place, path.ways, strict=True)) for place in path.places.tolist()]
-    far = np.sqrt((path.places**2).sum(axis=1) + path.away**2)
+    feet = [along(models[-1], *zip(point, path.ways, strict=True)) for point in path.coordinates.tolist()]
+    far = np.sqrt((path.coordinates**2).sum(axis=1) + path.away**2)
     rows = [
         [step, float(at(model)), float(at(foot)), float(away / max(distance, 1e-12))]
         for step, model, foot, away, distance in zip(steps, models, feet, path.away, far, strict=True)
@@ -221,7 +221,7 @@ def on_path(
         {
             "shares": path.shares.tolist(),
             "random walk": walk.tolist(),
-            "path": path.places.tolist(),
+            "path": path.coordinates.tolist(),
             "losses": found.losses.tolist(),
             "first": found.first.tolist(),
             "second": found.second.tolist(),

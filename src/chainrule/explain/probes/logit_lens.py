@@ -68,7 +68,7 @@ def examine(run: Run, data: Data, settings: LensSettings) -> Outcome:
             "The likeliest next token after each layer",
             ["read out after", *(f"{i + 1}: {name}" for i, name in enumerate(seen))],
             [[label, *row] for label, row in zip(labels, said, strict=True)],
-            caption="Each column is a place of the text and headed by the token that stands there.",
+            caption="Each column is a position of the text and headed by the token that stands there.",
         ),
         {"loss": loss.tolist(), "agreement": agree.tolist()},
     )

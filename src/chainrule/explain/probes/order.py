@@ -49,7 +49,7 @@ def examine(run: Run, data: Data, settings: OrderSettings) -> Outcome:
     enough = next(near for near, loss in zip(kept, lost, strict=True) if loss <= 0.05 * max(lost[0], 0))
     return Outcome(
         [
-            f"With all tokens in order the last one costs {nats[-1]:.3f} nats; with only the nearest in its place "
+            f"With all tokens in order the last one costs {nats[-1]:.3f} nats; with only the nearest in order "
             f"{nats[0]:.3f}.",
             f"The nearest {enough} of {read} in order bring 95 % of what order is worth."
             if lost[0] > 1e-3

@@ -168,7 +168,7 @@ def _activity(
         labels,
         columns=1 + shown,
         caption=f"Each row: a test image and the {shown} channels of the layer ({maps.shape[1]} x {maps.shape[2]} "
-        "places) that it excites most on average, with their numbers.",
+        "positions) that it excites most on average, with their numbers.",
     )
 
 

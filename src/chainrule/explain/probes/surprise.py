@@ -19,7 +19,7 @@ from chainrule.train import Run, surprisal
 
 _LISTED = 10
 _MOST = 256
-"""Passages over which places in the window are compared."""
+"""Passages over which positions in the window are compared."""
 
 
 @final
@@ -30,7 +30,7 @@ class SurpriseSettings(Settings):
 
 
 def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
-    """Read a text, and held-out passages by place."""
+    """Read a text, and held-out passages by position."""
     model, tokenizer = run.model, tokenizers.of(data.schema)
     assert isinstance(model, HasSurprisal)
     window = data.schema.shape[0]
@@ -54,14 +54,14 @@ def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
         for i in worst
     ]
     x = jnp.asarray(data.val.batch(np.arange(min(len(data.val), _MOST))).x)
-    places = np.asarray(model.surprisal(x).mean(axis=0), np.float64)
-    groups = np.array_split(places, min(16, len(places)))
+    nats = np.asarray(model.surprisal(x).mean(axis=0), np.float64)
+    groups = np.array_split(nats, min(16, len(nats)))
     edges = np.cumsum([0, *(len(group) for group in groups)])
     names = [str(a + 1) if b - a == 1 else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
-    by_place = Bars(
-        "surprise-places",
+    by_position = Bars(
+        "surprise-positions",
         "Surprise by how much was read before",
-        "place in the window",
+        "position in the window",
         "nats per token",
         names,
         {"nats": np.array([group.mean() for group in groups])},
@@ -73,9 +73,9 @@ def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
             f"{bits.mean():.2f} bits per token on average; {bits.max():.1f} for the most surprising, {rows[0][0]!r}.",
             f"On held-out text {first:.2f} nats at the beginning of a window and {last:.2f} at its end.",
         ],
-        [picture, by_place],
+        [picture, by_position],
         Table("surprise-most", "Most surprising", ["token", "after", "bits"], rows),
-        {"bits": bits.tolist(), "tokens": list(picture.pieces), "nats_by_place": places.tolist()},
+        {"bits": bits.tolist(), "tokens": list(picture.pieces), "nats_by_position": nats.tolist()},
     )
 
 

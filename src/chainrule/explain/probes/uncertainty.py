@@ -38,7 +38,7 @@ def examine(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
     assert isinstance(model, HasDenoiser)
     part = data.test if len(data.test) else data.val
     chosen = np.unique(np.append(np.arange(min(settings.n, len(part))), min(settings.example, len(part) - 1)))
-    place = int(np.searchsorted(chosen, min(settings.example, len(part) - 1)))
+    index = int(np.searchsorted(chosen, min(settings.example, len(part) - 1)))
     x0 = model.to_network_units(jnp.asarray(part.batch(chosen).x, jnp.float32))
     noise = jax.random.normal(random.key(settings.seed, "probe"), x0.shape)
     rows: list[list[np.ndarray]] = [[], [], []]
@@ -50,7 +50,7 @@ def examine(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
         expected.append(float(jnp.sqrt(jnp.square(std).mean())))
         made.append(float(jnp.sqrt(jnp.square(guess - x0).mean())))
         for row, image in zip(rows, (model.to_model_units(x), model.to_model_units(guess), std), strict=True):
-            row.append(np.clip(np.asarray(image[place]), 0, 1))
+            row.append(np.clip(np.asarray(image[index]), 0, 1))
     lams = np.asarray(settings.lams)
     labels = [f"lam {lam:g}" for lam in lams] + [""] * 2 * len(lams)
     worst = int(np.argmax(expected))

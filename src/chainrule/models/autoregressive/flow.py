@@ -45,7 +45,7 @@ class AutoregressiveFlow(eqx.Module):
     def to_noise(
         self, x: Float[Array, "batch entries"]
     ) -> tuple[Float[Array, "batch entries"], Float[Array, " batch"]]:
-        """Noise behind each example and `log |det du/dx|`, in one pass; entries of the noise keep their places."""
+        """Noise behind each example and `log |det du/dx|`, in one pass; entries of the noise keep their positions."""
         mean, spread = self._affine(x[:, self.order])
         u = (x[:, self.order] - mean) * jnp.exp(-spread)
         return jnp.zeros_like(u).at[:, self.order].set(u), -spread.sum(axis=-1)

@@ -84,14 +84,14 @@ def surprisal(nats: np.ndarray) -> Picture:
 
 def order_map(model: "VectorModel", order: np.ndarray) -> Picture:
     """When each pixel has its turn."""
-    place = np.empty(len(order))
-    place[order] = np.arange(len(order))
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
     return Heatmap(
         "order",
         "When each pixel has its turn",
         "column",
         "row",
-        place.reshape(model.schema.shape)[..., 0],
+        rank.reshape(model.schema.shape)[..., 0],
         caption="Dark pixels come late.",
     )
 
@@ -99,13 +99,13 @@ def order_map(model: "VectorModel", order: np.ndarray) -> Picture:
 def entries(model: "VectorModel", nats: np.ndarray) -> Picture:
     """Mean surprisal of each entry of a table or point, in the order of the model."""
     order = np.asarray(model.orders[0])[:_BARS]
-    columns = model.schema.columns or [f"entry {place}" for place in range(model.schema.dimensions)]
+    columns = model.schema.columns or [f"entry {index}" for index in range(model.schema.dimensions)]
     return Bars(
         "nats-by-entry",
         "Where the nats go",
         "entry, in the order of the model",
         "nats",
-        [columns[place] for place in order],
+        [columns[index] for index in order],
         {"held-out examples": nats.ravel()[order]},
         f"Mean of -log p of each entry given those before it; all {nats.size} add up to {nats.sum():.3f} nats.",
     )

@@ -40,8 +40,8 @@ def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, "
     found = np.zeros(len(rows))
     longest = np.inf if model.context is None else model.context + 1
     for width, members in buckets([len(row) for row in rows]).items():
-        for place in range(0, len(members), _TOGETHER):
-            chosen = members[place : place + _TOGETHER]
+        for start in range(0, len(members), _TOGETHER):
+            chosen = members[start : start + _TOGETHER]
             tokens, padding = padded_right([rows[i] for i in chosen], int(min(width, longest)))
             nats = np.asarray(_surprisal(model, jnp.asarray(tokens)), np.float64)
             kept = np.arange(nats.shape[1])[None, :] < nats.shape[1] - padding[:, None]

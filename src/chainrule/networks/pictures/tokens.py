@@ -60,8 +60,8 @@ def embedding_map(table: Float[np.ndarray, "tokens features"], tokenizer: Tokeni
         "Where tokens lie",
         "first direction",
         "second direction",
-        {name: plane[place] for name, place in rows.items()},
-        words={name: [written[i] for i in place] for name, place in rows.items()},
+        {name: plane[indices] for name, indices in rows.items()},
+        words={name: [written[i] for i in indices] for name, indices in rows.items()},
         caption=f"Embeddings of the {len(often)} most frequent tokens in the plane of their two principal "
         f"directions, which hold {share:.0%} of their variance.",
     )

@@ -17,7 +17,7 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.networks.transformer.body import TokenTransformer
 from chainrule.nn import LayerNorm, Norm, RMSNorm, TransformerBlock
 from chainrule.nn.attention import EluPlusOne, FeatureMixing, Mask, Mixing, RandomFeatures, Softmax
-from chainrule.nn.positions import Distance, Learned, Positions, Rotary, Sinusoids, placed
+from chainrule.nn.positions import Distance, Learned, Positions, Rotary, Sinusoids, with_positions
 
 
 class Style(NamedTuple):
@@ -110,7 +110,7 @@ class TransformerDecoder(TokenTransformer):
         out = self.embedding(x)
         return out * math.sqrt(self.config.width) if isinstance(self.positions, Sinusoids) else out
 
-    def placed(
+    def with_positions(
         self,
         vectors: Float[Array, "batch time width"],
         offset: int | Int[Array, ""] = 0,
@@ -126,7 +126,7 @@ class TransformerDecoder(TokenTransformer):
                 if positions is None
                 else self.positions.at(positions)
             )
-            h = placed(h, known)
+            h = with_positions(h, known)
         return self.dropped(h, key)
 
     def read(
@@ -138,7 +138,7 @@ class TransformerDecoder(TokenTransformer):
         key: Key | None = None,
     ) -> Float[Array, "batch time width"]:
         """What the last block makes of each position, normalised; a key switches dropout on."""
-        h = self.placed(vectors, positions=positions, key=key)
+        h = self.with_positions(vectors, positions=positions, key=key)
         scan, recompute = self.config.scan, self.config.recompute
         return self.norm(self.through(h, mask=mask, key=key, scan=scan, recompute=recompute))
 

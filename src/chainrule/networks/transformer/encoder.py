@@ -15,7 +15,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.networks.transformer.body import Transformer
 from chainrule.nn import Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Mask
-from chainrule.nn.positions import Learned, Rotary, placed
+from chainrule.nn.positions import Learned, Rotary, with_positions
 
 _EPS = 1e-12
 """What BERT adds to variances."""
@@ -54,14 +54,14 @@ class TransformerEncoder(Transformer):
         self, vectors: Float[Array, "batch time width"], *, mask: Mask | None = None, key: Key | None = None
     ) -> Float[Array, "batch time width"]:
         """What the last block makes of the vectors of tokens; a key switches dropout on."""
-        h = self.through(self.dropped(self.placed(vectors), key), mask=mask, key=key)
+        h = self.through(self.dropped(self.with_positions(vectors), key), mask=mask, key=key)
         return h if self.norm is None else self.norm(h)
 
-    def placed(self, vectors: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
+    def with_positions(self, vectors: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
         """What goes into the first block: vectors, with position and segment where these are learned."""
         h = vectors
         if self.positions is not None:
-            h = placed(h, self.positions(h.shape[1])[None])
+            h = with_positions(h, self.positions(h.shape[1])[None])
         if self.segments is not None:
             h = h + self.segments.weight[None, :1].astype(h.dtype)
         return h if self.embedding_norm is None else self.embedding_norm(h)

@@ -84,7 +84,7 @@ def _seen(mask: Mask | None, queries: Array, keys: Array, columns: int) -> Array
     real = (keys < columns)[None, :]
     if mask is None:
         return real
-    # Places after the end are filled up: rules are asked about the last real one instead.
+    # Positions after the end are filled up: rules are asked about the last real one instead.
     seen = mask.seen(queries, jnp.minimum(keys, columns - 1))
     return seen & real.reshape((1,) * (seen.ndim - 2) + real.shape)
 

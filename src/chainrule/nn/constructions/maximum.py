@@ -33,10 +33,10 @@ def maximum(weights: Any, biases: Any) -> Network:
         spread = np.zeros((len(bias), widths))
         gather = np.zeros((widths, pairs + single))
         for pair in range(pairs):
-            a, b, place = 2 * pair, 2 * pair + 1, 3 * pair
-            spread[a, place], spread[b, place] = 1, -1
-            spread[b, place + 1], spread[b, place + 2] = 1, -1
-            gather[place : place + 3, pair] = [1, 1, -1]
+            a, b, unit = 2 * pair, 2 * pair + 1, 3 * pair
+            spread[a, unit], spread[b, unit] = 1, -1
+            spread[b, unit + 1], spread[b, unit + 2] = 1, -1
+            gather[unit : unit + 3, pair] = [1, 1, -1]
         if single:  # relu(a) - relu(-a) carries the one without an opponent to the next round
             spread[-1, -2:] = [1, -1]
             gather[-2:, -1] = [1, -1]

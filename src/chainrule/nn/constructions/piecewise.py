@@ -150,7 +150,7 @@ def _bend(
     crossing = np.where(steep, -intercepts / np.where(steep, slopes, 1.0), np.nan)
     inside = steep & (crossing > low[:, None]) & (crossing < high[:, None])
     every = np.unique(np.concatenate([breaks, crossing[inside]]))
-    # Two units that cross at one place do so at places that differ by rounding.
+    # Two units that cross at one point do so at points that differ by rounding.
     every = every[np.diff(every, prepend=-np.inf) > 1e-12 * np.maximum(1.0, np.abs(every))]
     middle = _middles(every)
     old = np.searchsorted(breaks, middle)

@@ -83,15 +83,15 @@ def triangulate(vertices: Any) -> list[np.ndarray]:
     left = list(range(len(points)))
     triangles = []
     while len(left) > 3:
-        for place in range(len(left)):
-            a, b, c = (points[left[(place + shift) % len(left)]] for shift in (-1, 0, 1))
+        for index in range(len(left)):
+            a, b, c = (points[left[(index + shift) % len(left)]] for shift in (-1, 0, 1))
             others = points[[i for i in left if not any((points[i] == p).all() for p in (a, b, c))]]
             if _turn(a, b, c) > 0 and not _any_inside(others, a, b, c):
                 triangles.append(np.stack([a, b, c]))
-                del left[place]
+                del left[index]
                 break
             if _turn(a, b, c) == 0:  # a vertex on a straight side
-                del left[place]
+                del left[index]
                 break
         else:
             raise ArgumentError(

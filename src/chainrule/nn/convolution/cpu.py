@@ -30,7 +30,7 @@ def convolution(x: Array, weight: Array, *, geometry: Geometry) -> Array:
     if all(dilation == 1 for dilation in geometry.input_dilation):
         out = _undilated(*wide, geometry)
     elif all(stride == 1 for stride in geometry.stride):
-        # The barrier keeps what comes next from computing every place of the interleaved phases anew, entry by entry.
+        # The barrier keeps what comes next from computing every pixel of the interleaved phases anew, entry by entry.
         out = jax.lax.optimization_barrier(by_phases(*wide, geometry, _undilated))
     else:  # no layer and no derivative of one has both
         out = stock.convolution(*wide, geometry=geometry)

@@ -181,12 +181,12 @@ def _work(plan: _Plan, names: Sequence[str], buffers: dict[str, int]) -> str:
     ]
     for name in names:
         if name == "level":
-            lines.append(f"  %level.place = mul i64 %item, {2 * shape.queries}")
+            lines.append(f"  %level.offset = mul i64 %item, {2 * shape.queries}")
         else:
             time = shape.keys if name in ("k", "v", "dk", "dv") else shape.queries
             lines.append(f"  %{name}.example = mul i64 %n, {time * shape.row}")
-            lines.append(f"  %{name}.place = add i64 %{name}.example, %entry.h")
-        lines.append(f"  %{name}.h = getelementptr float, ptr %{name}, i64 %{name}.place")
+            lines.append(f"  %{name}.offset = add i64 %{name}.example, %entry.h")
+        lines.append(f"  %{name}.h = getelementptr float, ptr %{name}, i64 %{name}.offset")
     given = ", ".join(f"ptr %{name}.h" for name in names)
     lines.append(f"  call void @item({given}, ptr %room)")
     return work(shape.batch * shape.heads, names, sum(buffers.values()), "\n".join(lines))
@@ -194,9 +194,9 @@ def _work(plan: _Plan, names: Sequence[str], buffers: dict[str, int]) -> str:
 
 def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str, body: str) -> str:
     """One head: `begin`, then the body for every block of queries."""
-    places, start = [], 0
+    pointers, start = [], 0
     for name, size in buffers.items():
-        places.append(f"  %{name} = getelementptr float, ptr %room, i64 {start}")
+        pointers.append(f"  %{name} = getelementptr float, ptr %room, i64 {start}")
         start += size
     given = ", ".join(f"ptr %{name}" for name in names)
     before = "zero" if begin else "first"
@@ -208,7 +208,7 @@ def _item(plan: _Plan, names: Sequence[str], buffers: dict[str, int], begin: str
         [
             f"define internal void @item({given}, ptr %room) {{",
             "entry:",
-            *places,
+            *pointers,
             f"  br label %{before}.head",
             begin,
             between,
@@ -335,7 +335,7 @@ def _over_keys(plan: _Plan, body: Body, name: str, before: str, carried: dict[st
     body.lines += [f"{name}:", f"  %{name}.key = phi i64 [ 0, %{before} ], [ %{name}.next, %{name} ]"]
     for what, start in carried.items():
         body.lines.append(f"  %{what} = phi {body.type} [ {start}, %{before} ], [ %{what}.next, %{name} ]")
-    body.lines.append(f"  %{name}.place = mul i64 %{name}.key, {plan.width}")
+    body.lines.append(f"  %{name}.offset = mul i64 %{name}.key, {plan.width}")
 
 
 def _entries(
@@ -346,7 +346,7 @@ def _entries(
     lanes = body.lanes
     for v in range(plan.vectors):
         pointer = f"%{loop}.{label}.{v}"
-        body.lines.append(f"  %{loop}.{label}.at.{v} = add i64 %{loop}.place, {v * lanes}")
+        body.lines.append(f"  %{loop}.{label}.at.{v} = add i64 %{loop}.offset, {v * lanes}")
         body.lines.append(f"  {pointer} = getelementptr float, ptr {table}, i64 %{loop}.{label}.at.{v}")
         entry, seen = body.load(pointer), None
         if plan.shape.causal and label == "p":

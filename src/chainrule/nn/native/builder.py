@@ -37,13 +37,13 @@ class Body:
         return Vector(self, name)
 
     def number(self, value: float) -> str:
-        """The same number in every place, as an operand."""
+        """The same number in every lane, as an operand."""
         single = struct.unpack("f", struct.pack("f", value))[0]
         digits = struct.pack(">d", single).hex()
         return "<" + ", ".join([f"float 0x{digits}"] * self.lanes) + ">"
 
     def integer(self, value: int) -> str:
-        """The same integer in every place, as an operand."""
+        """The same integer in every lane, as an operand."""
         return "<" + ", ".join([f"i32 {value}"] * self.lanes) + ">"
 
     def load(self, pointer: str) -> "Vector":

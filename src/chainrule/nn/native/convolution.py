@@ -110,10 +110,10 @@ def _work(shape: ConvolutionShape, rows: int, bands: int) -> str:
   %first = mul i64 %band, {rows}
   %left = sub i64 {shape.sizes[0]}, %first
   %rows = call i64 @llvm.smin.i64(i64 %left, i64 {rows})
-  %x.place = mul i64 %n, {image}
-  %x.n = getelementptr i8, ptr %x, i64 %x.place
-  %out.place = mul i64 %n, {answer}
-  %out.n = getelementptr i8, ptr %out, i64 %out.place
+  %x.offset = mul i64 %n, {image}
+  %x.n = getelementptr i8, ptr %x, i64 %x.offset
+  %out.offset = mul i64 %n, {answer}
+  %out.n = getelementptr i8, ptr %out, i64 %out.offset
   call void @fill(ptr %x.n, ptr %room, i64 %first, i64 %rows)
   call void @item(ptr %room, ptr %y, ptr %out.n, i64 %first, i64 %rows)"""
     declared = "declare i64 @llvm.smin.i64(i64, i64)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
@@ -139,8 +139,8 @@ entry:
 
 line:
   %q = phi i64 [ 0, %entry ], [ %q.next, %next ]
-  %place = mul i64 %q, {reach * pixel}
-  %to = getelementptr i8, ptr %copy, i64 %place
+  %offset = mul i64 %q, {reach * pixel}
+  %to = getelementptr i8, ptr %copy, i64 %offset
   %row = add i64 %top, %q
   %known = icmp ult i64 %row, {height}
   br i1 %known, label %some, label %none
@@ -151,8 +151,8 @@ none:
 
 some:
   call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 {start * pixel}, i1 false)
-  %from.place = mul i64 %row, {width * pixel}
-  %line.start = getelementptr i8, ptr %x, i64 %from.place
+  %from.offset = mul i64 %row, {width * pixel}
+  %line.start = getelementptr i8, ptr %x, i64 %from.offset
   %from = getelementptr i8, ptr %line.start, i64 {(start - before) * pixel}
   %middle = getelementptr i8, ptr %to, i64 {start * pixel}
   call void @llvm.memcpy.p0.p0.i64(ptr %middle, ptr %from, i64 {inside * pixel}, i1 false)

@@ -1,9 +1,9 @@
-"""The LLVM text of group normalisation with everything that is done to each number after it, and of its gradients.
+"""LLVM text of group normalisation with everything that is done to each number after it, and of its gradients.
 
 An item of work is one example, which stays in a core's cache while it is gone through: once for the means, once for the
 variances, once for the results; backward, once for the sums that the gradients need and once for the gradients.
-Channels lie side by side in the lanes. A group's sum is shared out among its channels, so that all arithmetic on places
-is between vectors over channels.
+Channels lie side by side in the lanes. A group's sum is shared out among its channels, so that all arithmetic is
+between vectors over channels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +20,10 @@ _SUMS = 8
 
 @final
 class GroupNormShape(NamedTuple):
-    """One normalisation: everything its programs depend on. Arrays are (batch, places, channels)."""
+    """One normalisation: everything its programs depend on. Arrays are (batch, positions, channels)."""
 
     batch: int
-    places: int
+    positions: int
     channels: int
     groups: int
     eps: float
@@ -43,7 +43,7 @@ class GroupNormShape(NamedTuple):
 def fits(given: GroupNormShape, registers: Registers) -> bool:
     """Whether channels fill registers.
 
-    >>> given = GroupNormShape(batch=2, places=64, channels=32, groups=8, eps=1e-5, silu=True)
+    >>> given = GroupNormShape(batch=2, positions=64, channels=32, groups=8, eps=1e-5, silu=True)
     >>> fits(given, Registers(16, 32)), fits(given._replace(channels=24), Registers(16, 32))
     (True, False)
     """
@@ -126,8 +126,8 @@ define internal void @item({names}) {{
   call void @second(ptr %x, ptr %dx, ptr %mean, ptr %inverse, ptr %scale, ptr %room, ptr %along)
   ret void
 }}"""
-    places = {"x": "map", "scale": "one", "shift": "one", "level": "two", "dout": "map"}
-    places |= {"dx": "map", "dscale": "one", "dshift": "one"}
+    lengths = {"x": "map", "scale": "one", "shift": "one", "level": "two", "dout": "map"}
+    lengths |= {"dx": "map", "dscale": "one", "dshift": "one"}
     sums = ("average", "along")
     return "\n".join(
         [
@@ -138,12 +138,12 @@ define internal void @item({names}) {{
             _over_channels(given, registers, "weigh", ("a", "b"), "out", lambda a, b: a * b),
             _over_channels(given, registers, "finish", ("out", "b"), "out", lambda a, b: a * b),
             item,
-            _work(given, places, room=2),
+            _work(given, lengths, room=2),
         ]
     )
 
 
-# ---------------------------------------------------------------------- through all places of an example
+# ---------------------------------------------------------------------- through all positions of an example
 
 _STEADY = ("mean", "inverse", "scale", "shift")
 _Named: TypeAlias = Mapping[str, Vector]
@@ -165,7 +165,7 @@ def _slopes(channel: _Named) -> _Named:
 
 @final
 class _Walks(NamedTuple):
-    """Functions that go through the channels of an example in blocks, and in each block through all places."""
+    """Functions that go through the channels of an example in blocks, and in each block through all positions."""
 
     given: GroupNormShape
     registers: Registers
@@ -180,22 +180,22 @@ class _Walks(NamedTuple):
         step: _Step,
         ready: Callable[[_Named], _Named] = lambda channel: channel,
     ) -> str:
-        """A function of maps that are read, numbers of channels, maps that are written and sums over places.
+        """A function of maps that are read, numbers of channels, maps that are written and sums over positions.
 
-        `ready` makes of the numbers of channels what is needed at every place; `step` is what happens to a vector:
+        `ready` makes of the numbers of channels what is needed at every position; `step` is what happens to a vector:
         what the sums are after it, and what is written.
         """
-        lanes, channels, places = self.registers.lanes, self.given.channels, self.given.places
+        lanes, channels, positions = self.registers.lanes, self.given.channels, self.given.positions
         vectors = next(n for n in (4, 3, 2, 1) if channels // lanes % n == 0)
         most = max(1, _SUMS // vectors) if sums else 1
-        turns = next(n for n in range(most, 0, -1) if places % n == 0)
+        turns = next(n for n in range(most, 0, -1) if positions % n == 0)
         body = Body(self.registers)
         lines, zero = body.lines, body.number(0.0)
         lines += ["entry:", "  br label %block", "block:"]
         lines.append("  %first = phi i64 [ 0, %entry ], [ %first.next, %done ]")
         own = [{one: self._at(body, one, "%first", v) for one in channel} for v in range(vectors)]
         kept = [ready({one: body.load(pointer) for one, pointer in names.items()}) for names in own]
-        lines += ["  br label %place", "place:", "  %t = phi i64 [ 0, %block ], [ %t.next, %place ]"]
+        lines += ["  br label %position", "position:", "  %t = phi i64 [ 0, %block ], [ %t.next, %position ]"]
         phis, start = [], len(lines)
         after: dict[tuple[str, int, int], Vector] = {}
         for turn in range(turns):
@@ -213,10 +213,12 @@ class _Walks(NamedTuple):
                     body.store(value, at[one])
                 for one, old, new in zip(sums, before, totals, strict=True):
                     after[one, turn, v] = new
-                    phis.append(f"  {old.name} = phi {body.type} [ {zero}, %block ], [ {new.name}, %place ]")
+                    phis.append(
+                        f"  {old.name} = phi {body.type} [ {zero}, %block ], [ {new.name}, %position ]"
+                    )
         lines[start:start] = phis
-        lines += [f"  %t.next = add i64 %t, {turns}", f"  %t.more = icmp ult i64 %t.next, {places}"]
-        lines += ["  br i1 %t.more, label %place, label %done", "done:"]
+        lines += [f"  %t.next = add i64 %t, {turns}", f"  %t.more = icmp ult i64 %t.next, {positions}"]
+        lines += ["  br i1 %t.more, label %position, label %done", "done:"]
         for one in sums:
             for v in range(vectors):
                 whole = after[one, 0, v]
@@ -230,8 +232,8 @@ class _Walks(NamedTuple):
         return "\n".join([f"define internal void @{name}({pointers}) noinline {{", *lines])
 
     def _at(self, body: Body, name: str, base: str, vector: int) -> str:
-        place = body.write(f"add i64 {base}, {vector * self.registers.lanes}")
-        return body.write(f"getelementptr float, ptr %{name}, i64 {place.name}").name
+        offset = body.write(f"add i64 {base}, {vector * self.registers.lanes}")
+        return body.write(f"getelementptr float, ptr %{name}, i64 {offset.name}").name
 
 
 # ---------------------------------------------------------------------- numbers of channels
@@ -249,7 +251,7 @@ def _common(given: GroupNormShape, registers: Registers) -> Sequence[str]:
 
 def _share(given: GroupNormShape) -> str:
     """Give every channel the sum of its group over the numbers in one."""
-    digits = Body(Registers(1, 1)).number(1 / (given.places * given.size)).strip("<>")
+    digits = Body(Registers(1, 1)).number(1 / (given.positions * given.size)).strip("<>")
     add = "\n".join(
         f"""  %p.{c} = getelementptr float, ptr %own, i64 {c}
   %x.{c} = load float, ptr %p.{c}
@@ -309,16 +311,16 @@ def _invert(given: GroupNormShape, registers: Registers) -> str:
     return _over_channels(given, registers, "invert", ("out",), "out", formula)
 
 
-def _work(given: GroupNormShape, places: Mapping[str, str], room: int) -> str:
-    """Take examples until none are left; `places` says how long each argument is in one."""
-    steps = {"map": given.places * given.channels, "one": given.channels, "two": 2 * given.channels}
+def _work(given: GroupNormShape, lengths: Mapping[str, str], room: int) -> str:
+    """Take examples until none are left; `lengths` says how long each argument is in one."""
+    steps = {"map": given.positions * given.channels, "one": given.channels, "two": 2 * given.channels}
     lines = []
-    for name, kind in places.items():
-        lines.append(f"  %{name}.place = mul i64 %item, {steps[kind]}")
-        lines.append(f"  %{name}.n = getelementptr float, ptr %{name}, i64 %{name}.place")
-    handed = ", ".join(f"ptr %{name}.n" for name in places)
+    for name, kind in lengths.items():
+        lines.append(f"  %{name}.offset = mul i64 %item, {steps[kind]}")
+        lines.append(f"  %{name}.n = getelementptr float, ptr %{name}, i64 %{name}.offset")
+    handed = ", ".join(f"ptr %{name}.n" for name in lengths)
     lines.append(f"  call void @item({handed}, ptr %room)")
-    return work(given.batch, list(places), room * given.channels, "\n".join(lines))
+    return work(given.batch, list(lengths), room * given.channels, "\n".join(lines))
 
 
 __all__ = ["GroupNormShape", "fits", "gradients", "normalisation"]

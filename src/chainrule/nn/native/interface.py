@@ -154,17 +154,17 @@ def _structs(text: str) -> dict[str, Layout]:
             sizes[name], aligned[name] = sizes[known], aligned[known]
     found: dict[str, Layout] = {}
     for name, body in re.findall(r"struct\s+(\w+)\s*\{([^{}]*)\}", text):
-        fields, place, most = {}, 0, 1
+        fields, offset, most = {}, 0, 1
         for declaration in filter(None, (line.strip() for line in body.split(";"))):
             kind, one = _declared(declaration)
             length, align = (POINTER, POINTER) if kind == "*" else (sizes[kind], aligned[kind])
-            place = -(-place // align) * align
-            fields[one] = StructField(place, length)
+            offset = -(-offset // align) * align
+            fields[one] = StructField(offset, length)
             for name_inside, inside in found.get(kind, {}).items():
-                fields[f"{one}.{name_inside}"] = StructField(place + inside.offset, inside.size)
-            place, most = place + length, max(most, align)
+                fields[f"{one}.{name_inside}"] = StructField(offset + inside.offset, inside.size)
+            offset, most = offset + length, max(most, align)
         found[name] = fields
-        sizes[name], aligned[name] = -(-place // most) * most, most
+        sizes[name], aligned[name] = -(-offset // most) * most, most
     return found
 
 

@@ -31,9 +31,9 @@ def square(name: str, registers: Registers, source: int, target: int) -> str:
                 )
                 for lane in range(lanes)
             ]
-            for place, which in ((number, 0), (number + half, 1)):
+            for index, which in ((number, 0), (number + half, 1)):
                 mask = ", ".join(f"i32 {pair[which]}" for pair in chosen)
-                rows[place] = body.write(
+                rows[index] = body.write(
                     f"shufflevector {body.type} {first}, {body.type} {second}, <{lanes} x i32> <{mask}>"
                 )
         half //= 2
@@ -56,10 +56,10 @@ def product(
         "  br label %row",
         "row:",
         "  %i = phi i64 [ 0, %entry ], [ %i.next, %full ]",
-        f"  %a.place = mul i64 %i, {row}",
-        "  %a.row = getelementptr float, ptr %a, i64 %a.place",
-        f"  %out.place = mul i64 %i, {out}",
-        "  %out.row = getelementptr float, ptr %out, i64 %out.place",
+        f"  %a.offset = mul i64 %i, {row}",
+        "  %a.row = getelementptr float, ptr %a, i64 %a.offset",
+        f"  %out.offset = mul i64 %i, {out}",
+        "  %out.row = getelementptr float, ptr %out, i64 %out.offset",
     ]
     for t, v in tile:
         lines.append(f"  %p.{t}.{v} = getelementptr float, ptr %out.row, i64 {t * out + v * lanes}")

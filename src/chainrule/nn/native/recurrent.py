@@ -151,12 +151,12 @@ def _function(name: str, parameters: str, found: str, lines: Sequence[str]) -> s
 
 def _at(name: str, base: str, *terms: tuple[str, int], offset: int = 0) -> Iterator[str]:
     """A pointer so many numbers after another: counters times strides, and an offset."""
-    place = str(offset)
+    total = str(offset)
     for number, (counter, stride) in enumerate(terms):
         yield f"  %{name}.scaled.{number} = mul i64 {counter}, {stride}"
-        yield f"  %{name}.place.{number} = add i64 {place}, %{name}.scaled.{number}"
-        place = f"%{name}.place.{number}"
-    yield f"  %{name} = getelementptr float, ptr {base}, i64 {place}"
+        yield f"  %{name}.offset.{number} = add i64 {total}, %{name}.scaled.{number}"
+        total = f"%{name}.offset.{number}"
+    yield f"  %{name} = getelementptr float, ptr {base}, i64 {total}"
 
 
 def _copy(plan: RecurrentPlan, source: str, target: str) -> Iterator[str]:
@@ -218,15 +218,15 @@ def _forward_units(
         for g in range(plan.gates)
     )
     h = body.load(pointer("h.unit", "%h", ("%r", plan.hidden), ("%unit", 1)))
-    places = [
+    pointers = [
         pointer(f"last.unit.{n}", f"%last.{n}", ("%row", plan.hidden), ("%unit", 1))
         for n in range(1, len(cell.states))
     ]
-    states = (h, *map(body.load, places))
+    states = (h, *map(body.load, pointers))
     after, slopes = cell.units(Functions(sigmoid, tanh), inward, feedback, states)
     body.store(after[0], pointer("out.unit", "%outputs", *line))
-    for value, place in zip(after[1:], places, strict=True):
-        body.store(value, place)
+    for value, address in zip(after[1:], pointers, strict=True):
+        body.store(value, address)
     for n, value in enumerate(slopes if keep else ()):
         body.store(value, pointer(f"slope.unit.{n}", f"%slope.{n}", *line))
     return _over_units(plan, registers, found, body, plan.width)
@@ -241,21 +241,23 @@ def _backward_units(cell: UnitByUnit, plan: RecurrentPlan, registers: Registers,
         return f"%{name}"
 
     line, row = ((("%line", plan.hidden), ("%unit", 1)), (("%row", plan.hidden), ("%unit", 1)))
-    places = [pointer(f"state.unit.{n}", f"%state.{n}", *row) for n in range(len(cell.states))]
-    h, *others = map(body.load, places)
+    pointers = [pointer(f"state.unit.{n}", f"%state.{n}", *row) for n in range(len(cell.states))]
+    h, *others = map(body.load, pointers)
     out = body.load(pointer("out.unit", "%outputs", *line))
     slopes = tuple(
         body.load(pointer(f"slope.unit.{n}", f"%slope.{n}", *line)) for n in range(len(cell.slopes))
     )
     inward, feedback, before = cell.adjoint(slopes, (h + out, *others))
     for g, value in enumerate(inward):
-        place = pointer(f"in.{g}", "%inward", ("%line", plan.all_gates), ("%unit", 1), offset=g * plan.hidden)
-        body.store(value, place)
+        address = pointer(
+            f"in.{g}", "%inward", ("%line", plan.all_gates), ("%unit", 1), offset=g * plan.hidden
+        )
+        body.store(value, address)
     for g, value in enumerate(feedback):
-        place = pointer(f"of.{g}", "%room", ("%r", plan.all_gates), ("%unit", 1), offset=g * plan.hidden)
-        body.store(value, place)
-    for value, place in zip(before, places, strict=True):
-        body.store(value, place)
+        address = pointer(f"of.{g}", "%room", ("%r", plan.all_gates), ("%unit", 1), offset=g * plan.hidden)
+        body.store(value, address)
+    for value, address in zip(before, pointers, strict=True):
+        body.store(value, address)
     return _over_units(plan, registers, found, body, plan.hidden)
 
 

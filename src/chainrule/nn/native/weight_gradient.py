@@ -57,8 +57,8 @@ def _work(shape: ConvolutionShape, sums: int, shares: int, cache: int) -> str:
     image, answer = shape.bytes
     begin = f"""
   %number = sub i64 %item, 1
-  %place = mul i64 %number, {FLOAT * sums}
-  %other = getelementptr i8, ptr %rest, i64 %place
+  %offset = mul i64 %number, {FLOAT * sums}
+  %other = getelementptr i8, ptr %rest, i64 %offset
   %first = icmp eq i64 %item, 0
   %own = select i1 %first, ptr %out, ptr %other
   call void @llvm.memset.p0.i64(ptr %own, i8 0, i64 {FLOAT * sums}, i1 false)
@@ -70,10 +70,10 @@ def _work(shape: ConvolutionShape, sums: int, shares: int, cache: int) -> str:
 
 each:
   %n = phi i64 [ %from, %begin ], [ %n.next, %each ]
-  %x.place = mul i64 %n, {image}
-  %x.n = getelementptr i8, ptr %x, i64 %x.place
-  %y.place = mul i64 %n, {answer}
-  %y.n = getelementptr i8, ptr %y, i64 %y.place
+  %x.offset = mul i64 %n, {image}
+  %x.n = getelementptr i8, ptr %x, i64 %x.offset
+  %y.offset = mul i64 %n, {answer}
+  %y.n = getelementptr i8, ptr %y, i64 %y.offset
   %left = sub i64 %until, %n
   %count = call i64 @llvm.smin.i64(i64 %left, i64 {_together(shape, cache)})
   call void @examples(ptr %x.n, ptr %y.n, ptr %own, i64 %count)

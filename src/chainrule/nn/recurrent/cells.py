@@ -23,7 +23,7 @@ from chainrule.nn.recurrent.units import Functions, UnitByUnit, Values
 States: TypeAlias = tuple[Array, ...]
 """What is carried from step to step, each (..., hidden); the first is what the layer puts out."""
 Slopes: TypeAlias = tuple[Array, ...]
-"""Derivatives of one step at the place where it was taken, each (..., hidden)."""
+"""Derivatives of one step at the point where it was taken, each (..., hidden)."""
 
 
 @final

@@ -158,8 +158,8 @@ def _reversed(x: Array, lengths: Array | None) -> Array:
         return jnp.flip(x, axis=-2)
     steps = jnp.arange(x.shape[-2]).reshape((1,) * lengths.ndim + (-1,))
     ends = lengths[..., None]
-    place = jnp.where(steps < ends, ends - 1 - steps, steps)
-    return jnp.take_along_axis(x, place[..., None], axis=-2)
+    index = jnp.where(steps < ends, ends - 1 - steps, steps)
+    return jnp.take_along_axis(x, index[..., None], axis=-2)
 
 
 __all__ = ["Bidirectional", "Stack"]

@@ -107,8 +107,8 @@ def test_applying_merges_gives_what_repeated_search_gives(text: str, seed: int) 
     while present := [ranks[p] for p in itertools.pairwise(word) if p in ranks]:
         left, right = tokenizer.merges[min(present)]
         pair = tokenizer.vocab[left], tokenizer.vocab[right]
-        place = next(i for i in range(len(word)) if tuple(word[i : i + 2]) == pair)
-        word[place : place + 2] = [tokenizer.vocab[left + right]]
+        index = next(i for i in range(len(word)) if tuple(word[i : i + 2]) == pair)
+        word[index : index + 2] = [tokenizer.vocab[left + right]]
     if set(text) <= set(tokenizer.tokens):
         assert tokenizer.encode(text).tolist() == word
 

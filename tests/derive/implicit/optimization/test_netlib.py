@@ -19,8 +19,8 @@ FOLDER = Path(__file__).parents[3] / "reference" / "netlib"
 
 def load(name: str) -> tuple[np.ndarray, scipy.sparse.csr_array, np.ndarray, float]:
     data: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    places = (np.asarray(data["values"], float), (data["rows"], data["cols"]))
-    A = scipy.sparse.csr_array(places, shape=tuple(data["shape"]))
+    entries = (np.asarray(data["values"], float), (data["rows"], data["cols"]))
+    A = scipy.sparse.csr_array(entries, shape=tuple(data["shape"]))
     return np.asarray(data["c"], float), A, np.asarray(data["b"], float), data["optimum"]
 
 

@@ -94,7 +94,7 @@ def test_derivatives_in_all_data_agree_with_differences_in_both_modes(seed: int)
     step = 1e-6
     for k, name in enumerate(NAMES):
         direction = tuple(
-            jnp.asarray(rng.normal(size=one.shape)) * (place == k) for place, one in enumerate(data)
+            jnp.asarray(rng.normal(size=one.shape)) * (index == k) for index, one in enumerate(data)
         )
         ahead, behind = (
             parts(tuple(one + sign * step * change for one, change in zip(data, direction, strict=True)))

@@ -34,8 +34,8 @@ def symmetric(n: int, edges: Edges, *, diagonal: bool = True) -> Pattern:
 
 def from_rows(rows: list[set[int]], n: int) -> Pattern:
     """The pattern with these columns in each row."""
-    places = [(i, j) for i, row in enumerate(rows) for j in row]
-    return Pattern(np.array([i for i, _ in places]), np.array([j for _, j in places]), (len(rows), n))
+    entries = [(i, j) for i, row in enumerate(rows) for j in row]
+    return Pattern(np.array([i for i, _ in entries]), np.array([j for _, j in entries]), (len(rows), n))
 
 
 def arrow(n: int) -> Pattern:

@@ -1,4 +1,4 @@
-"""The truth: places where a dense derivative is different from zero at some of a few random points."""
+"""The truth: positions where a dense derivative is different from zero at some of a few random points."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ _PUBLISHED = {
     "VANDANMSLS": ("objective", 484),
     "COOLHANSLS": ("objective", 81),
 }
-"""Places another detector finds; no more are wanted. (Those of ARGLINA are zero only because terms cancel.)"""
+"""Entries another detector finds; no more are wanted. (Those of ARGLINA are zero only because terms cancel.)"""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def problems() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", _SMALL)
-def test_small_problems_have_no_place_outside(problems: dict[str, object], name: str) -> None:
+def test_small_problems_have_no_entry_outside(problems: dict[str, object], name: str) -> None:
     if name not in problems:
         pytest.skip(f"this version of sif2jax has no {name}")
     problem = problems[name]
@@ -41,7 +41,7 @@ def test_small_problems_have_no_place_outside(problems: dict[str, object], name:
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
-def test_fewer_places_than_published_are_found(problems: dict[str, object], name: str) -> None:
+def test_fewer_entries_than_published_are_found(problems: dict[str, object], name: str) -> None:
     if name not in problems:
         pytest.skip(f"this version of sif2jax has no {name}")
     problem = problems[name]

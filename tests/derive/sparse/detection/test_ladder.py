@@ -132,7 +132,7 @@ def test_too_little_memory_is_answered_by_following_fewer_inputs_at_once() -> No
     assert detect(_coupled, x, memory=60_000) == generous
 
 
-def test_far_too_little_memory_gives_every_place_and_says_so() -> None:
+def test_far_too_little_memory_gives_every_entry_and_says_so() -> None:
     def f(x: jax.Array) -> jax.Array:
         return jnp.sum(jnp.cumsum(x)) * jnp.ones(1)
 

@@ -35,7 +35,7 @@ def test_a_global_pattern_has_no_guard_and_covers_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("f", "x", "places"),
+    ("f", "x", "entries"),
     [
         (lambda x: lax.cond(x[0] > 0, lambda z: z[1], lambda z: z[2], x), [1.0, 2.0, 3.0], [(0, 1)]),
         (lambda x: x[jnp.argmax(x)], [1.0, 5.0, 3.0], [(0, 1)]),
@@ -55,15 +55,15 @@ def test_a_global_pattern_has_no_guard_and_covers_both_sides() -> None:
     ],
 )
 def test_values_at_the_point_resolve_selections_branches_and_indices(
-    f: object, x: list[float], places: list[tuple[int, int]] | None
+    f: object, x: list[float], entries: list[tuple[int, int]] | None
 ) -> None:
     point = jnp.array(x)
     found = analyse(f, point, local=True)  # type: ignore[arg-type]
     dense = np.atleast_2d(np.asarray(jax.jacobian(f)(point))) != 0  # type: ignore[arg-type]
     pattern = found.pattern.to_scipy().toarray() != 0
     assert not (dense & ~pattern).any()
-    if places is not None:
-        assert list(zip(found.pattern.rows.tolist(), found.pattern.cols.tolist(), strict=True)) == places
+    if entries is not None:
+        assert list(zip(found.pattern.rows.tolist(), found.pattern.cols.tolist(), strict=True)) == entries
     assert found.guard is not None
     assert bool(found.guard.holds(point))
 

@@ -116,14 +116,16 @@ def test_reaches_are_united_along_axes(one: list, axes: tuple[int, ...]) -> None
 @hypothesis.given(_layers(), st.data())
 def test_elements_are_taken_sent_and_connected(one: list, data: st.DataObject) -> None:
     flat, mine = list(_truth(one, (6,))), _reach(one, (2, 3))
-    places = data.draw(st.lists(st.integers(-1, 5), min_size=1, max_size=12))
-    taken = mine.take(np.array(places))
-    assert _read(taken, len(places)) == [flat[place] if place >= 0 else set() for place in places]
+    positions = data.draw(st.lists(st.integers(-1, 5), min_size=1, max_size=12))
+    taken = mine.take(np.array(positions))
+    assert _read(taken, len(positions)) == [
+        flat[position] if position >= 0 else set() for position in positions
+    ]
     targets = data.draw(st.lists(st.integers(-1, 2), min_size=6, max_size=6))
     expected: list[set[int]] = [set(), set(), set()]
-    for place, target in enumerate(targets):
+    for position, target in enumerate(targets):
         if target >= 0:
-            expected[target] = expected[target] | flat[place]
+            expected[target] = expected[target] | flat[position]
     assert _read(mine.collect(np.array(targets), (3,)), 3) == expected
 
 
@@ -137,8 +139,8 @@ def test_what_inputs_depend_on_in_turn_is_followed(layers: list, data: st.DataOb
     table = tables.from_pairs(rows, columns, 3, 4)
     outer = Reach(4, (3,), [Layer(index, None), Layer(np.arange(3, dtype=np.int32), table)])
     truth = [
-        (inner[place] if place >= 0 else set()).union(*(inner[entry] for entry in sets[number]))
-        for number, place in enumerate(index)
+        (inner[position] if position >= 0 else set()).union(*(inner[entry] for entry in sets[number]))
+        for number, position in enumerate(index)
     ]
     assert _read(outer.through(_reach(layers, (4,))), 3) == truth
 

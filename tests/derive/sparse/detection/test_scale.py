@@ -1,4 +1,4 @@
-"""Large sparse functions: exact counts, and memory that grows with the number of places."""
+"""Large sparse functions: exact counts, and memory that grows with the number of entries."""
 
 import tracemalloc
 
@@ -23,13 +23,13 @@ def _brusselator(side: int):
 
 
 @pytest.mark.parametrize("side", [3, 32, 100])
-def test_the_brusselator_has_six_places_in_every_row(side: int) -> None:
+def test_the_brusselator_has_six_entries_in_every_row(side: int) -> None:
     found = detect(_brusselator(side), jnp.ones(2 * side * side))
     assert found.nnz == 12 * side * side
     assert (found.indptr[1:] - found.indptr[:-1] == 6).all()
 
 
-def test_memory_grows_with_the_number_of_places() -> None:
+def test_memory_grows_with_the_number_of_entries() -> None:
     peaks = []
     for side in (60, 120):
         x = jnp.ones(2 * side * side)
@@ -42,7 +42,7 @@ def test_memory_grows_with_the_number_of_places() -> None:
     assert peaks[1] < 5 * peaks[0]
 
 
-def test_a_long_chain_has_three_places_in_every_row_of_its_hessian() -> None:
+def test_a_long_chain_has_three_entries_in_every_row_of_its_hessian() -> None:
     size = 20_000
     found = detect(lambda x: jnp.sum((x[1:] - x[:-1] ** 2) ** 2), jnp.ones(size), of="hessian")
     assert found.nnz == 3 * size - 2

@@ -1,4 +1,4 @@
-"""No place where a derivative is different from zero is ever missed, and no function is refused."""
+"""No position where a derivative is different from zero is ever missed, and no function is refused."""
 
 import re
 from typing import Any
@@ -18,9 +18,9 @@ def fault(case: Case, pattern: Pattern) -> str:
     if found.shape != real.shape:
         return f"has shape {found.shape}, not {real.shape}"
     if np.any(real & ~found):
-        return f"missed {np.sum(real & ~found)} places"
+        return f"missed {np.sum(real & ~found)} entries"
     if case.exact and not np.array_equal(found, real):
-        return f"has {found.sum()} places where {real.sum()} are needed"
+        return f"has {found.sum()} entries where {real.sum()} are needed"
     return ""
 
 
@@ -38,15 +38,15 @@ def _sampled(cases: list[Case], every: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", _sampled(CASES, every=4))
-def test_every_nonzero_derivative_has_its_place(case: Case) -> None:
+def test_every_nonzero_derivative_has_its_entry(case: Case) -> None:
     assert fault(case, detect(case.f, case.points()[0], of=case.of)) == ""
 
 
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [
-        (Pattern([], [], (3, 3)), "missed 3 places"),
-        (Pattern([0, 1, 2, 0], [0, 1, 2, 1], (3, 3)), "has 4 places where 3 are needed"),
+        (Pattern([], [], (3, 3)), "missed 3 entries"),
+        (Pattern([0, 1, 2, 0], [0, 1, 2, 1], (3, 3)), "has 4 entries where 3 are needed"),
         (Pattern([0], [0], (1, 3)), r"has shape \(1, 3\)"),
     ],
 )

@@ -11,7 +11,7 @@ from chainrule.core.types import Array
 from chainrule.models.text import decoding
 from chainrule.models.text.decoding import BeamOrder, BestFirst, GumbelTopK, Resampled
 from chainrule.models.text.token_history import TokenHistory
-from tests.models.text.toys import placed
+from tests.models.text.toys import positional
 
 KEY = jax.random.key(5)
 PLAIN = {size: decoding.rules(size) for size in (3, 5)}
@@ -64,7 +64,7 @@ def test_a_branch_limits_the_children_of_a_prefix() -> None:
 
 
 def test_width_v_to_the_t_minus_one_is_exhaustive() -> None:
-    model, length = placed(context=4), 3
+    model, length = positional(context=4), 3
     state = model.start(1, 4)
     logits, state = model.advance(state, jnp.array([[2]]))
     found = decoding.search(
@@ -91,7 +91,7 @@ def test_an_ended_text_is_kept_and_compared_with_longer_ones() -> None:
 
 
 def test_rows_of_a_batch_are_searched_by_themselves() -> None:
-    model = placed(context=4)
+    model = positional(context=4)
     begun = jnp.array([[1], [2], [3]])
     logits, state = model.advance(model.start(3, 4), begun)
     together = decoding.search(model.advance, state, logits[:, -1], KEY, PLAIN[5], best(), length=3, beams=4)

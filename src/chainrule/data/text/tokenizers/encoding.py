@@ -64,9 +64,9 @@ def special_pieces(text: str, special: Iterable[str]) -> Iterator[tuple[str, boo
     if not names:
         yield text, False
         return
-    for place, piece in enumerate(re.split(f"({'|'.join(map(re.escape, names))})", text)):
+    for index, piece in enumerate(re.split(f"({'|'.join(map(re.escape, names))})", text)):
         if piece:
-            yield piece, place % 2 == 1
+            yield piece, index % 2 == 1
 
 
 __all__ = ["Encoder", "special_pieces"]

@@ -71,7 +71,7 @@ def learn(
     number = {token: i for i, token in enumerate(tokens)}
     words = [[number[symbol] for symbol in chunk] for chunk in chunks]
     weights = list(chunks.values())
-    counts, places = _count(words, weights)
+    counts, occurrences = _count(words, weights)
     heap = [(-count, pair) for pair, count in counts.items()]
     heapq.heapify(heap)
     steps: list[Step] = []
@@ -92,9 +92,9 @@ def learn(
             tokens.append(left + right)
         changed: dict[Pair, int] = {}
         replaced = 0
-        for place in places.pop(pair):
-            times = _replace(words[place], pair, new, weights[place], changed, places, place)
-            replaced += times * weights[place]
+        for index in occurrences.pop(pair):
+            times = _replace(words[index], pair, new, weights[index], changed, occurrences, index)
+            replaced += times * weights[index]
         del counts[pair]
         changed.pop(pair, None)  # it may have overlapped itself; all of it is gone
         for other, change in changed.items():
@@ -110,12 +110,12 @@ def _count(
 ) -> tuple[dict[Pair, int], dict[Pair, set[int]]]:
     """How often each pair of neighbours comes, and in which words."""
     counts: dict[Pair, int] = {}
-    places: dict[Pair, set[int]] = {}
-    for place, (word, weight) in enumerate(zip(words, weights, strict=True)):
+    occurrences: dict[Pair, set[int]] = {}
+    for index, (word, weight) in enumerate(zip(words, weights, strict=True)):
         for pair in itertools.pairwise(word):
             counts[pair] = counts.get(pair, 0) + weight
-            places.setdefault(pair, set()).add(place)
-    return counts, places
+            occurrences.setdefault(pair, set()).add(index)
+    return counts, occurrences
 
 
 def _replace(
@@ -124,8 +124,8 @@ def _replace(
     new: int,
     weight: int,
     changed: dict[Pair, int],
-    places: dict[Pair, set[int]],
-    place: int,
+    occurrences: dict[Pair, set[int]],
+    index: int,
 ) -> int:
     """Merge a pair in one word, in place; note how the counts change and where new pairs are; return how often."""
     left, right = pair
@@ -144,12 +144,12 @@ def _replace(
             before = out[-1]
             changed[before, left] = changed.get((before, left), 0) - weight
             changed[before, new] = changed.get((before, new), 0) + weight
-            places.setdefault((before, new), set()).add(place)
+            occurrences.setdefault((before, new), set()).add(index)
         if i + 2 < len(word):
             after = word[i + 2]
             changed[right, after] = changed.get((right, after), 0) - weight
             changed[new, after] = changed.get((new, after), 0) + weight
-            places.setdefault((new, after), set()).add(place)
+            occurrences.setdefault((new, after), set()).add(index)
         out.append(new)
         times += 1
         i = done = i + 2
@@ -161,7 +161,7 @@ def _replace(
 def apply(symbols: Sequence[int], ranks: Mapping[Pair, tuple[int, int]]) -> list[int]:
     """Merge the present pair of lowest rank, of equal ones the leftmost, until none is left.
 
-    `ranks` gives for a pair its place among the merges and the number of the token it becomes.
+    `ranks` gives for a pair its position among the merges and the number of the token it becomes.
 
     Taking the longest token that fits would give other tokens than those the merges were learnt with. Neighbours are
     linked and candidates kept in a heap, so a chunk of n symbols costs n log n, also where a whole text is one chunk.

@@ -119,12 +119,12 @@ class SentencePiece(Tokenizer):
         """The text of each token, spaces in front included; that of several bytes stands at the last of them."""
         numbers = self.check(ids)
         found, pending = [], b""
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if number not in self._values:
                 found.append(self.tokens[number].replace(SPACE, " "))
                 continue
             pending += bytes([self._values[number]])
-            last = place + 1 == len(numbers) or numbers[place + 1] not in self._values
+            last = index + 1 == len(numbers) or numbers[index + 1] not in self._values
             found.append(_text(pending) if last else "")
             pending = b"" if last else pending
         return found

@@ -74,8 +74,8 @@ class Tokenizer(abc.ABC):
         """The numbers as a list, unless one is outside the vocabulary."""
         numbers = [operator.index(i) for i in ids]
         if numbers and not (min(numbers) >= 0 and max(numbers) < len(self)):
-            place, i = next((p, i) for p, i in enumerate(numbers) if not 0 <= i < len(self))
-            raise ArgumentError(f"ids[{place}]={i}: a token number must be from 0 to {len(self) - 1}")
+            index, i = next((p, i) for p, i in enumerate(numbers) if not 0 <= i < len(self))
+            raise ArgumentError(f"ids[{index}]={i}: a token number must be from 0 to {len(self) - 1}")
         return numbers
 
 

@@ -84,9 +84,9 @@ class WordPiece(Tokenizer):
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """The pieces put together, with a space between words and none before marks."""
         text = ""
-        for place, i in enumerate(self.check(ids)):
+        for index, i in enumerate(self.check(ids)):
             token = self.tokens[i]
-            if place:
+            if index:
                 token = token.removeprefix(PREFIX) if token.startswith(PREFIX) else f" {token}"
             for old, new in _CLEAN:
                 token = token.replace(old, new)

@@ -24,14 +24,14 @@ from chainrule.derive.implicit.linear.linear_solver import (
     Product,
     System,
 )
-from chainrule.derive.implicit.linear.sparsity import places
+from chainrule.derive.implicit.linear.sparsity import pattern_of
 from chainrule.derive.sparse import Pattern
 
 
 @final
 @dataclass(frozen=True)
 class Banded(LinearSolver):
-    """A has entries only `lower` places below its diagonal and `upper` above; found from the program if not given."""
+    """A is banded, with `lower` diagonals below the main one and `upper` above; found from the program if not given."""
 
     lower: int | None = None
     upper: int | None = None
@@ -41,10 +41,10 @@ class Banded(LinearSolver):
         for name, value in (("lower", self.lower), ("upper", self.upper)):
             if value is not None and value < 0:
                 raise ArgumentError(f"Banded({name}={value}): a bandwidth is not negative")
-        found = (0, 0) if None not in (self.lower, self.upper) else _bandwidths(places(structure))
+        found = (0, 0) if None not in (self.lower, self.upper) else _bandwidths(pattern_of(structure))
         lower, upper = (
-            place if given is None else given
-            for given, place in zip((self.lower, self.upper), found, strict=True)
+            measured if given is None else given
+            for given, measured in zip((self.lower, self.upper), found, strict=True)
         )
         most = structure.x.size - 1
         return BandedLU(min(lower, most), min(upper, most))
@@ -121,11 +121,11 @@ def _factorise(lower: int, upper: int, band: np.ndarray, norm: np.ndarray) -> tu
     run = scipy.linalg.get_lapack_funcs("gbtrf", (band,))
     lu, pivots = np.empty_like(band), np.empty((*band.shape[:-2], band.shape[-1]), np.int32)
     eps = np.finfo(band.dtype).eps
-    for place in np.ndindex(band.shape[:-2]):
-        lu[place], pivots[place], _ = run(band[place], lower, upper)
-        size = norm[tuple(0 if length == 1 else i for i, length in zip(place, norm.shape, strict=True))]
+    for index in np.ndindex(band.shape[:-2]):
+        lu[index], pivots[index], _ = run(band[index], lower, upper)
+        size = norm[tuple(0 if length == 1 else i for i, length in zip(index, norm.shape, strict=True))]
         least = eps * eps * size if size > 0 else 1.0
-        diagonal = lu[place][lower + upper]
+        diagonal = lu[index][lower + upper]
         diagonal[np.abs(diagonal) < least] = least
     return lu, pivots
 
@@ -146,8 +146,8 @@ def _solve(
         np.broadcast_to(a, (*batch, *a.shape[-tail:])) for a, tail in ((lu, 2), (pivots, 1), (b, 1))
     )
     found = np.empty((*batch, n), b.dtype)
-    for place in np.ndindex(batch):
-        found[place], _ = run(lu[place], lower, upper, b[place], pivots[place], trans=transposed)
+    for index in np.ndindex(batch):
+        found[index], _ = run(lu[index], lower, upper, b[index], pivots[index], trans=transposed)
     return found
 
 

@@ -130,8 +130,8 @@ def _bounded_pivots(lu: Float[Array, "n n"], norm: Scalar) -> Float[Array, "n n"
     least = jnp.where(norm > 0, eps * eps * norm, 1.0)
     pivots = jnp.diagonal(lu)
     bounded = jnp.where(jnp.abs(pivots) < least, least, pivots)
-    places = jnp.arange(pivots.size)
-    return lu.at[places, places].set(bounded)
+    diagonal = jnp.arange(pivots.size)
+    return lu.at[diagonal, diagonal].set(bounded)
 
 
 def _triangular(a: Array, b: Array, *, transposed: bool, lower: bool, unit: bool | None = None) -> Array:

@@ -32,7 +32,7 @@ from chainrule.derive.implicit.linear.linear_solver import (
     Product,
     System,
 )
-from chainrule.derive.implicit.linear.sparsity import places
+from chainrule.derive.implicit.linear.sparsity import pattern_of
 from chainrule.derive.sparse import Pattern, compressed_products, strategy
 from chainrule.derive.sparse.compression import CompressionRecipe
 
@@ -43,7 +43,7 @@ _KEPT = 16
 @final
 @dataclass(frozen=True)
 class Sparse(LinearSolver):
-    """Sparse LU; the places of the entries are found from the program of F unless a `pattern` is given."""
+    """Sparse LU; the positions of the entries are found from the program of F unless a `pattern` is given."""
 
     pattern: Pattern | None = None
 
@@ -52,7 +52,7 @@ class Sparse(LinearSolver):
         n = structure.x.size
         if self.pattern is not None and self.pattern.shape != (n, n):
             raise ArgumentError(f"Sparse: the pattern has shape {self.pattern.shape}, A has shape {(n, n)}")
-        pattern = places(structure) if self.pattern is None else self.pattern
+        pattern = pattern_of(structure) if self.pattern is None else self.pattern
         return _coloured(pattern, structure.equations.is_minimum)
 
 
@@ -145,12 +145,12 @@ def _factorise(pattern: Pattern, fingerprint: bytes, entries: np.ndarray) -> tup
     """Fingerprints and norms, over any leading axes; the factors stay here."""
     batch = entries.shape[:-1]
     keys, norms = np.empty((*batch, 4), np.uint32), np.empty(batch, entries.dtype)
-    for place in np.ndindex(batch):
-        digest = hashlib.blake2b(entries[place].tobytes(), digest_size=16, key=fingerprint).digest()
-        keys[place] = np.frombuffer(digest, np.uint32)
-        norms[place] = np.bincount(pattern.cols, np.abs(entries[place]), minlength=1).max(initial=0)
-        if np.isfinite(norms[place]):
-            _factor(pattern, entries[place], digest)
+    for index in np.ndindex(batch):
+        digest = hashlib.blake2b(entries[index].tobytes(), digest_size=16, key=fingerprint).digest()
+        keys[index] = np.frombuffer(digest, np.uint32)
+        norms[index] = np.bincount(pattern.cols, np.abs(entries[index]), minlength=1).max(initial=0)
+        if np.isfinite(norms[index]):
+            _factor(pattern, entries[index], digest)
     return keys, norms
 
 
@@ -163,8 +163,8 @@ def _solve(pattern: Pattern, form: str, entries: np.ndarray, keys: np.ndarray, b
         return np.ascontiguousarray(found.T).reshape(*batch, n)
     entries, keys, b = (np.broadcast_to(a, (*batch, a.shape[-1])) for a in (entries, keys, b))
     found = np.empty((*batch, n), b.dtype)
-    for place in np.ndindex(batch):
-        found[place] = _substitute(pattern, form, entries[place], keys[place], b[place])
+    for index in np.ndindex(batch):
+        found[index] = _substitute(pattern, form, entries[index], keys[index], b[index])
     return found
 
 

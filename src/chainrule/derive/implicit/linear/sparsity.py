@@ -12,7 +12,7 @@ from chainrule.derive.sparse import Pattern, detect
 
 
 @functools.lru_cache(maxsize=64)
-def places(structure: Any) -> Pattern:
+def pattern_of(structure: Any) -> Pattern:
     """The pattern of A.
 
     Unknowns and parameters are all taken as inputs of unknown value, so that nothing is concluded from a parameter that
@@ -41,4 +41,4 @@ def _ones(shape: Any) -> Array:
     return jnp.ones(shape.shape, shape.dtype if floating else jnp.result_type(float))
 
 
-__all__ = ["places"]
+__all__ = ["pattern_of"]

@@ -30,9 +30,9 @@ def arrays(where: str, **given: Any) -> dict[str, Array]:
     for name, array in made.items():
         made[name] = array.astype(dtype)
         if not isinstance(array, jax.core.Tracer) and not np.isfinite(array).all():
-            place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
+            index = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
             raise ArgumentError(
-                f"{where}: {name}[{', '.join(map(str, place))}] is {np.asarray(array)[place]}",
+                f"{where}: {name}[{', '.join(map(str, index))}] is {np.asarray(array)[index]}",
                 remedy="leave out constraints that bound nothing" if name in ("b", "h") else "",
             )
     return made

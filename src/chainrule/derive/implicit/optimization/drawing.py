@@ -37,7 +37,7 @@ def draw_program(c: Any, G: Any, h: Any) -> str:
     low, high = corners.min(axis=0), corners.max(axis=0)
     reach = float((high - low).max()) or 1.0
 
-    def place(point: np.ndarray) -> tuple[float, float]:
+    def pixel(point: np.ndarray) -> tuple[float, float]:
         x, y = _SIDE * (point - low) / reach
         return _LEFT + float(x), _TOP + _SIDE - float(y)
 
@@ -46,21 +46,21 @@ def draw_program(c: Any, G: Any, h: Any) -> str:
     best = np.asarray(found.x)
     shown = f"best corner ({best[0]:.4g}, {best[1]:.4g}), value {float(found.value):.4g}"
     canvas.text(_LEFT, 50, shown, "f-soft", size=12)
-    canvas.path(_line([place(corner) for corner in corners]) + "z", "f-box s-ink thick")
-    canvas.path(_line([place(point) for point in path]), "none s-residual thick", dash="5 3")
+    canvas.path(_line([pixel(corner) for corner in corners]) + "z", "f-box s-ink thick")
+    canvas.path(_line([pixel(point) for point in path]), "none s-residual thick", dash="5 3")
     middle = corners.mean(axis=0)
     fall = -np.asarray(c) / max(float(np.linalg.norm(c)), 1e-300) * reach / 6
-    canvas.path(_line([place(middle), place(middle + fall)]), "none s-axis thick", arrow=True)
+    canvas.path(_line([pixel(middle), pixel(middle + fall)]), "none s-axis thick", arrow=True)
     stretch = reach / 6 / max(float(np.linalg.norm(moves, axis=0).max()), 1e-300)
     for i in np.flatnonzero(np.asarray(found.stats.active)):
         canvas.open(
             f"constraint {i}: the solution moves by ({moves[0, i]:.4g}, {moves[1, i]:.4g}) for each unit of h"
         )
         canvas.path(
-            _line([place(best), place(best + moves[:, i] * stretch)]), "none s-adjoint thick", arrow=True
+            _line([pixel(best), pixel(best + moves[:, i] * stretch)]), "none s-adjoint thick", arrow=True
         )
         canvas.close()
-    canvas.circle(*place(best), 5, "f-adjoint")
+    canvas.circle(*pixel(best), 5, "f-adjoint")
     foot = _TOP + _SIDE + 52
     canvas.text(_LEFT, foot, "arrows from the corner: its derivatives in h", "f-adjoint", size=12)
     canvas.text(

@@ -52,24 +52,24 @@ class Doubt(NamedTuple):
     """Why a solution may have no derivatives: a code (0: no reason) and the numbers that explain it."""
 
     code: Array
-    place: Array
+    which: Array
     """The inequality or variable concerned."""
     found: Array
     """Positive variables of a linear program; constraints that hold with equality of another."""
     wanted: Array
     """How many there should be, or at most can be."""
     slack: Scalar
-    """Of the inequality `place`."""
+    """Of the inequality `which`."""
     multiplier: Scalar
 
 
 def guard(where: str, data: Tree, doubt: Doubt, on_failure: str) -> Tree:
     """The data unchanged; differentiating in them meets the doubt first."""
     leaves, structure = jax.tree.flatten(data)
-    moving = [place for place, leaf in enumerate(leaves) if _has_derivatives(leaf)]
-    passed = _guarded((where, on_failure), [leaves[place] for place in moving], doubt)
-    for place, leaf in zip(moving, passed, strict=True):
-        leaves[place] = leaf
+    moving = [index for index, leaf in enumerate(leaves) if _has_derivatives(leaf)]
+    passed = _guarded((where, on_failure), [leaves[index] for index in moving], doubt)
+    for index, leaf in zip(moving, passed, strict=True):
+        leaves[index] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -117,10 +117,10 @@ def _first_failure(check: Callable[..., ChainruleError], dtype: Any, *numbers: A
     code = np.asarray(numbers[0])
     failed = np.argwhere(code)
     if len(failed):
-        lead, place = code.ndim, tuple(failed[0])
+        lead, index = code.ndim, tuple(failed[0])
         # Numbers that do not differ between the cases have axes of length one.
         one = [
-            a[tuple(min(i, n - 1) for i, n in zip(place, a.shape[:lead], strict=True))]
+            a[tuple(min(i, n - 1) for i, n in zip(index, a.shape[:lead], strict=True))]
             for a in map(np.asarray, numbers)
         ]
         raise check(*one)
@@ -184,7 +184,7 @@ def _verdict(
 def _explain(
     where: str,
     code: np.ndarray,
-    place: np.ndarray,
+    index: np.ndarray,
     found: np.ndarray,
     wanted: np.ndarray,
     slack: np.ndarray,
@@ -192,7 +192,7 @@ def _explain(
 ) -> ChainruleError:
     """The error for a solution without derivatives."""
     standard = where == "linear_program"
-    i, k, most = int(place), int(found), int(wanted)
+    i, k, most = int(index), int(found), int(wanted)
     condition, what = {
         1: (
             "no strict complementarity",

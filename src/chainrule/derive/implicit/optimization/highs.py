@@ -38,16 +38,16 @@ def _run(assemble: Callable[[np.ndarray], Any], c: np.ndarray, entries: np.ndarr
     batch = np.broadcast_shapes(*(one.shape[:lead] for one in (c, entries, b)))
     c, entries, b = (np.broadcast_to(one, (*batch, *one.shape[lead:])) for one in (c, entries, b))
     results = (np.empty_like(c), np.empty_like(b), np.empty_like(c), np.empty(batch, np.int32))
-    for place in np.ndindex(batch):
-        one, other = c[place].astype(np.float64), b[place].astype(np.float64)
-        found = vertex(one, assemble(entries[place].astype(np.float64)), other)
+    for index in np.ndindex(batch):
+        one, other = c[index].astype(np.float64), b[index].astype(np.float64)
+        found = vertex(one, assemble(entries[index].astype(np.float64)), other)
         for result, part in zip(results, found, strict=True):
-            result[place] = part
+            result[index] = part
     return results
 
 
 def vertex(c: np.ndarray, A: Any, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, Status]:
-    """x, minus y, and the reduced costs; or a ray in the same places. A may be sparse."""
+    """x, minus y, and the reduced costs; or a ray in the same positions. A may be sparse."""
     from scipy.optimize import linprog
 
     m, n = A.shape

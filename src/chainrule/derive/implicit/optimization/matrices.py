@@ -47,7 +47,7 @@ class SparseMatrix(eqx.Module):
 
 
 def assembled(pattern: Pattern, entries: np.ndarray) -> scipy.sparse.csr_array:
-    """A SciPy matrix with these entries in these places."""
+    """A SciPy matrix with these entries in these positions."""
     return scipy.sparse.csr_array((entries, pattern.cols, pattern.indptr), shape=pattern.shape)
 
 
@@ -71,7 +71,7 @@ def sparse_matrix(where: str, name: str, matrix: Any) -> SparseMatrix:
             )
         rows, cols, data = *np.asarray(matrix.indices).T, matrix.data
     pattern = Pattern(rows, cols, matrix.shape)
-    # Entries at the same place add up; those of SciPy and BCOO come in any order.
+    # Entries at the same position add up; those of SciPy and BCOO come in any order.
     width = max(matrix.shape[1], 1)
     keys = pattern.rows.astype(np.int64) * width + pattern.cols
     where_to = np.searchsorted(keys, np.asarray(rows, np.int64) * width + np.asarray(cols, np.int64))

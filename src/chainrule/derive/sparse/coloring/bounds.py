@@ -40,8 +40,8 @@ def proper(graph: AdjacencyGraph) -> int:
         size, left = 1, _around(graph, v)[:_TRIED_MEMBERS]
         while len(left):
             size, around = size + 1, _around(graph, int(left[0]))
-            places = np.searchsorted(around, left)  # neighbours are sorted
-            left = left[around[np.minimum(places, len(around) - 1)] == left]
+            found = np.searchsorted(around, left)  # neighbours are sorted
+            left = left[around[np.minimum(found, len(around) - 1)] == left]
         most = max(most, size)
     return most
 
@@ -51,7 +51,7 @@ def _around(graph: AdjacencyGraph, v: int) -> np.ndarray:
 
 
 def products(pattern: Pattern) -> int:
-    """Forward products yield m numbers each and reverse ones n, and every place needs a number of its own."""
+    """Forward products yield m numbers each and reverse ones n, and every entry needs a number of its own."""
     return ceil(pattern.nnz / max(*pattern.shape, 1))
 
 

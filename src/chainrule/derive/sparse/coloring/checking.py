@@ -37,14 +37,14 @@ def check_sides(
 
     With `forests` it may also follow by substitution, if a row colour and a column colour never close a cycle.
     """
-    places = list(zip(pattern.rows.tolist(), pattern.cols.tolist(), strict=True))
-    in_row = Counter((i, int(column_colors[j])) for i, j in places)
-    in_column = Counter((j, int(row_colors[i])) for i, j in places)
+    entries = list(zip(pattern.rows.tolist(), pattern.cols.tolist(), strict=True))
+    in_row = Counter((i, int(column_colors[j])) for i, j in entries)
+    in_column = Counter((j, int(row_colors[i])) for i, j in entries)
     if forests:
-        both = [(i, j) for i, j in places if row_colors[i] >= 0 and column_colors[j] >= 0]
+        both = [(i, j) for i, j in entries if row_colors[i] >= 0 and column_colors[j] >= 0]
         _check_forests(both, row_colors.tolist(), column_colors.tolist())
-        places = [(i, j) for i, j in places if row_colors[i] < 0 or column_colors[j] < 0]
-    for i, j in places:
+        entries = [(i, j) for i, j in entries if row_colors[i] < 0 or column_colors[j] < 0]
+    for i, j in entries:
         c, r = int(column_colors[j]), int(row_colors[i])
         if not (c >= 0 and in_row[i, c] == 1) and not (r >= 0 and in_column[j, r] == 1):
             raise ColoringError(

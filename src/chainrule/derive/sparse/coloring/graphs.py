@@ -88,7 +88,7 @@ def adjacency(where: str, pattern: Pattern) -> AdjacencyGraph:
         i, j = missing
         raise ArgumentError(
             f"{where}: the pattern is not symmetric: it holds ({i}, {j}) but not ({j}, {i})",
-            remedy='add the missing place, or use method="column", "row" or "bidirectional"',
+            remedy='add the missing entry, or use method="column", "row" or "bidirectional"',
         )
     off = pattern.rows != pattern.cols
     ptr = np.concatenate([[0], np.cumsum(np.bincount(pattern.rows[off], minlength=pattern.shape[0]))])
@@ -96,7 +96,7 @@ def adjacency(where: str, pattern: Pattern) -> AdjacencyGraph:
 
 
 def bipartite(pattern: Pattern) -> AdjacencyGraph:
-    """Rows first and then columns as vertices, an edge for every place."""
+    """Rows first and then columns as vertices, an edge for every entry."""
     m = pattern.shape[0]
     both = columns(pattern)
     ptr = np.concatenate([pattern.indptr, pattern.indptr[-1] + both.ptr[1:]])

@@ -1,7 +1,7 @@
 """Lattice colouring of stencils in closed form: a linear function of the grid coordinates modulo the number of colours.
 
 Banded matrices, grids with or without wrap-around, several fields per grid point in any layout: their column numbers
-are numbers in a mixed radix (field, line, place in the line), and columns that meet in a row differ by few
+are numbers in a mixed radix (field, line, position in the line), and columns that meet in a row differ by few
 distinct vectors of digits. A linear form modulo k that is zero on none of them is a colouring. First fit rarely finds
 those: a periodic grid of 30 by 30 with two fields needs 6 colours, and greedy orders find about 10.
 """

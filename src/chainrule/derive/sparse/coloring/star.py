@@ -65,21 +65,21 @@ def _star(
         word, bit = found // BITS, 1 << (found % BITS)
         for e in range(ptr[v], ptr[v + 1]):
             w = idx[e]
-            place = w * words + word
+            index = w * words + word
             c = colors[w]
-            if near[place] & bit:
+            if near[index] & bit:
                 if c >= 0:  # w is a hub, and v one more leaf of it
                     hub_word, hub_bit = c // BITS, 1 << (c % BITS)
-                    if not twice[place] & bit:
+                    if not twice[index] & bit:
                         for other in range(ptr[w], ptr[w + 1]):
                             x = idx[other]
                             if x != v and colors[x] == found:
                                 leaf[x * words + hub_word] |= hub_bit
                                 break
                     leaf[v * words + hub_word] |= hub_bit
-                twice[place] |= bit
+                twice[index] |= bit
             else:
-                near[place] |= bit
+                near[index] |= bit
             if c >= 0 and (twice[v * words + c // BITS] >> (c % BITS)) & 1:  # v is a hub, and w a leaf of it
                 leaf[w * words + word] |= bit
     return most

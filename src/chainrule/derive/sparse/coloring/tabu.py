@@ -77,8 +77,8 @@ def _repaired(graph: AdjacencyGraph, colors: np.ndarray, count: int, deadline: f
     met = np.repeat(np.arange(n), graph.degrees) * count + colors[graph.idx]
     beside, barred = np.bincount(met, minlength=n * count), np.zeros(n * count, dtype=np.int64)
     bad = np.flatnonzero(beside[np.arange(n) * count + colors])
-    listed, place = (np.full(n, -1, dtype=np.int64) for _ in range(2))
-    listed[: len(bad)], place[bad] = bad, np.arange(len(bad))
+    listed, position = (np.full(n, -1, dtype=np.int64) for _ in range(2))
+    listed[: len(bad)], position[bad] = bad, np.arange(len(bad))
     conflicts = int(beside[np.arange(n) * count + colors].sum()) // 2
     # Number of vertices listed, conflicts, fewest conflicts so far, moves made, random state.
     state = np.array([len(bad), conflicts, conflicts, 0, 1], dtype=np.int64)
@@ -88,7 +88,7 @@ def _repaired(graph: AdjacencyGraph, colors: np.ndarray, count: int, deadline: f
         if time.perf_counter() > deadline:
             return None
         work = float(_MOVES * (state[0] + 1) * count)
-        _search(work, graph.ptr, graph.idx, count, _MOVES, colors, beside, barred, listed, place, state)
+        _search(work, graph.ptr, graph.idx, count, _MOVES, colors, beside, barred, listed, position, state)
     return colors if state[1] == 0 else None
 
 
@@ -102,7 +102,7 @@ def _search(
     beside: Any,
     barred: Any,
     listed: Any,
-    place: Any,
+    position: Any,
     state: Any,
 ) -> int:
     size, conflicts, fewest, now, random = state[0], state[1], state[2], state[3], state[4]
@@ -140,16 +140,16 @@ def _search(
                 beside[w * count + before] -= 1
                 beside[w * count + where] += 1
             if beside[w * count + colors[w]] > 0:
-                if place[w] < 0:
+                if position[w] < 0:
                     listed[size] = w
-                    place[w] = size
+                    position[w] = size
                     size += 1
-            elif place[w] >= 0:
+            elif position[w] >= 0:
                 size -= 1
                 last = listed[size]
-                listed[place[w]] = last
-                place[last] = place[w]
-                place[w] = -1
+                listed[position[w]] = last
+                position[last] = position[w]
+                position[w] = -1
     state[0], state[1], state[2], state[3], state[4] = size, conflicts, fewest, now, random
     return conflicts
 

@@ -53,7 +53,7 @@ def window_positions(
     base_dilation: Sequence[int],
     window_dilation: Sequence[int],
 ) -> np.ndarray:
-    """For every output (first axis) and place in the window (second), the flat input position, or -1 outside."""
+    """For every output (first axis) and position in the window (second), the flat input position, or -1 outside."""
     positions = np.zeros((1, 1), dtype=np.int64)
     inside = np.ones((1, 1), dtype=bool)
     for axis, size in enumerate(shape):
@@ -63,26 +63,26 @@ def window_positions(
         valid = (reach >= 0) & (reach < (size - 1) * step + 1) & (reach % step == 0)
         stride = math.prod(shape[axis + 1 :])
         moved = np.where(valid, reach // step, 0) * stride
-        rows, places = positions.shape
-        whole = (rows * len(reach), places * window[axis])
+        rows, taps = positions.shape
+        whole = (rows * len(reach), taps * window[axis])
         positions = (positions[:, None, :, None] + moved[None, :, None, :]).reshape(whole)
         inside = (inside[:, None, :, None] & valid[None, :, None, :]).reshape(whole)
     return np.where(inside, positions, -1)
 
 
 class Convolution(NamedTuple):
-    """A convolution with groups in front: image (group, batch, channel, place), kernel (group, out, channel, tap)."""
+    """A convolution with groups in front: image (group, batch, channel, pixel), kernel (group, out, channel, tap)."""
 
     groups: int
     batch: int
     channels: int
     outs: int
-    places: int
+    pixels: int
     taps: int
     spots: int
-    """Output places."""
+    """Output pixels."""
     positions: np.ndarray
-    """Input place of every output place and tap."""
+    """Input pixel of every output pixel and tap."""
     equation: Any
 
     def image(self, a: np.ndarray) -> np.ndarray:
@@ -90,8 +90,8 @@ class Convolution(NamedTuple):
         params = self.equation.params
         a = a.transpose(params["dimension_numbers"].lhs_spec)
         if params["batch_group_count"] > 1:
-            return a.reshape(self.groups, self.batch, self.channels, self.places)
-        return a.reshape(self.batch, self.groups, self.channels, self.places).swapaxes(0, 1)
+            return a.reshape(self.groups, self.batch, self.channels, self.pixels)
+        return a.reshape(self.batch, self.groups, self.channels, self.pixels).swapaxes(0, 1)
 
     def kernel(self, a: np.ndarray) -> np.ndarray:
         """The right operand in standard form."""
@@ -128,7 +128,7 @@ def convolution_of(equation: Any) -> Convolution:
         batch=out[0],
         channels=kernel[1],
         outs=kernel[0] // groups,
-        places=math.prod(image[2:]),
+        pixels=math.prod(image[2:]),
         taps=math.prod(kernel[2:]),
         spots=math.prod(out[2:]),
         positions=positions,

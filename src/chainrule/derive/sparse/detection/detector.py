@@ -26,7 +26,7 @@ from chainrule.derive.sparse.patterns import Pattern
 _PIECES = (1, 4, 16, 64)
 """In how many pieces the inputs are taken, as long as memory does not suffice."""
 _PATTERN_BYTES = 16
-"""Per place of a pattern: row, column and what building it needs."""
+"""Per entry of a pattern: row, column and what building it needs."""
 
 
 @final
@@ -51,7 +51,7 @@ def detect(
     *,
     memory: str | int | None = None,
 ) -> Pattern:
-    """The places where a derivative of `f` may be different from zero.
+    """The positions where a derivative of `f` may be different from zero.
 
     Rows are the elements of the result of `f` (of its gradient, for `of="hessian"`), columns those of `x`, both in the
     order of `jax.flatten_util.ravel_pytree`. The pattern holds for every `x` of the same shapes; with `local=True` only
@@ -216,7 +216,7 @@ class _Search:
         return InputSets(np.concatenate(starts), np.concatenate(indices))
 
     def _full(self) -> Pattern:
-        """Every place, because finding fewer would take more memory than there is."""
+        """Every entry, because finding fewer would take more memory than there is."""
         self.notes.warn("detect", f"would need more than {self.allowed} bytes to follow")
         budgets.check_output(
             "detect",
@@ -234,8 +234,8 @@ def _symmetric(pattern: Pattern) -> Pattern:
     """The pattern and its mirror image: they differ only where a rule written by hand is not a gradient's."""
     if pattern.nnz == pattern.shape[0] * pattern.shape[1]:
         return pattern
-    places = np.empty(pattern.nnz, dtype=np.int8)
-    mirror = scipy.sparse.csr_array((places, pattern.cols, pattern.indptr), shape=pattern.shape).tocsc()
+    values = np.empty(pattern.nnz, dtype=np.int8)
+    mirror = scipy.sparse.csr_array((values, pattern.cols, pattern.indptr), shape=pattern.shape).tocsc()
     if np.array_equal(mirror.indptr, pattern.indptr) and np.array_equal(mirror.indices, pattern.cols):
         return pattern
     rows, cols = pattern.rows, pattern.cols

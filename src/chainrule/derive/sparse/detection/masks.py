@@ -1,6 +1,6 @@
 """Zero masks: where the result of an operation is certainly zero, from where its operands are.
 
-Only zeros that hold whatever the other numbers are count: a product with a known zero factor, the empty places of a
+Only zeros that hold whatever the other numbers are count: a product with a known zero factor, the empty entries of a
 scatter, a selection between zeros. Zero times infinity counts as zero. Sums that cancel are not zeros.
 """
 

@@ -107,9 +107,9 @@ class Reach:
             order = np.argsort(outs, kind="stable")
             ordered = outs[order]
             rank = np.arange(len(ordered)) - (np.cumsum(counts) - counts)[ordered]
-            places = np.full((most, size), -1, dtype=np.int64)
-            places[rank, ordered] = ins[order]
-            return union(shape, [self.take(one.reshape(shape)) for one in places])
+            taken = np.full((most, size), -1, dtype=np.int64)
+            taken[rank, ordered] = ins[order]
+            return union(shape, [self.take(one.reshape(shape)) for one in taken])
         parts = []
         for table, layers in self.by_table():
             rows = np.concatenate([layer.rows.reshape(-1)[ins] for layer in layers])
@@ -175,9 +175,9 @@ def union(shape: Shape, parts: Sequence[Reach | None]) -> Reach | None:
 
 
 def blend(
-    parts: Sequence[Reach | None], shapes: Sequence[Shape], place: Callable[[list[np.ndarray]], np.ndarray]
+    parts: Sequence[Reach | None], shapes: Sequence[Shape], arrange: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Reach | None:
-    """One array made of elements of several: `place` does with index arrays what is done with the arrays."""
+    """One array made of elements of several: `arrange` does with index arrays what is done with the arrays."""
     some = [part for part in parts if part is not None]
     if not some:
         return None
@@ -190,7 +190,7 @@ def blend(
                 if number == len(rows):
                     rows.append(list(absent))
                 rows[number][position] = layer.rows
-    made = [Layer(place(row), table) for table, rows in slots.values() for row in rows]
+    made = [Layer(arrange(row), table) for table, rows in slots.values() for row in rows]
     if made[0].rows.size == 0:
         return None
     return _settled(some[0].width, made[0].rows.shape, made)

@@ -97,7 +97,7 @@ class LoopStepper:
         return found
 
     def moving_state(self) -> list[tuple[int, slice]]:
-        """The parts of the state that can depend on anything: number of the result, and place among what moves."""
+        """The parts of the state that can depend on anything: number of the result, and position among what moves."""
         found = []
         for number, operand in enumerate(self.state):
             start = self.starts[operand]
@@ -220,8 +220,8 @@ class _Steps:
             return None
         table = tables.from_bits(np.concatenate([found[step] for step in steps]), body.width)
         # Steps after nothing changed any more look like the last one that was taken.
-        place = {step: row for row, step in enumerate(steps)}
-        which = np.array([place.get(step, len(steps) - 1) for step in range(len(self.order))])
+        row_of = {step: row for row, step in enumerate(steps)}
+        which = np.array([row_of.get(step, len(steps) - 1) for step in range(len(self.order))])
         index = which[:, None] * height + np.arange(height)
         return (
             Reach(body.width, shape, [Layer(index.astype(np.int32).reshape(shape), table)])

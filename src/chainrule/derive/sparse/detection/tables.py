@@ -15,7 +15,7 @@ import scipy.sparse
 _FEW = 16
 """Entries per row up to which a sorting network beats `np.sort`."""
 _MARK = 8
-"""Places of a bit map that are marked and read in the time one pair takes to be sorted."""
+"""Positions of a bit map that are marked and read in the time one pair takes to be sorted."""
 _BYTES = 24
 """Peak bytes per entry while sets are being united: a key, its sorted copy and the result."""
 
@@ -160,10 +160,10 @@ def unite(tables: list[InputSets], width: int) -> InputSets:
     for table in others:
         rows, columns = table.to_pairs()
         more = rows * width + columns
-        places = np.searchsorted(keys, more)
-        new = keys[np.minimum(places, len(keys) - 1)] != more if len(keys) else np.ones(len(more), dtype=bool)
+        spots = np.searchsorted(keys, more)
+        new = keys[np.minimum(spots, len(keys) - 1)] != more if len(keys) else np.ones(len(more), dtype=bool)
         if new.any():
-            keys = np.insert(keys, places[new], more[new])
+            keys = np.insert(keys, spots[new], more[new])
     if len(keys) == largest.nnz:
         return largest
     found = keys // max(width, 1)

@@ -1,7 +1,7 @@
 """Index windows of gather, scatter and dynamic slices, as flat positions.
 
 All of them move windows of one size between an array and a list of windows; they differ only in how the indices are
-written down. Axes along which the place of a window is not known are *blurred*: positions are then those in an array
+written down. Axes along which the position of a window is not known are *blurred*: positions are then those in an array
 that has length one there.
 """
 
@@ -35,7 +35,7 @@ class IndexWindows(NamedTuple):
 
     @property
     def loose(self) -> tuple[int, ...]:
-        """Axes along which a window can lie in more than one place."""
+        """Axes along which a window can lie in more than one position."""
         return tuple(axis for axis in self.indexed if self.sizes[axis] < self.shape[axis])
 
 
@@ -86,7 +86,7 @@ def starts(windows: IndexWindows, indices: Sequence[np.ndarray]) -> dict[int, np
     return {axis: indices[0][..., number] for number, axis in enumerate(windows.indexed)}
 
 
-def place(
+def element_positions(
     windows: IndexWindows, begins: Mapping[int, np.ndarray], blurred: Collection[int] = ()
 ) -> np.ndarray:
     """The position of every element of every window; -1 for windows that are left out.
@@ -137,7 +137,7 @@ def place(
 def positions(equation: Any, indices: Sequence[np.ndarray]) -> np.ndarray:
     """Positions of all windows of an equation whose indices are known."""
     windows = of(equation)
-    return place(windows, starts(windows, indices))
+    return element_positions(windows, starts(windows, indices))
 
 
 def stays_inside(equation: Any) -> bool:
@@ -145,4 +145,4 @@ def stays_inside(equation: Any) -> bool:
     return of(equation).clip
 
 
-__all__ = ["IndexWindows", "of", "place", "positions", "starts", "stays_inside"]
+__all__ = ["IndexWindows", "element_positions", "of", "positions", "starts", "stays_inside"]

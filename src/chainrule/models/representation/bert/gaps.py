@@ -70,9 +70,9 @@ def choose(key: Key, preference: Float[Array, "batch time"], share: float) -> Ch
     Of the chosen positions 80 % are hidden, 10 % replaced and 10 % left alone, so that a model cannot rely on seeing
     which ones count (Devlin et al., 2019).
     """
-    for_places, for_fate = jax.random.split(key)
+    for_positions, for_fate = jax.random.split(key)
     count = max(1, round(share * preference.shape[1]))
-    order = preference + jax.random.uniform(for_places, preference.shape)
+    order = preference + jax.random.uniform(for_positions, preference.shape)
     positions = jax.lax.top_k(order, count)[1]
     fate = jax.random.uniform(for_fate, positions.shape)
     hidden = fate < _HIDDEN

@@ -89,7 +89,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         return "token"
 
     def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
-        """What each position holds, in logits; a place that is not hidden knows the answer."""
+        """What each position holds, in logits; a position that is not hidden knows the answer."""
         return self.read_out(self.features(x))
 
     def features(
@@ -127,9 +127,9 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         ids = self.gaps.encode(text)
         p = np.asarray(jax.nn.softmax(self.logits(jnp.asarray(ids)[None, :])[0], axis=-1))
         found = []
-        for place in np.flatnonzero(ids == self.gaps.mask):
-            best = np.argsort(-p[place])[:top]
-            found.append(list(zip(self.tokenizer.pieces(best), p[place, best].tolist(), strict=True)))
+        for position in np.flatnonzero(ids == self.gaps.mask):
+            best = np.argsort(-p[position])[:top]
+            found.append(list(zip(self.tokenizer.pieces(best), p[position, best].tolist(), strict=True)))
         return found
 
     def vary(
@@ -152,10 +152,10 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         (Salazar et al., 2020) and takes one pass for each token.
         """
 
-        def at(place: Array) -> Array:
-            hidden = x.at[:, place].set(self.gaps.mask)
-            logits = self.read_out(jnp.take(self.features(hidden), place, axis=1)[:, None])
-            return -losses.cross_entropy(logits, jnp.take(x, place, axis=1)[:, None])[:, 0]
+        def at(position: Array) -> Array:
+            hidden = x.at[:, position].set(self.gaps.mask)
+            logits = self.read_out(jnp.take(self.features(hidden), position, axis=1)[:, None])
+            return -losses.cross_entropy(logits, jnp.take(x, position, axis=1)[:, None])[:, 0]
 
         return jax.lax.map(at, jnp.arange(x.shape[1])).sum(axis=0)
 
@@ -182,7 +182,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
 
     def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
         """How much each position takes from each, in every head of every layer."""
-        return self.attention_maps(self.placed(self.vectors(x)))
+        return self.attention_maps(self.with_positions(self.vectors(x)))
 
     def embeddings(self) -> Float[Array, "tokens features"]:
         """The vector of each token."""

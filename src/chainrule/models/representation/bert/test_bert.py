@@ -55,7 +55,7 @@ def test_special_symbols_are_never_guessed_and_gaps_are_drawn_anew() -> None:
     assert not np.array_equal(first, second)
 
 
-def test_every_place_sees_every_other(model: BERT) -> None:
+def test_every_position_sees_every_other(model: BERT) -> None:
     x = jax.random.randint(KEY, (1, 6), 0, 9)
     rest = [model.features(x.at[0, i].set((x[0, i] + 1) % 9)) for i in range(6)]
     for other in rest:

@@ -5,7 +5,7 @@ from chainrule.models.representation.pair_encoder.model import PairEncoder, Pair
 
 entry = Entry(
     name="pair-encoder",
-    summary="Pair encoder: puts images and their captions at the same place of one space.",
+    summary="Pair encoder: puts images and their captions at the same point of one space.",
     config=PairEncoderConfig,
     build=PairEncoder,
     kinds=("image",),

@@ -53,7 +53,7 @@ def test_the_loss_is_the_mean_of_both_searches_with_equal_captions_all_right(fou
 
     def surprisal(table: np.ndarray) -> float:
         logs = table - np.log(np.exp(table).sum(axis=1, keepdims=True))
-        return float(-np.mean([logs[row, places].mean() for row, places in enumerate(right)]))
+        return float(-np.mean([logs[row, columns].mean() for row, columns in enumerate(right)]))
 
     assert float(loss) == pytest.approx((surprisal(logits) + surprisal(logits.T)) / 2, rel=1e-4)
     assert float(metrics["temperature"]) == pytest.approx(0.07, rel=1e-5)

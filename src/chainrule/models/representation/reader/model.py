@@ -139,7 +139,7 @@ class Reader(CanPredict, CanEncode):
         at = jnp.arange(x.shape[1])[None, :]
         vectors = self.body.vectors(jnp.where(at < length[:, None], x, 0))
         if self.summary is not None:
-            # Every row ends in at least one end mark, so there is always a place for it.
+            # Every row ends in at least one end mark, so there is always a position for it.
             own = self.summary.astype(vectors.dtype)[None, None, :]
             vectors, length = jnp.where((at == length[:, None])[:, :, None], own, vectors), length + 1
         return vectors, at < length[:, None]

@@ -68,7 +68,7 @@ def test_a_reader_of_words_has_the_vectors_of_the_encoder_it_begins_with() -> No
     np.testing.assert_allclose(found / jnp.linalg.norm(found), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_place_of_its_own_is_the_last_one_and_sees_the_whole_example() -> None:
+def test_the_position_of_its_own_is_the_last_one_and_sees_the_whole_example() -> None:
     model = reader(IMAGES, pooling="cls")
     x = jax.random.normal(jax.random.key(0), (1, 4, 6, 1))
     slopes = jax.jit(jax.grad(lambda x: model.encode(x).sum()))(x)

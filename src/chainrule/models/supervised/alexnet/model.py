@@ -122,9 +122,9 @@ def normalized_responses(
 
 def torch_names(_: AlexNet) -> dict[str, str | Flattened]:
     """Where torchvision keeps the weights of each layer."""
-    places = (0, 3, 6, 8, 10)
+    indices = (0, 3, 6, 8, 10)
     names: dict[str, str | Flattened] = {
-        f"convolutions.{i}.conv": f"features.{place}" for i, place in enumerate(places)
+        f"convolutions.{i}.conv": f"features.{index}" for i, index in enumerate(indices)
     }
     names["head.layers.0"] = Flattened("classifier.1", (GRID, GRID))
     return names | {"head.layers.1": "classifier.4", "head.layers.2": "classifier.6"}

@@ -144,12 +144,12 @@ def test_every_hidden_layer_drops_units_of_its_own() -> None:
 
 def test_a_normaliser_stands_before_or_after_the_nonlinearity() -> None:
     x = batch(VALUE).x
-    for place in ("before", "after"):
-        model = build(VALUE, depth=2, normalization="batch", normalize=place)
+    for when in ("before", "after"):
+        model = build(VALUE, depth=2, normalization="batch", normalize=when)
         h = np.asarray(x) @ np.asarray(model.blocks[0].linear.weight)  # biases start at zero
-        h = np.maximum(h, 0) if place == "after" else h
+        h = np.maximum(h, 0) if when == "after" else h
         h = (h - h.mean(axis=0)) / np.sqrt(h.var(axis=0) + 1e-5)
-        h = h if place == "after" else np.maximum(h, 0)
+        h = h if when == "after" else np.maximum(h, 0)
         out, _ = model.outputs(x, jax.random.key(0))
         np.testing.assert_allclose(out, h @ np.asarray(model.head.weight), rtol=1e-3, atol=1e-4)
 

@@ -88,15 +88,15 @@ class VGG(Supervised):
 def torch_names(model: VGG) -> dict[str, str | Flattened]:
     """Where torchvision keeps the weights of each layer."""
     names: dict[str, str | Flattened] = {}
-    place = 0
+    index = 0
     for i, block in enumerate(model.blocks):
         for j in range(len(block)):
-            names[f"blocks.{i}.{j}.conv"] = f"features.{place}"
+            names[f"blocks.{i}.{j}.conv"] = f"features.{index}"
             if model.config.normalization == "batch":
-                names[f"blocks.{i}.{j}.norm"] = f"features.{place + 1}"
-                place += 1
-            place += 2  # the convolution and its nonlinearity
-        place += 1  # pooling
+                names[f"blocks.{i}.{j}.norm"] = f"features.{index + 1}"
+                index += 1
+            index += 2  # the convolution and its nonlinearity
+        index += 1  # pooling
     names["head.layers.0"] = Flattened("classifier.0", (GRID, GRID))
     return names | {f"head.layers.{i}": f"classifier.{3 * i}" for i in (1, 2)}
 

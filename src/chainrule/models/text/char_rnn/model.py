@@ -175,7 +175,7 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         carried = self.body.initial((len(h),)) if states is None else states
         piece = self.config.truncate or max(h.shape[1], 1)
         for first in range(0, h.shape[1], piece):
-            # One key for all pieces would drop the same places in each of them.
+            # One key for all pieces would drop the same units in each of them.
             key_piece = None if key is None else jax.random.fold_in(key, first)
             out, carried = self.body(h[:, first : first + piece], carried, segment=segment, key=key_piece)
             carried = jax.lax.stop_gradient(carried)

@@ -193,8 +193,8 @@ def _extend(
 
     def choose(row: Array, totals: Array, parents: Array, lengths: Array) -> tuple[Array, Array]:
         noise = random.at(random.at(key, row), i)
-        ranks, places = jax.lax.top_k(order.rank(noise, totals, parents, lengths).ravel(), beams)
-        return ranks, places
+        ranks, indices = jax.lax.top_k(order.rank(noise, totals, parents, lengths).ravel(), beams)
+        return ranks, indices
 
     by_row: Any = [a.reshape(batch, beams, *a.shape[1:]) for a in (totals, before.ranks, lengths)]
     ranks, chosen = jax.vmap(choose)(jnp.arange(batch), *by_row)

@@ -43,7 +43,7 @@ class Detokenizer:
             return ""
         self._ids.append(token)
         text = self._text()
-        found = [place for word in self._stop if (place := text.find(word)) >= 0]
+        found = [index for word in self._stop if (index := text.find(word)) >= 0]
         if found:
             self.stopped = True
             return self._give(text[: min(found)])

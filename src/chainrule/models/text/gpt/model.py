@@ -163,7 +163,7 @@ class GPT(
         if padding is not None:
             positions = jnp.maximum(state.position + jnp.arange(time)[None, :] - padding[:, None], 0)
             mask = Since(padding)
-        x = self.placed(self.vectors(tokens), state.position, positions=positions)
+        x = self.with_positions(self.vectors(tokens), state.position, positions=positions)
         caches = []
         for block, cache in zip(self.blocks, state.caches, strict=True):
             x, after = block.advance(x, cache, mask=mask)
@@ -175,12 +175,12 @@ class GPT(
     def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
         """How much each position takes from each, in every head of every layer."""
         self._check(x)
-        return self.attention_maps(self.placed(self.vectors(x)))
+        return self.attention_maps(self.with_positions(self.vectors(x)))
 
     def lens(self, x: Int[Array, "batch time"]) -> Float[Array, "depth batch time vocabulary"]:
         """Logits read out before the first block and after each."""
         self._check(x)
-        h = self.placed(self.vectors(x))
+        h = self.with_positions(self.vectors(x))
         found = [self.read_out(self.norm(h))]
         for block in self.blocks:
             h = block(h)

@@ -169,7 +169,7 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
 
     Its positions are rotary in the interleaved layout, and `tokenizer` is that of `llama2c_tokenizer`.
     """
-    place, sizes = _header(path)
+    source, sizes = _header(path)
     width, hidden, layers, heads, groups, tokens, context = sizes
     tied = tokens > 0
     config = GPTConfig(
@@ -199,17 +199,17 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
         "angles": (2, context, size // 2),
         **({} if tied else {"head": (abs(tokens), width)}),
     }
-    held = _parts(place, shapes)
+    held = _parts(source, shapes)
     arrays = [held["embedding"], held["norm"], *(() if tied else (held["head"].T,))]
     for i in range(layers):
         inward = np.concatenate([held[name][i] for name in ("query", "key", "value")])
         wide = np.concatenate([held["up"][i], held["gate"][i]])
         arrays += [held["first"][i], inward.T, held["outward"][i].T, held["second"][i], wide.T]
         arrays.append(held["narrow"][i].T)
-    return eqx.tree_at(_places, model, [jnp.asarray(array) for array in arrays])
+    return eqx.tree_at(_leaves, model, [jnp.asarray(array) for array in arrays])
 
 
-def _places(model: GPT) -> list[Any]:
+def _leaves(model: GPT) -> list[Any]:
     """Our arrays in the order in which `from_llama2c` collects them."""
     found = [model.embedding.weight, model.norm.scale, *([] if model.head is None else [model.head.weight])]  # type: ignore[attr-defined]  # RMS
     for block in model.blocks:
@@ -219,17 +219,17 @@ def _places(model: GPT) -> list[Any]:
 
 
 def _header(path: str | Path) -> tuple[Path, tuple[int, ...]]:
-    place = Path(path)
-    if not place.is_file():
-        raise DataError(f"{place} is not a file", remedy="name a .bin file of llama2.c")
-    with place.open("rb") as file:
+    source = Path(path)
+    if not source.is_file():
+        raise DataError(f"{source} is not a file", remedy="name a .bin file of llama2.c")
+    with source.open("rb") as file:
         start = file.read(4 * _FIELDS)
     sizes = struct.unpack(f"<{_FIELDS}i", start) if len(start) == 4 * _FIELDS else (0,) * _FIELDS
     fits = all(0 < abs(n) <= _MOST for n in sizes) and all(n > 0 for i, n in enumerate(sizes) if i != 5)
     width, _, _, heads, groups, *_ = sizes
     if not fits or width % heads or heads % groups:
-        raise DataError(f"{place.name} does not begin like a file of llama2.c")
-    return place, sizes
+        raise DataError(f"{source.name} does not begin like a file of llama2.c")
+    return source, sizes
 
 
 def _parts(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
@@ -247,10 +247,10 @@ def _parts(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.nd
 
 def llama2c_tokenizer(path: str | Path) -> SentencePiece:
     """The tokenizer in a `tokenizer.bin` of llama2.c: for each token its score, its length and its text."""
-    place = Path(path)
-    if not place.is_file():
-        raise DataError(f"{place} is not a file", remedy="name the tokenizer.bin of llama2.c")
-    raw, at = place.read_bytes(), 4
+    source = Path(path)
+    if not source.is_file():
+        raise DataError(f"{source} is not a file", remedy="name the tokenizer.bin of llama2.c")
+    raw, at = source.read_bytes(), 4
     tokens: list[str] = []
     scores: list[float] = []
     while at < len(raw):
@@ -259,16 +259,16 @@ def llama2c_tokenizer(path: str | Path) -> SentencePiece:
             text = raw[at + 8 : at + 8 + length].decode()
         except (struct.error, UnicodeDecodeError):
             raise DataError(
-                f"{place.name} is no tokenizer of llama2.c: token {len(tokens)} is no text"
+                f"{source.name} is no tokenizer of llama2.c: token {len(tokens)} is no text"
             ) from None
         if length < 0 or at + 8 + length > len(raw):
-            raise DataError(f"{place.name} is no tokenizer of llama2.c: it ends inside token {len(tokens)}")
+            raise DataError(f"{source.name} is no tokenizer of llama2.c: it ends inside token {len(tokens)}")
         tokens.append(text)
         scores.append(score)
         at += 8 + length
     first = ["<unk>", "<s>", "</s>", *BYTES]  # spelt in its own way there
     if len(tokens) < len(first):
-        raise DataError(f"{place.name} has {len(tokens)} tokens; the bytes alone are 256")
+        raise DataError(f"{source.name} has {len(tokens)} tokens; the bytes alone are 256")
     rest = [token.replace(" ", SPACE) for token in tokens[len(first) :]]
     return SentencePiece.scored((*first, *rest), scores, ("<s>", "</s>"))
 

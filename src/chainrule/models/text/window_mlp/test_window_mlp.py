@@ -74,10 +74,10 @@ def test_a_bigram_of_full_rank_reaches_the_empirical_conditional_entropy() -> No
 def test_a_prediction_depends_on_the_window_and_on_nothing_else() -> None:
     model = build(context=3, embedding=4, width=8, depth=1)
     logits = model.logits(X)
-    for place in range(10):
-        moved = model.logits(X.at[:, place].set((X[:, place] + 1) % 5))
+    for position in range(10):
+        moved = model.logits(X.at[:, position].set((X[:, position] + 1) % 5))
         changed = np.abs(moved - logits).max(axis=(0, 2)) > 0
-        assert changed.tolist() == [place <= t < place + 3 for t in range(10)]
+        assert changed.tolist() == [position <= t < position + 3 for t in range(10)]
 
 
 def test_reading_on_gives_the_logits_of_reading_at_once() -> None:

@@ -14,7 +14,7 @@ class Case(NamedTuple):
     """Shape of the input, or a tree of shapes (as `jax.ShapeDtypeStruct`)."""
     of: str = "jacobian"
     exact: bool = False
-    """The pattern must be exactly the places that are different from zero at some random point."""
+    """The pattern must be exactly the positions that are different from zero at some random point."""
     low: float = -2.0
     high: float = 2.0
     mode: str = "reverse"

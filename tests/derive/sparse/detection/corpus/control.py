@@ -211,7 +211,7 @@ LOOPS: list[Case] = [
     tight("scan with constants", _scan_with_constant, (5,)),
     tight("delay line", _delay, (5,)),
     tight("loop filling an array", _fill, (5,)),
-    tight("loop over places", _sweep, (4,)),
+    tight("loop over positions", _sweep, (4,)),
     tight("scan over indices", _indexed_scan, (4,)),
     sound("loop too long to write out", _long_fill, (4,)),
     tight("map", lambda x: lax.map(lambda row: jnp.cumsum(row), x), (2, 3)),

@@ -99,8 +99,8 @@ CASES: list[Case] = [
     tight("set from input", lambda x: x.at[2].set(x[0] ** 2), (5,)),
     tight("set rows", lambda x: x.at[np.array([0, 2])].set(x[1] * 2), (3, 2)),
     tight("set column", lambda x: x.at[:, 1].set(x[:, 0]), (3, 2)),
-    tight("add at repeated places", lambda x: jnp.zeros(3).at[np.array([0, 0, 2, 0])].add(x), (4,)),
-    tight("add at many repeated places", lambda x: jnp.zeros(2).at[np.arange(12) % 2].add(x), (12,)),
+    tight("add at repeated positions", lambda x: jnp.zeros(3).at[np.array([0, 0, 2, 0])].add(x), (4,)),
+    tight("add at many repeated positions", lambda x: jnp.zeros(2).at[np.arange(12) % 2].add(x), (12,)),
     tight("subtract at", lambda x: x.at[np.array([0, 1])].subtract(x[2:4] ** 2), (4,)),
     tight("multiply at", lambda x: x.at[np.array([0, 1])].multiply(x[2:4], unique_indices=True), (4,)),
     tight("divide at", lambda x: x.at[np.array([0, 1])].divide(x[2:4], unique_indices=True), (4,)),
@@ -108,11 +108,11 @@ CASES: list[Case] = [
     sound("minimum at", lambda x: x.at[np.array([0, 0])].min(x[2:4]), (4,)),
     tight("scatter dropped outside", lambda x: x.at[np.array([0, 9])].set(x[2:4] * 3, mode="drop"), (4,)),
     tight("scatter of windows", _scatter_window, (4,)),
-    sound("set at an input's place", lambda x: x.at[jnp.argmax(x)].set(0.0), (5,)),
-    sound("add at an input's place", lambda x: x.at[jnp.argmax(x)].add(x[0] ** 2), (5,)),
-    sound("add to a zero at an input's place", lambda x: jnp.zeros(5).at[jnp.argmin(x)].add(x[1]), (5,)),
+    sound("set at an input's position", lambda x: x.at[jnp.argmax(x)].set(0.0), (5,)),
+    sound("add at an input's position", lambda x: x.at[jnp.argmax(x)].add(x[0] ** 2), (5,)),
+    sound("add to a zero at an input's position", lambda x: jnp.zeros(5).at[jnp.argmin(x)].add(x[1]), (5,)),
     sound(
-        "set a window at an input's place",
+        "set a window at an input's position",
         lambda x: lax.dynamic_update_slice(x, x[:2], (jnp.argmax(x),)),
         (5,),
     ),
@@ -127,7 +127,7 @@ CASES: list[Case] = [
     tight("bincount weights", lambda x: jnp.bincount(np.array([0, 2, 2, 1]), weights=x, length=3), (4,)),
     sound("interpolate values", lambda x: jnp.interp(jnp.array([0.3, 1.7]), jnp.arange(4.0), x), (4,)),
     sound(
-        "interpolate places", lambda x: jnp.interp(x, jnp.arange(4.0), jnp.arange(4.0) ** 2), (3,), low=0.2
+        "interpolate positions", lambda x: jnp.interp(x, jnp.arange(4.0), jnp.arange(4.0) ** 2), (3,), low=0.2
     ),
     tight(
         "map coordinates",

@@ -43,10 +43,10 @@ def _contract(reach: Reach, mask: Mask | None, columns: int) -> Reach | None:
         if total is None or columns == 0:
             return None
         return total.reshaped((batch, kept, 1)).spread((batch, kept, columns))
-    lot, column, place = np.nonzero(mask)
+    lot, column, inner = np.nonzero(mask)
     rows = np.arange(kept)[:, None]
     outs = (lot * kept + rows) * columns + column
-    ins = (lot * kept + rows) * summed + place
+    ins = (lot * kept + rows) * summed + inner
     return reach.connect(outs.reshape(-1), ins.reshape(-1), (batch, kept, columns))
 
 
@@ -70,14 +70,14 @@ def _convolution(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Rea
 def _of_image(reach: Reach, form: Convolution, mask: Mask | None, shape: tuple[int, ...]) -> Reach | None:
     if mask is None:
         channels = reach.reduce((2,))
-        lines = np.arange(form.groups * form.batch).reshape(form.groups, form.batch, 1, 1) * form.places
+        lines = np.arange(form.groups * form.batch).reshape(form.groups, form.batch, 1, 1) * form.pixels
         seen = None if channels is None else channels.take(_inside(lines, form.positions))
         spots = None if seen is None else seen.reduce((3,))
         return None if spots is None else spots.reshaped((*shape[:2], 1, shape[3])).spread(shape)
     group, out, channel, tap = np.nonzero(mask)
     lots, spots_axis = np.arange(form.batch)[:, None, None], np.arange(form.spots)[None, :, None]
     outs = ((group * form.batch + lots) * form.outs + out) * form.spots + spots_axis
-    lines = ((group * form.batch + lots) * form.channels + channel) * form.places
+    lines = ((group * form.batch + lots) * form.channels + channel) * form.pixels
     ins = _inside(lines, form.positions[:, tap][None])
     outs, ins = np.broadcast_arrays(outs, ins)
     present = ins >= 0

@@ -45,7 +45,7 @@ def _gather(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     if reach is None:
         return [None]
     exact = {axis: low for axis, (low, _) in begins.items() if axis not in blurred}
-    return [reach.take(windows.place(where, exact, blurred))]
+    return [reach.take(windows.element_positions(where, exact, blurred))]
 
 
 @rule(
@@ -70,18 +70,18 @@ def _scatter(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches
     where = windows.of(equation)
     begins, blurred, certain = _begins(where, indices)
     exact = {axis: low for axis, (low, _) in begins.items() if axis not in blurred}
-    places = windows.place(where, exact, blurred)
+    positions = windows.element_positions(where, exact, blurred)
     arrived = None
     if updates.reach is not None:
         shape = tuple(1 if axis in blurred else size for axis, size in enumerate(where.shape))
-        arrived = updates.reach.collect(places, shape)
+        arrived = updates.reach.collect(positions, shape)
         arrived = (
             None if arrived is None else arrived.spread(where.shape).keep(_range(where, begins, blurred))
         )
     kept = target.reach
     if kept is not None and replaces and certain:
         untouched = np.ones(where.shape, dtype=bool)
-        untouched.reshape(-1)[places[places >= 0]] = False
+        untouched.reshape(-1)[positions[positions >= 0]] = False
         kept = kept.keep(untouched)
     return [union(where.shape, [kept, arrived])]
 
@@ -129,7 +129,7 @@ def _span(where: IndexWindows, axis: int, bounds: Bounds | None) -> tuple[int, i
 
 
 def _blur(reach: Reach, where: IndexWindows, begins: dict[int, Bounds], blurred: set[int]) -> Reach | None:
-    """Unite along the axes where the windows' place is unknown, over the range they can be in."""
+    """Unite along the axes where the windows' position is unknown, over the range they can be in."""
     if not blurred:
         return reach
     cut = tuple(
@@ -145,7 +145,7 @@ def _blur(reach: Reach, where: IndexWindows, begins: dict[int, Bounds], blurred:
 
 
 def _range(where: IndexWindows, begins: dict[int, Bounds], blurred: set[int]) -> np.ndarray | None:
-    """Where windows of unknown place can lie at all."""
+    """Where windows of unknown position can lie at all."""
     if not blurred:
         return None
     inside = np.ones((1,) * len(where.shape), dtype=bool)

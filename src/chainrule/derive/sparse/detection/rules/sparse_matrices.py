@@ -13,10 +13,10 @@ from chainrule.derive.sparse.detection.reach import union
 @rule("bcoo_dot_general")
 def _coordinates(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     data, indices, right = operands
-    places = indices.value.known()
-    if places is None or indices.value.aval.ndim != 2 or data.value.aval.ndim != 1:
+    positions = indices.value.known()
+    if positions is None or indices.value.aval.ndim != 2 or data.value.aval.ndim != 1:
         raise Unruled
-    return _product(equation, data, places, right)
+    return _product(equation, data, positions, right)
 
 
 @rule("bcsr_dot_general")
@@ -29,19 +29,19 @@ def _rows(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     return _product(equation, data, np.stack([rows, column], axis=1), right)
 
 
-def _product(equation: Any, data: Tracked, places: np.ndarray, right: Tracked) -> Reaches:
+def _product(equation: Any, data: Tracked, positions: np.ndarray, right: Tracked) -> Reaches:
     (left_sum, right_sum), (left_batch, _) = equation.params["dimension_numbers"]
     shape = equation.params["lhs_spinfo"].shape
-    if left_batch or places.shape[1] != len(shape):
+    if left_batch or positions.shape[1] != len(shape):
         raise Unruled
-    stored = np.flatnonzero((places < np.asarray(shape)).all(axis=1))  # padding points outside
-    places = places[stored]
+    stored = np.flatnonzero((positions < np.asarray(shape)).all(axis=1))  # padding points outside
+    positions = positions[stored]
     kept = [axis for axis in range(len(shape)) if axis not in left_sum]
-    rows = _flat(places[:, kept], [shape[axis] for axis in kept])
+    rows = _flat(positions[:, kept], [shape[axis] for axis in kept])
     across = right.value.aval.shape
     free = [axis for axis in range(len(across)) if axis not in right_sum]
     rest = math.prod(across[axis] for axis in free)
-    columns = _flat(places[:, list(left_sum)], [across[axis] for axis in right_sum])
+    columns = _flat(positions[:, list(left_sum)], [across[axis] for axis in right_sum])
     out_shape = tuple(equation.outvars[0].aval.shape)
     outs = (rows[:, None] * rest + np.arange(rest)).reshape(-1)
     parts = []
@@ -55,10 +55,10 @@ def _product(equation: Any, data: Tracked, places: np.ndarray, right: Tracked) -
     return [union(out_shape, parts)]
 
 
-def _flat(places: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def _flat(positions: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     if not len(shape):
-        return np.zeros(len(places), dtype=np.int64)
-    return np.ravel_multi_index(tuple(places.T), tuple(shape)).astype(np.int64)
+        return np.zeros(len(positions), dtype=np.int64)
+    return np.ravel_multi_index(tuple(positions.T), tuple(shape)).astype(np.int64)
 
 
 __all__: list[str] = []

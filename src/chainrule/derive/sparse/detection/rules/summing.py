@@ -77,10 +77,10 @@ def _windows_back(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Re
     if operand.reach is not None or source.reach is None:
         raise Unruled
     shape = tuple(equation.outvars[0].aval.shape)
-    places = _seen(equation, shape, source.reach.shape)
-    spots = np.broadcast_to(np.arange(len(places))[:, None], places.shape)
-    inside = places >= 0
-    return [source.reach.connect(places[inside], spots[inside], shape)]
+    positions = _seen(equation, shape, source.reach.shape)
+    spots = np.broadcast_to(np.arange(len(positions))[:, None], positions.shape)
+    inside = positions >= 0
+    return [source.reach.connect(positions[inside], spots[inside], shape)]
 
 
 def running(reach: Reach, axis: int, *, reverse: bool) -> Reach | None:
