@@ -190,8 +190,8 @@ def test_attention_to_a_condition_gives_the_numbers_of_pytorch(torch: ModuleType
     theirs = {
         name: torch.tensor(np.asarray(a))
         for name, a in (
-            ("asking", layer.asking.weight),
-            ("asking_bias", layer.asking.bias),
+            ("query", layer.query.weight),
+            ("query_bias", layer.query.bias),
             ("inward", layer.inward.weight),
             ("inward_bias", layer.inward.bias),
             ("outward", layer.outward.weight),
@@ -209,7 +209,7 @@ def test_attention_to_a_condition_gives_the_numbers_of_pytorch(torch: ModuleType
         return h.unflatten(2, (layer.heads, -1)).transpose(1, 2)
 
     keys, values = (torch.tensor(tokens) @ theirs["inward"] + theirs["inward_bias"]).chunk(2, dim=2)
-    query = flat @ theirs["asking"] + theirs["asking_bias"]
+    query = flat @ theirs["query"] + theirs["query_bias"]
     mask = torch.tensor(seen)[:, None, None, :]
     gathered = functional.scaled_dot_product_attention(
         heads(query), heads(keys), heads(values), attn_mask=mask

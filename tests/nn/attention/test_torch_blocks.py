@@ -51,8 +51,8 @@ def of_block(one: TransformerBlock, last: str) -> dict[str, Any]:
 
 def of_cross(prefix: str, layer: CrossAttention) -> dict[str, Any]:
     joined = {
-        "in_proj_weight": jnp.concatenate([layer.asking.weight, layer.inward.weight], axis=1).T,
-        "in_proj_bias": jnp.concatenate([layer.asking.bias, layer.inward.bias]),
+        "in_proj_weight": jnp.concatenate([layer.query.weight, layer.inward.weight], axis=1).T,
+        "in_proj_bias": jnp.concatenate([layer.query.bias, layer.inward.bias]),
     }
     return {prefix + name: value for name, value in (joined | linear("out_proj.", layer.outward)).items()}
 
@@ -120,10 +120,10 @@ def test_attention_to_a_source_of_another_width_and_its_weights(torch: ModuleTyp
     ours = randomised(CrossAttention(WIDTH, source=3, heads=HEADS, key=KEY))
     keys, values = jnp.split(ours.inward.weight, 2, axis=1)
     weights = {
-        "q_proj_weight": ours.asking.weight.T,
+        "q_proj_weight": ours.query.weight.T,
         "k_proj_weight": keys.T,
         "v_proj_weight": values.T,
-        "in_proj_bias": jnp.concatenate([ours.asking.bias, ours.inward.bias]),
+        "in_proj_bias": jnp.concatenate([ours.query.bias, ours.inward.bias]),
         **linear("out_proj.", ours.outward),
     }
     layer = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, kdim=3, vdim=3)

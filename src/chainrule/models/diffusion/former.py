@@ -9,6 +9,7 @@ FORMER_ARRAYS = {
     "context.*": "embedding.*",
     "nobody": "null_embedding",
     "places": "positions",
+    "attention.asking": "attention.query",
     # A denoiser was a network; now it holds one.
     **{f"{holder}.{layer}": f"{holder}.body.{layer}" for holder in _HOLDERS for layer in _LAYERS},
 }

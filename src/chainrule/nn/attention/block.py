@@ -169,8 +169,8 @@ class TransformerBlock(eqx.Module):
                 "TransformerBlock.cross_weights: the block was made without cross, the width of a source"
             )
         gathered = self.attention(self._before(self.first_norm, x))
-        asking = self._added(self.first_norm, x, gathered, None)
-        return self.cross.weights(self._before(self.cross_norm, asking), memory)
+        queries = self._added(self.first_norm, x, gathered, None)
+        return self.cross.weights(self._before(self.cross_norm, queries), memory)
 
     def _finished(self, x: Array, memory: SourceMemory | None, keys: Sequence[Key | None]) -> Array:
         if self.cross is not None and self.cross_norm is not None:
@@ -178,8 +178,8 @@ class TransformerBlock(eqx.Module):
                 raise ArgumentError(
                     "TransformerBlock: a block with cross needs a memory", remedy="block.remember(source)"
                 )
-            asked = self.cross(self._before(self.cross_norm, x), memory, dropout_key=keys[0])
-            x = self._added(self.cross_norm, x, asked, keys[1])
+            gathered = self.cross(self._before(self.cross_norm, x), memory, dropout_key=keys[0])
+            x = self._added(self.cross_norm, x, gathered, keys[1])
         wide = self.widen(self._before(self.second_norm, x))
         wide = swiglu(wide) if self.activation == "swiglu" else named_activation(self.activation)(wide)
         return self._added(self.second_norm, x, self.narrow(wide), keys[2])

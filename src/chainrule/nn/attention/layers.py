@@ -136,7 +136,7 @@ class SelfAttention(eqx.Module):
 
 @final
 class SourceMemory(eqx.Module):
-    """Keys and values of something that was read before, ready to be asked any number of times."""
+    """Keys and values of something that was read before, ready for any number of queries."""
 
     keys: Float[Array, "batch heads source size"]
     values: Float[Array, "batch heads source size"]
@@ -153,7 +153,7 @@ class CrossAttention(eqx.Module):
     (2, 7, 16)
     """
 
-    asking: Linear
+    query: Linear
     inward: Linear
     outward: Linear
     heads: int = eqx.field(static=True)
@@ -173,7 +173,7 @@ class CrossAttention(eqx.Module):
     ) -> None:
         _size("CrossAttention", width, heads)
         keys = jax.random.split(key, 3)
-        self.asking = linear(width, width, deviation, bias, keys[0])
+        self.query = linear(width, width, deviation, bias, keys[0])
         self.inward = linear(width if source is None else source, 2 * width, deviation, bias, keys[1])
         self.outward = linear(width, width, outward_deviation or deviation, bias, keys[2])
         self.heads = heads
@@ -202,7 +202,7 @@ class CrossAttention(eqx.Module):
         return Softmax().weights(self._query(x), memory.keys, mask=memory.mask)
 
     def _query(self, x: Array) -> Array:
-        return _split(self.asking(x), x.shape[-1] // self.heads)
+        return _split(self.query(x), x.shape[-1] // self.heads)
 
 
 def linear(inputs: int, outputs: int, deviation: float | None, bias: bool, key: Key) -> Linear:

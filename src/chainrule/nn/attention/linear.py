@@ -144,9 +144,9 @@ def linear_attention(
         return _table(query, key, features, causal, valid) @ value
     if not causal:
         f, _ = _keys(features, key, valid)
-        asked = features.of_queries(query)
+        queried = features.of_queries(query)
         sums = jnp.einsum("bhkf,bhkd->bhfd", f, value)
-        return _ratio(asked @ sums, jnp.einsum("bhqf,bhf->bhq", asked, f.sum(axis=2)))
+        return _ratio(queried @ sums, jnp.einsum("bhqf,bhf->bhq", queried, f.sum(axis=2)))
     batch, heads, time, _ = query.shape
     if key.shape[2] != time:
         raise ArgumentError(f"linear_attention: {time} queries and {key.shape[2]} keys have no common order")
@@ -176,15 +176,15 @@ def _causal(
     ) -> tuple[tuple[Array, Array, Array], Array]:
         weighted, total, scale = carry
         q, k, v, some = inputs
-        asked, (f, top) = features.of_queries(q), _keys(features, k, some)
+        queried, (f, top) = features.of_queries(q), _keys(features, k, some)
         new = jnp.maximum(scale, top)
         finite = jnp.where(new == -jnp.inf, 0, new)
         old_factor, factor = jnp.exp(scale - finite), jnp.exp(top - finite)
         weighted, total = weighted * old_factor[..., None, None], total * old_factor[..., None]
         f = f * factor[..., None, None]
-        inside = jnp.where(before, jnp.einsum("bhqf,bhkf->bhqk", asked, f), 0)
+        inside = jnp.where(before, jnp.einsum("bhqf,bhkf->bhqk", queried, f), 0)
         out = _ratio(
-            asked @ weighted + inside @ v, jnp.einsum("bhqf,bhf->bhq", asked, total) + inside.sum(axis=-1)
+            queried @ weighted + inside @ v, jnp.einsum("bhqf,bhf->bhq", queried, total) + inside.sum(axis=-1)
         )
         return (weighted + jnp.einsum("bhkf,bhkd->bhfd", f, v), total + f.sum(axis=2), new), out
 

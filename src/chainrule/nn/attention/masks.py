@@ -124,8 +124,8 @@ class PackedDocuments(Mask):
     documents: Int[Array, "batch time"]
 
     def seen(self, queries: Int[Array, " queries"], keys: Int[Array, " keys"]) -> Bool[Array, "..."]:
-        asking, asked = self.documents[:, queries], self.documents[:, keys]
-        return (asking[:, :, None] == asked[:, None, :])[:, None]
+        own, other = self.documents[:, queries], self.documents[:, keys]
+        return (own[:, :, None] == other[:, None, :])[:, None]
 
 
 @final

@@ -19,6 +19,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-3, "clip": 1.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
+    former_arrays={"aligner.asking": "aligner.query", "aligner.asked": "aligner.key"},
 )
 
 __all__ = ["Seq2Seq", "Seq2SeqConfig", "entry"]

@@ -27,8 +27,8 @@ class Aligner(eqx.Module):
     ((2, 4), (2, 5))
     """
 
-    asking: Linear | None
-    asked: Linear | None
+    query: Linear | None
+    key: Linear | None
     score: Linear | None
 
     def __init__(self, kind: str, *, queries: int, keys: int, key: Key) -> None:
@@ -39,19 +39,19 @@ class Aligner(eqx.Module):
                 remedy="use attention=bilinear",
             )
         first, second, third = jax.random.split(key, 3)
-        self.asking, self.asked, self.score = None, None, None
+        self.query, self.key, self.score = None, None, None
         if kind == "bilinear":
-            self.asking = Linear(queries, keys, initializer="xavier", bias=False, key=first)
+            self.query = Linear(queries, keys, initializer="xavier", bias=False, key=first)
         if kind == "additive":  # the two halves of one matrix, so that the encoder's is applied once
-            self.asking = Linear(queries, keys, initializer="xavier", bias=False, key=first)
-            self.asked = Linear(keys, keys, initializer="xavier", key=second)
+            self.query = Linear(queries, keys, initializer="xavier", bias=False, key=first)
+            self.key = Linear(keys, keys, initializer="xavier", key=second)
             self.score = Linear(keys, 1, initializer="xavier", bias=False, key=third)
 
     def prepare(
         self, states: Float[Array, "batch source keys"]
     ) -> tuple[Float[Array, "batch source keys"], Float[Array, "batch source keys"]]:
         """Encoder states, and what of the scores depends on them alone."""
-        return states, states if self.asked is None else self.asked(states)
+        return states, states if self.key is None else self.key(states)
 
     def __call__(
         self,
@@ -61,11 +61,11 @@ class Aligner(eqx.Module):
     ) -> tuple[Float[Array, "batch keys"], Float[Array, "batch source"]]:
         """The mean of the encoder states, and the weights it was taken by."""
         states, keys = prepared
-        asking = query if self.asking is None else self.asking(query)
+        projected = query if self.query is None else self.query(query)
         if self.score is None:
-            scores = jnp.einsum("bsk,bk->bs", keys, asking)
+            scores = jnp.einsum("bsk,bk->bs", keys, projected)
         else:
-            scores = self.score(jnp.tanh(keys + asking[:, None, :]))[..., 0]
+            scores = self.score(jnp.tanh(keys + projected[:, None, :]))[..., 0]
         weights = softmax(scores, where=valid).astype(states.dtype)
         return jnp.einsum("bs,bsk->bk", weights, states), weights
 

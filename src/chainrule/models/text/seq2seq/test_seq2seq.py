@@ -38,11 +38,11 @@ def test_weights_are_the_softmax_of_the_scores_over_what_is_no_padding(kind: str
         if kind == "dot":
             scores = s[row] @ q[row]
         elif kind == "bilinear":
-            scores = s[row] @ (q[row] @ np.asarray(aligner.asking.weight))
+            scores = s[row] @ (q[row] @ np.asarray(aligner.query.weight))
         else:
-            stacked = np.concatenate([aligner.asking.weight, aligner.asked.weight])  # [q; s] W + b
+            stacked = np.concatenate([aligner.query.weight, aligner.key.weight])  # [q; s] W + b
             joined = np.concatenate([np.tile(q[row], (4, 1)), s[row]], axis=1)
-            scores = (np.tanh(joined @ stacked + np.asarray(aligner.asked.bias)) @ aligner.score.weight)[:, 0]
+            scores = (np.tanh(joined @ stacked + np.asarray(aligner.key.bias)) @ aligner.score.weight)[:, 0]
         p = np.where(valid[row], np.exp(scores), 0)
         np.testing.assert_allclose(weights[row], p / p.sum(), rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(mean[row], p / p.sum() @ s[row], rtol=1e-4, atol=1e-5)

@@ -19,6 +19,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 1e-3, "betas": (0.9, 0.98), "decay": 0.01, "clip": 1.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
+    former_arrays={"cross.asking": "cross.query"},
 )
 
 __all__ = ["Translator", "TranslatorConfig", "entry"]

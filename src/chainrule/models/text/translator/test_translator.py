@@ -27,9 +27,9 @@ def build(**settings: Any) -> Translator:
 def test_queries_set_the_length_of_the_output_and_values_its_width() -> None:
     source, target = jnp.ones((2, 3)), jnp.ones((3, 4))
     keys, values, queries = jnp.ones((3, 4)), jnp.ones((3, 5)), jnp.ones((4, 4))
-    asked = target @ queries, source @ keys
-    assert nn.attention.attention_weights(*asked).shape == (3, 2)
-    assert nn.attention.attend(*asked, source @ values).shape == (3, 5)
+    pair = target @ queries, source @ keys
+    assert nn.attention.attention_weights(*pair).shape == (3, 2)
+    assert nn.attention.attend(*pair, source @ values).shape == (3, 5)
 
 
 def test_the_begin_mark_is_read_but_never_written() -> None:
