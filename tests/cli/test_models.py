@@ -5,7 +5,7 @@ import pytest
 from chainrule import models
 from chainrule.cli import settings
 from chainrule.cli.models import abilities, model_class
-from chainrule.cli.request import OWN
+from chainrule.cli.training_request import OWN
 from chainrule.data import load
 from chainrule.models.protocol import CanDecode, CanEncode, CanPredict, CanSample, HasBound, HasLogProb, Model
 from chainrule.train import TrainConfig

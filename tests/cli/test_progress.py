@@ -6,8 +6,8 @@ import pytest
 
 from chainrule.cli import progress
 from chainrule.cli.progress import Live, Machine, Plain, Silent, Unit
-from chainrule.cli.waiting import Waiting, waiting
-from chainrule.core.progress import tell
+from chainrule.cli.progress_line import ProgressLine, progress_line
+from chainrule.core.progress import update
 from chainrule.data.schema import Schema
 from chainrule.train import events
 
@@ -150,7 +150,7 @@ class Terminal(io.StringIO):
 def test_whoever_waits_sees_a_line_that_is_wiped_away_and_a_log_a_line_every_few_seconds() -> None:
     now = 0.0
     terminal, log = Terminal(), io.StringIO()
-    both = [Waiting(stream, clock=lambda: now) for stream in (terminal, log)]
+    both = [ProgressLine(stream, clock=lambda: now) for stream in (terminal, log)]
     for done in range(0, 2049, 512):
         for shown in both:
             shown("bound", done, 2048)
@@ -164,6 +164,6 @@ def test_whoever_waits_sees_a_line_that_is_wiped_away_and_a_log_a_line_every_few
 
 def test_only_people_are_shown_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     for silent in (True, False):
-        with waiting(silent=silent):
-            tell("bound", 1, 2)
+        with progress_line(silent=silent):
+            update("bound", 1, 2)
     assert capsys.readouterr() == ("", "")  # too quick for a log

@@ -8,7 +8,7 @@ import pytest
 
 from chainrule import models
 from chainrule.cli.arguments import parse
-from chainrule.cli.request import request
+from chainrule.cli.training_request import parse_request
 from chainrule.data.schema import Schema
 from chainrule.train import TrainConfig
 from chainrule.train.loop import merge
@@ -38,15 +38,15 @@ SYMBOLS = tuple(map(chr, range(65)))
 def test_a_recipe_is_the_published_one(
     recipe: str, parameters: int, model: dict[str, Any], train: dict[str, Any]
 ) -> None:
-    asked = request(parse(["gpt", f"recipe={recipe}"]))
-    settings = TrainConfig.parse(**merge(asked.entry.training, asked.train)).model_dump()
-    assert model.items() <= asked.model.items()
+    request = parse_request(parse(["gpt", f"recipe={recipe}"]))
+    settings = TrainConfig.parse(**merge(request.entry.training, request.train)).model_dump()
+    assert model.items() <= request.model.items()
     assert train.items() <= settings.items()
     published = {"name": "adamw", "lr": 1e-3, "betas": (0.9, 0.99), "decay": 0.1, "clip": 1.0}
     assert published.items() <= settings["optimizer"].items()
     assert {"name": "cosine", "warmup": 100, "floor": 0.1}.items() <= settings["schedule"].items()
-    passages = Schema("text", (asked.data["window"] + 1,), tokens=SYMBOLS)
-    shapes = eqx.filter_eval_shape(models.build, "gpt", passages, **asked.model)
+    passages = Schema("text", (request.data["window"] + 1,), tokens=SYMBOLS)
+    shapes = eqx.filter_eval_shape(models.build, "gpt", passages, **request.model)
     arrays = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
     assert sum(leaf.size for leaf in arrays) == parameters
 

@@ -28,7 +28,7 @@ import numpy as np
 import pydantic
 
 from chainrule import models
-from chainrule.cli import request
+from chainrule.cli import training_request
 from chainrule.cli.arguments import nest, parse
 from chainrule.core import random, tree
 from chainrule.data import Batch, Data, Schema
@@ -465,6 +465,6 @@ def _check_training_command(words: Sequence[str], entry: Entry) -> None:
     names, given = parse(words).names, dict(parse(words).settings)
     assert names in ((), (entry.name,)), f"{names} is not {entry.name}"
     options = [name.removeprefix("data.") for name in given if name.startswith("data.")]
-    model, _, train = request.sort(given, entry, options)
+    model, _, train = training_request.sort(given, entry, options)
     entry.config(**nest(model))
     TrainConfig.parse(**merge(entry.training, nest(train)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.cli.request import OWN
+from chainrule.cli.training_request import OWN
 from chainrule.data import Batch, Data
 from chainrule.models.protocol import (
     CanDecode,

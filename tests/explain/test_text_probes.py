@@ -31,9 +31,9 @@ def known(run: Run) -> Run:
     return changed
 
 
-def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
+def test_the_surprisal_of_each_token_is_that_of_the_model(run: Run) -> None:
     text = "To be or not"
-    found = probes.examine("surprise", run, text=text)
+    found = probes.examine("surprisal", run, text=text)
     picture = found.pictures[0]
     assert isinstance(picture, Passage)
     assert "".join(picture.pieces) == text
@@ -47,7 +47,7 @@ def test_the_surprise_of_each_symbol_is_that_of_the_model(run: Run) -> None:
 
 def test_a_text_that_does_not_fit_is_refused(run: Run) -> None:
     with pytest.raises(ArgumentError, match="text: 20 tokens; this model reads from 2 to 17"):
-        probes.examine("surprise", run, text="x" * 20)
+        probes.examine("surprisal", run, text="x" * 20)
 
 
 def test_what_comes_next_is_shown_before_and_after_the_cuts(run: Run) -> None:
@@ -61,9 +61,9 @@ def test_what_comes_next_is_shown_before_and_after_the_cuts(run: Run) -> None:
 
 
 def test_both_apply_to_models_of_text_only(run: Run) -> None:
-    assert {"surprise", "next-token"} <= set(probes.applicable(run))
+    assert {"surprisal", "next-token"} <= set(probes.applicable(run))
     mlp = models.build("mlp", load("moons", n=100), depth=1)
-    for name in ("surprise", "next-token"):
+    for name in ("surprisal", "next-token"):
         assert not probes.get(name).applies(mlp, load("moons", n=100).schema)
 
 
@@ -84,7 +84,7 @@ def test_baselines_are_those_of_counting() -> None:
     assert found["bigram"] < found["unigram"] < found["uniform"]
 
 
-def test_the_report_compares_the_loss_with_counting_and_shows_surprise(run: Run) -> None:
+def test_the_report_compares_the_loss_with_counting_and_shows_surprisal(run: Run) -> None:
     pictures = {picture.name: picture for picture in gallery.pictures(run)}
     curve = pictures["curve-loss"]
     assert isinstance(curve, Lines)
@@ -96,7 +96,7 @@ def test_the_report_compares_the_loss_with_counting_and_shows_surprise(run: Run)
         "unigram",
         "bigram",
     }
-    assert isinstance(pictures["surprise"], Passage)
+    assert isinstance(pictures["surprisal"], Passage)
     assert report.draw(curve).startswith("<svg")
 
 

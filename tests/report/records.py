@@ -90,7 +90,7 @@ ORDINARY: list[Picture] = [
         np.array([1.0, 2.0]),
         {"a": _noise.random((9, 2)), "b": _noise.random((9, 2))},
     ),
-    Passage("words", "Surprise", ["To", " be", ",\n", "or"], np.array([np.nan, 3.0, 0.1, 2.0]), "nats"),
+    Passage("words", "Surprisal", ["To", " be", ",\n", "or"], np.array([np.nan, 3.0, 0.1, 2.0]), "nats"),
     Scatter("diagonal", "Predicted", "true", "predicted", {"a": _noise.normal(size=(30, 2))}, diagonal=True),
     Scatter("cloud", "Many points", "x", "y", {"a": _noise.normal(size=(5000, 2))}),
     Table(

@@ -57,7 +57,7 @@ def save_all(run: Path, say: Callable[[int], None]) -> None:
         store=run / "checkpoints",
         journal={"best": {}},
         config=SimpleNamespace(keep=1),
-        tell=lambda event: say(event.step),
+        notify=lambda event: say(event.step),
     )
     for step in STEPS:
         trainer.writer.metrics(step, "train", {"loss": 1 / step})

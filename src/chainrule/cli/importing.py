@@ -55,7 +55,7 @@ def import_(
     finally:
         if not (folder / "config.yaml").exists():  # it never became a run and would only be in the way
             shutil.rmtree(folder, ignore_errors=True)
-    _tell(run, built, data, json=json)
+    _present(run, built, data, json=json)
 
 
 def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -141,7 +141,7 @@ def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
     return beside
 
 
-def _tell(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
+def _present(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
     import equinox as eqx
 
     from chainrule.cli.folders import handle

@@ -126,7 +126,7 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
             "Its settings": f"chainrule probe {name} --help",
         },
     )
-    _tell({"experiment": name}, {name: settings}, [chapter], album, json)
+    _present({"experiment": name}, {name: settings}, [chapter], album, json)
 
 
 def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
@@ -134,8 +134,8 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.arguments import take
     from chainrule.cli.folders import handle
     from chainrule.cli.output import complain
-    from chainrule.cli.waiting import waiting
-    from chainrule.core.progress import tell
+    from chainrule.cli.progress_line import progress_line
+    from chainrule.core.progress import update
     from chainrule.explain import probes
     from chainrule.report import Chapter, write_album
 
@@ -149,9 +149,9 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
         _typed("probes", None, given, _RUN)
         settings = {name: probes.configure(name) for name in probes.applicable(run)}
     chapters, failed = [], []
-    with waiting(silent=json):
+    with progress_line(silent=json):
         for number, (name, one) in enumerate(settings.items()):
-            tell(name, number, len(settings))
+            update(name, number, len(settings))
             try:
                 chapters.append(_examine(name, run, one, alone=bool(chosen)))
             except Exception as error:  # a bug in one probe must not cost what the others found
@@ -170,7 +170,7 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
         settings={"run": run.id, "step": run.step, **{n: s.model_dump() for n, s in settings.items()}},
         again={"Run it again": " ".join(["chainrule probe", handle(run.path), *chosen])},
     )
-    _tell({"run": run.id, "step": run.step}, settings, chapters, album, json)
+    _present({"run": run.id, "step": run.step}, settings, chapters, album, json)
     if failed:
         complain(
             f"{len(failed)} of {len(settings)} probes failed: {', '.join(failed)}\n"
@@ -241,7 +241,7 @@ def _chapter(name: str, summary: str, outcome: "Outcome") -> "Chapter":
     return Chapter(name, summary, outcome.findings, [*tables, *outcome.pictures], outcome.numbers)
 
 
-def _tell(
+def _present(
     what: dict[str, Any],
     settings: "Mapping[str, Settings]",
     chapters: "list[Chapter]",

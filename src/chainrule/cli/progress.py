@@ -75,7 +75,7 @@ class Pieces:
         self._unit = unit
         self._val: dict[str, float] = {}
 
-    def hear(self, event: Event) -> None:
+    def remember(self, event: Event) -> None:
         """Keep what a later line shows."""
         if isinstance(event, Logged) and event.split == "val" and "loss" in event.metrics:
             self._val = {"val_loss": event.metrics["loss"]}
@@ -133,7 +133,7 @@ class Plain(ProgressPrinter):
 
     def __call__(self, event: Event) -> None:
         """A labelled line, or a progress line when one is due."""
-        self._pieces.hear(event)
+        self._pieces.remember(event)
         if not isinstance(event, Progress):
             announce(event, self._unit)
         elif self._clock() >= self._due or event.step >= event.total:
@@ -155,7 +155,7 @@ class Live(ProgressPrinter):
 
     def __call__(self, event: Event) -> None:
         """Redraw the line, or leave it and print a labelled one."""
-        self._pieces.hear(event)
+        self._pieces.remember(event)
         if isinstance(event, Progress):
             self._draw(fit_line(self._pieces.of(event), shutil.get_terminal_size().columns - 1))
         elif isinstance(event, Compiled):

@@ -17,7 +17,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, table
     from chainrule.cli.settings import unknown
-    from chainrule.cli.waiting import waiting
+    from chainrule.cli.progress_line import progress_line
     from chainrule.core.formatting import short_number
     from chainrule.train import Run
 
@@ -28,7 +28,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
             raise unknown(word, _OWN, "settings of score: split=test, n=5000, stride=32, runs=DIR")
     stride, n = (_whole(words.settings, *one) for one in (("stride", "tokens"), ("n", "examples")))
     run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
-    with waiting(silent=json):
+    with progress_line(silent=json):
         found = run.score(words.settings.get("split", "test"), stride=stride, n=n)
     if json:
         emit({"metrics": {name: metric.to_json() for name, metric in found.items()}})

@@ -9,7 +9,7 @@ from chainrule.cli import defaults
 from chainrule.cli.options import Context, Json, Quiet, Settings
 
 if TYPE_CHECKING:
-    from chainrule.cli.request import Request
+    from chainrule.cli.training_request import TrainingRequest
     from chainrule.data.dataset import Data
     from chainrule.models.protocol import Model
 
@@ -44,23 +44,23 @@ def train(
         return
     from chainrule import data as sources
     from chainrule.cli.arguments import parse
-    from chainrule.cli.request import request
+    from chainrule.cli.training_request import parse_request
 
-    asked = request(parse([model, *(settings or [])]))
-    data = sources.load(**asked.data)
-    built, origin = asked.build(data)
+    request = parse_request(parse([model, *(settings or [])]))
+    data = sources.load(**request.data)
+    built, origin = request.build(data)
     if find_lr:
-        _find_lr(asked, built, data, json=json)
+        _find_lr(request, built, data, json=json)
     elif one_batch:
-        _one_batch(asked, built, data, json=json)
+        _one_batch(request, built, data, json=json)
     elif dry_run:
-        _show(asked, built, data, json=json)
+        _show(request, built, data, json=json)
     else:
-        _train(asked, built, data, origin, json=json, quiet=quiet)
+        _train(request, built, data, origin, json=json, quiet=quiet)
 
 
 def _train(
-    asked: "Request",
+    request: "TrainingRequest",
     model: "Model",
     data: "Data",
     origin: dict[str, Any] | None,
@@ -74,14 +74,14 @@ def _train(
     from chainrule.train import fit
     from chainrule.train.folder import new_folder
 
-    stem = f"{data.name}-{asked.entry.name}"
-    path = asked.runs_folder / asked.run if asked.run else None
+    stem = f"{data.name}-{request.entry.name}"
+    path = request.runs_folder / request.run if request.run else None
     new = path is None or not path.exists()
-    path = path or new_folder(asked.runs_folder, stem)
+    path = path or new_folder(request.runs_folder, stem)
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
         train_and_report(
-            lambda listener: fit(model, data, run=path, listener=listener, origin=origin, **asked.train),
+            lambda listener: fit(model, data, run=path, listener=listener, origin=origin, **request.train),
             path,
             data.schema,
             model,
@@ -107,16 +107,16 @@ def _tell_vectors(origin: dict[str, Any] | None, *, json: bool, quiet: bool) -> 
         say("vectors", f"{Path(origin['vectors']).name}   known are {shares}")
 
 
-def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+def _find_lr(request: "TrainingRequest", model: "Model", data: "Data", *, json: bool) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.core.formatting import scientific
     from chainrule.report import save
     from chainrule.train import find_lr
 
-    found = find_lr(model, data, **asked.train)
-    name = f"{data.name}-{asked.entry.name}"
-    facts = {"model": asked.entry.name, "data": data.name, "settings": dict(asked.train)}
-    picture = save(found.picture(), asked.runs_folder, f"{name}-learning-rate", facts)
+    found = find_lr(model, data, **request.train)
+    name = f"{data.name}-{request.entry.name}"
+    facts = {"model": request.entry.name, "data": data.name, "settings": dict(request.train)}
+    picture = save(found.picture(), request.runs_folder, f"{name}-learning-rate", facts)
     if json:
         emit({"steepest": found.steepest, "safe": found.safe, "picture": picture})
         return
@@ -125,14 +125,14 @@ def _find_lr(asked: "Request", model: "Model", data: "Data", *, json: bool) -> N
     say("picture", str(picture))
 
 
-def _one_batch(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+def _one_batch(request: "TrainingRequest", model: "Model", data: "Data", *, json: bool) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.report import save
     from chainrule.train import overfit_one_batch
 
-    found = overfit_one_batch(model, data, **asked.train)
-    facts = {"model": asked.entry.name, "data": data.name, "settings": dict(asked.train)}
-    picture = save(found.picture(), asked.runs_folder, f"{data.name}-{asked.entry.name}-one-batch", facts)
+    found = overfit_one_batch(model, data, **request.train)
+    facts = {"model": request.entry.name, "data": data.name, "settings": dict(request.train)}
+    picture = save(found.picture(), request.runs_folder, f"{data.name}-{request.entry.name}-one-batch", facts)
     if json:
         emit(
             {
@@ -147,7 +147,7 @@ def _one_batch(asked: "Request", model: "Model", data: "Data", *, json: bool) ->
     say("picture", str(picture))
 
 
-def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None:
+def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: bool) -> None:
     """What would be trained, with every setting resolved."""
     import equinox as eqx
 
@@ -158,15 +158,15 @@ def _show(asked: "Request", model: "Model", data: "Data", *, json: bool) -> None
     from chainrule.core.formatting import count
 
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
-    train, steps = asked.settled(data)
-    sections = {"model": asked.model, "data": dict(data.source), "train": train.model_dump()}
+    train, steps = request.settled(data)
+    sections = {"model": request.model, "data": dict(data.source), "train": train.model_dump()}
     if json:
-        emit({"model": asked.entry.name, "parameters": parameters, "steps": steps, "settings": sections})
+        emit({"model": request.entry.name, "parameters": parameters, "steps": steps, "settings": sections})
         return
     say("data", f"{data.name}   {data.describe()}")
-    say("model", f"{asked.entry.name}   {count(parameters)} parameters")
+    say("model", f"{request.entry.name}   {count(parameters)} parameters")
     say("train", f"{steps} steps of {train.batch} examples")
-    for values in (asked.model, of_data(data.source), train.model_dump()):
+    for values in (request.model, of_data(data.source), train.model_dump()):
         print()
         for name, value in flatten(values).items():
             print(f"{name}={write(value)}")
@@ -178,7 +178,7 @@ def _help(context: Context, name: str | None) -> None:
     from chainrule.cli import settings
     from chainrule.cli.models import recipes_table, settings_table
     from chainrule.cli.output import paint, table
-    from chainrule.cli.request import OWN
+    from chainrule.cli.training_request import OWN
     from chainrule.train import TrainConfig
 
     print(context.get_help())

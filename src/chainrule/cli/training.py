@@ -51,9 +51,9 @@ def train_and_report(
 def _write_report(run: "Run", *, json: bool, quiet: bool) -> None:
     from chainrule import report
     from chainrule.cli.output import emit, say
-    from chainrule.cli.waiting import waiting
+    from chainrule.cli.progress_line import progress_line
 
-    with waiting(silent=json or quiet):
+    with progress_line(silent=json or quiet):
         page = report.write(run)
     if json:
         emit({"event": "report", "path": page})

@@ -10,19 +10,19 @@ from contextvars import ContextVar
 from typing import TypeAlias
 
 Listener: TypeAlias = Callable[[str, int, int], None]
-"""Hears what is being done, how much of it is done, and how much there is."""
+"""Called with what is being done, how much of it is done, and how much there is."""
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextlib.contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Let `listener` hear what is told inside.
+def listening(listener: Listener) -> Iterator[None]:
+    """Pass updates of progress inside to `listener`.
 
-    >>> with heard_by(lambda what, done, total: print(f"{what} {done}/{total}")):
-    ...     tell("bound", 1, 4)
+    >>> with listening(lambda what, done, total: print(f"{what} {done}/{total}")):
+    ...     update("bound", 1, 4)
     bound 1/4
-    >>> tell("bound", 2, 4)
+    >>> update("bound", 2, 4)
     """
     before = _listener.set(listener)
     try:
@@ -31,11 +31,11 @@ def heard_by(listener: Listener) -> Iterator[None]:
         _listener.reset(before)
 
 
-def tell(what: str, done: int, total: int) -> None:
-    """Say how much of something is done; called between two pieces of work, never inside a compiled program."""
+def update(what: str, done: int, total: int) -> None:
+    """Report how much of something is done; called between two pieces of work, never inside a compiled program."""
     listener = _listener.get()
     if listener is not None:
         listener(what, done, total)
 
 
-__all__ = ["Listener", "heard_by", "tell"]
+__all__ = ["Listener", "listening", "update"]

@@ -61,7 +61,7 @@ def _surprisal(
 
 
 @_surprisal.defjvp
-def _surprise_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _surprisal_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     # The slope is softmax - onehot, entry by entry. The derivative of picking the target would be a scatter into an
     # array of the size of all logits, which for large vocabularies costs more than the softmax.
     (logits, targets), (change, _) = primals, tangents

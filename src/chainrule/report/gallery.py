@@ -222,7 +222,7 @@ def own_pictures(run: Run) -> list[Picture]:
 _CAPABILITIES: Sequence[tuple[str, type, Callable[[Run], list[Picture]]]] = (
     ("Samples", CanSample, sample_pictures),
     ("Predictions", CanPredict, prediction_pictures),
-    ("Text", HasSurprisal, language_models.surprise_pictures),
+    ("Text", HasSurprisal, language_models.surprisal_pictures),
     ("Inside the model", HasPictures, own_pictures),
 )
 

@@ -59,7 +59,7 @@ def compared(curve: Lines, run: Run) -> Lines:
     return replace(curve, y_label="nats per token", series={**curve.series, **lines}, caption=words)
 
 
-def surprise_pictures(run: Run) -> list[Picture]:
+def surprisal_pictures(run: Run) -> list[Picture]:
     """A passage of held-out text, each token shaded by how unlikely the model found it."""
     model, data = run.model, run.data
     part = data.test if len(data.test) else data.val
@@ -68,4 +68,4 @@ def surprise_pictures(run: Run) -> list[Picture]:
     return [surprisal.passage(model, np.asarray(part.arrays["tokens"][: part.length + 1]), data.schema)]
 
 
-__all__ = ["baselines", "compared", "surprise_pictures"]
+__all__ = ["baselines", "compared", "surprisal_pictures"]

@@ -57,16 +57,16 @@ def over(
 ) -> Tree:
     """`function(model, batch, key)` over a whole split: arrays with a row for each example, judged by itself.
 
-    `what` is the name under which progress is told.
+    `what` is the name under which progress is reported.
     """
     parts, done = [], 0
-    progress.tell(what, 0, len(split))
+    progress.update(what, 0, len(split))
     for number, (batch, count) in enumerate(batches(split, filled=True)):
         found = _call(function, model, batch, random.at(key, number))
         arrays, rest = eqx.partition(found, eqx.is_array)
         parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf[:count]), arrays))
         done += count
-        progress.tell(what, done, len(split))
+        progress.update(what, done, len(split))
     return eqx.combine(jax.tree.map(lambda *rows: np.concatenate(rows), *parts), rest)
 
 

@@ -11,7 +11,7 @@ _SECONDS_PER_CALL = 0.2
 
 @final
 class Clock:
-    """Speed of the run, and how many steps a call may take so that a signal is heard soon."""
+    """Speed of the run, and how many steps a call may take so that a signal is handled soon."""
 
     def __init__(self) -> None:
         self.last = time.perf_counter()
@@ -33,17 +33,17 @@ class Clock:
 class Signals:
     """The first SIGINT or SIGTERM is remembered, so that the run can be saved; the second stops at once.
 
-    Only the main thread can hear signals; anywhere else this does nothing.
+    Only the main thread can receive signals; anywhere else this does nothing.
     """
 
     def __init__(self) -> None:
-        self.heard = ""
+        self.received = ""
         """Name of the first signal, if there was one."""
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {n: signal.signal(n, self._hear) for n in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {n: signal.signal(n, self._receive) for n in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(
@@ -53,11 +53,11 @@ class Signals:
             # A handler that was not installed from Python is shown as None and cannot be put back.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         del frame
-        if self.heard:
+        if self.received:
             raise KeyboardInterrupt
-        self.heard = signal.Signals(number).name
+        self.received = signal.Signals(number).name
 
 
 __all__ = ["Clock", "Signals"]

@@ -107,8 +107,8 @@ def passage(model: HasSurprisal, tokens: Integer[np.ndarray, " tokens"], schema:
     nats = np.asarray(_surprisal(model, jnp.asarray(shown)[None, :])[0], np.float64)
     mean = float(nats.mean())
     return Passage(
-        "surprise",
-        "Surprise token by token",
+        "surprisal",
+        "Surprisal token by token",
         tokenizers.of(schema).pieces(shown),
         np.insert(nats / np.log(2), 0, np.nan),
         "bits",

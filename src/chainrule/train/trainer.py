@@ -44,7 +44,7 @@ class Trainer:
         self.path = run.path
         self.config = run.settings
         self.total = total
-        self.tell = listener
+        self.notify = listener
         self.data = run.data
         self.model = run.skeleton()
         self.store = run.path / "checkpoints"
@@ -86,7 +86,7 @@ class Trainer:
         try:
             with self.signals:
                 self.writer.write(step=step, best=self.journal["best"])
-                self.tell(self._started(step))
+                self.notify(self._started(step))
                 if self.saved is None and "from" in self.run.config["model"]:
                     self._keep_first(state)
                 if step < self.total and not self.finished:
@@ -108,7 +108,7 @@ class Trainer:
             with contextlib.suppress(DiskError):
                 self.writer.log(f"{status} at step {self.writer.status['step']}: {message}")
         seconds = time.perf_counter() - began
-        self.tell(
+        self.notify(
             events.Finished(self.run.id, str(self.path), status, step, self.journal["best"], seconds, message)
         )
         return Run.open(self.path, model=self.run._template, data=self.data)
@@ -132,7 +132,7 @@ class Trainer:
     def _outcome(self, step: int) -> tuple[str, str]:
         if self.finished or step >= self.total:
             return "done", self.finished or "all steps done"
-        return "interrupted", f"interrupted by {self.signals.heard}"
+        return "interrupted", f"interrupted by {self.signals.received}"
 
     # ------------------------------------------------------------------ before
 
@@ -209,10 +209,10 @@ class Trainer:
     def _train(self, state: State, step: int) -> tuple[State, int]:
         began = time.perf_counter()
         self.stepper.compile(state)
-        self.tell(events.Compiled(time.perf_counter() - began))
+        self.notify(events.Compiled(time.perf_counter() - began))
         clock = Clock()
         limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
-        while step < self.total and not (self.signals.heard or self.finished):
+        while step < self.total and not (self.signals.received or self.finished):
             wanted = min(self._steps_to_boundary(step), clock.steps_per_call(self.stepper.most))
             state, metrics, done = self.stepper.run(state, step, wanted)
             clock.ran(done)
@@ -258,7 +258,7 @@ class Trainer:
                 means |= {name: float(rate) for name, rate in rates.items() if not np.isnan(rate)}
                 pending.clear()
                 self.writer.metrics(now, "train", means)
-                self.tell(events.Logged(now, "train", means))
+                self.notify(events.Logged(now, "train", means))
 
     def _at_boundaries(self, state: State, step: int) -> State:
         improved = False
@@ -281,7 +281,7 @@ class Trainer:
         key = random.key(self.config.seed, "evaluate")
         values, _ = mean_loss(model, self.data.val, key, most=self.config.eval_examples)
         self.writer.metrics(step, "val", values)
-        self.tell(events.Logged(step, "val", values))
+        self.notify(events.Logged(step, "val", values))
         best = self.journal["best"]
         if math.isfinite(values["loss"]) and (
             not best or values["loss"] < best["loss"] - self.config.stopping.min_delta
@@ -305,13 +305,13 @@ class Trainer:
         kept = sorted(checkpoints.steps(self.store))[-self.config.keep :]
         checkpoints.prune(self.store, {*kept, self.journal["best"].get("step", step)})
         self.writer.write(step=step, best=self.journal["best"])
-        self.tell(events.Saved(step))
+        self.notify(events.Saved(step))
 
     def _progress(self, step: int, metrics: dict[str, np.ndarray], clock: Clock) -> None:
         measured = {name: values[~np.isnan(values)] for name, values in metrics.items()}
         latest = {name: float(values[-1]) for name, values in measured.items() if values.size}
         self.writer.beat(step=step)
-        self.tell(
+        self.notify(
             events.Progress(
                 step,
                 self.total,

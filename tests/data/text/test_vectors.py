@@ -7,7 +7,7 @@ import pytest
 
 from chainrule import models
 from chainrule.cli.arguments import parse
-from chainrule.cli.request import request
+from chainrule.cli.training_request import parse_request
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import load
 from chainrule.data.dataset import Data
@@ -86,10 +86,10 @@ def test_a_model_begins_with_the_vectors_of_the_words_it_knows(file: Path, data:
 
 def test_the_command_line_takes_the_file_by_name_and_a_recipe_remembers_it(file: Path, data: Data) -> None:
     words = ["char-rnn", f"data={data.source['name_or_path']}", "embedding=3", "width=4", f"vectors={file}"]
-    asked = request(parse([*words, "data.tokenizer=word", "data.window=4", "freeze=embedding"]))
-    model, origin = asked.build(data)
+    request = parse_request(parse([*words, "data.tokenizer=word", "data.window=4", "freeze=embedding"]))
+    model, origin = request.build(data)
     assert origin is not None
     assert origin["vectors"] == str(file)
     assert all(0 < share < 1 for share in origin["coverage"].values())
     assert vectors.read(file).rows[0].tolist() in np.asarray(model.embeddings()).tolist()
-    assert asked.settled(data)[0].freeze == ("embedding",)
+    assert request.settled(data)[0].freeze == ("embedding",)

@@ -80,9 +80,9 @@ def test_samples_come_with_their_probabilities(model: VectorModel) -> None:
     counts = np.bincount((drawn @ 2 ** np.arange(9, -1, -1)).astype(int), minlength=1024)
     p = np.exp(np.asarray(log_prob(model, everything(BINARY))))
     # Mean and spread of the entropy estimate: samples of another distribution would be more or less surprising.
-    surprise = counts @ -np.log(p) / len(drawn)
+    surprisal = counts @ -np.log(p) / len(drawn)
     entropy, spread = -(p * np.log(p)).sum(), np.sqrt((p * np.log(p) ** 2).sum())
-    assert abs(surprise - entropy) < 5 * spread / np.sqrt(len(drawn))
+    assert abs(surprisal - entropy) < 5 * spread / np.sqrt(len(drawn))
     likely = p > 20 / len(drawn)
     assert np.abs((counts / len(drawn) - p)[likely] / np.sqrt(p[likely] / len(drawn))).max() < 5
 

@@ -29,7 +29,7 @@ def by_hand(model: LanguageModel, begun: list[int], length: int, context: int) -
     return tokens
 
 
-def test_likelihood_loss_and_surprise_are_one_number() -> None:
+def test_likelihood_loss_and_surprisal_are_one_number() -> None:
     model, x = chain(), jnp.array([[0, 1, 2, 3], [4, 4, 1, 0]])
     log_p = jax.nn.log_softmax(model.table, axis=-1)
     expected = -log_p[x[:, :-1], x[:, 1:]]

@@ -216,11 +216,11 @@ def test_a_model_with_only_a_bound_is_scored_by_it_under_another_name() -> None:
 def test_a_bound_is_estimated_on_some_examples_and_says_on_how_many() -> None:
     count = ESTIMATED + 5
     data = numbered(np.zeros(count, np.float32), target="value")
-    heard: list[tuple[str, int, int]] = []
-    with progress.heard_by(lambda *told: heard.append(told)):
+    updates: list[tuple[str, int, int]] = []
+    with progress.listening(lambda *update: updates.append(update)):
         found = score(Bound(), data)["examples"]
     assert (found.value, found.unit) == (ESTIMATED, f"of {count:,}")
-    assert heard == [("bound", done, ESTIMATED) for done in range(0, ESTIMATED + 1, BATCH)]
+    assert updates == [("bound", done, ESTIMATED) for done in range(0, ESTIMATED + 1, BATCH)]
     assert "examples" not in score(Bound(), data, n=count)  # all of them
     every, some = (score(Table(jnp.zeros(count)), data, n=n) for n in (None, 100))
     assert "examples" not in every

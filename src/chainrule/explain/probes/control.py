@@ -43,7 +43,7 @@ def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
     asked, key = model.extract(x), random.key(settings.seed, "probe")
     drawn, agreement = {}, {}
     for number, strength in enumerate(settings.strengths):
-        progress.tell(f"strength {strength:g}", number, len(settings.strengths))
+        progress.update(f"strength {strength:g}", number, len(settings.strengths))
         found = _followed(model, key, asked, y, jnp.asarray(strength))
         drawn[f"strength {strength:g}"] = found[:_SHOWN]
         agreement[strength] = np.asarray(model.agreement(found, asked), np.float64)

@@ -55,7 +55,7 @@ def examine(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
 
     def walk(what: str, sampler: str, evaluations: int) -> np.ndarray:
         nonlocal done
-        progress.tell(f"evaluations of the network, {what} with {evaluations}", done, total)
+        progress.update(f"evaluations of the network, {what} with {evaluations}", done, total)
         done += evaluations
         drawn = model.walk(noise, sampler, evaluations, key, condition)
         return np.asarray(drawn, np.float64).reshape(settings.n, -1)

@@ -45,7 +45,7 @@ def test_nothing_is_seen_of_a_gap_and_every_other_patch_is_seen_from_everywhere(
     assert (seen[:, [0, 2, 3, 5]] > 0).all()
 
 
-def test_the_loss_is_the_mean_surprise_at_the_pixels_to_be_guessed() -> None:
+def test_the_loss_is_the_mean_surprisal_at_the_pixels_to_be_guessed() -> None:
     logits = jax.random.normal(KEY, (8, 5))
     blank = eqx.tree_at(
         lambda model: (model.head.weight, model.head.bias),
@@ -54,12 +54,12 @@ def test_the_loss_is_the_mean_surprise_at_the_pixels_to_be_guessed() -> None:
     )  # guesses the same whatever it sees, and is asked about every patch
     wanted = np.rint(np.asarray(blank.cut(X)) * 4).astype(int)
     log_p = np.asarray(jax.nn.log_softmax(logits))
-    surprise = -log_p[np.arange(8)[None, None, :], wanted]
+    surprisal = -log_p[np.arange(8)[None, None, :], wanted]
     loss, metrics = eqx.filter_jit(blank.loss)(Batch(X), KEY)
-    np.testing.assert_allclose(loss, surprise.mean(), rtol=1e-5)
+    np.testing.assert_allclose(loss, surprisal.mean(), rtol=1e-5)
     np.testing.assert_allclose(metrics["guessed"], (log_p.argmax(axis=1) == wanted).mean(), rtol=1e-5)
     guesses = blank.guesses(X, KEY)
-    np.testing.assert_allclose(guesses.nats, surprise.mean(axis=(1, 2)), rtol=1e-5)
+    np.testing.assert_allclose(guesses.nats, surprisal.mean(axis=(1, 2)), rtol=1e-5)
     means = np.exp(log_p) @ np.linspace(0, 1, 5)
     squares = np.square(means[None, None, :] - wanted / 4).mean(axis=(1, 2))
     np.testing.assert_allclose(guesses.more["hidden_squared_error"].values, squares, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""From the words after `chainrule train` to what is to be trained: model, data, settings, position.
+"""Training requests: the words after `chainrule train`, sorted into model, data and settings.
 
 Every word belongs to exactly one of four: the model's settings, the training settings, the data's options (`data.`),
 and the words of the command itself. A recipe (`config=FILE`, the config.yaml of an earlier run, or `recipe=NAME`, one
@@ -54,7 +54,7 @@ class Start:
 
 @final
 @dataclass(frozen=True)
-class Request:
+class TrainingRequest:
     """Everything needed to train, checked as far as it can be without the data."""
 
     entry: Entry
@@ -92,8 +92,8 @@ class Request:
         return settled(self.entry.training, self.train, len(data.train))
 
 
-def request(words: Words) -> Request:
-    """What the words of `chainrule train` ask for."""
+def parse_request(words: Words) -> TrainingRequest:
+    """The request that the words of `chainrule train` make."""
     own = _own(words)
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
     folder = runs_folder(own.get("runs"))
@@ -118,7 +118,7 @@ def request(words: Words) -> Request:
         source = {**_text_options(start.run, known), **source}
         settings = settings or models.inherited(entry.name, start.run.model)
     given = merge(merge(recipe["train"], named.train), nest(train))
-    return Request(
+    return TrainingRequest(
         entry=entry,
         model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(),
         data={**source, **named.data, **data},
@@ -283,4 +283,4 @@ def _run_name(name: str | None) -> str | None:
     return name
 
 
-__all__ = ["OWN", "Request", "Start", "request", "sort", "training"]
+__all__ = ["OWN", "TrainingRequest", "Start", "parse_request", "sort", "training"]

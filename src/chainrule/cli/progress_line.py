@@ -1,4 +1,4 @@
-"""What is shown while a verb computes: how far it has come, beside what it prints.
+"""Progress line of a command that computes without printing.
 
 It goes to standard error, so that a table on standard output stays clean: on a terminal a line that is drawn over and
 wiped away at the end, in a log one line every few seconds.
@@ -13,12 +13,12 @@ from typing import final
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.output import Stream
 from chainrule.cli.progress import bar
-from chainrule.core.progress import heard_by
+from chainrule.core.progress import listening
 
 
 @final
-class Waiting:
-    """Shows what is told to it, on one stream."""
+class ProgressLine:
+    """Writes updates of progress to one stream."""
 
     def __init__(self, stream: Stream, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock, self._due = stream, clock, clock() + LOG_SECONDS
@@ -44,17 +44,17 @@ class Waiting:
 
 
 @contextmanager
-def waiting(*, silent: bool) -> Iterator[None]:
+def progress_line(*, silent: bool) -> Iterator[None]:
     """Show the progress of what is done inside; machines (`silent`) read nothing but the result."""
     if silent:
         yield
         return
-    shown = Waiting(sys.stderr)
+    shown = ProgressLine(sys.stderr)
     try:
-        with heard_by(shown):
+        with listening(shown):
             yield
     finally:
         shown.close()
 
 
-__all__ = ["Waiting", "waiting"]
+__all__ = ["ProgressLine", "progress_line"]

@@ -23,13 +23,13 @@ _MOST = 256
 
 
 @final
-class SurpriseSettings(Settings):
+class SurprisalSettings(Settings):
     """What the model is to read."""
 
     text: str = Field("", description="the text to read; a passage of the held-out text if not given")
 
 
-def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
+def examine(run: Run, data: Data, settings: SurprisalSettings) -> Outcome:
     """Read a text, and held-out passages by position."""
     model, tokenizer = run.model, tokenizers.of(data.schema)
     assert isinstance(model, HasSurprisal)
@@ -59,8 +59,8 @@ def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
     edges = np.cumsum([0, *(len(group) for group in groups)])
     names = [str(a + 1) if b - a == 1 else f"{a + 1} to {b}" for a, b in itertools.pairwise(edges)]
     by_position = Bars(
-        "surprise-positions",
-        "Surprise by how much was read before",
+        "surprisal-positions",
+        "Surprisal by how much was read before",
         "position in the window",
         "nats per token",
         names,
@@ -70,11 +70,11 @@ def examine(run: Run, data: Data, settings: SurpriseSettings) -> Outcome:
     first, last = float(groups[0].mean()), float(groups[-1].mean())
     return Outcome(
         [
-            f"{bits.mean():.2f} bits per token on average; {bits.max():.1f} for the most surprising, {rows[0][0]!r}.",
+            f"{bits.mean():.2f} bits per token on average; {bits.max():.1f} for the least likely, {rows[0][0]!r}.",
             f"On held-out text {first:.2f} nats at the beginning of a window and {last:.2f} at its end.",
         ],
         [picture, by_position],
-        Table("surprise-most", "Most surprising", ["token", "after", "bits"], rows),
+        Table("surprisal-most", "Least likely tokens", ["token", "after", "bits"], rows),
         {"bits": bits.tolist(), "tokens": list(picture.pieces), "nats_by_position": nats.tolist()},
     )
 
@@ -88,7 +88,7 @@ probe = Probe(
     "a model that predicts text token by token",
     _applies,
     examine,
-    SurpriseSettings,
+    SurprisalSettings,
 )
 
-__all__ = ["SurpriseSettings", "examine", "probe"]
+__all__ = ["SurprisalSettings", "examine", "probe"]
