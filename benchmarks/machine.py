@@ -17,14 +17,14 @@ INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_tile")
 
 def machine() -> dict[str, str | int | float]:
     """Processor, its sets of instructions, cores, memory."""
-    told: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
-        told.setdefault(name.strip(), value.strip())
+        facts.setdefault(name.strip(), value.strip())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "processor": told.get("model name", platform.machine()),
-        "instructions": " ".join(one for one in INSTRUCTIONS if one in told.get("flags", "").split()),
+        "processor": facts.get("model name", platform.machine()),
+        "instructions": " ".join(one for one in INSTRUCTIONS if one in facts.get("flags", "").split()),
         "cores": os.cpu_count() or 0,
         "memory_gib": round(memory, 1),
     }

@@ -1,4 +1,4 @@
-"""Names at the top of the package: train something and get a run folder with its report."""
+"""Training functions at the top of the package: a run folder and its report."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -4,7 +4,7 @@ The same functions judge the registered models (`test_every_model.py`) and toys 
 (`test_the_contracts_can_fail.py`). In short:
 
 - The loss is a pure function of (model, batch, key): compiled or not, it gives the same number, and its gradient is its
-  derivative, for every player with respect to what that player owns. A model whose gradient is a surrogate on purpose
+  derivative, for every part with respect to what that part owns. A model whose gradient is a surrogate on purpose
   says so in its registry entry.
 - In inference mode the loss does not depend on the order of the examples. A loss that draws noise keeps this promise
   on average over keys, because noise belongs to a position in the batch and does not follow an example around.
@@ -149,7 +149,7 @@ def check_gradient(model: Model, batch: Batch, surrogate: str = "") -> None:
 
 
 def _check_gradients(model: Model, batch: Batch) -> None:
-    """For every player, gradients agree with central differences in double precision along many directions.
+    """For every part, gradients agree with central differences in double precision along many directions.
 
     The point is a little way off the fresh model: arrays that start at zero sit on kinks and hide what is behind them.
     """
@@ -247,7 +247,7 @@ def check_precision(model: Model, data: Data) -> None:
 
 
 def check_learns(fresh: Model, run: Run, batch: Batch) -> None:
-    """Over a toy run losses stay finite; a single loss falls, and of several players each one moves.
+    """Over a toy run losses stay finite; a single loss falls, and of several parts each one moves.
 
     The loss is compared for the same examples and the same noise: what a run writes down is mostly noise at first.
     """

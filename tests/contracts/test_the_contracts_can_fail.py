@@ -15,7 +15,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.models.protocol import Model
 from chainrule.train import Run, fit
 from tests.contracts import checks
-from tests.contracts.toys import CARD, ENTRY, Players, Toy, ToyConfig, Vector, points
+from tests.contracts.toys import CARD, ENTRY, Toy, ToyConfig, TwoParts, Vector, points
 
 DATA = points()
 BATCH = checks.examples(DATA)
@@ -120,8 +120,8 @@ def test_a_model_with_values_outside_its_arrays_is_found(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("idle", [False, True])
-def test_a_player_that_never_moves_is_found(idle: bool, tmp_path: Path) -> None:
-    model = Players(jnp.ones(()), jnp.ones(()), idle)
+def test_a_part_that_never_moves_is_found(idle: bool, tmp_path: Path) -> None:
+    model = TwoParts(jnp.ones(()), jnp.ones(()), idle)
     run = short(model, tmp_path)
     if not idle:
         checks.check_learns(model, run, BATCH)

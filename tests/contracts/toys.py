@@ -153,18 +153,18 @@ class Vector(Model):
 
 
 @final
-class Players(HasParts):
-    """Two players; the second may be idle."""
+class TwoParts(HasParts):
+    """Two parts; the second may be idle."""
 
     first: Array
     second: Array
     idle: bool = eqx.field(static=True)
 
     def parts(self) -> Sequence[Part]:
-        def chase(model: "Players", batch: Batch, key: Key) -> tuple[Scalar, Metrics, "Players"]:
+        def chase(model: "TwoParts", batch: Batch, key: Key) -> tuple[Scalar, Metrics, "TwoParts"]:
             return jnp.square(model.first - model.second - batch.x.mean()).sum(), {}, model
 
-        def flee(model: "Players", batch: Batch, key: Key) -> tuple[Scalar, Metrics, "Players"]:
+        def flee(model: "TwoParts", batch: Batch, key: Key) -> tuple[Scalar, Metrics, "TwoParts"]:
             own = jax.lax.stop_gradient(model.second) if self.idle else model.second
             return jnp.square(model.first + own).sum(), {}, model
 

@@ -75,10 +75,10 @@ def test_neighbours_are_nearest_by_angle(run: Run) -> None:
     nearest = numbers["nearest"]["e"].split()
     cosine = unit @ unit[tokens.index("e")]
     assert float(nearest[1]) == pytest.approx(np.sort(cosine)[-2], abs=0.01)
-    word, first = next(iter(numbers["asked"]["Nearest to 'e'"].items()))
+    word, first = next(iter(numbers["answers"]["Nearest to 'e'"].items()))
     assert first == pytest.approx(np.sort(cosine)[-2], rel=1e-5)
     assert tokens.index(word) == np.argsort(cosine)[-2]
-    assert not {"a", "e", "o"} & set(numbers["asked"]["a : e = o : ?"])
+    assert not {"a", "e", "o"} & set(numbers["answers"]["a : e = o : ?"])
     with pytest.raises(ArgumentError, match="it takes three tokens"):
         probes.examine("embedding", run, analogy="a e")
 

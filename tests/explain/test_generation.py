@@ -86,7 +86,7 @@ def test_the_judge_of_digits_is_right_about_those_it_never_saw_and_has_features_
     features = known.features(known.train)
     np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-4)
     np.testing.assert_allclose(features.std(axis=0), 1, atol=1e-3)
-    # Digits without some of the classes are another law; so are digits with a little noise.
+    # Digits without some of the classes are another distribution; so are digits with a little noise.
     noisy = np.clip(known.held_out + 0.3 * DRAW.normal(size=known.held_out.shape), 0, 1)
     usual = abs(known.kernel_distance(known.held_out).value)
     assert known.kernel_distance(known.held_out[known.held_out_y < 5]).value > 3 * usual

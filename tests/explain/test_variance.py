@@ -39,7 +39,7 @@ def last_mean_square(network: Network) -> Array:
 def test_mean_square_after_twenty_layers(activation, initializer, gain, low, high) -> None:
     sizes = [WIDTH] * (DEPTH + 1)
     network = mlp(sizes, activation, activation, key=jax.random.key(0), initializer=initializer, gain=gain)
-    # PyTorch also draws biases, which keep the mean square from falling further; the law is that of the weights.
+    # PyTorch also draws biases, which keep the mean square from falling further; the growth is that of the weights.
     weights = Network(
         [affine(layer.weight, jnp.zeros(WIDTH)) for layer in network.layers], network.activations
     )

@@ -1,4 +1,4 @@
-"""Models with several players, against a loop written by hand: order, repeats, rests, and an optimiser for each."""
+"""Models with several parts, against a loop written by hand: order, repeats, rests, and an optimiser for each."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +45,7 @@ def play(data: Data, repeat: int, every: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(("repeat", "every"), [(1, 1), (3, 1), (1, 2), (2, 3)])
-def test_players_move_as_in_the_loop_written_by_hand(repeat: int, every: int, data: Data) -> None:
+def test_parts_move_as_in_the_loop_written_by_hand(repeat: int, every: int, data: Data) -> None:
     model, seen, state = train(Game(jnp.array(1.0), jnp.array(-0.5), repeat, every), data, STEPS, **SETTINGS)
     expected = play(data, repeat, every)
     np.testing.assert_allclose(model.x, expected["x"][-1], rtol=1e-5)
@@ -60,8 +60,8 @@ def test_players_move_as_in_the_loop_written_by_hand(repeat: int, every: int, da
     assert set(state.optimizers) == {"critic", "maker"}
 
 
-def test_a_player_moves_only_what_it_owns(data: Data) -> None:
-    # Neither player ever steps: its rate is too small to be seen in single precision.
+def test_a_part_moves_only_what_it_owns(data: Data) -> None:
+    # Neither part ever steps: its rate is too small to be seen in single precision.
     still = {"parts": {"maker": {"lr": 1e-30}}, "optimizer": {"name": "sgd", "lr": 0.1}}
     model, _, _ = train(Game(jnp.array(1.0), jnp.array(-0.5)), data, 3, **still)
     assert float(model.x) == 1.0
@@ -76,9 +76,7 @@ def run(data: Data, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return fit(game, data, run=path, **SETTINGS, **settings)
 
 
-def test_what_is_logged_of_a_player_is_the_mean_over_the_steps_in_which_it_moved(
-    run: Run, data: Data
-) -> None:
+def test_what_is_logged_of_a_part_is_the_mean_over_the_steps_in_which_it_moved(run: Run, data: Data) -> None:
     expected = play(data, 2, 3)
     for name in ("critic.loss", "maker.loss"):
         steps, values = run.curve(name)
@@ -95,6 +93,6 @@ def test_a_game_can_be_saved_and_opened(run: Run, data: Data) -> None:
     assert leaves(model).keys() == {".x", ".y"}
 
 
-def test_settings_for_a_player_that_does_not_exist_are_refused(data: Data) -> None:
+def test_settings_for_a_part_that_does_not_exist_are_refused(data: Data) -> None:
     with pytest.raises(ArgumentError, match=r"parts.citric: this model has no such part"):
         train(Game(jnp.array(1.0), jnp.array(0.0)), data, 1, parts={"citric": {"lr": 1.0}})

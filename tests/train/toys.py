@@ -113,7 +113,7 @@ class Averager(HasState):
 
 @final
 class Game(HasParts):
-    """Two players with quadratic losses: `x` follows the batch and `y`, `y` runs from `x`."""
+    """Two parts with quadratic losses: `x` follows the batch and `y`, `y` runs from `x`."""
 
     x: Array
     y: Array

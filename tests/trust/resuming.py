@@ -17,7 +17,7 @@ from typing import Any, final
 from chainrule.models.protocol import Model
 from chainrule.train import events, trainer
 from chainrule.train.interruption import Clock
-from tests.trust.toys import Spoilt, TwoPlayers, go_on, mlp, train
+from tests.trust.toys import Spoilt, TwoParts, go_on, mlp, train
 
 
 @final
@@ -48,7 +48,7 @@ CASES = {
         {"steps": 24, "eval_every": 3, "schedule": _PLATEAU, "optimizer": {"lr": 0.5}},
     ),
     "streamed": Case((("Progress", 5),), resident=False),
-    "two players": Case((("Progress", 7),), model=TwoPlayers),
+    "two parts": Case((("Progress", 7),), model=TwoParts),
     # Diverges at step 14, goes back to step 12, and is killed before the halved rate is saved.
     "rolled back": Case(
         (("Progress", 15),),

@@ -108,13 +108,13 @@ def test_infinities_that_were_there_from_the_beginning_are_no_reason_to_stop(tmp
     assert train(tmp_path / "toy", Masked()).status["status"] == "done"
 
 
-def test_a_player_that_does_not_move_is_not_blamed(tmp_path: Path) -> None:
+def test_a_part_that_does_not_move_is_not_blamed(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="loss of first became NaN; first bad value: loss at step 1"):
         train(tmp_path / "toy", Duel())
 
 
 class Duel(HasParts):
-    """Both players meet a NaN in step 1, but only the first moves there."""
+    """Both parts meet a NaN in step 1, but only the first moves there."""
 
     a: jax.Array
     b: jax.Array

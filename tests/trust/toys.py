@@ -49,7 +49,7 @@ def mlp(**settings: Any) -> Model:
 
 
 @final
-class TwoPlayers(HasParts):
+class TwoParts(HasParts):
     """A generator that shifts noise and a critic that tells it from data, with unequal numbers of moves."""
 
     critic: eqx.nn.Linear

@@ -1,4 +1,4 @@
-"""What the command line assumes when nothing is said, in one place."""
+"""Defaults of the command line."""
 
 MODEL = "diffusion"
 """The model that `chainrule train` trains when none is named."""

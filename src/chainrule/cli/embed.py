@@ -1,7 +1,7 @@
 """`chainrule embed`: the vectors a trained encoder gives examples or captions, as data for other models.
 
-A diffusion model trained on images and the vectors of these images can be asked with the vectors of captions, if both
-come from one space.
+A diffusion model trained on images and the vectors of these images can be conditioned on the vectors of captions, if
+both come from one space.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How the command line speaks: labelled lines and tables for people, JSON lines for machines, errors in six lines.
+"""Output of the command line: labelled lines and tables for people, JSON lines for machines, errors in six lines.
 
 Everything here is light, so that `--help` and a mistyped verb answer at once; rich is imported where a table is drawn.
 """

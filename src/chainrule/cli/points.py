@@ -1,4 +1,4 @@
-"""Where to differentiate: points written on the command line, read as data and never evaluated.
+"""Points to differentiate at, as written on the command line: read as data and never evaluated.
 
 | written | means |
 |---|---|

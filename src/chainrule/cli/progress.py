@@ -182,7 +182,7 @@ class Live(ProgressPrinter):
 
 
 def progress_printer(unit: Unit, *, machine: bool, quiet: bool) -> ProgressPrinter:
-    """The printer that suits whoever reads."""
+    """The printer that suits the reader: a terminal, a log or a program."""
     if machine:
         return Machine()
     if quiet:

@@ -10,8 +10,8 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
-    from chainrule.cli.training_request import training
     from chainrule.cli.training import train_and_report
+    from chainrule.cli.training_request import training
     from chainrule.train import Run
     from chainrule.train import resume as go_on
 

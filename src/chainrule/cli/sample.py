@@ -49,8 +49,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     )
     seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
-    asked_for = _condition(given, run.schema, n)
-    options = _options(run, given, conditional=asked_for.condition is not None)
+    condition = _condition(given, run.schema, n)
+    options = _options(run, given, conditional=condition.value is not None)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
     key, more = random.key(seed, "sample"), {}
     if isinstance(run.model, CanContinue) and writes and n == 1 and "beams" not in options:
@@ -63,14 +63,14 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         if not json:
             print("\n\n".join(texts) + "\n")
     elif kinds.of(run.schema).has_tokens:
-        texts = samples(run.schema, run.sample(n, key=key, condition=asked_for.condition, **options))
+        texts = samples(run.schema, run.sample(n, key=key, condition=condition.value, **options))
         files = _write_texts(out, texts)
         if not json:
             print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
-        drawn = run.sample(n, key=key, condition=asked_for.condition, **options)
-        asked = run.model.request(n, **options) if isinstance(run.model, HasRequest) else None
-        files = _write(out, drawn, asked_for, run.schema, facts, asked)
+        drawn = run.sample(n, key=key, condition=condition.value, **options)
+        controls = run.model.request(n, **options) if isinstance(run.model, HasRequest) else None
+        files = _write(out, drawn, condition, run.schema, facts, controls)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
@@ -100,7 +100,7 @@ def _written(model: "CanContinue", key: "Key", options: dict[str, Any], json: bo
 
 
 def _searched(model: "CanSearch", key: "Key", n: int, options: dict[str, Any]) -> "Sequence[Hypothesis]":
-    """All texts that a search ends with; at least the `n` that are asked for."""
+    """All texts that a search ends with; at least the `n` that are wanted."""
     from chainrule.core.errors import ArgumentError
 
     beams = options["beams"]
@@ -120,13 +120,13 @@ def _whole(name: str, text: str, *, low: int) -> int:
 class Condition(NamedTuple):
     """What the examples are to be: the condition for the model, an array that keeps it, and a name for each."""
 
-    condition: Any = None
+    value: Any = None
     arrays: "Mapping[str, np.ndarray]" = MappingProxyType({})
     names: Sequence[str] = ()
 
 
 def _condition(given: dict[str, str], schema: "Schema", n: int) -> Condition:
-    """What class=, text= or y= asks for; they are taken out of the settings."""
+    """The condition that class=, text= or y= gives; they are taken out of the settings."""
     import numpy as np
 
     from chainrule.core.errors import ArgumentError
@@ -226,25 +226,25 @@ def _value(text: str, annotation: Any) -> Any:
 def _write(
     out: Path,
     drawn: "np.ndarray",
-    asked_for: Condition,
+    condition: Condition,
     schema: "Schema",
     facts: dict[str, Any],
-    asked: "Array | None",
+    controls: "Array | None",
 ) -> dict[str, Path]:
-    """The files of the samples by what they are; `asked` are the pictures that the samples follow, if there are any."""
+    """The files of the samples by what they are; `controls` are the pictures that the samples follow, if any."""
     import numpy as np
 
     from chainrule.data import kinds
     from chainrule.report import save
     from chainrule.train.files import disk_errors
 
-    kind, follows = kinds.of(schema), None if asked is None else np.asarray(asked)
-    arrays = asked_for.arrays if follows is None else {**asked_for.arrays, "control": follows}
+    kind, follows = kinds.of(schema), None if controls is None else np.asarray(controls)
+    arrays = condition.arrays if follows is None else {**condition.arrays, "control": follows}
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         file = kind.write(out, schema, drawn, arrays)
     title = f"Samples of {facts['run']}"
-    picture = kind.picture(schema, drawn, asked_for.names, follows=follows, title=title)
+    picture = kind.picture(schema, drawn, condition.names, follows=follows, title=title)
     return {"samples": file, "picture": save(picture, out, "samples", facts)}
 
 

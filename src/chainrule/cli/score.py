@@ -16,8 +16,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, table
-    from chainrule.cli.settings import unknown
     from chainrule.cli.progress_line import progress_line
+    from chainrule.cli.settings import unknown
     from chainrule.core.formatting import short_number
     from chainrule.train import Run
 

@@ -283,4 +283,4 @@ def _run_name(name: str | None) -> str | None:
     return name
 
 
-__all__ = ["OWN", "TrainingRequest", "Start", "parse_request", "sort", "training"]
+__all__ = ["OWN", "Start", "TrainingRequest", "parse_request", "sort", "training"]

@@ -1,4 +1,4 @@
-"""How programs are compiled.
+"""Compiler options of whole programs.
 
 XLA's library for small operations on CPUs (YNNPACK) runs sums and matrix products faster than XLA's own code, and
 convolutions on one core only: with two cores XLA's own convolution takes about half the time. So the library is given

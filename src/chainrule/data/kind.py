@@ -1,4 +1,4 @@
-"""The abstract kind of data: the questions that every kind answers about itself.
+"""The interface of kinds of data: description, checks, splits, pictures and files.
 
 Each kind is one file in `data/kinds`, and the file is the registration. `Schema.kind` is its name; `kinds.of(schema)`
 is the object. Code elsewhere asks the object; it never compares names.

@@ -1,4 +1,4 @@
-"""Pictures of a few examples, for people who would rather look than read."""
+"""Previews: pictures of a few examples."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

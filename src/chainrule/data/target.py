@@ -1,4 +1,4 @@
-"""The abstract target: the questions that whatever stands beside an example answers about itself.
+"""The interface of targets: what stands beside an example, and what models and pictures need to know of it.
 
 Each target is one file in `data/targets`, and the file is the registration. `Schema.target` is its name;
 `targets.of(schema)` is the object.

@@ -1,4 +1,4 @@
-"""Linear layers seen from outside: their matrix, the table of a stack of convolutions, and how they treat shifts."""
+"""Matrices of linear layers, the table of a stack of convolutions, and settings inferred from such a table."""
 
 import itertools
 import math

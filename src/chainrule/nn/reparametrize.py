@@ -1,5 +1,4 @@
-"""Layers whose weight is a function of what is trained: its length apart from its direction, or its largest stretch
-held at one."""
+"""Reparametrised layers: weight normalisation and spectral normalisation."""
 
 from collections.abc import Sequence
 from typing import Self, final

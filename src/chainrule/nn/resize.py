@@ -1,5 +1,4 @@
-"""Making images, signals and volumes larger: repeated or interpolated entries, channels unfolded into space, and maxima
-put back where they came from."""
+"""Upsampling of images, signals and volumes: nearest, linear, pixel shuffle and max unpooling."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Probability: distributions, distances between them, transport between sets of points, random moves."""
+"""Probability: distributions, divergences, optimal transport, Monte Carlo."""
 
 from chainrule.probability import distributions, divergences, gaussian, monte_carlo, transport
 

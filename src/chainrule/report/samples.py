@@ -1,4 +1,4 @@
-"""What to draw for a picture of samples: every class in turn, held-out captions, or whatever comes."""
+"""Samples for the pictures of a report: every class in turn, held-out captions, or without a condition."""
 
 import inspect
 

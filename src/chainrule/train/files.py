@@ -1,7 +1,7 @@
-"""Writing files so that a reader sees the old contents or the new, never a mixture, and a full disk is told plainly.
+"""Atomic writing of files, plain errors for full disks, and careful reading.
 
-Reading is careful too: a run folder may come from a stranger, so what is read from it must be a plain file of a
-sensible size that really lies there.
+A reader sees the old contents of a file or the new, never a mixture. A run folder may come from a stranger, so
+what is read from it must be a plain file of a sensible size that really lies there.
 """
 
 import contextlib

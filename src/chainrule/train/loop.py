@@ -94,7 +94,7 @@ def settled(
 ) -> tuple[TrainConfig, int]:
     """All training settings, given ones over a model's own, and how many steps they mean for so many examples.
 
-    What nobody asked for gives way to the data: a batch holds at most all examples, and a warm-up takes at most a tenth
+    Defaults give way to the data: a batch holds at most all examples, and a warm-up takes at most a tenth
     of a short run.
     """
     config = TrainConfig.parse(**merge(defaults, settings))

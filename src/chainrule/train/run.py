@@ -1,4 +1,4 @@
-"""A run: the handle on a run folder, during training and for ever after."""
+"""Runs: the handle on a run folder, during training and after it."""
 
 import functools
 from pathlib import Path

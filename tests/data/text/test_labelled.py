@@ -49,8 +49,8 @@ def test_speeches_come_from_two_plays_and_without_their_speakers() -> None:
     assert data.schema.classes == ("Julius Caesar", "Macbeth")
     texts = [source_text(data.schema, row) for row in data.train.x]
     assert max(map(len, texts)) == 64
-    told = {bool(label) for text, label in zip(texts, data.train.y, strict=True) if "Brutus" in text}
-    assert told == {False}
+    labels = {bool(label) for text, label in zip(texts, data.train.y, strict=True) if "Brutus" in text}
+    assert labels == {False}
     assert not any(text.startswith(("MACBETH.", "BRUTUS.")) for text in texts)
 
 

@@ -93,8 +93,8 @@ def test_what_a_network_is_told_matters_and_so_does_being_told_nothing(case: str
 def test_positions_attend_to_words_and_never_to_padding() -> None:
     net = shaken(made("unet", "auto", TEXT))
     x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)
-    told = jnp.array([[1, 3, 4, 4], [1, 2, 4, 4], [4, 4, 4, 4]])
-    found = eqx.filter_jit(lambda x, told: net.attention_maps(x, LEVEL, told))(x, told)
+    given = jnp.array([[1, 3, 4, 4], [1, 2, 4, 4], [4, 4, 4, 4]])
+    found = eqx.filter_jit(lambda x, given: net.attention_maps(x, LEVEL, given))(x, given)
     # What is found of a word moves what deeper layers ask.
     assert float(jnp.abs(found[-1][0] - found[-1][1])[..., 0].max()) > 1e-4
     assert {layer.shape[1:3] for layer in found} == {(4, 4), (2, 2)}
@@ -109,17 +109,17 @@ def test_positions_attend_to_words_and_never_to_padding() -> None:
 def test_guidance_and_anagrams_take_captions_as_they_take_classes() -> None:
     net = shaken(made("mlp", "auto", TEXT))
     x = jax.random.normal(KEY, (2, 4, 4, 1))
-    told, other = jnp.array([[1, 2, 4, 4]] * 2), jnp.array([[1, 3, 4, 4]] * 2)
-    with_, without, away = (predict(net, x, c) for c in (told, net.null(told), other))
+    given, other = jnp.array([[1, 2, 4, 4]] * 2), jnp.array([[1, 3, 4, 4]] * 2)
+    with_, without, away = (predict(net, x, c) for c in (given, net.null(given), other))
     np.testing.assert_allclose(predict(net, x, None), without, atol=1e-9)
     for negative, second in ((None, without), (other[0], away)):
         strong = guided(net, 3.0, negative=negative)
-        np.testing.assert_allclose(predict(strong, x, told), 3 * with_ - 2 * second, atol=1e-5)
+        np.testing.assert_allclose(predict(strong, x, given), 3 * with_ - 2 * second, atol=1e-5)
     flip = view("transpose", (4, 4, 1))
     both = Anagram(net, [view("identity", (4, 4, 1)), flip])
-    seen = predict(both, x, jnp.stack([told, other]))
+    seen = predict(both, x, jnp.stack([given, other]))
     eps = eqx.filter_jit(lambda x, c: net.value("eps", x, LEVEL, c))
-    halves = eps(x, told), flip.undo(eps(flip.apply(x), other))
+    halves = eps(x, given), flip.undo(eps(flip.apply(x), other))
     np.testing.assert_allclose(seen, (halves[0] + halves[1]) / 2, atol=1e-5)
 
 
@@ -184,8 +184,8 @@ def test_attention_to_a_condition_gives_the_numbers_of_pytorch(torch: ModuleType
     block = shaken(CrossBlock(128, 6, KEY))
     x, tokens = draw.normal(size=(2, 2, 3, 128)), draw.normal(size=(2, 5, 6))
     seen = np.arange(5)[None] < np.array([[5], [2]])
-    told = Conditioning(jnp.zeros((2, 1)), tokens=jnp.asarray(tokens), seen=jnp.asarray(seen))
-    ours = np.asarray(eqx.filter_jit(block)(jnp.asarray(x), told)[0])
+    given = Conditioning(jnp.zeros((2, 1)), tokens=jnp.asarray(tokens), seen=jnp.asarray(seen))
+    ours = np.asarray(eqx.filter_jit(block)(jnp.asarray(x), given)[0])
     layer, norm = block.cross.attention, block.norm
     theirs = {
         name: torch.tensor(np.asarray(a))

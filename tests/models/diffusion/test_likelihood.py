@@ -213,7 +213,7 @@ def test_random_probes_agree_with_the_exact_divergence() -> None:
 
 
 def test_implicit_score_matching_is_explicit_matching_up_to_a_constant() -> None:
-    x = signs()  # mean square one, as of the standard normal law
+    x = signs()  # mean square one, as of the standard normal distribution
     for slope in (0.5, 1.0, 1.7):
         found = float(matching.implicit_loss(lambda x, slope=slope: -slope * x, x))
         assert found == pytest.approx(-slope + slope**2 / 2, abs=1e-12)

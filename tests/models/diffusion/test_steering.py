@@ -1,4 +1,4 @@
-"""Steering against laws that are known: inpainting and anagrams of Gaussians, views, guidance, variations."""
+"""Steering against distributions that are known: inpainting and anagrams of Gaussians, views, guidance, variations."""
 
 from pathlib import Path
 from typing import Any
@@ -180,8 +180,8 @@ def test_a_classifier_of_noisy_data_leads_to_its_class_and_one_of_clean_data_is_
     assert isinstance(model, Diffusion)
     classifier = NoisyClassifier(CLASSES, model.schedule, KEY, width=8, depth=1)
     y = jnp.array([0, 1, 1])
-    loss, told = eqx.filter_jit(classifier.loss)(Batch(jnp.ones((3, 2)), y), KEY)
-    assert loss.shape == told["accuracy"].shape == ()
+    loss, metrics = eqx.filter_jit(classifier.loss)(Batch(jnp.ones((3, 2)), y), KEY)
+    assert loss.shape == metrics["accuracy"].shape == ()
     assert model.sample(
         KEY, 3, condition=["left", "right", "left"], classifier=classifier, steps=2
     ).shape == (3, 2)

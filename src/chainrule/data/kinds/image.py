@@ -128,7 +128,7 @@ def _beside(follows: np.ndarray, drawn: np.ndarray, names: Sequence[str], title:
     if follows.shape[-1] != drawn.shape[-1]:
         follows = np.repeat(follows.mean(axis=-1, keepdims=True), drawn.shape[-1], axis=-1)
     both = np.stack([follows, drawn], axis=1).reshape(-1, *drawn.shape[1:])
-    labels = [word for i in range(len(drawn)) for word in ("asked", names[i] if names else "drawn")]
+    labels = [word for i in range(len(drawn)) for word in ("control", names[i] if names else "sample")]
     return Images("samples", f"{title} beside what they follow", both, labels, caption=caption)
 
 

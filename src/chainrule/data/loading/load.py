@@ -102,7 +102,7 @@ def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) 
         return scan
     contents = scan.contents
     try:
-        contents = _as_asked(contents, {**options, **source.fixed}, seed, source.name)
+        contents = _with_options(contents, {**options, **source.fixed}, seed, source.name)
     except Refused as refused:
         return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     if source.classes and len(source.classes) == len(contents.classes):
@@ -116,7 +116,7 @@ def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) 
     return Scan(scan.total, scan.usable, (*scan.problems, *found), None if stopped else contents)
 
 
-def _as_asked(contents: Contents, options: Mapping[str, Any], seed: int, where: str) -> Contents:
+def _with_options(contents: Contents, options: Mapping[str, Any], seed: int, where: str) -> Contents:
     """The contents as the options that are common to several formats want them."""
     if options.get("series") is not None:
         contents = cut(contents, options["series"], where)

@@ -1,4 +1,4 @@
-"""Examples along the first axis of an array: who goes into which split, and the scaling that training decides.
+"""Examples along the first axis of an array: their splits, and the scaling fitted to the training split.
 
 The scaling is fitted to the training examples alone; validation and test never leak into it. Images stay bytes and are
 scaled batch by batch. Numbers that are standardised are kept standardised: done once in double precision, this keeps

@@ -33,7 +33,7 @@ _BLANK = re.compile(r"\n(?:[ \t]*\n)+")
 def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Problem]]:
     """Text with its line ends as they are, the problem of each bad line by its number from 1, and notes.
 
-    Bytes that are not UTF-8 are replaced, so that lines can be counted; whoever asks leaves their lines out.
+    Bytes that are not UTF-8 are replaced, so that lines can be counted; the caller leaves their lines out.
 
     >>> text, bad, notes = decode(b"one\\ntw\\xff\\nthree", "numbers.txt")
     >>> bad[2].where, bad[2].reason

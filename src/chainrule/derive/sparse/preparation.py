@@ -233,7 +233,7 @@ def _found(request: _Request, given: Any) -> Detected:
 def _choose(request: _Request, pattern: Pattern) -> strategy.Choice:
     with one_task():
         if request.method != "auto":
-            return strategy.asked(pattern, request.method, request.search)
+            return strategy.requested(pattern, request.method, request.search)
         if request.what == "hessian":
             return strategy.for_hessian(pattern, request.search)
         return strategy.for_jacobian(pattern, request.search, request.prices)
@@ -254,7 +254,7 @@ def _compiled(
         if request.method != "auto" or not chosen.recipe.products:
             raise
         missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
-        chosen = strategy.asked(chosen.coloring.pattern, other, request.search)
+        chosen = strategy.requested(chosen.coloring.pattern, other, request.search)
         chosen = replace(chosen, reason=f"the function has no {missing} rule ({why})")
         return _build(request, chosen, guard), chosen
 

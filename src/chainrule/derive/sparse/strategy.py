@@ -43,7 +43,7 @@ class Search:
         return color(pattern, method, self.order, self.seed, self.budget)
 
 
-def asked(pattern: Pattern, method: str, search: Search) -> Choice:
+def requested(pattern: Pattern, method: str, search: Search) -> Choice:
     """The method the user named."""
     made = search.color(pattern, method)
     return Choice(made, recipe(made), "asked for", {method: made.counts})
@@ -108,4 +108,4 @@ def operations(product: Callable[..., Any], x: Any, direction: Any) -> float:
 MISSING_RULE = (TypeError, ValueError, NotImplementedError)
 """How JAX says that a function has no rule for a mode."""
 
-__all__ = ["MISSING_RULE", "Choice", "Search", "asked", "for_hessian", "for_jacobian", "operations"]
+__all__ = ["MISSING_RULE", "Choice", "Search", "for_hessian", "for_jacobian", "operations", "requested"]

@@ -1,5 +1,4 @@
-"""Descent with its theorems drawn beside it: plain, heavy ball and Nesterov on a quadratic or on the user's "
-"choice."""
+"""Gradient descent beside its theorems: plain, heavy ball and Nesterov, on a quadratic or a function of choice."""
 
 from collections.abc import Callable
 from typing import Any, Literal, final

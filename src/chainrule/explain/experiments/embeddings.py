@@ -1,4 +1,4 @@
-"""Embeddings learnt with and without attention: what the vector of a token has to say when others may ask it.
+"""Token embeddings learnt with and without attention.
 
 Two transformers begin with the same weights and see the same batches; in one, nothing passes from position to position.
 There the vector of a token only has to say what may follow it; with attention it is also what other positions look for.

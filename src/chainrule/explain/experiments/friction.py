@@ -1,5 +1,4 @@
-"""Momentum as a rolling ball: the differential equations behind descent and acceleration, and how much "
-"friction is needed."""
+"""Momentum as a rolling ball: the differential equations of descent and acceleration, and the friction they need."""
 
 import itertools
 from typing import Any, final

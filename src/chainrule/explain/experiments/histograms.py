@@ -32,7 +32,7 @@ class HistogramsSettings(Settings):
     activation: Literal["relu", "tanh", "sigmoid"] = Field("relu", description="nonlinearity")
     layer: str = Field("", description="name of the watched layer; default: the second one")
     steps: int = Field(50, ge=2, description="steps of training")
-    every: int = Field(1, ge=1, description="steps between two looks")
+    every: int = Field(1, ge=1, description="steps between two histograms")
     batch: int = Field(64, ge=2, description="examples per step")
     lr: float = Field(0.1, gt=0, description="learning rate of plain gradient descent")
     seed: int = Field(0, ge=0, description="weights and batches")

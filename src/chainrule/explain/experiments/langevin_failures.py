@@ -1,4 +1,4 @@
-"""Why Langevin dynamics needs noise: two modes far apart, whose weights a plain walk gets wrong."""
+"""Failures of Langevin dynamics without added noise: two modes far apart, whose weights it gets wrong."""
 
 from typing import final
 

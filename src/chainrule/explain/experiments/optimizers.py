@@ -38,7 +38,7 @@ class OptimizersSettings(Settings):
     initializer: Literal["he", "xavier", "lecun", "torch"] = Field("he", description="initial weights")
     steps: int = Field(400, ge=1, description="steps of each")
     batch: int = Field(64, ge=1, description="examples per step")
-    every: int = Field(20, ge=1, description="steps between two looks at the validation split")
+    every: int = Field(20, ge=1, description="steps between two evaluations on the validation split")
     seeds: Annotated[int, Field(ge=1, le=20)] = Field(3, description="runs of each, for the bands")
     lr: float | None = Field(None, gt=0, description="one learning rate for all; none: each its own")
     examples: int = Field(10_000, ge=1, description="validation examples per look, at most")

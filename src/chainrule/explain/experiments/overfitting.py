@@ -28,8 +28,8 @@ class OverfittingSettings(Settings):
     width: int = Field(256, ge=1, description="units of each hidden layer")
     dropout: float = Field(0.5, gt=0, lt=1, description="share dropped in the second run")
     steps: int = Field(1500, ge=10, description="steps of each run")
-    every: int = Field(25, ge=1, description="steps between two looks at the validation split")
-    patience: int = Field(5, ge=1, description="looks without improvement before early stopping")
+    every: int = Field(25, ge=1, description="steps between two evaluations on the validation split")
+    patience: int = Field(5, ge=1, description="evaluations without improvement before early stopping")
     lr: float = Field(3e-3, gt=0, description="learning rate of Adam")
     seed: int = Field(0, ge=0, description="data, weights and batches")
 

@@ -1,7 +1,7 @@
 """Every sampler on a distribution whose denoiser is known exactly: what is wrong is the sampler's own error.
 
 Two modes far apart, of unequal weight: a sampler has to find the weights, the width of each mode, and the distribution
-as a whole. All start from the same draws of the distribution at its noisiest and may ask the denoiser equally often.
+as a whole. All start from the same draws of the distribution at its noisiest and evaluate the denoiser equally often.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class _Way(NamedTuple):
     steps: Callable[[int], int] = lambda count: count
 
 
-_TWICE = {"steps": lambda count: (count + 1) // 2}  # asks twice in every step but the last
+_TWICE = {"steps": lambda count: (count + 1) // 2}  # evaluates twice in every step but the last
 _WAYS = {
     "ddim": _Way(samplers.DDIM()),
     "ddim, eta=1": _Way(samplers.DDIM(1.0)),
@@ -66,7 +66,7 @@ class SamplerTableSettings(Settings):
 
 
 def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
-    """Every sampler with every number of evaluations, held against the law."""
+    """Every sampler with every number of evaluations, held against the distribution."""
     for name in settings.samplers:
         check_choice("sampler-table", "samplers", name, tuple(_WAYS))
     mixture = MixtureDenoiser([1 - _WEIGHT, _WEIGHT], [[-_MEAN], [_MEAN]], [_STD**2, _STD**2])

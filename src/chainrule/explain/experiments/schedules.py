@@ -29,7 +29,7 @@ class SchedulesSettings(Settings):
     lr: float = Field(0.1, gt=0, description="peak learning rate")
     steps: int = Field(400, ge=10, description="steps of each")
     batch: int = Field(64, ge=1, description="examples per step")
-    every: int = Field(20, ge=1, description="steps between two looks at the validation split")
+    every: int = Field(20, ge=1, description="steps between two evaluations on the validation split")
     seeds: int = Field(3, ge=1, le=20, description="runs of each, for the bands")
 
 

@@ -1,4 +1,4 @@
-"""What skip connections are for: the same deep network with and without them."""
+"""Skip connections: the same deep network with and without them."""
 
 from typing import Any, final
 
@@ -28,7 +28,7 @@ class SkipsSettings(Settings):
     depth: int = Field(32, description="layers with weights: 8, 14, 20, 32, 44, 56 or 110")
     width: int = Field(8, ge=1, description="channels of the first stage")
     steps: int = Field(300, ge=1, description="steps of each run")
-    every: int = Field(25, ge=1, description="steps between two looks at the validation split")
+    every: int = Field(25, ge=1, description="steps between two evaluations on the validation split")
     lr: float = Field(3e-3, gt=0, description="learning rate of Adam")
     points: int = Field(15, ge=3, description="points of the loss landscape, each way")
     examples: int = Field(256, ge=2, description="training images the landscape is averaged over")

@@ -1,4 +1,4 @@
-"""Why gradients vanish in recurrent networks: the same sequence through a plain, an orthogonal and a gated one."""
+"""Vanishing gradients in recurrent networks: the same sequence through a plain, an orthogonal and a gated one."""
 
 from typing import final
 

@@ -1,4 +1,4 @@
-"""Variance through depth by initialiser: why some deep networks are dead before training starts."""
+"""Variance through depth, by initialiser."""
 
 from collections.abc import Mapping
 from typing import Literal, final

@@ -25,7 +25,7 @@ Point = Float[Array, " d"]
 Carry = tuple[Array, ...]
 
 _POWER_STEPS = 200
-_LOOKS = 8
+_POINTS = 8
 """Steps of a path along which the curvature is looked at; most of them early, where steps are long."""
 _ROOM = 1e-6
 """Share by which rounding may exceed a bound."""
@@ -307,13 +307,13 @@ def _know(
         )
         minimizer = found.x
     minimizer = np.asarray(minimizer, dtype=np.float64)
-    chosen = np.unique(np.geomspace(1, len(finite), min(_LOOKS, len(finite))).astype(int)) - 1
+    chosen = np.unique(np.geomspace(1, len(finite), min(_POINTS, len(finite))).astype(int)) - 1
     following = finite[np.minimum(chosen + 1, len(finite) - 1)]
-    looks = np.concatenate(
+    points = np.concatenate(
         [(1 - share) * finite[chosen] + share * following for share in (0.0, 0.25, 0.5, 0.75)]
     )
     if smoothness is None or convexity is None:
-        top, bottom = _extremes(lambda x: sign * f(x), jnp.asarray(looks, dtype), 0)
+        top, bottom = _extremes(lambda x: sign * f(x), jnp.asarray(points, dtype), 0)
         smoothness = float(top.max()) if smoothness is None else smoothness
         convexity = float(bottom.min()) if convexity is None else convexity
     least = sign * float(f(jnp.asarray(minimizer, dtype)))

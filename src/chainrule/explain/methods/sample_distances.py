@@ -64,7 +64,7 @@ def kernel_distance(
     """Squared maximum mean discrepancy of two sets under the kernel (x·y/d + 1)³, unbiased (Bińkowski et al., 2018).
 
     Zero on average for two sets from one distribution. The error is that of `one`, whose examples are taken for
-    draws; `other` stands as it is. `within` is `alikeness(other)` for whoever has it already.
+    draws; `other` stands as it is. `within` is `alikeness(other)` for a caller that has it already.
 
     >>> x, y = np.random.default_rng(0).normal(size=(2, 50, 3))
     >>> found = kernel_distance(x, y)

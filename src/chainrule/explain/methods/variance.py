@@ -1,4 +1,4 @@
-"""Variance through depth: do activations and gradients keep their size from layer to layer before training?
+"""Variance through depth: sizes of activations and gradients from layer to layer, before training.
 
 The mean square of the activations after each layer, and of the gradient that comes back to it, should neither fade
 nor blow up; each layer multiplies both, so a factor of 0.5 a layer leaves a millionth after twenty. The gain of the

@@ -1,7 +1,7 @@
 """Cross-attention to the words of a caption, as maps over the image at every noise level.
 
-A denoiser that attends asks every word at every position of a few grids. Weights are averaged over heads and layers,
-brought to the size of the image, and shown as one map for each word at a few moments between noise and image.
+Every position of a few grids attends to every word. Weights are averaged over heads and layers, brought to the
+size of the image, and shown as one map for each word at a few moments between noise and image.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Agreement of samples with their captions, by a classifier trained on real images and their captions.
 
 The captions of training are the classes of the judge, a small classifier made for the occasion. How often it recognises
-the caption of held-out images stands beside how often it recognises the one that samples were asked for.
+the caption of held-out images stands beside how often it recognises the one that samples were conditioned on.
 """
 
 from typing import final
@@ -48,26 +48,26 @@ def examine(run: Run, data: Data, settings: CaptionSettings) -> Outcome:
     train, train_y = _named(data.train, known)
     real, real_y = _named(data.test, known)
     judge = trained(train, train_y, len(known))
-    asked = np.arange(settings.n) % len(known)
+    wanted = np.arange(settings.n) % len(known)
     shares, right = [], np.zeros(settings.n, bool)
     for weight in settings.weights:
         drawn = np.asarray(
             model.sample(
                 random.key(settings.seed, "probe"),
                 settings.n,
-                condition=known[asked],
+                condition=known[wanted],
                 guidance=weight,
                 steps=settings.steps,
             )
         )
-        right = judge.probabilities(drawn.reshape(len(drawn), -1).astype(np.float64)).argmax(axis=1) == asked
+        right = judge.probabilities(drawn.reshape(len(drawn), -1).astype(np.float64)).argmax(axis=1) == wanted
         shares.append(float(right.mean()))
     held_out = judge.accuracy(real, real_y)
     names = [captions.text(run.schema, row) for row in known]
     best = int(np.argmax(shares))
-    labels = [names[i] + ("" if ok else "\n(not seen)") for i, ok in zip(asked, right, strict=True)]
-    counts = np.bincount(asked, minlength=len(names))
-    each = np.bincount(asked, right, minlength=len(names)) / np.maximum(counts, 1)
+    labels = [names[i] + ("" if ok else "\n(not seen)") for i, ok in zip(wanted, right, strict=True)]
+    counts = np.bincount(wanted, minlength=len(names))
+    each = np.bincount(wanted, right, minlength=len(names)) / np.maximum(counts, 1)
     worst = [int(i) for i in np.argsort(each, kind="stable") if counts[i]]
     return Outcome(
         [
@@ -78,7 +78,7 @@ def examine(run: Run, data: Data, settings: CaptionSettings) -> Outcome:
         [
             Images(
                 "captions-samples",
-                f"Samples at guidance {settings.weights[-1]:g}, and what they were asked to show",
+                f"Samples at guidance {settings.weights[-1]:g}, and their captions",
                 np.clip(drawn[:_SHOWN], 0, 1),
                 labels[:_SHOWN],
                 8,

@@ -40,13 +40,13 @@ def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
     part = data.test if len(data.test) else data.val
     batch = part.batch(np.arange(min(settings.n, len(part))))
     x, y = jnp.asarray(batch.x), None if batch.y is None else jnp.asarray(batch.y)
-    asked, key = model.extract(x), random.key(settings.seed, "probe")
+    controls, key = model.extract(x), random.key(settings.seed, "probe")
     drawn, agreement = {}, {}
     for number, strength in enumerate(settings.strengths):
         progress.update(f"strength {strength:g}", number, len(settings.strengths))
-        found = _followed(model, key, asked, y, jnp.asarray(strength))
+        found = _followed(model, key, controls, y, jnp.asarray(strength))
         drawn[f"strength {strength:g}"] = found[:_SHOWN]
-        agreement[strength] = np.asarray(model.agreement(found, asked), np.float64)
+        agreement[strength] = np.asarray(model.agreement(found, controls), np.float64)
     means = {strength: float(values.mean()) for strength, values in agreement.items()}
     errors = {strength: float(v.std() / math.sqrt(len(v))) for strength, v in agreement.items()}
     best = max(means, key=lambda strength: means[strength])
@@ -57,7 +57,7 @@ def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
             f"the correlation is {means[best]:.3f} ± {errors[best]:.3f}"
             + (f", and {means[0.0]:.3f} ± {errors[0.0]:.3f} without the branch." if 0.0 in means else "."),
         ],
-        [controlled("control", x[:_SHOWN], asked[:_SHOWN], drawn), *_curves(run, means, errors)],
+        [controlled("control", x[:_SHOWN], controls[:_SHOWN], drawn), *_curves(run, means, errors)],
         Table("control", "How well samples follow", ["strength", "correlation", "standard error"], rows),
         {
             "strength": list(means),
@@ -69,8 +69,8 @@ def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
 
 
 @eqx.filter_jit
-def _followed(model: HasControl, key: Key, asked: Array, y: Array | None, strength: Array) -> jax.Array:
-    return model.followed(key, asked, y, strength)
+def _followed(model: HasControl, key: Key, controls: Array, y: Array | None, strength: Array) -> jax.Array:
+    return model.followed(key, controls, y, strength)
 
 
 def _curves(run: Run, means: dict[float, float], errors: dict[float, float]) -> list[Picture]:
@@ -82,7 +82,7 @@ def _curves(run: Run, means: dict[float, float], errors: dict[float, float]) -> 
             "control-strength",
             "How well samples follow",
             "strength of the branch",
-            "correlation with what was asked",
+            "correlation with the control",
             {"samples": (strengths, middle, middle - wide, middle + wide)},
             caption="The band is one standard error.",
         )

@@ -34,14 +34,14 @@ def examine(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
     table, tokenizer = np.asarray(model.embeddings()), tokenizers.of(data.schema)
     near = tokens.neighbours(table, tokenizer, data)
     share = tokens.spread(table[tokens.frequent(data, len(table))])
-    asked = _asked(of_model(model, tokenizer), settings)
+    answers = _answers(of_model(model, tokenizer), settings)
     return Outcome(
         [
             f"Two directions hold {share:.0%} of the variance of {table.shape[1]}-dimensional vectors.",
             f"Nearest to {near.rows[0][0]!r}, the most frequent token: {near.rows[0][1]}.",
             *(
                 f"{question}: {', '.join(f'{word} {c:.2f}' for word, c in found)}."
-                for question, found in asked
+                for question, found in answers
             ),
         ],
         [tokens.embedding_map(table, tokenizer, data)],
@@ -49,12 +49,12 @@ def examine(run: Run, data: Data, settings: EmbeddingSettings) -> Outcome:
         {
             "variance_in_plane": share,
             "nearest": {str(row[0]): str(row[1]) for row in near.rows},
-            "asked": {question: dict(found) for question, found in asked},
+            "answers": {question: dict(found) for question, found in answers},
         },
     )
 
 
-def _asked(vectors: Vectors, settings: EmbeddingSettings) -> list[tuple[str, list[tuple[str, float]]]]:
+def _answers(vectors: Vectors, settings: EmbeddingSettings) -> list[tuple[str, list[tuple[str, float]]]]:
     """Questions with their answers."""
     found = []
     if settings.word:

@@ -150,7 +150,7 @@ def _pictures(
     flow = f"The flow solved in {steps:,} steps has"
     pictures: list[Picture] = [
         lines(
-            "samplers-law",
+            "samplers-kernel",
             "Distance of samples from the data",
             "kernel distance",
             "kernel_distance",

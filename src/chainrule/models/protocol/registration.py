@@ -1,4 +1,4 @@
-"""What is known about a model before it is built: settings, recipes, the entry of the registry."""
+"""Registration of models: settings, recipes, the entry of the registry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

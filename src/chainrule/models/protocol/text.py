@@ -135,7 +135,7 @@ class CanPad(CanContinue):
 
     @abc.abstractmethod
     def start_padded(self, padding: Int[Array, " batch"], room: int) -> DecodingState:
-        """As `start`, for rows whose first `padding` tokens are to be seen by nobody and count as no positions."""
+        """As `start`, for rows whose first `padding` tokens are masked and count as no positions."""
 
 
 __all__ = [

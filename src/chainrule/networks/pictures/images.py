@@ -10,11 +10,11 @@ from chainrule.core.pictures import Images
 
 
 def controlled(name: str, x: Any, control: Any, drawn: Mapping[str, Any]) -> Images:
-    """Examples, what is asked for, and samples, each kind in a row of its own."""
+    """Examples, the controls taken from them, and samples, each kind in a row of its own."""
     x, shown = np.asarray(x), np.asarray(control)
     if shown.shape[-1] != x.shape[-1]:
         shown = np.repeat(shown.mean(-1, keepdims=True), x.shape[-1], axis=-1)
-    rows = {"example": x, "asked": shown, **drawn}
+    rows = {"example": x, "control": shown, **drawn}
     return Images(
         name,
         "Samples that follow a picture",

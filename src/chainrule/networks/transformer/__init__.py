@@ -1,4 +1,4 @@
-"""Transformer bodies: causal decoders and bidirectional encoders, between an embedding and a way out."""
+"""Transformer bodies: causal decoders and bidirectional encoders."""
 
 from chainrule.networks.transformer.body import TokenTransformer, Transformer
 from chainrule.networks.transformer.decoder import DecoderConfig, Style, TransformerDecoder, decoder_layers

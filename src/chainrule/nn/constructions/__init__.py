@@ -1,4 +1,4 @@
-"""Networks made on purpose instead of by training, and networks taken apart.
+"""Networks constructed instead of trained, and the pieces of piecewise-linear networks.
 
 Exact piecewise-linear functions, truth tables, polygons, approximations with a bound, tent maps; the regions on which a
 ReLU network is affine.

@@ -190,7 +190,7 @@ share:
 {_fill("r.task", "%request", "ptr", "@task", request, "task")}
 {_fill("r.data", "%request", "ptr", "%shared", request, "data")}
 {_read("schedule", "ptr", "%api", "Api", "XLA_FFI_ThreadPool_Schedule")}
-  br label %asking
+  br label %requesting
 
 {together(items, helpers)}
 """

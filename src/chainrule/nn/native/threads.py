@@ -1,12 +1,11 @@
-"""Work that several threads share: items that whoever is free takes, and the wait for those that others have taken.
+"""Work shared by several threads: items taken by free threads, and the wait for those that others have taken.
 
 The calling thread asks XLA's threads for help and works too. It never waits for a thread that has not started, so
 nothing depends on how many there are: when no items are left it waits only for those that others have taken. That is
-short, so it looks again and again for some microseconds before it sleeps (a futex), to be woken by whoever finishes an
-item.
+short, so it spins for some microseconds before it sleeps (a futex), to be woken by the thread that finishes an item.
 
-A thread without memory to work in takes no items. If that is the calling thread, nobody takes any more and XLA gets an
-error, unless others had already taken all.
+A thread without memory to work in takes no items. If that is the calling thread, no thread takes any more and XLA gets
+an error, unless others had already taken all.
 """
 
 import platform
@@ -15,8 +14,8 @@ from collections.abc import Sequence
 FLOAT = 4
 """Bytes."""
 
-_LOOKS = 1024
-"""How often the calling thread looks whether all is done before it sleeps: some tens of microseconds."""
+_SPINS = 1024
+"""How often the calling thread checks whether all is done before it sleeps: some tens of microseconds."""
 _COUNTERS = {"next": 0, "done": 8, "holders": 16, "sleeping": 24}
 """What `shared` begins with: the next item, items done, threads that hold it, whether the calling thread sleeps."""
 _POINTERS = 32
@@ -101,7 +100,7 @@ def begin_sharing(buffers: int) -> str:
 def together(items: int, helpers: int) -> str:
     """Ask for help with `%schedule(%request)`, work, wait and leave: by `ret`, or to `bad.memory`."""
     return f"""
-asking:
+requesting:
   %requests = phi i64 [ 0, %share ], [ %requests.next, %hold ], [ %requests.next, %refused ]
   %enough = icmp uge i64 %requests, {helpers}
   br i1 %enough, label %join, label %hold
@@ -111,12 +110,12 @@ hold:
   %held = atomicrmw add ptr %p.holders, i64 1 seq_cst
   %error = call ptr %schedule(ptr %request)
   %accepted = icmp eq ptr %error, null
-  br i1 %accepted, label %asking, label %refused
+  br i1 %accepted, label %requesting, label %refused
 
 refused:
   %released = atomicrmw sub ptr %p.holders, i64 1 seq_cst
   call void @dismiss(ptr %api, ptr %error)
-  br label %asking
+  br label %requesting
 
 join:
   %worked = call i1 @work(ptr %shared)
@@ -157,7 +156,7 @@ def functions() -> str:
 
 
 def _wait(futex: int, pause: str) -> str:
-    """Look for a while, then sleep until somebody finishes an item. Only low halves of counters are compared."""
+    """Spin for a while, then sleep until a thread finishes an item. Only low halves of counters are compared."""
     return f"""
 define internal void @wait(ptr %shared, i64 %expected) noinline {{
 entry:
@@ -166,15 +165,15 @@ entry:
   br label %look
 
 look:
-  %looks = phi i64 [ 0, %entry ], [ %looks.next, %again ]
+  %spins = phi i64 [ 0, %entry ], [ %spins.next, %again ]
   %done = load atomic i64, ptr %p.done seq_cst, align 8
   %all = icmp uge i64 %done, %expected
   br i1 %all, label %leave, label %again
 
 again:
   call void {pause}
-  %looks.next = add i64 %looks, 1
-  %patient = icmp ult i64 %looks.next, {_LOOKS}
+  %spins.next = add i64 %spins, 1
+  %patient = icmp ult i64 %spins.next, {_SPINS}
   br i1 %patient, label %look, label %tired
 
 tired:

@@ -86,7 +86,7 @@ finish:"""
 
 
 def _collect(registers: Registers, sums: int, shares: int) -> str:
-    """The sums of the first share become those of all, in the same order whoever computed them."""
+    """The sums of the first share become those of all, in the same order whichever thread computed them."""
     vector = f"<{registers.lanes} x float>"
     lines = [
         "define internal void @collect(ptr %shared) {",

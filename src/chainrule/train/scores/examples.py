@@ -1,4 +1,4 @@
-"""The number of examples, where some stood for all."""
+"""The number of examples that scores were estimated on."""
 
 from chainrule.train.scoring import Evaluation, Metric, Score
 

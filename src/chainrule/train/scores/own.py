@@ -1,4 +1,4 @@
-"""Numbers of the model's own."""
+"""Scores that a model computes itself."""
 
 from collections.abc import Mapping
 

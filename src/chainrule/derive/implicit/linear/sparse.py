@@ -59,7 +59,9 @@ class Sparse(LinearSolver):
 @functools.lru_cache(maxsize=64)
 def _coloured(pattern: Pattern, symmetric: bool) -> "SparseLU":
     search = strategy.Search("auto", 0, 0.2)
-    made = strategy.for_hessian(pattern, search) if symmetric else strategy.asked(pattern, "column", search)
+    made = (
+        strategy.for_hessian(pattern, search) if symmetric else strategy.requested(pattern, "column", search)
+    )
     return SparseLU(made.recipe, pattern.fingerprint().encode())
 
 

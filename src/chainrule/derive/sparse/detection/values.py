@@ -22,7 +22,7 @@ from chainrule.derive.sparse.detection import bounds as bounds_rules
 from chainrule.derive.sparse.detection import masks as mask_rules
 from chainrule.derive.sparse.detection.kinds import Bounds, Mask, as_bounds, is_discrete, is_exact, kind
 
-_UNASKED: Any = object()
+_NOT_FOUND_YET: Any = object()
 _LARGEST = 1 << 26
 """Elements up to which constants are worth evaluating."""
 
@@ -44,7 +44,7 @@ class LoopAnalysis:
     """A loop whose body is analysed once for all steps; learns whether the numbers of a single step were wanted."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.used = False
 
 
 @final
@@ -78,32 +78,32 @@ class TrackedValue:
         self.siblings: Sequence[TrackedValue] = ()
         self.loop: LoopAnalysis | None = None
         self.point: LocalPoint | None = None
-        self._bounds: Any = _UNASKED
-        self._mask: Any = _UNASKED
-        self._number: Any = _UNASKED
+        self._bounds: Any = _NOT_FOUND_YET
+        self._mask: Any = _NOT_FOUND_YET
+        self._number: Any = _NOT_FOUND_YET
 
     def bounds(self) -> Bounds | None:
         """Smallest and largest possible numbers, or `None` where nothing is known."""
         found = self._bounds
-        if found is _UNASKED:
-            found = _ask(self, "_bounds", _find_bounds)
+        if found is _NOT_FOUND_YET:
+            found = _lazily(self, "_bounds", _find_bounds)
         if self.loop is not None and found is not None:
-            self.loop.asked = True
+            self.loop.used = True
         return found
 
     def mask(self) -> Mask | None:
         """False where an element is certainly zero; `None` if there is no such element."""
         found = self._mask
-        if found is _UNASKED:
-            found = _ask(self, "_mask", _find_mask)
+        if found is _NOT_FOUND_YET:
+            found = _lazily(self, "_mask", _find_mask)
         if self.loop is not None and found is not None:
-            self.loop.asked = True
+            self.loop.used = True
         return found
 
     def number(self) -> Any:
         """The value at the point of a local analysis, or of a constant."""
         found = self._number
-        return _ask(self, "_number", _find_number) if found is _UNASKED else found
+        return _lazily(self, "_number", _find_number) if found is _NOT_FOUND_YET else found
 
     def known(self) -> Any:
         """The numbers as a NumPy array if all of them are known, else `None`."""
@@ -159,14 +159,16 @@ def results(equation: Any, operands: Sequence[TrackedValue]) -> list[TrackedValu
     return made
 
 
-def _ask(value: TrackedValue, slot: str, find: Callable[[TrackedValue], Any]) -> Any:
+def _lazily(value: TrackedValue, slot: str, find: Callable[[TrackedValue], Any]) -> Any:
     stack = [value]
     while stack:
         top = stack[-1]
-        if getattr(top, slot) is not _UNASKED:
+        if getattr(top, slot) is not _NOT_FOUND_YET:
             stack.pop()
             continue
-        waiting = () if _alone(top, slot) else [one for one in top.operands if getattr(one, slot) is _UNASKED]
+        waiting = (
+            () if _alone(top, slot) else [one for one in top.operands if getattr(one, slot) is _NOT_FOUND_YET]
+        )
         if waiting:
             stack.extend(waiting)
             continue
@@ -176,7 +178,7 @@ def _ask(value: TrackedValue, slot: str, find: Callable[[TrackedValue], Any]) ->
 
 
 def _alone(value: TrackedValue, slot: str) -> bool:
-    """Whether a question is answered without asking it of the operands."""
+    """Whether this is found without that of the operands."""
     if slot == "_mask":
         return not value.varies
     if slot == "_bounds":

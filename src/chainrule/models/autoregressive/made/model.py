@@ -82,24 +82,26 @@ class MaskedNetwork(Conditionals):
 
 
 def output_of(config: MADEConfig, schema: Schema) -> OutputDistribution:
-    """The distribution of an entry that was asked for, or that suits the data."""
-    asked = config.conditionals
-    if asked == "auto":
-        asked = "bernoulli" if schema.levels == 2 else "categorical" if schema.levels else "mixture"
-    if asked == "bernoulli":
+    """The distribution of an entry: the one of the settings, or one that suits the data."""
+    chosen = config.conditionals
+    if chosen == "auto":
+        chosen = "bernoulli" if schema.levels == 2 else "categorical" if schema.levels else "mixture"
+    if chosen == "bernoulli":
         require_binary("made with conditionals=bernoulli", schema)
         return BernoulliOutput()
-    if asked == "categorical" and not schema.levels:
+    if chosen == "categorical" and not schema.levels:
         raise CapabilityError(
             f"conditionals=categorical: these {schema.kind} data are continuous and have no levels",
             remedy="use conditionals=mixture",
         )
-    if asked == "mixture" and schema.levels:
+    if chosen == "mixture" and schema.levels:
         raise CapabilityError(
             f"conditionals=mixture: the density of numbers with only {schema.levels} values has no upper limit",
             remedy=f"use conditionals={'bernoulli' if schema.levels == 2 else 'categorical'}",
         )
-    return LevelsOutput(schema.levels) if asked == "categorical" else GaussianMixtureOutput(config.components)
+    return (
+        LevelsOutput(schema.levels) if chosen == "categorical" else GaussianMixtureOutput(config.components)
+    )
 
 
 def build(config: MADEConfig, schema: Schema, key: Key) -> VectorModel:

@@ -39,7 +39,7 @@ def length(layers: Tree) -> Float[Array, ""]:
 
 
 def repeated(values: Float[Array, "some ..."], count: int) -> Float[Array, "count ..."]:
-    """One for all, or one for each and then from the start again, as guidance asks twice."""
+    """One for all, or one for each and then from the start again, as guidance evaluates twice."""
     if count % len(values):
         raise ArgumentError(
             f"control: {len(values)} conditions for {count} examples", remedy="give one, or one for each"

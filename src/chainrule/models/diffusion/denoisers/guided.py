@@ -147,7 +147,7 @@ class ClassifierGuided(Denoiser):
     """The score plus `w` times the gradient of a classifier's log-probability (Dhariwal and Nichol, 2021).
 
     `log_prob(x, level, condition)` gives log p(condition | x) for each example; it has to know noisy data. The denoiser
-    inside is asked without a condition.
+    inside is evaluated without a condition.
     """
 
     inner: Denoiser

@@ -25,9 +25,9 @@ _X = Float[Array, "batch ..."]
 
 @final
 class Anagram(Denoiser):
-    """One denoiser asked in several views; conditions are rows, one for each view.
+    """One denoiser evaluated in several views; conditions are rows, one for each view.
 
-    `mode="mean"` averages the views in every step; `"alternate"` asks one view in a step, in turn, and needs the
+    `mode="mean"` averages the views in every step; `"alternate"` evaluates one view in a step, in turn, and needs the
     levels of the walk to know which.
     """
 
@@ -74,7 +74,7 @@ class Views(Steering):
     other: Any = Field(None, description="the class in the other view")
 
     def steer(self, draw: Draw) -> Draw:
-        """The draw with a denoiser that is asked in both views, and conditions for each."""
+        """The draw with a denoiser that is evaluated in both views, and conditions for each."""
         if self.view is None and self.other is None:
             return draw
         if self.view is None:

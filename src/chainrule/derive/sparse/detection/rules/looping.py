@@ -44,7 +44,7 @@ def _scan(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> lis
     ]
     carried = range(parts.constants, parts.constants + parts.carried)
     stepper = LoopStepper(analysis, program, moving, carried)
-    if loop.asked and parts.length * equations(program) <= _WRITTEN_OUT:
+    if loop.used and parts.length * equations(program) <= _WRITTEN_OUT:
         reaches = _written_out(analysis, program, parts, constants, start, slices)
     else:
         reaches = stepper.scan([cell.reach for cell in operands], parts.length, reverse=parts.reverse)
@@ -55,22 +55,25 @@ def _scan(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> lis
 def _while(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> list[Tracked]:
     values = values_of.results(equation, [cell.value for cell in operands])
     params = equation.params
-    ask, run = closed(params["cond_jaxpr"]), closed(params["body_jaxpr"])
+    condition, body = closed(params["cond_jaxpr"]), closed(params["body_jaxpr"])
     first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    asked, constants, start = operands[:first], operands[first:second], operands[second:]
+    condition_constants, constants, start = operands[:first], operands[first:second], operands[second:]
     if all(cell.reach is None for cell in [*constants, *start]) and (
-        analysis.smooth or all(cell.reach is None for cell in asked)
+        analysis.smooth or all(cell.reach is None for cell in condition_constants)
     ):
         return [Tracked(value, None) for value in values]
-    reaches = _known_steps(analysis, ask, run, asked, constants, start)
+    reaches = _known_steps(analysis, condition, body, condition_constants, constants, start)
     if reaches is None:
         carried = range(len(constants), len(constants) + len(start))
-        moving = [*constants, *_carried(run, start, len(constants), None, LoopAnalysis())]
-        stepper = LoopStepper(analysis, run, moving, carried)
+        moving = [*constants, *_carried(body, start, len(constants), None, LoopAnalysis())]
+        stepper = LoopStepper(analysis, body, moving, carried)
         reaches = stepper.settle([cell.reach for cell in [*constants, *start]])
         if not analysis.smooth:
-            cells = [*asked, *(Tracked(v, reach) for v, reach in zip(values, reaches, strict=True))]
-            if any(cell.reach is not None for cell in analysis.walk(ask, cells)):
+            cells = [
+                *condition_constants,
+                *(Tracked(v, reach) for v, reach in zip(values, reaches, strict=True)),
+            ]
+            if any(cell.reach is not None for cell in analysis.walk(condition, cells)):
                 reaches = analysis.everything(equation.outvars, operands)
     return [Tracked(value, reach) for value, reach in zip(values, reaches, strict=True)]
 
@@ -172,23 +175,23 @@ def _one_slice(cell: Tracked, aval: Any, step: int) -> Tracked:
 
 def _known_steps(
     analysis: Analysis,
-    ask: Any,
-    run: Any,
-    asked: Sequence[Tracked],
+    condition: Any,
+    body: Any,
+    condition_constants: Sequence[Tracked],
     constants: Sequence[Tracked],
     start: Sequence[Tracked],
 ) -> Reaches | None:
     """The loop written out, if it is short and its condition does not depend on the input."""
     state = list(start)
-    cost = equations(run) + equations(ask)
+    cost = equations(body) + equations(condition)
     for _ in range(max(_WRITTEN_OUT // max(cost, 1), 1)):
-        (go,) = analysis.walk(ask, [*asked, *state])
+        (go,) = analysis.walk(condition, [*condition_constants, *state])
         known = go.value.known() if go.reach is None else None
         if known is None:
             return None
         if not known:
             return [cell.reach for cell in state]
-        state = analysis.walk(run, [*constants, *state])
+        state = analysis.walk(body, [*constants, *state])
     return None
 
 

@@ -92,7 +92,7 @@ def _begins(where: IndexWindows, indices: Sequence[Tracked]) -> tuple[dict[int, 
     blurred: set[int] = set()
     certain = True
     needed = where.loose if where.clip else where.indexed
-    for axis, component in _components(where, indices, ask=bool(needed)).items():
+    for axis, component in _components(where, indices, bounded=bool(needed)).items():
         if component is not None and is_exact(component):
             found[axis] = component
         elif axis in where.loose:
@@ -107,8 +107,10 @@ def _begins(where: IndexWindows, indices: Sequence[Tracked]) -> tuple[dict[int, 
     return found, blurred, certain
 
 
-def _components(where: IndexWindows, indices: Sequence[Tracked], *, ask: bool) -> dict[int, Bounds | None]:
-    bounds = [cell.value.bounds() if ask else None for cell in indices]
+def _components(
+    where: IndexWindows, indices: Sequence[Tracked], *, bounded: bool
+) -> dict[int, Bounds | None]:
+    bounds = [cell.value.bounds() if bounded else None for cell in indices]
     if not where.batch and len(indices) == len(where.indexed) and indices[0].value.aval.ndim == 0:
         return dict(zip(where.indexed, bounds, strict=True))
     (only,) = bounds
