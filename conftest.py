@@ -43,7 +43,7 @@ About 35,000 mappings of compiled programs; Linux kills a process that asks for 
 _MEMORY_LIMIT = pytest.StashKey[int]()
 """Bytes at which compiled programs are let go of next."""
 _LEFT_OUT = pytest.StashKey[int]()
-"""Slow tests that this selection leaves out."""
+"""Slow tests that `-m 'not slow'` leaves out."""
 
 # JAX, Matplotlib and child processes read these; conftest.py files further down may import them, so it happens here.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
@@ -85,8 +85,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Count the slow tests that are left out, where they are collected."""
+    """Count the slow tests that `-m 'not slow'` leaves out, where they are collected; `-k` chooses tests by hand."""
     config = items[0].config
+    if config.getoption("markexpr") != "not slow" or config.getoption("keyword"):
+        return
     count = sum(item.get_closest_marker("slow") is not None for item in items)
     config.stash[_LEFT_OUT] = config.stash.get(_LEFT_OUT, 0) + count
     getattr(config, "workeroutput", {})["slow"] = config.stash[_LEFT_OUT]
@@ -94,7 +96,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Every process that shares the work collects the same tests: hear of the left out ones from any."""
+    """Every process that shares the work collects the same tests: the left out ones are counted by any."""
     node.config.stash[_LEFT_OUT] = getattr(node, "workeroutput", {}).get("slow", 0)
 
 

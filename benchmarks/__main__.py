@@ -43,40 +43,43 @@ def main() -> int:
     parser.add_argument(
         "--case", metavar="C", help="measure only this case (nn, diffusion); written only with --json"
     )
-    asked = parser.parse_args()
-    if asked.rounds < 5:
-        parser.error(f"--rounds {asked.rounds}: a median with its spread needs at least 5")
-    if not (asked.name or "").endswith("-gpu"):
+    arguments = parser.parse_args()
+    if arguments.rounds < 5:
+        parser.error(f"--rounds {arguments.rounds}: a median with its spread needs at least 5")
+    if not (arguments.name or "").endswith("-gpu"):
         # Before JAX starts its threads; workers inherit it. On a GPU the host only compiles.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     console = Console()
-    if asked.name is None:
+    if arguments.name is None:
         for name in names:
             console.print(f"{name:8} {_summary(name)}", highlight=False, soft_wrap=True)
         return 0
     try:
-        peers = None if asked.peer is None else tuple(asked.peer)
-        benchmark = importlib.import_module(f"{suite.__name__}.{asked.name.replace('-', '_')}")
-        if asked.smoke and not hasattr(benchmark, "SMOKE"):
-            parser.error(f"--smoke: {asked.name} has no toy size")
+        peers = None if arguments.peer is None else tuple(arguments.peer)
+        benchmark = importlib.import_module(f"{suite.__name__}.{arguments.name.replace('-', '_')}")
+        if arguments.smoke and not hasattr(benchmark, "SMOKE"):
+            parser.error(f"--smoke: {arguments.name} has no toy size")
         choices: tuple[str, ...] = getattr(benchmark, "CHOICES", ())
-        if asked.case is not None and asked.case not in choices:
+        if arguments.case is not None and arguments.case not in choices:
             parser.error(
-                f"--case {asked.case}: {asked.name} has {', '.join(choices) or 'no choice of cases'}"
+                f"--case {arguments.case}: {arguments.name} has {', '.join(choices) or 'no choice of cases'}"
             )
-        report = benchmark.run(Options(asked.rounds, peers, Watch(asked.patience), asked.smoke, asked.case))
+        report = benchmark.run(
+            Options(arguments.rounds, peers, Watch(arguments.patience), arguments.smoke, arguments.case)
+        )
     except BenchmarkError as error:
         console.print(f"error: {error}", highlight=False, markup=False)
         return 2
     from benchmarks.output import record, table
 
-    console.print(table(asked.name, report))
-    if asked.case is not None and asked.json is None:
+    console.print(table(arguments.name, report))
+    if arguments.case is not None and arguments.json is None:
         return 0  # the recorded result has all cases
-    path = asked.json or RESULTS / f"{asked.name}.json"
+    path = arguments.json or RESULTS / f"{arguments.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        json.dumps(record(asked.name, report, asked.rounds, THREADS), indent=1) + "\n", encoding="utf-8"
+        json.dumps(record(arguments.name, report, arguments.rounds, THREADS), indent=1) + "\n",
+        encoding="utf-8",
     )
     console.print(f"written  {os.path.relpath(path)}", highlight=False)
     return 0

@@ -4,10 +4,19 @@ import pytest
 
 from chainrule import models
 from chainrule.cli import settings
-from chainrule.cli.models import abilities, model_class
+from chainrule.cli.models import abilities, model_classes
 from chainrule.cli.training_request import OWN
 from chainrule.data import load
-from chainrule.models.protocol import CanDecode, CanEncode, CanPredict, CanSample, HasBound, HasLogProb, Model
+from chainrule.models.protocol import (
+    CanDecode,
+    CanEncode,
+    CanPredict,
+    CanSample,
+    HasBound,
+    HasLogProb,
+    Model,
+    option_fields,
+)
 from chainrule.train import TrainConfig
 
 from .conftest import Command
@@ -38,9 +47,18 @@ def test_a_model_shows_its_card_and_every_setting(cli: Command) -> None:
 def test_what_is_said_of_a_model_is_what_it_is(name: str) -> None:
     found = models.entry(name)
     built = models.build(name, load(found.toy_data), **found.toy)
-    said = model_class(found)
-    # A build function that chooses among classes names what they have in common.
-    assert said is type(built) or (inspect.isabstract(said) and isinstance(built, said))
+    said = model_classes(found)
+    # A build function that chooses among classes names them all, or what they have in common.
+    assert type(built) in said or (inspect.isabstract(said[0]) and isinstance(built, said[0]))
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_a_model_that_samples_shows_every_option(name: str, cli: Command) -> None:
+    found = models.entry(name)
+    built = models.build(name, load(found.toy_data), **found.toy)
+    groups = cli("models", "show", name, "--json").last["sampling"]
+    shown = {option["name"] for group in groups for option in group["options"]}
+    assert shown == (set(option_fields(built.sample_options())) if isinstance(built, CanSample) else set())
 
 
 @pytest.mark.parametrize("name", models.names())
@@ -51,10 +69,11 @@ def test_no_setting_of_a_model_hides_another_setting(name: str) -> None:
 
 def test_every_capability_has_a_word() -> None:
     known = [CanPredict, CanSample, HasLogProb, HasBound, CanEncode, CanDecode]
-    words = [abilities(kind) for kind in known]
+    words = [abilities([kind]) for kind in known]
     assert [len(found) for found in words] == [1] * len(known)
     assert len({found[0] for found in words}) == len(known)
-    assert abilities(Model) == []
+    assert abilities([Model]) == []
+    assert abilities([CanDecode, CanSample]) == ["sample", "decode"]
 
 
 def test_a_build_function_must_name_its_class() -> None:
@@ -67,4 +86,4 @@ def test_a_build_function_must_name_its_class() -> None:
         **{**{f: getattr(mlp, f) for f in inspect.signature(type(mlp)).parameters}, "build": build}
     )
     with pytest.raises(TypeError, match="mlp must name the class"):
-        model_class(broken)
+        model_classes(broken)

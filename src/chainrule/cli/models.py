@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -31,7 +31,7 @@ def ls(json: Json = False) -> None:
                 "name": name,
                 "family": models.family(name),
                 "summary": found.summary,
-                "can": abilities(model_class(found)),
+                "can": abilities(model_classes(found)),
                 "data": list(found.kinds),
                 "targets": list(found.targets),
             }
@@ -111,8 +111,11 @@ def sampling_table(found: "Entry") -> None:
 def _sampling(found: "Entry") -> "Sequence[OptionGroup]":
     from chainrule.models.protocol import CanSample
 
-    kind = model_class(found)
-    return kind.sample_options() if issubclass(kind, CanSample) else ()
+    groups: dict[Any, OptionGroup] = {}
+    for kind in model_classes(found):
+        for group in kind.sample_options() if issubclass(kind, CanSample) else ():
+            groups.setdefault((group.name, group.when, *group.schema.model_fields), group)
+    return list(groups.values())
 
 
 def recipes_table(found: "Entry") -> None:
@@ -150,18 +153,19 @@ def settings_table(known: "dict[str, Setting]") -> None:
     table(["setting", "default", "allowed", "meaning"], rows)
 
 
-def model_class(found: "Entry") -> "type[Model]":
-    """The class of the models an entry builds, known without building one."""
+def model_classes(found: "Entry") -> "tuple[type[Model], ...]":
+    """The classes of the models an entry builds, known without building one; settings may decide between several."""
     from chainrule.models.protocol import Model
 
     made = found.build if isinstance(found.build, type) else inspect.signature(found.build).return_annotation
-    if not (isinstance(made, type) and issubclass(made, Model)):
+    kinds = get_args(made) or (made,)
+    if not all(isinstance(kind, type) and issubclass(kind, Model) for kind in kinds):
         raise TypeError(f"the build function of {found.name} must name the class it returns")
-    return made
+    return kinds
 
 
-def abilities(kind: "type[Model]") -> list[str]:
-    """What models of a class can do beyond being trained, in words."""
+def abilities(kinds: "Sequence[type[Model]]") -> list[str]:
+    """What models of any of these classes can do beyond being trained, in words."""
     from chainrule.models import protocol
 
     words = {
@@ -172,7 +176,7 @@ def abilities(kind: "type[Model]") -> list[str]:
         protocol.CanEncode: "encode",
         protocol.CanDecode: "decode",
     }
-    return [word for capability, word in words.items() if issubclass(kind, capability)]
+    return [word for capability, word in words.items() if any(issubclass(kind, capability) for kind in kinds)]
 
 
 def _print_card(text: str) -> None:
@@ -185,4 +189,4 @@ def _print_card(text: str) -> None:
     Console().print(Markdown(text))
 
 
-__all__ = ["abilities", "app", "model_class", "recipes_table", "settings_table"]
+__all__ = ["abilities", "app", "model_classes", "recipes_table", "settings_table"]

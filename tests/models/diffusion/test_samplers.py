@@ -29,7 +29,7 @@ from chainrule.models.diffusion.samplers import (
     implied_eta,
     walk,
 )
-from chainrule.probability.monte_carlo.langevin import langevin, langevin_chains
+from chainrule.probability.monte_carlo.langevin import langevin
 
 KEY = jax.random.key(3)
 
@@ -280,31 +280,6 @@ def test_a_ladder_of_langevin_finds_the_weights_of_modes_that_one_level_misses(t
         KEY,
     )
     assert float((plain > 0).mean()) == pytest.approx(0.51, abs=0.03)
-
-
-def test_plain_langevin_has_the_variance_of_its_step_size() -> None:
-    x = jax.random.normal(KEY, (20000, 1))
-    drawn = langevin(lambda x: -x, x, 0.5, 60, KEY)
-    assert float(drawn.var()) == pytest.approx(1 / (1 - 0.25), rel=0.04)
-
-
-def test_moves_that_may_be_refused_have_the_law_itself_whatever_their_size() -> None:
-    x = jnp.zeros((2000, 1))
-    options = {"kept": 10, "burn_in": 30, "thin": 5}
-    corrected = langevin_chains(
-        lambda x: -x, x, 0.5, KEY, log_density=lambda x: -jnp.square(x).sum(axis=1) / 2, **options
-    )
-    plain = langevin_chains(lambda x: -x, x, 0.5, KEY, **options)
-    assert corrected.states.shape == plain.states.shape == (10, 2000, 1)
-    assert float(corrected.states.var()) == pytest.approx(1, rel=0.04)
-    assert float(plain.states.var()) == pytest.approx(4 / 3, rel=0.04)
-    assert 0.7 < float(corrected.accepted) < 1 == float(plain.accepted)
-
-
-def test_walks_from_the_middle_choose_a_mode_by_the_root_of_its_weight(two: MixtureDenoiser) -> None:
-    # From between far modes of weights w and 1 - w the right one is reached with (2/pi) atan(sqrt(w/(1 - w))).
-    drawn = langevin(lambda x: two.predict(x, Level(1.0, 0.0)), jnp.zeros((4000, 1)), 2e-4, 500, KEY)
-    assert float((drawn > 0).mean()) == pytest.approx(2 / np.pi * np.arctan(2), abs=0.025)
 
 
 def test_guidance_sharpens_more_than_tilting_would() -> None:

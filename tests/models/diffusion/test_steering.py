@@ -36,7 +36,7 @@ def drawn(denoiser: Any, sampler: Any, steps: int, count: int = 4000) -> np.ndar
     return np.asarray(samplers.walk(denoiser, start, levels, sampler, KEY).samples)
 
 
-def test_the_posterior_method_finds_the_conditional_law_of_a_gaussian() -> None:
+def test_the_posterior_method_finds_the_conditional_distribution_of_a_gaussian() -> None:
     informed = inpainting.Informed(PAIR, [[1.0, 0.0]], [1.5])
     out = drawn(informed, samplers.Ancestral(), 500)
     assert out[:, 0].mean() == pytest.approx(1.5, abs=0.01)

@@ -1,7 +1,8 @@
 """Options of the walk from noise to data that all samplers share."""
 
+import abc
 import functools
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -9,16 +10,15 @@ from pydantic import Field
 from chainrule.models.protocol import SampleOptions
 
 
-@final
-class WalkOptions(SampleOptions):
-    """What is drawn, by which sampler, along which noise levels; `walk_options` fills in the defaults of a model."""
+class WalkOptions(SampleOptions, abc.ABC):
+    """What is drawn, by which sampler, along which noise levels; `walk_options` adds the defaults of a model."""
 
     condition: Any = Field(
         None,
         description="a class by name or number, a caption, or numbers in the units of the model; one for all or each",
     )
-    sampler: str = Field("ddim", description="which sampler")
-    steps: int = Field(50, ge=1, description="steps from noise to data")
+    sampler: str
+    steps: int
     spacing: Literal["uniform-t", "uniform-lam", "karras"] | None = Field(
         None, description="of the noise levels; none: as suits the sampler"
     )
@@ -33,12 +33,11 @@ class WalkOptions(SampleOptions):
 @functools.cache
 def walk_options(sampler: str, steps: int, names: tuple[str, ...]) -> type[WalkOptions]:
     """The options of the walk with the defaults of a model, and the names of all samplers."""
-    fields = WalkOptions.model_fields
     return pydantic.create_model(
         "WalkOptions",
         __base__=WalkOptions,
         sampler=(str, Field(sampler, description=f"which sampler: {', '.join(names)}")),
-        steps=(int, Field(steps, ge=1, description=fields["steps"].description)),
+        steps=(int, Field(steps, ge=1, description="steps from noise to data")),
     )
 
 

@@ -112,14 +112,14 @@ def check_options(schema: type[SampleOptions], values: Mapping[str, Any]) -> Sam
 
 
 def from_signature(sample: Callable[..., Any]) -> list[OptionGroup]:
-    """The keyword-only parameters of a `sample` method as one group; `Annotated[..., Field(...)]` describes them.
+    """The keyword-only parameters of a `sample` method as a group, if any; `Annotated[..., Field(...)]` describes them.
 
     >>> def sample(key, n, *, length: int = 3): ...
     >>> option_fields(from_signature(sample))["length"].default
     3
     """
-    schema = _schema_of(sample)
-    return [OptionGroup("options", "Options of this model.", schema)]
+    group = OptionGroup("options", "Options of this model.", _schema_of(sample))
+    return [group] if group.is_open or group.schema.model_fields else []
 
 
 @functools.cache

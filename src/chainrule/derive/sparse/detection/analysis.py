@@ -239,7 +239,7 @@ class Notes:
             self._transposed[id(equation)] = (equation, _transposed(equation, kept))
         return self._transposed[id(equation)][1]
 
-    def speak(self, where: str) -> None:
+    def emit(self, where: str) -> None:
         """Give the warnings that were collected, as coming from the line that asked for the pattern."""
         frame, level = sys._getframe(), 1
         while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(_OURS):

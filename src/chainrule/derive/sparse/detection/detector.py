@@ -106,7 +106,7 @@ def _find(f: Any, x: Tree, of: str, local: bool, memory: str | int | None) -> De
         tables.budget.reset(token)
     if of == "hessian":
         pattern = _symmetric(pattern) if square else _grid(pattern)
-    search.notes.speak("detect")
+    search.notes.emit("detect")
     seconds = {"trace": traced - began, "walk": time.perf_counter() - traced}
     guard = search.guard(jax.tree.structure(x)) if local else None
     return Detected(pattern, guard, tuple(search.notes.dense), seconds)

@@ -12,7 +12,7 @@ where m is what the noise is added to, in k dimensions.
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, final
 
 import equinox as eqx
@@ -246,9 +246,10 @@ class DataNoise(Noisy):
         return x + self.config.sigma * jax.random.normal(key, x.shape, x.dtype)
 
 
-def build(config: DAEConfig, schema: Schema, key: Key) -> AutoEncoder:
+def build(config: DAEConfig, schema: Schema, key: Key) -> DataNoise | CodeNoise | NoNoise:
     """The rung of the ladder that the settings name."""
-    rungs: dict[str, Callable[..., AutoEncoder]] = {"none": NoNoise, "code": CodeNoise, "data": DataNoise}
+    rungs: dict[str, type[DataNoise | CodeNoise | NoNoise]]
+    rungs = {"data": DataNoise, "code": CodeNoise, "none": NoNoise}
     return rungs[config.noise](config, schema, key)
 
 
