@@ -41,7 +41,7 @@ def with_report(
     """Train, and write the report of the run whether it is done, was interrupted or diverged.
 
     A second signal, which stops a run at once, and errors of other kinds leave no report. `training` is called with the
-    listener it has to tell; `opened` opens the folder of a run that diverged.
+    listener to pass events to; `opened` opens the folder of a run that diverged.
     """
     folder = ""
 

@@ -36,7 +36,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.core import random
     from chainrule.data import kinds
     from chainrule.data.kinds.text import samples
-    from chainrule.models.protocol import CanContinue, CanSearch, CanTranslate, HasRequest
+    from chainrule.models.protocol import CanContinue, CanSearch, CanTranslate, HasSampleControls
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
@@ -69,7 +69,9 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
             print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
         drawn = run.sample(n, key=key, condition=condition.value, **options)
-        controls = run.model.request(n, **options) if isinstance(run.model, HasRequest) else None
+        controls = (
+            run.model.sample_controls(n, **options) if isinstance(run.model, HasSampleControls) else None
+        )
         files = _write(out, drawn, condition, run.schema, facts, controls)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})

@@ -18,11 +18,11 @@ from chainrule.models.protocol import Model
 from chainrule.train import Run
 
 Listener: TypeAlias = Callable[[str], None]
-"""Hears one line of text whenever there is something to tell while the work goes on."""
+"""Called with one line of text whenever there is progress to report."""
 
 
 def silent(line: str) -> None:
-    """The listener that hears nothing."""
+    """The listener that does nothing."""
     del line
 
 

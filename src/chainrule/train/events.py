@@ -88,7 +88,7 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """The listener that hears nothing."""
+    """The listener that does nothing."""
     del event
 
 

@@ -160,11 +160,11 @@ def test_what_is_asked_comes_from_arrays_pictures_and_stored_samples(
     Image.fromarray(pixels).save(tmp_path / "lines.png")
     turns = np.asarray(expected)[[0, 1, 2, 0]]
     for options in ({"like": tmp_path / "samples.npz"}, {"control": str(tmp_path / "samples.npz")}):
-        np.testing.assert_allclose(control.request(4, **options), turns, atol=1e-6)
-    found = control.request(2, control=str(tmp_path / "lines.png"))
+        np.testing.assert_allclose(control.sample_controls(4, **options), turns, atol=1e-6)
+    found = control.sample_controls(2, control=str(tmp_path / "lines.png"))
     np.testing.assert_allclose(found, np.stack([pixels[..., None] / 255] * 2), rtol=1e-6)
     with pytest.raises(DataError, match=r"cannot be read \(unreadable"):
-        control.request(1, control=str(tmp_path / "none.png"))
+        control.sample_controls(1, control=str(tmp_path / "none.png"))
 
 
 def test_control_needs_a_trained_unet(base: Diffusion) -> None:

@@ -49,15 +49,15 @@ def complex_step(f: Callable[[Any], Any], x: Tree) -> np.ndarray:
         NotImplementedError,
     ) as error:  # a comparison, a cast, a rule for real numbers only
         raise NotAnalyticError("it does not take complex numbers") from error
-    stranger = _stranger(traced)
-    if stranger:
-        raise NotAnalyticError(f"{stranger} is not analytic, or not known to be")
+    culprit = _not_analytic(traced)
+    if culprit:
+        raise NotAnalyticError(f"{culprit} is not analytic, or not known to be")
     run = jax.jit(flat.vector)
     columns = [np.imag(run(flat.x.at[i].add(1j * _STEP))) / _STEP for i in range(flat.n)]
     return np.stack(columns, axis=-1) if columns else np.zeros((flat.m, 0))
 
 
-def _stranger(program: ClosedJaxpr) -> str:
+def _not_analytic(program: ClosedJaxpr) -> str:
     """The first operation that is not known to be analytic."""
     for equation in program.jaxpr.eqns:
         name = str(equation.primitive.name)
@@ -68,7 +68,7 @@ def _stranger(program: ClosedJaxpr) -> str:
         elif name not in _KNOWN:
             return name
         for inner in inner_programs(equation):
-            if found := _stranger(inner):
+            if found := _not_analytic(inner):
                 return found
     return ""
 

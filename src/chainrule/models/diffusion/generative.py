@@ -19,7 +19,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import bounds, pictures, samplers, schedules, steering, walks
+from chainrule.models.diffusion import bounds, pictures, samplers, schedules, steering, trajectories
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.likelihood import flow_likelihood
@@ -27,7 +27,7 @@ from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.steering import Draw, Steering, views
 from chainrule.models.diffusion.steering.conditions import class_numbers, texts, values
 from chainrule.models.diffusion.tweedie import posterior_covariance
-from chainrule.models.diffusion.walking import WalkOptions, walk_options
+from chainrule.models.diffusion.walk_options import WalkOptions, walk_options
 from chainrule.models.protocol import (
     Bounded,
     CanInvert,
@@ -266,23 +266,23 @@ class Generative(
         self, key: Key, n: int, *, condition: Any = None, steps: int = 50, guidance: float | None = None
     ) -> Trajectory:
         """`n` samples by DDIM with every step kept."""
-        return walks.trajectory(self, key, n, condition, steps, guidance)
+        return trajectories.trajectory(self, key, n, condition, steps, guidance)
 
     def samplers(self) -> Mapping[str, bool]:
         """Samplers that can start from the same noise, and whether each is deterministic."""
-        return {name: sampler.deterministic for name, sampler in walks.SAMPLERS.items()}
+        return {name: sampler.deterministic for name, sampler in trajectories.SAMPLERS.items()}
 
     def walk(self, noise: Array, sampler: str, evaluations: int, key: Key, condition: Any = None) -> Array:
         """The samples that a sampler makes of standard normal noise with so many evaluations, without guidance."""
-        return walks.walk(self, noise, sampler, evaluations, key, condition)
+        return trajectories.walk(self, noise, sampler, evaluations, key, condition)
 
     def invert(self, x: Array, steps: int, condition: Any = None) -> Array:
         """The standard normal noise behind examples in network units, by DDIM walked upwards."""
-        return walks.invert(self, x, steps, condition)
+        return trajectories.invert(self, x, steps, condition)
 
     def regenerate(self, noise: Array, steps: int, condition: Any = None) -> Array:
         """The examples behind noise in network units, by DDIM."""
-        return walks.regenerate(self, noise, steps, condition)
+        return trajectories.regenerate(self, noise, steps, condition)
 
     # ------------------------------------------------------------------ pictures
 

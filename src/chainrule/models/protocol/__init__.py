@@ -50,7 +50,7 @@ from chainrule.models.protocol.prediction import (
     supervised_loss,
 )
 from chainrule.models.protocol.registration import Config, Entry, Recipe
-from chainrule.models.protocol.sampling import CanSample, HasRequest
+from chainrule.models.protocol.sampling import CanSample, HasSampleControls
 from chainrule.models.protocol.text import (
     CanContinue,
     CanPack,
@@ -99,7 +99,7 @@ __all__ = [
     "HasParts",
     "HasPictures",
     "HasRecurrence",
-    "HasRequest",
+    "HasSampleControls",
     "HasSamplers",
     "HasScores",
     "HasState",

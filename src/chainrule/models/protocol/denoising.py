@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.protocol.likelihood import HasBound
-from chainrule.models.protocol.sampling import CanSample, HasRequest
+from chainrule.models.protocol.sampling import CanSample, HasSampleControls
 
 
 class Trajectory(NamedTuple):
@@ -148,7 +148,7 @@ class HasViews(HasDenoiser):
         """Images in model units as they are seen in a view, such as "rotate(180)"."""
 
 
-class HasControl(HasRequest):
+class HasControl(HasSampleControls):
     """Draws examples that follow what is extracted from pictures, more or less strongly."""
 
     @property
@@ -170,7 +170,7 @@ class HasControl(HasRequest):
     def agreement(
         self, x: Float[Array, "batch ..."], control: Float[Array, "batch ..."]
     ) -> Float[Array, " batch"]:
-        """How well examples follow their controls: the correlation of what is extracted with what was asked."""
+        """How well examples follow their controls: the correlation of what is extracted with the control."""
 
 
 __all__ = [

@@ -29,12 +29,12 @@ class CanSample(Model):
         return from_signature(cls.sample)
 
 
-class HasRequest(CanSample):
-    """Draws examples after pictures that can be shown beside them."""
+class HasSampleControls(CanSample):
+    """Draws examples that follow control pictures, which can be shown beside them."""
 
     @abc.abstractmethod
-    def request(self, n: int, **options: Any) -> Array | None:
+    def sample_controls(self, n: int, **options: Any) -> Array | None:
         """The picture in [0, 1] that each of `n` examples is to follow under these options of `sample`, if any."""
 
 
-__all__ = ["CanSample", "HasRequest"]
+__all__ = ["CanSample", "HasSampleControls"]

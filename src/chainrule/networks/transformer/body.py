@@ -18,7 +18,7 @@ from chainrule.nn.attention import Mask
 
 
 class Transformer(eqx.Module):
-    """Blocks, one after another, between a way in and a way out."""
+    """Blocks, one after another, between an embedding and an output layer."""
 
     blocks: eqx.AbstractVar[tuple[TransformerBlock, ...]]
     dropout: eqx.AbstractVar[Dropout]

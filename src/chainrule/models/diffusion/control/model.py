@@ -19,8 +19,8 @@ from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.control.adapter import Adapter
 from chainrule.models.diffusion.control.base import Branch
 from chainrule.models.diffusion.control.branch import ControlNet
+from chainrule.models.diffusion.control.control_pictures import control_pictures
 from chainrule.models.diffusion.control.extractors import extractors
-from chainrule.models.diffusion.control.requests import control_pictures
 from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.diffusion import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.steering.variations import similarity
@@ -149,12 +149,14 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         """
         own = read_options(self.sample_options(), options)["control"]
         assert isinstance(own, ControlOptions)
-        wanted = self.request(n, control=own.control, like=own.like)
+        wanted = self.sample_controls(n, control=own.control, like=own.like)
         model = self.body if wanted is None else self.seeing(wanted, own.strength)
         others = {name: value for name, value in options.items() if name not in ControlOptions.model_fields}
         return model.sample(key, n, **others)
 
-    def request(self, n: int, *, control: Any = None, like: Any = None, **options: Any) -> Array | None:
+    def sample_controls(
+        self, n: int, *, control: Any = None, like: Any = None, **options: Any
+    ) -> Array | None:
         """The pictures that `n` samples are to follow, one for each."""
         del options
         found = control_pictures(control, like, self.schema, self.condition_shape, self.extract)
@@ -182,7 +184,7 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         return self.config.extract
 
     def agreement(self, x: Array, control: Array) -> Float[Array, " batch"]:
-        """The correlation of what is extracted from examples with what was asked."""
+        """The correlation of what is extracted from examples with the control."""
         return similarity(self.extract(x), control)
 
     def scores(self, batch: Batch, key: Key) -> Mapping[str, Scored]:

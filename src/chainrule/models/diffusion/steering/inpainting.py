@@ -1,9 +1,9 @@
 """Inpainting: samples that agree with what is known of them.
 
 `replace` overwrites known entries with their noised values in every step, which is fast and biased: what is unknown
-never hears of what is known. `repaint` (Lugmayr et al., 2022) repeats every step with fresh noise, so that both parts
-come to agree. `posterior` moves the estimate of the clean data by what the denoiser knows of their covariance, as the
-rule of Bayes does for Gaussians, for which it is exact; its cost grows with the square of the dimensions.
+is never conditioned on what is known. `repaint` (Lugmayr et al., 2022) repeats every step with fresh noise, so that both
+parts come to agree. `posterior` moves the estimate of the clean data by what the denoiser knows of their covariance,
+as the rule of Bayes does for Gaussians, for which it is exact; its cost grows with the square of the dimensions.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Masked modelling, whatever the tokens are: words of a text or patches of an image (Devlin et al., 2019).
 
-What the two share is here: settings, how vectors are pooled and guesses judged. Each adds its way in, its way out, and
-how it hides what is to be guessed.
+What the two share is here: settings, how vectors are pooled and guesses judged. Each adds its embedding, its output
+layer, and how it hides what is to be guessed.
 """
 
 import abc

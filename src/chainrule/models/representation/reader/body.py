@@ -1,4 +1,4 @@
-"""The transformer in the middle of a reader: what a `gpt` or a `bert` has between its embedding and its way out.
+"""The transformer in the middle of a reader: what a `gpt` or a `bert` has between its embedding and its output layer.
 
 Arrays have the names that they have in those models, so that those of a trained one can be taken over.
 """
