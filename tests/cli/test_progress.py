@@ -5,7 +5,7 @@ from typing import final
 import pytest
 
 from chainrule.cli import progress
-from chainrule.cli.progress import Live, Machine, Plain, Silent, Unit
+from chainrule.cli.progress import JsonPrinter, LivePrinter, LogPrinter, SilentPrinter, Unit
 from chainrule.cli.progress_line import ProgressLine, progress_line
 from chainrule.core.progress import update
 from chainrule.data.schema import Schema
@@ -24,7 +24,7 @@ def at(step: int) -> events.Progress:
 
 def test_a_log_gets_a_line_every_few_seconds_and_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    printer = Plain(UNIT, clock=lambda: now)
+    printer = LogPrinter(UNIT, clock=lambda: now)
     for step in range(1, 101):
         printer(at(step))
         now += 0.125  # exact in binary, so that five seconds are forty steps
@@ -38,7 +38,7 @@ def test_a_log_gets_a_line_every_few_seconds_and_one_at_the_end(capsys: pytest.C
 def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    printer = Plain(UNIT)
+    printer = LogPrinter(UNIT)
     printer(events.Logged(80, "val", {"loss": 2.19}))
     printer(at(90))
     assert capsys.readouterr().out.split("step ")[1].split("  ") == [
@@ -58,7 +58,7 @@ def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
 def test_the_live_line_never_exceeds_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = io.StringIO()
-    printer = Live(UNIT, stream)
+    printer = LivePrinter(UNIT, stream)
     printer(at(90))
     printer.close()
     line = stream.getvalue()
@@ -70,7 +70,7 @@ def test_the_live_line_never_exceeds_the_terminal(columns: int, monkeypatch: pyt
 
 def test_the_live_line_is_ended_once() -> None:
     stream = io.StringIO()
-    printer = Live(UNIT, stream)
+    printer = LivePrinter(UNIT, stream)
     printer(at(1))
     printer(at(2))
     printer.close()
@@ -80,7 +80,7 @@ def test_the_live_line_is_ended_once() -> None:
 
 
 def test_the_words_about_compilation_make_room_for_its_time(capsys: pytest.CaptureFixture[str]) -> None:
-    printer = Live(UNIT)
+    printer = LivePrinter(UNIT)
     printer(STARTED)
     printer(events.Compiled(6.23))
     out = capsys.readouterr().out
@@ -88,7 +88,7 @@ def test_the_words_about_compilation_make_room_for_its_time(capsys: pytest.Captu
 
 
 def test_the_beginning_says_what_where_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    Plain(UNIT)(STARTED)
+    LogPrinter(UNIT)(STARTED)
     assert capsys.readouterr().out.splitlines() == [
         "data     moons   200 points",
         "model    mlp   1 k",
@@ -118,7 +118,7 @@ def test_the_end_says_how_good_it_got_and_an_interruption_how_to_go_on(
 
 
 def test_machines_get_every_event_but_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    printer = Machine()
+    printer = JsonPrinter()
     for event in (STARTED, events.Compiled(1.0), at(5), events.Saved(5), FINISHED):
         printer(event)
     printer.close()
@@ -128,7 +128,7 @@ def test_machines_get_every_event_but_the_end(capsys: pytest.CaptureFixture[str]
 
 
 def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    printer = Silent()
+    printer = SilentPrinter()
     printer(STARTED)
     printer.close()
     assert capsys.readouterr().out == ""

@@ -100,7 +100,7 @@ class Pieces:
 
 
 @final
-class Machine(ProgressPrinter):
+class JsonPrinter(ProgressPrinter):
     """Every event as one line of JSON, except the end: the last line belongs to the verb."""
 
     def __call__(self, event: Event) -> None:
@@ -113,7 +113,7 @@ class Machine(ProgressPrinter):
 
 
 @final
-class Silent(ProgressPrinter):
+class SilentPrinter(ProgressPrinter):
     """Nothing at all."""
 
     def __call__(self, event: Event) -> None:
@@ -124,7 +124,7 @@ class Silent(ProgressPrinter):
 
 
 @final
-class Plain(ProgressPrinter):
+class LogPrinter(ProgressPrinter):
     """Lines for a log: never a carriage return, one progress line every few seconds."""
 
     def __init__(self, unit: Unit, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -146,7 +146,7 @@ class Plain(ProgressPrinter):
 
 
 @final
-class Live(ProgressPrinter):
+class LivePrinter(ProgressPrinter):
     """One line that is drawn over and over, fitted to the width of the terminal."""
 
     def __init__(self, unit: Unit, stream: Stream | None = None) -> None:
@@ -184,10 +184,10 @@ class Live(ProgressPrinter):
 def progress_printer(unit: Unit, *, machine: bool, quiet: bool) -> ProgressPrinter:
     """The printer that suits the reader: a terminal, a log or a program."""
     if machine:
-        return Machine()
+        return JsonPrinter()
     if quiet:
-        return Silent()
-    return Live(unit) if sys.stdout.isatty() else Plain(unit)
+        return SilentPrinter()
+    return LivePrinter(unit) if sys.stdout.isatty() else LogPrinter(unit)
 
 
 def announce(event: Event, unit: Unit) -> None:
@@ -245,12 +245,12 @@ def bar(done: float) -> str:
 
 
 __all__ = [
-    "Live",
-    "Machine",
+    "JsonPrinter",
+    "LivePrinter",
+    "LogPrinter",
     "Pieces",
-    "Plain",
     "ProgressPrinter",
-    "Silent",
+    "SilentPrinter",
     "Unit",
     "announce",
     "bar",

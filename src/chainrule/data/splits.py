@@ -90,14 +90,14 @@ class Selected(Split):
 
 @final
 @dataclass(frozen=True)
-class Some(Split):
+class Subset(Split):
     """A few examples of another split, by number."""
 
     split: Split
     numbers: np.ndarray
 
     @classmethod
-    def drawn(cls, split: Split, count: int) -> "Some":
+    def drawn(cls, split: Split, count: int) -> "Subset":
         """This many examples drawn at random, the same ones every time, in their order."""
         return cls(split, np.sort(np.random.default_rng(0).choice(len(split), count, replace=False)))
 
@@ -114,4 +114,4 @@ class Some(Split):
         return self.split.gather(arrays, self.numbers[index])
 
 
-__all__ = ["Rows", "Selected", "Some", "Split"]
+__all__ = ["Rows", "Selected", "Split", "Subset"]

@@ -20,7 +20,7 @@ from chainrule.data.text.vectors import Vectors
 from chainrule.models.protocol import HasEmbedding, Model
 
 
-class Begun(NamedTuple):
+class ModelWithVectors(NamedTuple):
     """A model that begins with vectors of a file, and how many of its tokens the file knows."""
 
     model: Model
@@ -30,7 +30,7 @@ class Begun(NamedTuple):
     """Share of the training text."""
 
 
-def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
+def with_vectors(model: Model, data: Data, path: str | Path) -> ModelWithVectors:
     """The model with the vectors of a file in its table, which must have their width."""
     if not isinstance(model, HasEmbedding) or not kinds.of(data.schema).has_tokens:
         raise CapabilityError(
@@ -51,7 +51,7 @@ def with_vectors(model: Model, data: Data, path: str | Path) -> Begun:
         )
     new = jnp.where(jnp.asarray(known)[:, None], jnp.asarray(rows, table.dtype), table)
     begun = jax.tree.map(lambda leaf: new if leaf is table else leaf, model)
-    return Begun(begun, *vectors.coverage(known, np.asarray(data.train.arrays["tokens"])))
+    return ModelWithVectors(begun, *vectors.coverage(known, np.asarray(data.train.arrays["tokens"])))
 
 
 def of_model(model: HasEmbedding, tokenizer: Tokenizer) -> Vectors:
@@ -60,4 +60,4 @@ def of_model(model: HasEmbedding, tokenizer: Tokenizer) -> Vectors:
     return Vectors(tuple(text.strip() or text for text in texts), np.asarray(model.embeddings(), np.float32))
 
 
-__all__ = ["Begun", "of_model", "with_vectors"]
+__all__ = ["ModelWithVectors", "of_model", "with_vectors"]

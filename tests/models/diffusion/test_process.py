@@ -73,7 +73,7 @@ def test_rates_are_the_derivatives_of_the_levels(name: str) -> None:
         (lambda: schedules.grid(schedules.cosine(), 0), "steps=0"),
         (lambda: schedules.grid(schedules.cosine(100), 101), "100 levels"),
         (lambda: schedules.grid(schedules.cosine(), 10, "even"), "uniform-t"),
-        (lambda: schedules.grid(schedules.Straight(), 10, "karras"), "uniform-t"),
+        (lambda: schedules.grid(schedules.RectifiedSchedule(), 10, "karras"), "uniform-t"),
     ],
     ids=range(12),
 )

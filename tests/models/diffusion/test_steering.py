@@ -37,7 +37,7 @@ def drawn(denoiser: Any, sampler: Any, steps: int, count: int = 4000) -> np.ndar
 
 
 def test_the_posterior_method_finds_the_conditional_distribution_of_a_gaussian() -> None:
-    informed = inpainting.Informed(PAIR, [[1.0, 0.0]], [1.5])
+    informed = inpainting.PosteriorDenoiser(PAIR, [[1.0, 0.0]], [1.5])
     out = drawn(informed, samplers.Ancestral(), 500)
     assert out[:, 0].mean() == pytest.approx(1.5, abs=0.01)
     assert out[:, 1].mean() == pytest.approx(1.2, abs=0.03)
@@ -67,7 +67,7 @@ def test_measurements_are_matrices_and_their_shapes_are_checked() -> None:
     with pytest.raises(ArgumentError, match="does not divide"):
         inpainting.downsampling(SQUARE, 3)
     with pytest.raises(ArgumentError, match="do not describe"):
-        inpainting.Informed(PAIR, [[1.0, 0.0]], [1.5, 2.0])
+        inpainting.PosteriorDenoiser(PAIR, [[1.0, 0.0]], [1.5, 2.0])
 
 
 @pytest.mark.parametrize("name", [*views.NAMES, "rotate(-90)", "rotate(360)"])

@@ -29,7 +29,7 @@ _Some = Float[np.ndarray, "some features"]
 
 
 @final
-class Judge(eqx.Module):
+class ReferenceClassifier(eqx.Module):
     """Two hidden layers over examples as rows, scaled to unit variance.
 
     >>> x = np.repeat([[-1.0, 0.0], [1.0, 0.0]], 40, axis=0)
@@ -74,7 +74,7 @@ class Judge(eqx.Module):
 
 
 @eqx.filter_jit
-def _hidden(judge: Judge, x: Float[Array, "some features"]) -> Float[Array, "some width"]:
+def _hidden(judge: ReferenceClassifier, x: Float[Array, "some features"]) -> Float[Array, "some width"]:
     first, second, _ = judge.layers
     return jax.nn.silu(second(jax.nn.silu(first(x))))
 
@@ -87,12 +87,12 @@ def trained(
     width: int = 64,
     steps: int = _STEPS,
     seed: int = 0,
-) -> Judge:
+) -> ReferenceClassifier:
     """A judge that has seen these examples; the same ones make the same judge."""
     if len(x) != len(y) or not len(x):
         raise ArgumentError(f"trained(x, y): {len(x)} examples and {len(y)} classes")
     start, walk = jax.random.split(jax.random.key(seed))
-    judge = Judge(x, classes, width, start)
+    judge = ReferenceClassifier(x, classes, width, start)
     rows, labels = judge.inside(x), jnp.asarray(y)
     optimizer = optax.adamw(optax.cosine_decay_schedule(_RATE, steps), weight_decay=_DECAY)
 
@@ -116,8 +116,8 @@ def trained(
     judge = eqx.tree_at(lambda j: j.layers, judge, run(judge.layers))
     hidden = _hidden(judge, rows)
     seen = jnp.stack([hidden.mean(axis=0), jnp.maximum(hidden.std(axis=0), 1e-6)])
-    made: Judge = eqx.tree_at(lambda j: j.seen, judge, seen)
+    made: ReferenceClassifier = eqx.tree_at(lambda j: j.seen, judge, seen)
     return made
 
 
-__all__ = ["Judge", "trained"]
+__all__ = ["ReferenceClassifier", "trained"]

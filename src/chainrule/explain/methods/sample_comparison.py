@@ -11,7 +11,7 @@ from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
-from chainrule.explain.methods.reference_classifier import Judge, trained
+from chainrule.explain.methods.reference_classifier import ReferenceClassifier, trained
 from chainrule.explain.methods.sample_distances import (
     DistanceEstimate,
     alikeness,
@@ -45,7 +45,7 @@ def is_image_diffusion(model: Model, schema: Schema) -> bool:
 
 @final
 @dataclass(frozen=True)
-class Real:
+class RealExamples:
     """Training and held-out examples in model units, flat, with their classes if they have any."""
 
     train: np.ndarray
@@ -55,7 +55,7 @@ class Real:
     classes: int
 
     @functools.cached_property
-    def judge(self) -> Judge:
+    def judge(self) -> ReferenceClassifier:
         """The judge of classes, who has seen the training examples."""
         assert self.train_y is not None
         return trained(self.train, self.train_y, self.classes)
@@ -86,7 +86,7 @@ class Real:
         return frechet_distance(self.features(x), self._seen[0])
 
 
-def real(data: Data) -> Real:
+def real(data: Data) -> RealExamples:
     """The examples of a data set that samples are compared with: held out from training and from its choice."""
     part = data.test if len(data.test) else data.val
 
@@ -98,7 +98,7 @@ def real(data: Data) -> Real:
 
     train, train_y = flat(data.train)
     held_out, held_out_y = flat(part)
-    return Real(train, held_out, train_y, held_out_y, len(data.schema.classes))
+    return RealExamples(train, held_out, train_y, held_out_y, len(data.schema.classes))
 
 
 def draw(run: Run, n: int, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -111,4 +111,4 @@ def draw(run: Run, n: int, seed: int, **options: Any) -> tuple[np.ndarray, np.nd
     return np.asarray(model.sample(random.key(seed, "probe"), n, **options)), labels
 
 
-__all__ = ["Real", "draw", "is_class_diffusion", "is_diffusion", "is_image_diffusion", "real"]
+__all__ = ["RealExamples", "draw", "is_class_diffusion", "is_diffusion", "is_image_diffusion", "real"]

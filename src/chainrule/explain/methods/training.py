@@ -55,21 +55,21 @@ def train(
     stepper = Stepper(model, config, data.train, rate, resident=True, most=every, momentum=momentum)
     state = initial_state(model, config)
     stepper.compile(state)
-    diary = _Diary(data, config, model)
+    log = _TrainingLog(data, config, model)
     done, total = 0, 0.0
     if watch is not None:
         watch(0, model)
-    while done < steps and diary.finite:
+    while done < steps and log.finite:
         count = min(every, steps - done)
         before = time.perf_counter()
         state, metrics, finished = stepper.run(state, done, count)
         total += time.perf_counter() - before
         done += finished
         now = eqx.combine(state.model if state.ema is None else state.ema, stepper.static)
-        diary.note(metrics["loss"], now, total, finite=finished == count)
+        log.note(metrics["loss"], now, total, finite=finished == count)
         if watch is not None:
             watch(done, now)
-    return diary.close()
+    return log.close()
 
 
 def train_seeds(
@@ -86,21 +86,21 @@ def train_seeds(
     starts = [build(seed) for seed in seeds]
     stepper = SeedStepper(starts, seeds, configs[0], data.train, steps=steps, most=every)
     states = stepper.start()
-    diaries = [_Diary(data, config, start) for config, start in zip(configs, starts, strict=True)]
+    logs = [_TrainingLog(data, config, start) for config, start in zip(configs, starts, strict=True)]
     done, total = 0, 0.0
-    while done < steps and any(diary.finite for diary in diaries):
+    while done < steps and any(log.finite for log in logs):
         count = min(every, steps - done)
         before = time.perf_counter()
-        counts = np.array([count if diary.finite else 0 for diary in diaries])
+        counts = np.array([count if log.finite else 0 for log in logs])
         states, metrics, finished = stepper.run(states, done, counts)
         total += time.perf_counter() - before
         done += count
-        for number, diary in enumerate(diaries):
-            if diary.finite:
+        for number, log in enumerate(logs):
+            if log.finite:
                 end = int(finished[number])
                 now = stepper.model(states, number)
-                diary.note(metrics["loss"][number, :end], now, total, finite=end == count)
-    return [diary.close() for diary in diaries]
+                log.note(metrics["loss"][number, :end], now, total, finite=end == count)
+    return [log.close() for log in logs]
 
 
 def band(curves: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -132,7 +132,7 @@ def stop_step(steps: np.ndarray, losses: np.ndarray, patience: int) -> tuple[int
 
 
 @final
-class _Diary:
+class _TrainingLog:
     """What is written down while a model is trained."""
 
     def __init__(self, data: Data, config: TrainConfig, model: Model) -> None:

@@ -9,7 +9,7 @@ from chainrule.core.pictures import Images, Picture, Table
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.sample_comparison import Real, draw, is_diffusion, real
+from chainrule.explain.methods.sample_comparison import RealExamples, draw, is_diffusion, real
 from chainrule.explain.methods.sample_distances import nearest, spread
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.train import Run
@@ -46,7 +46,9 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     )
 
 
-def _judged(flat: np.ndarray, labels: np.ndarray | None, known: Real) -> tuple[dict[str, float], list[str]]:
+def _judged(
+    flat: np.ndarray, labels: np.ndarray | None, known: RealExamples
+) -> tuple[dict[str, float], list[str]]:
     to_train, to_held_out = (nearest(x, known.train)[0][:, 0] for x in (flat, known.held_out))
     ours, others = (known.kernel_distance(x) for x in (flat, known.held_out))
     numbers = {

@@ -186,11 +186,11 @@ class LanguageModel(CanSearch, HasSurprisal):
         n: int,
         how: Decoding,
         padding: Int[Array, " n"] | None = None,
-    ) -> decoding.Written:
+    ) -> decoding.GeneratedTokens:
         rules = how.rules(self.tokenizer)
         advance, state, logits = self._begin(begun, n, how, padding)
         seen, ends = self._seen(begun, n, how, padding), how.text.end_tokens(self.tokenizer)
-        written: decoding.Written = decoding.write(
+        written: decoding.GeneratedTokens = decoding.write(
             advance, state, logits, key, rules, length=self._length(how), stop=ends, seen=seen
         )
         return written

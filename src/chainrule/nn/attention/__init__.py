@@ -9,10 +9,10 @@ from chainrule.nn.attention.linear import FeatureMixing, Sums, linear_attention
 from chainrule.nn.attention.masks import (
     Allowed,
     Causal,
+    LeftPadding,
     Mask,
     PackedDocuments,
     Padding,
-    Since,
     Window,
     joined,
 )
@@ -29,6 +29,7 @@ __all__ = [
     "FeatureMap",
     "FeatureMixing",
     "KeysAndValues",
+    "LeftPadding",
     "Mask",
     "Mixing",
     "PackedDocuments",
@@ -36,7 +37,6 @@ __all__ = [
     "Path",
     "RandomFeatures",
     "SelfAttention",
-    "Since",
     "Softmax",
     "SourceMemory",
     "Sums",

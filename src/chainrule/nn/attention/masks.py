@@ -41,11 +41,11 @@ class Mask(eqx.Module):
         return (self,)
 
     def __and__(self, other: "Mask") -> "Mask":
-        return Both(self, other)
+        return JointMask(self, other)
 
 
 @final
-class Both(Mask):
+class JointMask(Mask):
     """Two rules at once."""
 
     first: Mask
@@ -107,8 +107,8 @@ class Padding(Mask):
 
 
 @final
-class Since(Mask):
-    """Nobody sees the keys before the `first` of each row: padding on the left."""
+class LeftPadding(Mask):
+    """Padding on the left: keys before the `first` of each row are masked."""
 
     first: Int[Array, " batch"]
 
@@ -158,4 +158,14 @@ def _joined(first: Array, second: Array) -> Array:
     return jnp.broadcast_to(first, shape) & jnp.broadcast_to(second, shape)
 
 
-__all__ = ["Allowed", "Both", "Causal", "Mask", "PackedDocuments", "Padding", "Since", "Window", "joined"]
+__all__ = [
+    "Allowed",
+    "Causal",
+    "JointMask",
+    "LeftPadding",
+    "Mask",
+    "PackedDocuments",
+    "Padding",
+    "Window",
+    "joined",
+]

@@ -13,7 +13,7 @@ import equinox as eqx
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
-from chainrule.data.splits import Some
+from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import Model
@@ -72,7 +72,7 @@ def score(
         )
     count = n or (ESTIMATED if any(one.costly(evaluation) for one in chosen) else len(whole))
     if count < len(whole):
-        evaluation = replace(evaluation, split=Some.drawn(whole, count))
+        evaluation = replace(evaluation, split=Subset.drawn(whole, count))
     found: dict[str, Metric] = {}
     for one in sorted(chosen, key=lambda one: one.order):
         found |= one.measure(evaluation)

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from chainrule.derive.sparse.detection import values
-from chainrule.derive.sparse.detection.analysis import Analysis, Notes, Sense, Tracked
+from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
 from chainrule.derive.sparse.detection.values import TrackedValue
 
 _I = np.arange(-3, 5)
@@ -21,7 +21,7 @@ def _value(f: object, *operands: object, unknown: tuple[int, ...] = ()) -> Track
         Tracked(values.source(v.aval) if n in unknown else values.constant(v.aval, np.asarray(o)), None)
         for n, (v, o) in enumerate(zip(program.jaxpr.invars, operands, strict=True))
     ]
-    return Analysis(1, Sense.SLOPES, Notes()).walk(program, cells)[0].value
+    return Analysis(1, Dependence.SLOPES, Notes()).walk(program, cells)[0].value
 
 
 _WHOLE = {

@@ -50,7 +50,7 @@ class DenseDetectionWarning(UserWarning):
     """A part of a program could not be looked into, so everything in it counts as depending on everything."""
 
 
-class Sense(enum.Enum):
+class Dependence(enum.Enum):
     """What it means that a result depends on an operand."""
 
     SLOPES = "through its derivative"
@@ -59,7 +59,7 @@ class Sense(enum.Enum):
 
 
 @final
-class Unruled(Exception):
+class NotCovered(Exception):
     """A rule does not cover this case."""
 
 
@@ -67,11 +67,11 @@ class Unruled(Exception):
 class Analysis:
     """One walk: the sense it is done in and what it noticed on the way."""
 
-    def __init__(self, width: int, sense: Sense, notes: "Notes") -> None:
+    def __init__(self, width: int, sense: Dependence, notes: "Notes") -> None:
         self.width = width
         self.sense = sense
-        self.slopes = sense is Sense.SLOPES
-        self.smooth = sense is not Sense.ANY
+        self.slopes = sense is Dependence.SLOPES
+        self.smooth = sense is not Dependence.ANY
         """Whole numbers and truth values depend on nothing."""
         self.notes = notes
 
@@ -149,7 +149,7 @@ class Analysis:
         if rule is not None:
             try:
                 return rule(self, equation, operands)
-            except Unruled:
+            except NotCovered:
                 pass  # the general way below covers every case
         return self.slopes_of(equation, operands) if self.slopes else self.opened(equation, operands)
 
@@ -165,7 +165,7 @@ class Analysis:
             for cell in operands
             if cell.reach is not None
         ]
-        inner = Analysis(self.width, Sense.LINEAR, self.notes)
+        inner = Analysis(self.width, Dependence.LINEAR, self.notes)
         found = inner.walk(program, [*(Tracked(cell.value, None) for cell in operands), *tangents])
         remaining = iter(found)
         return [next(remaining).reach if is_inexact(v.aval) else None for v in equation.outvars]
@@ -368,11 +368,11 @@ __all__ = [
     "STRUCTURES",
     "Analysis",
     "DenseDetectionWarning",
+    "Dependence",
+    "NotCovered",
     "Notes",
     "Reaches",
-    "Sense",
     "Tracked",
-    "Unruled",
     "rule",
     "structure",
     "summed",

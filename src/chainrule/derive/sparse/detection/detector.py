@@ -16,7 +16,7 @@ from chainrule.derive import memory_budget as budgets
 from chainrule.derive import validation
 from chainrule.derive.sparse.detection import rules, tables
 from chainrule.derive.sparse.detection import values as values_of
-from chainrule.derive.sparse.detection.analysis import Analysis, Notes, Sense, Tracked
+from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
 from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.detection.reach import NOTHING, Reach, seed
 from chainrule.derive.sparse.detection.tables import InputSets, TooLarge
@@ -197,7 +197,7 @@ class _Search:
             start += atom.aval.size
         directions = self.program.jaxpr.invars[len(cells) :]
         cells += [Tracked(values_of.unknown(atom.aval), None) for atom in directions]
-        found = Analysis(self.width, Sense.SLOPES, self.notes).walk(self.program, cells)
+        found = Analysis(self.width, Dependence.SLOPES, self.notes).walk(self.program, cells)
         return self._stack([cell.reach for cell in found])
 
     def _stack(self, reaches: Sequence[Reach | None]) -> InputSets:

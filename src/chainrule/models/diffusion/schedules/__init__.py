@@ -17,7 +17,7 @@ from chainrule.models.diffusion.schedules.continuous import (
     Karras,
     LogLinear,
     LogSNRLinear,
-    Straight,
+    RectifiedSchedule,
     VPLinear,
 )
 from chainrule.models.diffusion.schedules.cosine import cosine
@@ -31,7 +31,7 @@ schedules.add("vp-linear", VPLinear)
 schedules.add("log-linear", LogLinear)
 schedules.add("karras", Karras)
 schedules.add("logsnr-linear", LogSNRLinear)
-schedules.add("rectified", Straight)
+schedules.add("rectified", RectifiedSchedule)
 
 
 def schedule(name: str, **options: Any) -> Schedule:
@@ -53,8 +53,8 @@ __all__ = [
     "LogLinear",
     "LogSNRLinear",
     "Rates",
+    "RectifiedSchedule",
     "Schedule",
-    "Straight",
     "TabulatedSchedule",
     "VPLinear",
     "cosine",

@@ -87,7 +87,7 @@ class LogSNRLinear(Schedule):
 
 @final
 @dataclass(frozen=True)
-class Straight(Schedule):
+class RectifiedSchedule(Schedule):
     """The rectified path a = 1 - t, s = t (Liu et al., 2023); pure noise, without any signal, at time 1."""
 
     process: Process = field(default_factory=Rectified)
@@ -99,4 +99,4 @@ class Straight(Schedule):
         return 2 * (jnp.log1p(-t) - jnp.log(t))
 
 
-__all__ = ["Karras", "LogLinear", "LogSNRLinear", "Straight", "VPLinear"]
+__all__ = ["Karras", "LogLinear", "LogSNRLinear", "RectifiedSchedule", "VPLinear"]

@@ -1,9 +1,10 @@
 """Inpainting: samples that agree with what is known of them.
 
 `replace` overwrites known entries with their noised values in every step, which is fast and biased: what is unknown
-is never conditioned on what is known. `repaint` (Lugmayr et al., 2022) repeats every step with fresh noise, so that both
-parts come to agree. `posterior` moves the estimate of the clean data by what the denoiser knows of their covariance,
-as the rule of Bayes does for Gaussians, for which it is exact; its cost grows with the square of the dimensions.
+is never conditioned on what is known. `repaint` (Lugmayr et al., 2022) repeats every step with fresh noise, so that
+both parts come to agree. `posterior` moves the estimate of the clean data by what the denoiser knows of their
+covariance, as the rule of Bayes does for Gaussians, for which it is exact; its cost grows with the square of the
+dimensions.
 """
 
 import dataclasses
@@ -89,7 +90,7 @@ class Inpainted(eqx.Module, Sampler):
 
 
 @final
-class Informed(Denoiser):
+class PosteriorDenoiser(Denoiser):
     """A denoiser that has seen `y = matrix x0 + noise`: its estimate moved by Cov Aᵀ (A Cov Aᵀ + noise²)⁻¹ (y - A x0).
 
     The covariance of the clean data is the denoiser's own (see `tweedie`), taken as constant in x.
@@ -163,7 +164,7 @@ class Inpainting(Steering):
                 remedy="use method=repaint",
             )
         rows = np.flatnonzero(np.asarray(known.mask).ravel())
-        informed = Informed(draw.denoiser, np.eye(entries)[rows], known.values.ravel()[rows])
+        informed = PosteriorDenoiser(draw.denoiser, np.eye(entries)[rows], known.values.ravel()[rows])
         return dataclasses.replace(draw, denoiser=informed)
 
 
@@ -221,4 +222,4 @@ def blurring(shape: tuple[int, ...], std: float) -> Float[np.ndarray, "entries e
     return np.kron(np.kron(along(height), along(width)), np.eye(channels))
 
 
-__all__ = ["Informed", "Inpainted", "Inpainting", "Known", "blurring", "downsampling", "read"]
+__all__ = ["Inpainted", "Inpainting", "Known", "PosteriorDenoiser", "blurring", "downsampling", "read"]

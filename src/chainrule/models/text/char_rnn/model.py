@@ -58,7 +58,7 @@ class CharRNNConfig(Config):
 
 
 @final
-class Remembered(DecodingState):
+class CharRNNState(DecodingState):
     """The states of every layer."""
 
     position: Int[Array, ""]
@@ -136,18 +136,18 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         """What is carried from one passage to the next."""
         return jax.tree.leaves((self.carried, self.ended))
 
-    def start(self, batch: int, room: int) -> Remembered:
+    def start(self, batch: int, room: int) -> CharRNNState:
         """Nothing read yet; there is room for any number of tokens."""
         del room
-        return Remembered(jnp.zeros((), jnp.int32), self.body.initial((batch,)))
+        return CharRNNState(jnp.zeros((), jnp.int32), self.body.initial((batch,)))
 
     def advance(
         self, state: DecodingState, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], Remembered]:
+    ) -> tuple[Float[Array, "batch time vocabulary"], CharRNNState]:
         """Read on from a state."""
-        assert isinstance(state, Remembered)
+        assert isinstance(state, CharRNNState)
         out, layers = self.body(self.embedding(tokens), state.layers)
-        return self.head(out), Remembered(state.position + tokens.shape[1], layers)
+        return self.head(out), CharRNNState(state.position + tokens.shape[1], layers)
 
     def recurrence(
         self, x: Int[Array, "batch time"]
@@ -185,4 +185,4 @@ class CharRNN(LanguageModel, HasState, HasRecurrence, HasEmbedding, HasPictures)
         return jnp.concatenate(outputs, axis=1), carried
 
 
-__all__ = ["CharRNN", "CharRNNConfig", "Remembered"]
+__all__ = ["CharRNN", "CharRNNConfig", "CharRNNState"]

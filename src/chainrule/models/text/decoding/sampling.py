@@ -27,8 +27,8 @@ END = -1
 
 
 @final
-class Written(eqx.Module):
-    """Tokens that were drawn, and what the model itself thought of each."""
+class GeneratedTokens(eqx.Module):
+    """Tokens that were drawn, and the log-probability that the model gave each."""
 
     tokens: Int[Array, "batch length"]
     """`END` from the end of a row on; the token that stopped it is not kept."""
@@ -82,7 +82,7 @@ def write(
     length: int,
     stop: Sequence[int] = (),
     seen: Bool[Array, "batch vocabulary"] | None = None,
-) -> Written:
+) -> GeneratedTokens:
     """Draw up to `length` tokens for each row, compiled as one loop that ends when every row has ended.
 
     `state` is the state after the beginning and `logits` are those of the first token to draw. A row ends with a
@@ -91,11 +91,13 @@ def write(
     ends = jnp.array(stop, jnp.int32)
     batch = len(logits)
 
-    def put(written: Written, i: Array, done: Array, token: Array, log_prob: Array) -> tuple[Written, Array]:
+    def put(
+        written: GeneratedTokens, i: Array, done: Array, token: Array, log_prob: Array
+    ) -> tuple[GeneratedTokens, Array]:
         done = done | (token[:, None] == ends[None, :]).any(axis=1)
         tokens = written.tokens.at[:, i].set(jnp.where(done, END, token))
         log_probs = written.log_probs.at[:, i].set(jnp.where(done, 0.0, log_prob))
-        return Written(tokens, log_probs), done
+        return GeneratedTokens(tokens, log_probs), done
 
     def unfinished(carry: tuple[Any, ...]) -> Array:
         i, *_, done, _ = carry
@@ -109,11 +111,13 @@ def write(
         return i + 1, token, state, mark(seen, token), done, written
 
     token, log_prob = draw(logits, seen, key, state.position, rules)
-    blank = Written(jnp.full((batch, length), END, jnp.int32), jnp.zeros((batch, length), log_prob.dtype))
+    blank = GeneratedTokens(
+        jnp.full((batch, length), END, jnp.int32), jnp.zeros((batch, length), log_prob.dtype)
+    )
     written, done = put(blank, jnp.zeros((), jnp.int32), jnp.zeros(batch, bool), token, log_prob)
     start = (jnp.ones((), jnp.int32), token, state, mark(seen, token), done, written)
-    result: Written = jax.lax.while_loop(unfinished, body, start)[-1]
+    result: GeneratedTokens = jax.lax.while_loop(unfinished, body, start)[-1]
     return result
 
 
-__all__ = ["END", "Advance", "Written", "draw", "mark", "present", "write"]
+__all__ = ["END", "Advance", "GeneratedTokens", "draw", "mark", "present", "write"]

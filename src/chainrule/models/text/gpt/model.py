@@ -27,7 +27,7 @@ from chainrule.models.text.language_model import LanguageModel
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.networks.transformer import TransformerDecoder, decoder_layers
 from chainrule.nn import Dropout, Embedding, Linear, Norm, TransformerBlock, losses
-from chainrule.nn.attention import PackedDocuments, Since
+from chainrule.nn.attention import LeftPadding, PackedDocuments
 from chainrule.nn.positions import Learned, Sinusoids
 
 
@@ -162,7 +162,7 @@ class GPT(
         positions, mask = None, None
         if padding is not None:
             positions = jnp.maximum(state.position + jnp.arange(time)[None, :] - padding[:, None], 0)
-            mask = Since(padding)
+            mask = LeftPadding(padding)
         x = self.with_positions(self.vectors(tokens), state.position, positions=positions)
         caches = []
         for block, cache in zip(self.blocks, state.caches, strict=True):

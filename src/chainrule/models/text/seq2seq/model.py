@@ -53,7 +53,7 @@ class EncodedSource(NamedTuple):
 
 
 @final
-class Thought(DecodingState):
+class Seq2SeqState(DecodingState):
     """What the decoder remembers, beginning with the last state of the encoder."""
 
     position: Int[Array, ""]
@@ -113,14 +113,14 @@ class Seq2Seq(EncoderDecoder):
         self.config = config
         self.schema = schema
 
-    def start(self, x: Int[Array, "batch source"]) -> Thought:
+    def start(self, x: Int[Array, "batch source"]) -> Seq2SeqState:
         """The last state of the encoder, which starts the decoder, and the states it can look back at."""
         valid = within(x, self.source_end)
         states, hidden = self.encoder(self.source(x), lengths=valid.sum(axis=1))
         if isinstance(self.encoder, Bidirectional):
             hidden = tuple(jnp.concatenate(both, axis=-1) for both in zip(*hidden, strict=True))
         source = None if self.aligner is None else EncodedSource(self.aligner.prepare(states), valid)
-        return Thought(jnp.zeros((), jnp.int32), hidden, source)
+        return Seq2SeqState(jnp.zeros((), jnp.int32), hidden, source)
 
     def logits(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
@@ -137,11 +137,11 @@ class Seq2Seq(EncoderDecoder):
 
     def advance(
         self, state: DecodingState, tokens: Int[Array, "batch time"]
-    ) -> tuple[Float[Array, "batch time vocabulary"], Thought]:
+    ) -> tuple[Float[Array, "batch time vocabulary"], Seq2SeqState]:
         """Read target tokens: logits of the token after each, and the state after the last."""
-        assert isinstance(state, Thought)
+        assert isinstance(state, Seq2SeqState)
         out, _, hidden = self._write(state, tokens)
-        return self.head(out), Thought(state.position + tokens.shape[1], hidden, state.source)
+        return self.head(out), Seq2SeqState(state.position + tokens.shape[1], hidden, state.source)
 
     def alignment_names(self) -> tuple[str, ...]:
         """One map, unless the model was built without attention."""
@@ -161,7 +161,7 @@ class Seq2Seq(EncoderDecoder):
         return weights[:, None]
 
     def _write(
-        self, state: Thought, tokens: Int[Array, "batch time"]
+        self, state: Seq2SeqState, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time out"], Float[Array, "batch time source"] | None, tuple[Array, ...]]:
         """What the logits are made of after each token, the weights of the attention, and the last state."""
         if self.aligner is None:
@@ -189,7 +189,7 @@ class Seq2Seq(EncoderDecoder):
         return hidden, jnp.concatenate([hidden[0], *looked], axis=-1), weights
 
     def _from_own_draws(
-        self, state: Thought, tokens: Int[Array, "batch time"], key: Key
+        self, state: Seq2SeqState, tokens: Int[Array, "batch time"], key: Key
     ) -> Float[Array, "batch time vocabulary"]:
         """Logits where some of the tokens read are drawn from the logits before them (Bengio et al., 2015)."""
         batch, time = tokens.shape
@@ -212,4 +212,4 @@ class Seq2Seq(EncoderDecoder):
         return jnp.moveaxis(logits, 0, 1)
 
 
-__all__ = ["Seq2Seq", "Seq2SeqConfig", "Thought"]
+__all__ = ["Seq2Seq", "Seq2SeqConfig", "Seq2SeqState"]

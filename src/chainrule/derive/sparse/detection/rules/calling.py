@@ -9,10 +9,10 @@ from chainrule.derive.jaxprs.equations import closed
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import (
     Analysis,
+    Dependence,
+    NotCovered,
     Reaches,
-    Sense,
     Tracked,
-    Unruled,
     rule,
     structure,
 )
@@ -85,7 +85,7 @@ def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Tracke
     kept = equation.params["num_res"]
     residuals, tangents = operands[:kept], operands[kept:]
     if any(cell.reach is not None for cell in residuals):
-        raise Unruled
+        raise NotCovered
     outs = [variable for variable in equation.outvars if is_inexact(variable.aval)]
     starts = np.cumsum([0, *(variable.aval.size for variable in outs)])
     width = int(starts[-1])
@@ -94,7 +94,7 @@ def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Tracke
         Tracked(values_of.unknown(v.aval), seed(width, tuple(v.aval.shape), int(start)))
         for v, start in zip(outs, starts, strict=False)
     ]
-    inner = Analysis(width, Sense.ANY, analysis.notes)
+    inner = Analysis(width, Dependence.ANY, analysis.notes)
     back = inner.walk(program, [*(Tracked(cell.value, None) for cell in residuals), *cotangents])
     parts: dict[Any, list[Reach | None]] = {variable: [] for variable in outs}
     for cell, answer in zip(tangents, back, strict=True):
@@ -115,11 +115,11 @@ def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Tracked]
     constants = sum(lengths)
     given = operands[constants:]
     if any(cell.reach is not None for cell in operands[:constants]):
-        raise Unruled
+        raise NotCovered
     sizes = [cell.value.aval.size for cell in given]
     starts = np.cumsum([0, *sizes])
     width = int(starts[-1])
-    inner = Analysis(width, Sense.LINEAR, analysis.notes)
+    inner = Analysis(width, Dependence.LINEAR, analysis.notes)
     seeds = [
         Tracked(values_of.unknown(cell.value.aval), seed(width, tuple(cell.value.aval.shape), int(start)))
         for cell, start in zip(given, starts, strict=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive.sparse.detection import contraction
-from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, NotCovered, Reaches, Tracked, rule
 from chainrule.derive.sparse.detection.contraction import Convolution
 from chainrule.derive.sparse.detection.kinds import Mask
 from chainrule.derive.sparse.detection.reach import Reach, union
@@ -101,7 +101,7 @@ def _inside(lines: np.ndarray, positions: np.ndarray) -> np.ndarray:
 def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     matrix, given = operands
     if matrix.reach is not None or given.reach is None:
-        raise Unruled
+        raise NotCovered
     params = equation.params
     size = matrix.value.aval.shape[-1]
     mask = matrix.value.mask()
@@ -118,7 +118,7 @@ def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Tracked]) -
 @rule("tridiagonal_solve")
 def _tridiagonal_solve(_: Analysis, __: Any, operands: Sequence[Tracked]) -> Reaches:
     if any(cell.reach is not None for cell in operands[:3]) or operands[3].reach is None:
-        raise Unruled
+        raise NotCovered
     reach = operands[3].reach
     return [mixed(reach, (len(reach.shape) - 2,), reach.shape)]
 

@@ -5,7 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import FLAT, RULES, Analysis, Reaches, Tracked, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import (
+    FLAT,
+    RULES,
+    Analysis,
+    NotCovered,
+    Reaches,
+    Tracked,
+    rule,
+)
 from chainrule.derive.sparse.detection.kinds import Mask
 from chainrule.derive.sparse.detection.reach import Reach, Shape, union
 
@@ -32,7 +40,7 @@ FLAT.update(_STEPS)
 @rule("clamp", "max", "min")
 def _choice(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     if analysis.slopes and any(cell.value.point is not None for cell in operands):
-        raise Unruled  # at a point, the derivative that JAX takes knows which operand it is
+        raise NotCovered  # at a point, the derivative that JAX takes knows which operand it is
     return _elementwise(analysis, equation, operands)
 
 

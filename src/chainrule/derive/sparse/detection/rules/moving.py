@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.derive.sparse.detection import windows
-from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, NotCovered, Reaches, Tracked, rule
 from chainrule.derive.sparse.detection.kinds import Bounds, is_exact
 from chainrule.derive.sparse.detection.moves import MOVES
 from chainrule.derive.sparse.detection.reach import Reach, blend, union
@@ -38,7 +38,7 @@ def _sized(reach: Reach) -> Reach | None:
 def _gather(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     source, *indices = operands
     if any(cell.reach is not None for cell in indices) or source.reach is None:
-        raise Unruled
+        raise NotCovered
     where = windows.of(equation)
     begins, blurred, _certain = _begins(where, indices)
     reach = _blur(source.reach, where, begins, blurred)
@@ -66,7 +66,7 @@ def _scatter(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches
         else (operands[0], operands[1:2], operands[2])
     )
     if any(cell.reach is not None for cell in indices):
-        raise Unruled
+        raise NotCovered
     where = windows.of(equation)
     begins, blurred, certain = _begins(where, indices)
     exact = {axis: low for axis, (low, _) in begins.items() if axis not in blurred}

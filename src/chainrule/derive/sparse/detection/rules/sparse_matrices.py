@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, NotCovered, Reaches, Tracked, rule
 from chainrule.derive.sparse.detection.reach import union
 
 
@@ -15,7 +15,7 @@ def _coordinates(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Rea
     data, indices, right = operands
     positions = indices.value.known()
     if positions is None or indices.value.aval.ndim != 2 or data.value.aval.ndim != 1:
-        raise Unruled
+        raise NotCovered
     return _product(equation, data, positions, right)
 
 
@@ -24,7 +24,7 @@ def _rows(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     data, columns, starts, right = operands
     column, start = columns.value.known(), starts.value.known()
     if column is None or start is None or column.ndim != 1 or data.value.aval.ndim != 1:
-        raise Unruled
+        raise NotCovered
     rows = np.searchsorted(start, np.arange(len(column)), side="right") - 1
     return _product(equation, data, np.stack([rows, column], axis=1), right)
 
@@ -33,7 +33,7 @@ def _product(equation: Any, data: Tracked, positions: np.ndarray, right: Tracked
     (left_sum, right_sum), (left_batch, _) = equation.params["dimension_numbers"]
     shape = equation.params["lhs_spinfo"].shape
     if left_batch or positions.shape[1] != len(shape):
-        raise Unruled
+        raise NotCovered
     stored = np.flatnonzero((positions < np.asarray(shape)).all(axis=1))  # padding points outside
     positions = positions[stored]
     kept = [axis for axis in range(len(shape)) if axis not in left_sum]

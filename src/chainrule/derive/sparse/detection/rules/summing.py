@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, Unruled, rule
+from chainrule.derive.sparse.detection.analysis import Analysis, NotCovered, Reaches, Tracked, rule
 from chainrule.derive.sparse.detection.contraction import window_positions
 from chainrule.derive.sparse.detection.reach import Reach
 
@@ -41,7 +41,7 @@ def _sort(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Rea
         return [
             None if cell.reach is None else mixed(cell.reach, (axis,), cell.reach.shape) for cell in operands
         ]
-    raise Unruled
+    raise NotCovered
 
 
 @rule("top_k")
@@ -63,7 +63,7 @@ def _fft(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
 @rule("reduce_window_sum", "reduce_window_max", "reduce_window_min", "select_and_gather_add")
 def _windows(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     if any(cell.reach is not None for cell in operands[1:]):
-        raise Unruled
+        raise NotCovered
     reach = _given(operands)
     shape = tuple(equation.outvars[0].aval.shape)
     seen = reach.take(_seen(equation, reach.shape, shape))
@@ -75,7 +75,7 @@ def _windows(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches
 def _windows_back(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     source, operand = operands
     if operand.reach is not None or source.reach is None:
-        raise Unruled
+        raise NotCovered
     shape = tuple(equation.outvars[0].aval.shape)
     positions = _seen(equation, shape, source.reach.shape)
     spots = np.broadcast_to(np.arange(len(positions))[:, None], positions.shape)
@@ -137,14 +137,14 @@ def _seen(equation: Any, shape: Sequence[int], out_shape: Sequence[int]) -> np.n
 def _given(operands: Sequence[Tracked]) -> Reach:
     reach = operands[0].reach
     if reach is None:
-        raise Unruled
+        raise NotCovered
     return reach
 
 
 def _unless_local(analysis: Analysis, operands: Sequence[Tracked]) -> None:
     """At a point, the derivative that JAX takes knows which elements are the largest."""
     if analysis.slopes and any(cell.value.point is not None for cell in operands):
-        raise Unruled
+        raise NotCovered
 
 
 __all__ = ["mixed", "related", "running"]
