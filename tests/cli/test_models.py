@@ -48,8 +48,7 @@ def test_what_is_said_of_a_model_is_what_it_is(name: str) -> None:
     found = models.entry(name)
     built = models.build(name, load(found.toy_data), **found.toy)
     said = model_classes(found)
-    # A build function that chooses among classes names them all, or what they have in common.
-    assert type(built) in said or (inspect.isabstract(said[0]) and isinstance(built, said[0]))
+    assert type(built) in said  # a build function that chooses among classes names them all
 
 
 @pytest.mark.parametrize("name", models.names())
@@ -58,7 +57,7 @@ def test_a_model_that_samples_shows_every_option(name: str, cli: Command) -> Non
     built = models.build(name, load(found.toy_data), **found.toy)
     groups = cli("models", "show", name, "--json").last["sampling"]
     shown = {option["name"] for group in groups for option in group["options"]}
-    assert shown == (set(option_fields(built.sample_options())) if isinstance(built, CanSample) else set())
+    assert shown >= (set(option_fields(built.sample_options())) if isinstance(built, CanSample) else set())
 
 
 @pytest.mark.parametrize("name", models.names())

@@ -111,11 +111,13 @@ def sampling_table(found: "Entry") -> None:
 def _sampling(found: "Entry") -> "Sequence[OptionGroup]":
     from chainrule.models.protocol import CanSample
 
-    groups: dict[Any, OptionGroup] = {}
+    groups: list[OptionGroup] = []
     for kind in model_classes(found):
         for group in kind.sample_options() if issubclass(kind, CanSample) else ():
-            groups.setdefault((group.name, group.when, *group.schema.model_fields), group)
-    return list(groups.values())
+            fields = group.schema.model_fields.keys()
+            if not any(fields <= one.schema.model_fields.keys() for one in groups if one.when == group.when):
+                groups.append(group)
+    return groups
 
 
 def recipes_table(found: "Entry") -> None:

@@ -12,7 +12,7 @@ where m is what the noise is added to, in k dimensions.
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, NamedTuple, final
 
 import equinox as eqx
@@ -248,7 +248,7 @@ class DataNoise(Noisy):
 
 def build(config: DAEConfig, schema: Schema, key: Key) -> DataNoise | CodeNoise | NoNoise:
     """The rung of the ladder that the settings name."""
-    rungs: dict[str, type[DataNoise | CodeNoise | NoNoise]]
+    rungs: dict[str, Callable[..., DataNoise | CodeNoise | NoNoise]]
     rungs = {"data": DataNoise, "code": CodeNoise, "none": NoNoise}
     return rungs[config.noise](config, schema, key)
 

@@ -242,7 +242,7 @@ def _side(config: BERTConfig, schema: Schema) -> int:
     return max(few, default=1)
 
 
-def build(config: BERTConfig, schema: Schema, key: Key) -> MaskedModel:
+def build(config: BERTConfig, schema: Schema, key: Key) -> BERT | PatchBERT:
     """The encoder of the kind of data: over tokens of a text, or over patches of an image."""
     if kinds.of(schema).has_tokens and targets.of(schema).given:
         raise CapabilityError(
