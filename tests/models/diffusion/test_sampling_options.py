@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, final
 
 from pydantic import Field
 
-from chainrule.models.diffusion.samplers.base import NamedSampler
+from chainrule.models.diffusion.samplers.sampler import NamedSampler
 
 
 @final

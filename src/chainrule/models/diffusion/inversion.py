@@ -8,7 +8,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level
-from chainrule.models.diffusion.samplers.base import Sampler, walk
+from chainrule.models.diffusion.samplers.sampler import Sampler, walk
 
 _X = Float[Array, "batch ..."]
 

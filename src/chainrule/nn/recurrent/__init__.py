@@ -1,8 +1,8 @@
 """Recurrent layers: cells, the loop through time and its derivative, stacks and both directions."""
 
-from chainrule.nn.recurrent.base import OverTime
 from chainrule.nn.recurrent.cells import Cell, Feedback, States
 from chainrule.nn.recurrent.layers import GRU, LSTM, RNN, Recurrent
+from chainrule.nn.recurrent.sequence_layer import SequenceLayer
 from chainrule.nn.recurrent.stack import Bidirectional, Stack
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "Bidirectional",
     "Cell",
     "Feedback",
-    "OverTime",
     "Recurrent",
+    "SequenceLayer",
     "Stack",
     "States",
 ]

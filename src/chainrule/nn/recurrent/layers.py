@@ -17,12 +17,12 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.initializers import initializers
 from chainrule.nn.linear import Linear
-from chainrule.nn.recurrent.base import OverTime
 from chainrule.nn.recurrent.cells import Cell, EarlyResetCell, Feedback, GRUCell, LSTMCell, PlainCell, States
+from chainrule.nn.recurrent.sequence_layer import SequenceLayer
 from chainrule.nn.recurrent.through_time import best_segment, run, run_in_segments
 
 
-class Recurrent(OverTime):
+class Recurrent(SequenceLayer):
     """A layer over (*leading, time, inputs) that carries states.
 
     Every layer takes `initializer`, a scheme of `chainrule.nn.initializers`, and `recurrent_initializer`, one for the
@@ -59,7 +59,7 @@ class Recurrent(OverTime):
         segment: int | None = None,
         key: Key | None = None,
     ) -> tuple[Float[Array, "*leading time hidden"], States]:
-        """Outputs at every step, and the states after the last; see `OverTime`."""
+        """Outputs at every step, and the states after the last; see `SequenceLayer`."""
         del key  # nothing here is random
         leading, time = x.shape[:-2], x.shape[-2]
         count = math.prod(leading)

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.dropout import Dropout
-from chainrule.nn.recurrent.base import Carried, OverTime
 from chainrule.nn.recurrent.layers import GRU, LSTM, RNN, Recurrent
+from chainrule.nn.recurrent.sequence_layer import Carried, SequenceLayer
 
 _LAYERS: dict[str, Callable[..., Recurrent]] = {"rnn": RNN, "gru": GRU, "lstm": LSTM}
 
 
 @final
-class Bidirectional(OverTime):
+class Bidirectional(SequenceLayer):
     """Two layers, one of which reads each sequence from its end (Schuster and Paliwal, 1997); outputs side by side.
 
     What it puts out at a step depends on all later ones, so it can describe a sequence but not write one.
@@ -59,7 +59,7 @@ class Bidirectional(OverTime):
 
 
 @final
-class Stack(OverTime):
+class Stack(SequenceLayer):
     """Layers on top of each other, `h(l, t) = f(h(l, t-1), h(l-1, t))`, with dropout between them.
 
     >>> stack = Stack(3, 5, depth=2, cell="gru", key=jax.random.key(0))

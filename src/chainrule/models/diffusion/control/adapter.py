@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.control.base import Branch, length, repeated
+from chainrule.models.diffusion.control.branch import Branch, length, repeated
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.networks.conditions import ConditionEncoder

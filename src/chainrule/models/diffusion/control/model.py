@@ -17,8 +17,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.control.adapter import Adapter
-from chainrule.models.diffusion.control.base import Branch
-from chainrule.models.diffusion.control.branch import ControlNet
+from chainrule.models.diffusion.control.branch import Branch
+from chainrule.models.diffusion.control.control_net import ControlNet
 from chainrule.models.diffusion.control.control_pictures import control_pictures
 from chainrule.models.diffusion.control.extractors import extractors
 from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser

@@ -11,7 +11,13 @@ from typing import Any, TypeGuard
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.models.diffusion.samplers.ancestral import Ancestral
-from chainrule.models.diffusion.samplers.base import (
+from chainrule.models.diffusion.samplers.ddim import DDIM
+from chainrule.models.diffusion.samplers.dpm_solver import DPMSolver
+from chainrule.models.diffusion.samplers.gradient_estimation import GradientEstimation
+from chainrule.models.diffusion.samplers.heun import Heun
+from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin
+from chainrule.models.diffusion.samplers.reverse_sde import ReverseSDE
+from chainrule.models.diffusion.samplers.sampler import (
     CLIPS,
     Drawn,
     NamedSampler,
@@ -21,12 +27,6 @@ from chainrule.models.diffusion.samplers.base import (
     options_of,
     walk,
 )
-from chainrule.models.diffusion.samplers.ddim import DDIM
-from chainrule.models.diffusion.samplers.dpm_solver import DPMSolver
-from chainrule.models.diffusion.samplers.gradient_estimation import GradientEstimation
-from chainrule.models.diffusion.samplers.heun import Heun
-from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin
-from chainrule.models.diffusion.samplers.reverse_sde import ReverseSDE
 from chainrule.models.diffusion.samplers.sigma_family import SigmaFamily, implied_eta
 
 samplers: Registry[type[NamedSampler]] = Registry("sampler")

@@ -11,7 +11,7 @@ from chainrule.core.types import Array
 from chainrule.models.diffusion.denoiser import DenoiserEstimate
 from chainrule.models.diffusion.posterior import posterior
 from chainrule.models.diffusion.process import Level, gap, per_example
-from chainrule.models.diffusion.samplers.base import Transition
+from chainrule.models.diffusion.samplers.sampler import Transition
 
 
 @final

@@ -11,7 +11,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
 from chainrule.models.diffusion.denoiser import DenoiserEstimate
 from chainrule.models.diffusion.process import Level, gap
-from chainrule.models.diffusion.samplers.base import Transition
+from chainrule.models.diffusion.samplers.sampler import Transition
 
 
 @final

@@ -6,7 +6,7 @@ from typing import ClassVar, final
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span
+from chainrule.models.diffusion.samplers.sampler import Estimator, NamedSampler, Span
 
 
 @final

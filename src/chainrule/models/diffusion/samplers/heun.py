@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Key, Tree
 from chainrule.models.diffusion.process import Level, Process, VarianceExploding
-from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.sampler import Estimator, NamedSampler, Span, to_sigma
 
 _MOST = math.sqrt(2) - 1
 """By this share a step may raise its noise: what it adds never exceeds what is there."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.types import Array, Key, Tree
-from chainrule.models.diffusion.samplers.base import Estimator, NamedSampler, Span, to_sigma
+from chainrule.models.diffusion.samplers.sampler import Estimator, NamedSampler, Span, to_sigma
 
 
 @final

@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core.types import Array, ArrayLike
 from chainrule.models.diffusion.denoiser import DenoiserEstimate
 from chainrule.models.diffusion.process import Level
-from chainrule.models.diffusion.samplers.base import Transition
+from chainrule.models.diffusion.samplers.sampler import Transition
 
 
 @final

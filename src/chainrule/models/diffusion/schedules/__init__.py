@@ -5,14 +5,6 @@ from typing import Any
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
-from chainrule.models.diffusion.schedules.base import (
-    Rates,
-    Schedule,
-    TabulatedSchedule,
-    from_alpha_bar,
-    from_beta,
-    from_sigma,
-)
 from chainrule.models.diffusion.schedules.continuous import (
     Karras,
     LogLinear,
@@ -22,6 +14,14 @@ from chainrule.models.diffusion.schedules.continuous import (
 )
 from chainrule.models.diffusion.schedules.cosine import cosine
 from chainrule.models.diffusion.schedules.linear import linear
+from chainrule.models.diffusion.schedules.schedule import (
+    Rates,
+    Schedule,
+    TabulatedSchedule,
+    from_alpha_bar,
+    from_beta,
+    from_sigma,
+)
 from chainrule.models.diffusion.schedules.spacing import SPACINGS, grid
 
 schedules: Registry[Callable[..., Schedule]] = Registry("schedule")

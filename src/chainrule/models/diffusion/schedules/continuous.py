@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array
 from chainrule.models.diffusion.process import Process, Rectified, VarianceExploding, VariancePreserving
-from chainrule.models.diffusion.schedules.base import Schedule
+from chainrule.models.diffusion.schedules.schedule import Schedule
 
 
 @final

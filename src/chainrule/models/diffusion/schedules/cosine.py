@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chainrule.models.diffusion.schedules.base import TabulatedSchedule, from_beta
+from chainrule.models.diffusion.schedules.schedule import TabulatedSchedule, from_beta
 
 
 def cosine(count: int = 1000) -> TabulatedSchedule:

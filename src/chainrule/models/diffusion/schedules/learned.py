@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.models.diffusion.process import Process, VariancePreserving
-from chainrule.models.diffusion.schedules.base import Schedule
+from chainrule.models.diffusion.schedules.schedule import Schedule
 
 WIDTH = 1024
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.models.diffusion.schedules.base import TabulatedSchedule, from_beta
+from chainrule.models.diffusion.schedules.schedule import TabulatedSchedule, from_beta
 
 
 def linear(count: int = 1000) -> TabulatedSchedule:

@@ -5,7 +5,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.models.diffusion.process import CLEAN, Level
-from chainrule.models.diffusion.schedules.base import Schedule
+from chainrule.models.diffusion.schedules.schedule import Schedule
 
 SPACINGS = ("uniform-t", "uniform-lam", "karras")
 

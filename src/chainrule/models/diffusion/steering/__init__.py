@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 
-from chainrule.models.diffusion.steering.base import Draw, Steering
+from chainrule.models.diffusion.steering.draw import Draw, Steering
 
 
 def ways() -> list[type[Steering]]:

@@ -17,7 +17,7 @@ from chainrule.core.types import Array, Float
 from chainrule.data import kinds
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level
-from chainrule.models.diffusion.steering.base import Draw, Steering
+from chainrule.models.diffusion.steering.draw import Draw, Steering
 from chainrule.models.diffusion.steering.views import NAMES, View, view
 
 _X = Float[Array, "batch ..."]

@@ -19,7 +19,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.denoisers.guided import ClassifierGuided, Unconditional
 from chainrule.models.diffusion.process import Level, noised, per_example
-from chainrule.models.diffusion.schedules.base import Schedule
+from chainrule.models.diffusion.schedules.schedule import Schedule
 from chainrule.models.protocol import CanPredict, Metrics
 from chainrule.networks import units
 from chainrule.networks.mlp import ResidualMLP

@@ -11,9 +11,9 @@ from chainrule.core.errors import CapabilityError
 from chainrule.data import kinds
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.denoisers.guided import guided
-from chainrule.models.diffusion.steering.base import Draw, Steering
 from chainrule.models.diffusion.steering.classifier import by_classifier
 from chainrule.models.diffusion.steering.conditions import class_numbers
+from chainrule.models.diffusion.steering.draw import Draw, Steering
 
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative

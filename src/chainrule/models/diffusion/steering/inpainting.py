@@ -22,8 +22,8 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, gap
-from chainrule.models.diffusion.samplers.base import Estimator, Sampler, Span
-from chainrule.models.diffusion.steering.base import Draw, Steering
+from chainrule.models.diffusion.samplers.sampler import Estimator, Sampler, Span
+from chainrule.models.diffusion.steering.draw import Draw, Steering
 from chainrule.models.diffusion.steering.files import arrays_of
 from chainrule.models.diffusion.tweedie import posterior_covariance
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.models.diffusion.steering.base import Draw, Steering
+from chainrule.models.diffusion.steering.draw import Draw, Steering
 from chainrule.models.diffusion.steering.files import arrays_of
 
 

@@ -21,8 +21,8 @@ from chainrule.models.diffusion.denoisers.selection import Name
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import noised
-from chainrule.models.diffusion.schedules.base import Schedule
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
+from chainrule.models.diffusion.schedules.schedule import Schedule
 from chainrule.models.protocol import Metrics
 
 

@@ -10,7 +10,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
-from chainrule.models.supervised.base import Supervised, chain, output_count
+from chainrule.models.supervised.supervised_model import Supervised, chain, output_count
 from chainrule.networks.image_towers import ConvBlock, Normalization
 from chainrule.nn import Dropout, Linear, blur_pool, global_average_pool, max_pool
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
-from chainrule.models.supervised.base import Supervised, output_count
+from chainrule.models.supervised.supervised_model import Supervised, output_count
 from chainrule.networks.image_towers import ConvBlock
 from chainrule.nn import Linear, Norm, ResidualBlock, activation, global_average_pool, max_pool, norm
 

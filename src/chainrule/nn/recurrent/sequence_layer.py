@@ -12,7 +12,7 @@ Carried: TypeAlias = Any
 """States of a layer or of several: a tuple of arrays or of such tuples."""
 
 
-class OverTime(eqx.Module):
+class SequenceLayer(eqx.Module):
     """A layer over (*leading, time, inputs)."""
 
     @property
@@ -43,4 +43,4 @@ class OverTime(eqx.Module):
         """
 
 
-__all__ = ["Carried", "OverTime"]
+__all__ = ["Carried", "SequenceLayer"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, noised
-from chainrule.models.diffusion.samplers.base import Sampler
+from chainrule.models.diffusion.samplers.sampler import Sampler
 from chainrule.models.protocol import SampleOptions
 
 if TYPE_CHECKING:
