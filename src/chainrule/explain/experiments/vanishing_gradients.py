@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core import random
-from chainrule.core.pictures import Lines, Table
+from chainrule.core.pictures import Table
 from chainrule.core.types import Key
-from chainrule.explain.methods.gradient_reach import lag_norms, spectrum, step_jacobians
+from chainrule.explain.methods.gradient_reach import lag_norms, reach_pictures, spectrum, step_jacobians
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.nn import LSTM, RNN, Recurrent
 
@@ -65,7 +65,6 @@ def run(settings: VanishingSettings, listener: Listener) -> Outcome:
         norms[name] = np.array(found)
         ends = norms[name][:, -1]
         listener(f"{name}: {ends.min():.2g} to {ends.max():.2g} after {settings.lag} steps")
-    lags = np.arange(1, settings.lag + 1)
     what = f"{settings.width} units, {settings.seeds} draws of weights and inputs"
     rows: list[list[str | float]] = [
         [name, *(float(f(one[:, -1])) for f in (np.min, np.median, np.max)), float(spectra[name][0])]
@@ -78,28 +77,15 @@ def run(settings: VanishingSettings, listener: Listener) -> Outcome:
             f"{settings.seeds} draws) in the network called {row[0]}."
             for row in rows
         ],
-        [
-            Lines(
-                "vanishing-lags",
-                "How much of a gradient is left",
-                "steps back",
-                "spectral norm of the derivative",
-                {
-                    name: (lags, np.median(one, axis=0), one.min(axis=0), one.max(axis=0))
-                    for name, one in norms.items()
-                },
-                log_y=True,
-                caption=f"Median and range of {what}, before training.",
+        reach_pictures(
+            norms,
+            spectra,
+            name="vanishing",
+            captions=(
+                f"Median and range of {what}, before training.",
+                f"Of the first draw. The LSTM has two states of {settings.width} units.",
             ),
-            Lines(
-                "vanishing-spectra",
-                "Singular values of the last step",
-                "singular value, share of all",
-                "size",
-                {name: (np.arange(1, len(one) + 1) / len(one), one) for name, one in spectra.items()},
-                caption=f"Of the first draw. The LSTM has two states of {settings.width} units.",
-            ),
-        ],
+        ),
         Table(
             "vanishing-table",
             f"Spectral norm over {settings.lag} steps",

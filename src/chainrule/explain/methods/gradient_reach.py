@@ -4,10 +4,13 @@ The derivative of the states at the end by those `k` steps earlier is `J_T ... J
 spectral norm is the largest factor by which a gradient can grow or shrink on its way back over `k` steps.
 """
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core.pictures import Lines
 from chainrule.core.types import Array, Float
 from chainrule.nn import Recurrent
 from chainrule.nn.recurrent import States
@@ -72,4 +75,38 @@ def spectrum(jacobians: Float[Array, "time batch states states"]) -> Float[np.nd
     return np.sqrt(np.square(values).mean(axis=0))
 
 
-__all__ = ["lag_norms", "spectrum", "step_jacobians"]
+def reach_pictures(
+    norms: Mapping[str, Float[np.ndarray, "draws lags"]],
+    spectra: Mapping[str, Float[np.ndarray, " states"]],
+    *,
+    name: str,
+    captions: tuple[str, str],
+) -> list[Lines]:
+    """Norms by lag with their median and range, and singular values of the last step, a line for each network."""
+    by_lag = {
+        network: (np.arange(1, one.shape[1] + 1), np.median(one, axis=0), one.min(axis=0), one.max(axis=0))
+        for network, one in norms.items()
+    }
+    shares = {network: (np.arange(1, len(one) + 1) / len(one), one) for network, one in spectra.items()}
+    return [
+        Lines(
+            f"{name}-lags",
+            "How much of a gradient is left",
+            "steps back",
+            "spectral norm of the derivative",
+            by_lag,
+            log_y=True,
+            caption=captions[0],
+        ),
+        Lines(
+            f"{name}-spectra",
+            "Singular values of the last step",
+            "singular value, share of all",
+            "size",
+            shares,
+            caption=captions[1],
+        ),
+    ]
+
+
+__all__ = ["lag_norms", "reach_pictures", "spectrum", "step_jacobians"]

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.pictures import Lines, Table
+from chainrule.core.pictures import Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods.gradient_reach import lag_norms, spectrum, step_jacobians
+from chainrule.explain.methods.gradient_reach import lag_norms, reach_pictures, spectrum, step_jacobians
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
@@ -35,7 +35,6 @@ def examine(run: Run, data: Data, settings: LagSettings) -> Outcome:
         jacobians = step_jacobians(layer, inputs)
         norms[f"layer {number}"], spectra[f"layer {number}"] = lag_norms(jacobians), spectrum(jacobians)
     reached = x.shape[1]
-    lags = np.arange(1, reached + 1)
     rows: list[list[str | float]] = [
         [name, float(np.median(one[:, -1])), _half(one), float(spectra[name][0])]
         for name, one in norms.items()
@@ -46,28 +45,15 @@ def examine(run: Run, data: Data, settings: LagSettings) -> Outcome:
             f"{f'from {row[2]} steps on' if row[2] else 'nowhere'}."
             for row in rows
         ],
-        [
-            Lines(
-                "gradient-lag",
-                "How much of a gradient is left",
-                "steps back",
-                "spectral norm of the derivative",
-                {
-                    name: (lags, np.median(one, axis=0), one.min(axis=0), one.max(axis=0))
-                    for name, one in norms.items()
-                },
-                log_y=True,
-                caption=f"Median and range of {count} validation sequences at step {run.step:,}.",
+        reach_pictures(
+            norms,
+            spectra,
+            name="gradient",
+            captions=(
+                f"Median and range of {count} validation sequences at step {run.step:,}.",
+                "Root mean square over sequences, the largest first.",
             ),
-            Lines(
-                "gradient-lag-spectra",
-                "Singular values of the last step",
-                "singular value, share of all",
-                "size",
-                {name: (np.arange(1, len(one) + 1) / len(one), one) for name, one in spectra.items()},
-                caption="Root mean square over sequences, the largest first.",
-            ),
-        ],
+        ),
         Table(
             "gradient-lag-table",
             "Reach of gradients",
