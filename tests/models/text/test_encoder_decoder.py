@@ -40,64 +40,79 @@ def model(request: pytest.FixtureRequest) -> EncoderDecoder:
 
 X = jnp.array([[0, 1, 0, 2], [1, 2, 2, 2], [2, 2, 2, 2]])
 Y = jnp.array([[1, 0, 1, 2], [0, 2, 2, 2], [0, 1, 2, 2]])
+start = eqx.filter_jit(lambda model, x: model.start(x))
+advance = eqx.filter_jit(lambda model, state, tokens: model.advance(state, tokens))
+logits_of = eqx.filter_jit(lambda model, x, y: model.logits(x, y))
+log_prob_given = eqx.filter_jit(lambda model, y, x: model.log_prob_given(y, x))
 
 
 def test_a_target_has_the_same_logits_at_once_symbol_by_symbol_and_in_pieces(model: EncoderDecoder) -> None:
-    whole = model.logits(X, Y)
-    read = jnp.concatenate([jnp.full((3, 1), model.begin), Y[:, :-1]], axis=1)
+    whole = logits_of(model, X, Y)
+    read = np.concatenate([np.full((3, 1), model.begin), Y[:, :-1]], axis=1)
     for cuts in ((1, 2, 3), (2,)):
-        state, parts = model.start(X), []
-        for piece in np.split(np.asarray(read), cuts, axis=1):
-            logits, state = model.advance(state, jnp.asarray(piece))
+        state, parts = start(model, X), []
+        for piece in np.split(read, cuts, axis=1):
+            logits, state = advance(model, state, jnp.asarray(piece))
             parts.append(logits)
-        np.testing.assert_allclose(jnp.concatenate(parts, axis=1), whole, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=0, atol=1e-10)
         assert int(state.position) == 4
     assert whole.shape == (3, 4, 3)
 
 
 def test_a_forked_state_goes_on_like_the_rows_it_was_made_of(model: EncoderDecoder) -> None:
     begin = jnp.full((3, 1), model.begin)
-    _, state = model.advance(model.start(X), begin)
+    _, state = advance(model, start(model, X), begin)
     rows, tokens = jnp.array([2, 0, 0]), jnp.array([[0], [1], [0]])
-    forked, _ = model.advance(state.fork(rows), tokens)
-    _, direct = model.advance(model.start(X[rows]), begin)
-    np.testing.assert_allclose(forked, model.advance(direct, tokens)[0], rtol=0, atol=1e-12)
+    forked, _ = advance(model, eqx.filter_jit(type(state).fork)(state, rows), tokens)
+    _, direct = advance(model, start(model, X[rows]), begin)
+    np.testing.assert_allclose(forked, advance(model, direct, tokens)[0], rtol=0, atol=1e-12)
 
 
 def without_numbers(part: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf * jnp.nan if eqx.is_inexact_array(leaf) else leaf, part)
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(np.full(leaf.shape, np.nan)) if eqx.is_inexact_array(leaf) else leaf, part
+    )
 
 
 def test_the_source_is_read_once_before_anything_is_written(model: EncoderDecoder) -> None:
-    state = model.start(X)
+    state = start(model, X)
     begin = jnp.full((3, 1), model.begin)
-    expected, _ = model.advance(state, begin)
+    expected, _ = advance(model, state, begin)
     broken = eqx.tree_at(lambda m: (m.source, m.encoder), model, replace_fn=without_numbers)
-    found, _ = broken.advance(state, begin)
+    found, _ = advance(broken, state, begin)
     np.testing.assert_array_equal(found, expected)
 
 
 def test_padding_changes_nothing(model: EncoderDecoder) -> None:
-    longer = jnp.pad(X, ((0, 0), (0, 3)), constant_values=2)
-    np.testing.assert_allclose(model.logits(longer, Y), model.logits(X, Y), rtol=0, atol=1e-12)
-    padded = jnp.pad(Y, ((0, 0), (0, 2)), constant_values=2)
+    longer = jnp.asarray(np.pad(X, ((0, 0), (0, 3)), constant_values=2))
+    np.testing.assert_allclose(logits_of(model, longer, Y), logits_of(model, X, Y), rtol=0, atol=1e-12)
+    padded = jnp.asarray(np.pad(Y, ((0, 0), (0, 2)), constant_values=2))
     np.testing.assert_allclose(
-        model.log_prob_given(padded, X), model.log_prob_given(Y, X), rtol=0, atol=1e-12
+        log_prob_given(model, padded, X), log_prob_given(model, Y, X), rtol=0, atol=1e-12
     )
-    weights = model.alignment(longer, Y)
+    weights = np.asarray(eqx.filter_jit(model.alignment)(longer, Y))
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-12)
     np.testing.assert_array_equal(weights[1, :, :, 2:], 0)
     assert weights.shape == (3, len(model.alignment_names()), 4, 7)
 
 
 def test_a_symbol_sees_no_later_one_and_all_of_the_source(model: EncoderDecoder) -> None:
-    before = model.logits(X, Y)
+    def after(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray(logits_of(model, jnp.asarray(x), jnp.asarray(y)))
+
+    def changed_at(rows: np.ndarray, position: int) -> np.ndarray:
+        changed = rows.copy()
+        changed[0, position] = (rows[0, position] + 1) % 2
+        return changed
+
+    x, y = np.asarray(X), np.asarray(Y)
+    before = after(x, y)
     for position in range(4):
-        changed = model.logits(X, Y.at[0, position].set((Y[0, position] + 1) % 2))
+        changed = after(x, changed_at(y, position))
         np.testing.assert_array_equal(changed[0, : position + 1], before[0, : position + 1])
         assert position == 3 or not np.allclose(changed[0, position + 1 :], before[0, position + 1 :])
     for position in range(3):
-        other = model.logits(X.at[0, position].set((X[0, position] + 1) % 2), Y)
+        other = after(changed_at(x, position), y)
         assert (np.abs(other[0] - before[0]).max(axis=-1) > 0).all()
 
 
@@ -111,20 +126,25 @@ def every_target() -> np.ndarray:
     return np.array(rows)
 
 
+def log_probs(model: EncoderDecoder, rows: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """Of each row as the target of one source."""
+    sources = jnp.asarray(np.tile(source[None], (len(rows), 1)))
+    return np.asarray(log_prob_given(model, jnp.asarray(rows), sources))
+
+
 def test_the_probabilities_of_all_targets_add_up_to_one(model: EncoderDecoder) -> None:
-    rows = jnp.asarray(every_target())
-    for source in X:
-        log_probs = model.log_prob_given(rows, jnp.tile(source[None], (len(rows), 1)))
-        assert float(jnp.exp(log_probs).sum()) == pytest.approx(1, abs=1e-12)
+    rows = every_target()
+    for source in np.asarray(X):
+        assert np.exp(log_probs(model, rows, source)).sum() == pytest.approx(1, abs=1e-12)
 
 
 def outcomes(model: EncoderDecoder, source: jax.Array) -> tuple[np.ndarray, np.ndarray]:
     """Everything that can be written, the likeliest first, and its probability; longer targets are cut off."""
     rows = every_target()
-    log_probs = model.log_prob_given(jnp.asarray(rows), jnp.tile(source[None], (len(rows), 1)))
+    log_p = log_probs(model, rows, np.asarray(source))
     rows[:, -1] = 2
     kinds, which = np.unique(rows, axis=0, return_inverse=True)
-    p = np.bincount(which.ravel(), np.exp(np.asarray(log_probs)))
+    p = np.bincount(which.ravel(), np.exp(log_p))
     order = np.argsort(-p)
     return kinds[order], p[order]
 
@@ -141,7 +161,7 @@ def test_a_wide_beam_finds_the_likeliest_targets_in_order(model: EncoderDecoder)
 
 def test_the_greedy_target_takes_the_likeliest_symbol_each_time(model: EncoderDecoder) -> None:
     found = np.asarray(model.translate(X))
-    logits = np.asarray(model.logits(X, jnp.asarray(found)))
+    logits = np.asarray(logits_of(model, X, jnp.asarray(found)))
     counted = np.cumsum(found == 2, axis=1) - (found == 2) == 0
     counted[:, -1] = False  # where a target that is too long is cut off
     np.testing.assert_array_equal(found[counted], logits.argmax(axis=-1)[counted])
@@ -157,12 +177,12 @@ def test_draws_follow_the_probabilities(model: EncoderDecoder) -> None:
 def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: EncoderDecoder) -> None:
     split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
     found = translation(model, split, jax.random.key(0), end=2)
-    nats = -np.asarray(model.log_prob_given(Y, X))
+    nats = -np.asarray(log_prob_given(model, Y, X))
     assert found["nats_per_token"].value == pytest.approx(nats.sum() / (4 + 2 + 3))
     assert found["perplexity"].value == pytest.approx(np.exp(nats.sum() / 9))
     exact = (np.asarray(model.translate(X)) == np.asarray(Y)).all(axis=1).mean()
     assert found["exact_match"].value == pytest.approx(exact)
-    loss, seen = model.loss(Batch(X, Y), jax.random.key(0))
+    loss, seen = eqx.filter_jit(model.loss)(Batch(X, Y), jax.random.key(0))
     assert float(loss) == pytest.approx(nats.sum() / 9)
     assert 0 <= float(seen["accuracy"]) <= 1
 

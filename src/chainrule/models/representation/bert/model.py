@@ -125,7 +125,7 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
     def fill(self, text: str, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each gap of a text, written [MASK], the likeliest tokens and their probabilities."""
         ids = self.gaps.encode(text)
-        p = np.asarray(jax.nn.softmax(self.logits(jnp.asarray(ids)[None, :])[0], axis=-1))
+        p = np.asarray(jax.nn.softmax(eqx.filter_jit(self.logits)(jnp.asarray(ids)[None, :])[0], axis=-1))
         found = []
         for position in np.flatnonzero(ids == self.gaps.mask):
             best = np.argsort(-p[position])[:top]

@@ -102,7 +102,9 @@ def test_hidden_weights_have_the_variance_of_their_activation() -> None:
         {"activation": "softplus", "initializer": "torch", "depth": 1},
     ],
 )
-@pytest.mark.parametrize("schema", [CLASSES, LABELS, VALUE])
+@pytest.mark.parametrize(
+    "schema", [CLASSES, *(pytest.param(schema, marks=pytest.mark.slow) for schema in (LABELS, VALUE))]
+)
 def test_variants_keep_the_promises_of_the_loss(schema: Schema, settings: dict) -> None:
     model, examples = build(schema, **settings), batch(schema)
     checks.check_gradient(model, examples)

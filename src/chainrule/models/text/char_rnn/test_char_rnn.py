@@ -24,6 +24,9 @@ def built(**settings: Any) -> CharRNN:
     return model
 
 
+logits_of = eqx.filter_jit(CharRNN.logits)
+
+
 def test_the_classical_recipe_has_36284_parameters_for_60_symbols() -> None:
     schema = Schema("text", (101,), tokens=tuple(map(chr, range(60))))
     shapes = eqx.filter_eval_shape(models.build, "char-rnn", schema)
@@ -34,12 +37,12 @@ def test_the_classical_recipe_has_36284_parameters_for_60_symbols() -> None:
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_reading_piece_by_piece_gives_the_logits_of_the_whole_text(cell: str) -> None:
     model = built(cell=cell, depth=2)
-    whole = model.logits(jnp.asarray(X))
-    first, state = model.advance(model.start(2, 3), jnp.asarray(X[:, :5]))
-    second, state = model.advance(state, jnp.asarray(X[:, 5:6]))
-    third, state = model.advance(state.fork(jnp.array([1, 1])), jnp.asarray(X[[1, 1], 6:]))
-    np.testing.assert_allclose(jnp.concatenate([first, second], axis=1), whole[:, :6], atol=1e-5)
-    np.testing.assert_allclose(third, whole[jnp.array([1, 1]), 6:], atol=1e-5)
+    whole, advance = np.asarray(logits_of(model, jnp.asarray(X))), eqx.filter_jit(model.advance)
+    first, state = advance(model.start(2, 3), jnp.asarray(X[:, :5]))
+    second, state = advance(state, jnp.asarray(X[:, 5:7]))
+    third, state = advance(state.fork(jnp.array([1, 1])), jnp.asarray(X[[1, 1], 7:]))
+    np.testing.assert_allclose(np.concatenate([first, second], axis=1), whole[:, :7], atol=1e-5)
+    np.testing.assert_allclose(third, whole[[1, 1], 7:], atol=1e-5)
     assert int(state.position) == 12
 
 
@@ -60,12 +63,14 @@ def test_a_prompt_may_be_longer_than_the_windows_it_was_trained_on() -> None:
 def test_gradients_end_where_they_are_truncated_but_values_do_not_change() -> None:
     whole, cut = built(), built(truncate=4)
     x = jnp.asarray(X[:1])
-    np.testing.assert_allclose(whole.logits(x), cut.logits(x), atol=1e-6)
+    np.testing.assert_allclose(logits_of(whole, x), logits_of(cut, x), atol=1e-6)
+
+    @eqx.filter_jit
+    def slope(model: CharRNN) -> jax.Array:
+        return jax.grad(lambda h: model._outputs(h, None)[0][0, -1].sum())(model.embedding(x))
 
     def reach(model: CharRNN) -> np.ndarray:
-        vectors = model.embedding(x)
-        slope = jax.grad(lambda h: model._outputs(h, None)[0][0, -1].sum())(vectors)
-        return np.abs(np.asarray(slope[0])).max(axis=1)
+        return np.abs(np.asarray(slope(model))[0]).max(axis=1)
 
     assert (reach(whole) > 0).all()
     np.testing.assert_array_equal(reach(cut) > 0, np.arange(12) >= 8)
@@ -82,16 +87,17 @@ def test_states_are_carried_to_the_passages_that_go_on_and_to_no_others() -> Non
     for batch in (first, second, first):
         loss, _, model = read(model, batch)
         losses.append(float(loss))
-    whole = model.surprisal(text)
+    whole = np.asarray(eqx.filter_jit(model.surprisal)(text))
     np.testing.assert_allclose(losses[:2], [whole[:, :6].mean(), whole[:, 6:].mean()], rtol=1e-5)
     assert losses[2] == losses[0], "a passage from elsewhere begins with nothing"
-    assert float(model.loss(second, key)[0]) != losses[1], "judging carries nothing"
+    assert float(eqx.filter_jit(model.loss)(second, key)[0]) != losses[1], "judging carries nothing"
     assert len(model.state()) == 3, "two states, and where they ended"
 
 
 def test_segments_change_memory_only() -> None:
     x = jnp.asarray(X)
 
+    @eqx.filter_jit
     def slope(model: CharRNN) -> Any:
         return eqx.filter_grad(lambda m: m.surprisal(x).mean())(model)
 
@@ -103,12 +109,18 @@ def test_segments_change_memory_only() -> None:
 def test_dropout_needs_a_key() -> None:
     model = built(dropout=0.5)
     x = jnp.asarray(X)
-    np.testing.assert_array_equal(model.logits(x), model.logits(x))
-    assert not np.allclose(model.logits(x), model.logits(x, jax.random.key(1)))
+    np.testing.assert_array_equal(logits_of(model, x), logits_of(model, x))
+    assert not np.allclose(logits_of(model, x), logits_of(model, x, jax.random.key(1)))
 
 
 def test_what_its_layers_read_is_what_they_pass_on() -> None:
     model = built(depth=2, cell="gru")
-    (first, inputs), (second, between) = model.recurrence(jnp.asarray(X))
-    np.testing.assert_allclose(first(inputs)[0], between, atol=1e-6)
-    np.testing.assert_allclose(model.head(second(between)[0]), model.logits(jnp.asarray(X)), atol=1e-5)
+
+    @eqx.filter_jit
+    def parts(model: CharRNN, x: jax.Array) -> tuple[jax.Array, ...]:
+        (first, inputs), (second, between) = model.recurrence(x)
+        return first(inputs)[0], between, model.head(second(between)[0])
+
+    passed, between, out = parts(model, jnp.asarray(X))
+    np.testing.assert_allclose(passed, between, atol=1e-6)
+    np.testing.assert_allclose(out, logits_of(model, jnp.asarray(X)), atol=1e-5)
