@@ -26,13 +26,9 @@ def test_a_file_of_pairs_goes_all_the_way(cli: Command, tmp_path: Path) -> None:
     scored = cli("score", run, "--json").last["metrics"]
     assert {"nats_per_token", "exact_match", "perplexity"} <= scored.keys()
     assert scored["nats_per_token"]["unit"] == "nats/token"
+    refused = cli("sample", run, "prompt=12345")
+    assert refused.code == 2
+    assert "the text has 5 tokens; the model was made for 4 at most" in refused.err
     probed = cli("probe", run, "alignment", "text=001b", "out=look")
     assert probed.code == 0, probed.err
     assert list((tmp_path / "look").rglob("*.svg"))
-
-
-def test_a_source_that_is_too_long_is_refused_in_words(cli: Command, tmp_path: Path) -> None:
-    trained = cli("train", "seq2seq", "data=copy", "data.n=40", "data.length=4", *TRAIN[2:], "--json")
-    refused = cli("sample", trained.last["run"], "prompt=12345")
-    assert refused.code == 2
-    assert "the text has 5 tokens; the model was made for 4 at most" in refused.err

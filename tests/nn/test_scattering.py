@@ -63,7 +63,7 @@ def test_features_are_the_sums_written_out_in_space() -> None:
     bell = np.exp(-np.square(u) / (2 * 1.6**2)).reshape(7, size).sum(axis=0)
     low = np.outer(bell, bell) / bell.sum() ** 2
     layer = Scattering(scales, angles)
-    found = np.asarray(layer(jnp.asarray(image)[..., None]))
+    found = np.asarray(jax.jit(layer)(image[..., None]))
     for number, path in enumerate(layer.paths):
         expected = image
         for step in path:
@@ -130,7 +130,7 @@ def test_it_has_derivatives_also_where_a_modulus_is_zero() -> None:
     layer = jax.jit(Scattering(2, 2))
     image = jnp.asarray(noise(4, 5, 1))
     check_grads(lambda x: layer(jnp.asarray(x)).sum(), (image,), order=1, modes=["fwd", "rev"], rtol=1e-5)
-    flat = jax.grad(lambda x: layer(x).sum())(jnp.ones((4, 5, 1)))
+    flat = jax.jit(jax.grad(lambda x: layer(x).sum()))(jnp.ones((4, 5, 1)))
     assert bool(jnp.isfinite(flat).all())
 
 

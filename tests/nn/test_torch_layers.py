@@ -63,6 +63,13 @@ def kernel(weight: Any) -> np.ndarray:
     return np.moveaxis(np.asarray(weight), (-1, -2), (0, 1))
 
 
+@eqx.filter_jit
+def derivatives(layer: Any, x: Any, seed: Any) -> tuple[Any, Any, Any]:
+    """The value, and the gradients of parameters and input."""
+    out, back = eqx.filter_vjp(lambda layer, x: layer(x), layer, x)
+    return out, *back(seed)
+
+
 def agree(
     torch: ModuleType,
     layer: Any,
@@ -73,17 +80,12 @@ def agree(
     channels_first: bool = False,
 ) -> None:
     """Value, input gradient and the gradient of every parameter, against the same function in PyTorch."""
-
-    def run(layer: Any, x: Any) -> Any:
-        return layer(x)
-
-    out, back = eqx.filter_vjp(run, layer, jnp.asarray(x))
-    seed = draw(*out.shape, seed=9)
-    grads, dx = back(jnp.asarray(seed))
     to, fro = (first, last) if channels_first else (lambda a: a, lambda a: a.detach().numpy())
     t = torch.tensor(to(x), requires_grad=True)
     weights = [torch.tensor(np.array(turn(where(layer))), requires_grad=True) for where, turn in parameters]
     value = theirs(t, weights)
+    seed = draw(*fro(value).shape, seed=9)
+    out, grads, dx = derivatives(layer, jnp.asarray(x), jnp.asarray(seed))
     value.backward(torch.tensor(np.ascontiguousarray(to(seed))))
     np.testing.assert_allclose(out, fro(value), **TOLERANCE)
     np.testing.assert_allclose(dx, fro(t.grad), **TOLERANCE)
@@ -212,7 +214,7 @@ def test_normalisers(torch: ModuleType) -> None:
 def test_batch_norm_with_pytorch_s_running_variance(torch: ModuleType) -> None:
     layer, x = nn.BatchNorm(3, unbiased=True), draw(4, 5, 5, 3)
     theirs = torch.nn.BatchNorm2d(3, dtype=torch.float64)
-    out, moved = layer.advance(jnp.asarray(x))
+    out, moved = eqx.filter_jit(layer.advance)(jnp.asarray(x))
     np.testing.assert_allclose(out, last(theirs(torch.tensor(first(x)))), **TOLERANCE)
     np.testing.assert_allclose(moved.mean, theirs.running_mean.numpy(), **TOLERANCE)
     np.testing.assert_allclose(moved.var, theirs.running_var.numpy(), **TOLERANCE)

@@ -1,5 +1,7 @@
 """MADE: masks, conditionals of every kind, and the flow it is."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -40,22 +42,28 @@ def test_its_density_is_that_of_its_flow() -> None:
     model = gaussian()
     flow = model.as_flow()
     x = jnp.asarray(np.random.default_rng(1).normal(size=(6, 5)))
-    assert np.allclose(model.log_prob(x), flow.log_prob(x), atol=1e-12)
-    u, log_det = flow.to_noise(x)
-    jacobians = np.asarray(jax.vmap(jax.jacfwd(lambda x: flow.to_noise(x[None])[0][0]))(x))
+    assert np.allclose(*eqx.filter_jit(lambda *m: [one.log_prob(x) for one in m])(model, flow), atol=1e-12)
+
+    @eqx.filter_jit
+    def noise(flow: Any, x: jax.Array) -> tuple[jax.Array, ...]:
+        return *flow.to_noise(x), jax.vmap(jax.jacfwd(lambda x: flow.to_noise(x[None])[0][0]))(x)
+
+    u, log_det, jacobians = (np.asarray(part) for part in noise(flow, x))
     assert np.allclose(np.linalg.slogdet(jacobians)[1], log_det, atol=1e-10)
     order = np.asarray(flow.order)
     in_order = jacobians[:, order][:, :, order]
     assert (np.triu(in_order, 1) == 0).all()
-    back, there = flow.to_data(u)
+    back, there = eqx.filter_jit(flow.to_data)(jnp.asarray(u))
     assert np.allclose(back, x, atol=1e-10)
     assert np.allclose(there, -log_det, atol=1e-10)
 
 
 def test_samples_of_the_flow_are_samples_of_the_model() -> None:
     model = gaussian()
-    ours, flows = model.sample(jax.random.key(0), 4000), model.as_flow().sample(jax.random.key(1), 4000)
-    ours, flows = np.asarray(ours), np.asarray(flows)
+    draw = eqx.filter_jit(lambda model, key: model.sample(key, 4000))
+    ours, flows = (
+        np.asarray(draw(one, jax.random.key(seed))) for seed, one in enumerate((model, model.as_flow()))
+    )
     error = np.sqrt(ours.var(axis=0) / 4000 + flows.var(axis=0) / 4000)
     assert (np.abs(ours.mean(axis=0) - flows.mean(axis=0)) < 5 * error).all()
 
@@ -72,7 +80,7 @@ def test_only_single_gaussians_are_a_flow() -> None:
 def test_a_mixture_integrates_to_one() -> None:
     x = np.linspace(-40, 40, 4001)
     parameters = np.random.default_rng(0).normal(size=(4, 1, 9))
-    each = GaussianMixtureOutput(3).log_prob(
+    each = eqx.filter_jit(GaussianMixtureOutput(3).log_prob)(
         jnp.asarray(np.broadcast_to(parameters, (4, 4001, 9))),
         jnp.asarray(np.broadcast_to(x[None], (4, 4001))),
     )
@@ -86,11 +94,13 @@ def test_levels_are_scored_as_probabilities() -> None:
     assert isinstance(model.members[0].output, LevelsOutput)
     levels = jnp.asarray(np.linspace(0, 1, 17))
     parameters = jnp.asarray(np.random.default_rng(0).normal(size=17))
-    each = LevelsOutput(17).log_prob(jnp.broadcast_to(parameters[None], (17, 17)), levels)
+    each = jax.jit(LevelsOutput(17).log_prob)(jnp.broadcast_to(parameters[None], (17, 17)), levels)
     assert np.isclose(np.exp(np.asarray(each)).sum() / 16, 1)
     # A model that knows nothing needs log2(17) bits for each pixel, whatever the units of the data.
-    blank = jax.tree.map(lambda leaf: 0 * leaf if eqx.is_inexact_array(leaf) else leaf, model)
-    bits = data.bits_per_dim(blank.log_prob(jnp.asarray(data.val.x[:4])))
+    blank = jax.tree.map(
+        lambda leaf: jnp.asarray(np.zeros_like(leaf)) if eqx.is_inexact_array(leaf) else leaf, model
+    )
+    bits = data.bits_per_dim(eqx.filter_jit(blank.log_prob)(jnp.asarray(data.val.x[:4])))
     assert np.allclose(bits, np.log2(17), atol=1e-6)
 
 
@@ -99,7 +109,7 @@ def test_draws_of_every_law_have_its_mean() -> None:
     for output in (LevelsOutput(5), GaussianMixtureOutput(3)):
         parameters = jnp.asarray(rng.normal(size=output.parameter_count))
         many = jnp.broadcast_to(parameters[None], (20_000, output.parameter_count))
-        drawn = np.asarray(output.sample(many, jax.random.key(0)))
+        drawn = np.asarray(eqx.filter_jit(output.sample)(many, jax.random.key(0)))
         assert abs(drawn.mean() - float(output.mean(parameters))) < 5 * drawn.std() / np.sqrt(20_000)
 
 

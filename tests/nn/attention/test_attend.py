@@ -29,6 +29,9 @@ BATCH, HEADS, TIME, SIZE = 2, 4, 11, 6
 BIAS = functools.partial(Distance().bias, HEADS)
 
 
+compiled = jax.jit(attend)
+
+
 def tensors(groups: int = HEADS) -> tuple[Any, Any, Any]:
     return (
         draw(BATCH, HEADS, TIME, SIZE),
@@ -120,19 +123,21 @@ def test_second_derivatives_through_blocks_are_those_of_the_plain_path() -> None
 
 def test_weights_are_rows_over_keys_and_what_a_causal_mask_hides_lies_above_the_diagonal() -> None:
     q, k, v = tensors()
-    weights = attention_weights(q, k, mask=Causal())
-    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-14)
+    weights, mixed = jax.jit(
+        lambda q, k, v: (attention_weights(q, k, mask=Causal()), attend(q, k, v, mask=Causal()))
+    )(q, k, v)
+    np.testing.assert_allclose(np.asarray(weights).sum(axis=-1), 1, atol=1e-14)
     assert distance(np.triu(weights, 1), 0) == 0
-    assert distance(weights @ v, attend(q, k, v, mask=Causal())) < 1e-14
+    assert distance(np.asarray(weights) @ np.asarray(v), mixed) < 1e-14
 
 
 def test_without_positions_and_masks_order_does_not_matter() -> None:
     q, k, v = tensors()
     order = np.random.default_rng(0).permutation(TIME)
-    plain = attend(q, k, v)
-    assert distance(attend(q, k[:, :, order], v[:, :, order]), plain) < 1e-12
-    assert distance(attend(q[:, :, order], k, v), plain[:, :, order]) < 1e-12
-    assert distance(attend(q[:, :, order], k[:, :, order], v[:, :, order]), plain[:, :, order]) < 1e-12
+    plain = compiled(q, k, v)
+    assert distance(compiled(q, k[:, :, order], v[:, :, order]), plain) < 1e-12
+    assert distance(compiled(q[:, :, order], k, v), plain[:, :, order]) < 1e-12
+    assert distance(compiled(q[:, :, order], k[:, :, order], v[:, :, order]), plain[:, :, order]) < 1e-12
 
 
 def test_the_sizes_of_a_decoder_that_looks_at_a_source() -> None:
@@ -147,25 +152,28 @@ def test_the_sizes_of_a_decoder_that_looks_at_a_source() -> None:
 
 def test_the_scale_can_be_chosen() -> None:
     q, k, v = tensors()
-    assert distance(attend(q, k, v, scale=1.0), attend(q * SIZE**0.5, k, v)) < 1e-13
+    scaled = jax.jit(functools.partial(attend, scale=1.0))
+    assert distance(scaled(q, k, v), compiled(q * SIZE**0.5, k, v)) < 1e-13
 
 
 def test_single_precision_stays_close_and_half_precision_computes_scores_in_single() -> None:
     q, k, v = tensors()
-    exact = attend(q, k, v)
+    exact = compiled(q, k, v)
     single = [x.astype(jnp.float32) for x in (q, k, v)]
-    assert distance(attend(*single), exact) < 1e-6
+    assert distance(compiled(*single), exact) < 1e-6
     half = [x.astype(jnp.bfloat16) for x in (q, k, v)]
-    assert attend(*half).dtype == jnp.bfloat16
-    assert attention_weights(*half[:2]).dtype == jnp.float32
+    assert jax.eval_shape(attend, *half).dtype == jnp.bfloat16
+    assert jax.eval_shape(attention_weights, *half[:2]).dtype == jnp.float32
 
 
 def test_dropped_weights_leave_the_mean_and_need_the_plain_path() -> None:
     q, k, v = tensors()
     keys = jax.random.split(jax.random.key(0), 400)
     drop = lambda key: attend(q, k, v, dropout=0.3, dropout_key=key)  # noqa: E731
-    assert distance(jax.lax.map(drop, keys).mean(axis=0), attend(q, k, v)) < 0.15
-    assert distance(attend(q, k, v, dropout=0.3), attend(q, k, v)) == 0
+    mean = jax.jit(lambda keys: jax.lax.map(drop, keys).mean(axis=0))(keys)
+    assert distance(mean, compiled(q, k, v)) < 0.15
+    still = jax.jit(functools.partial(attend, dropout=0.3))
+    assert distance(still(q, k, v), compiled(q, k, v)) == 0
     with pytest.raises(ArgumentError, match="plain path only"):
         attend(q, k, v, dropout=0.3, dropout_key=keys[0], path="chunked")
 

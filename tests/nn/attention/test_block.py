@@ -50,7 +50,7 @@ call = eqx.filter_jit(lambda one, x, **options: one(x, **options))
 advance = eqx.filter_jit(TransformerBlock.advance)
 
 
-def in_pieces(one: TransformerBlock, x: jax.Array, cache: Any, pieces: list[int]) -> jax.Array:
+def in_pieces(one: TransformerBlock, x: jax.Array, cache: Any, pieces: list[int]) -> np.ndarray:
     """The outputs of a block that reads so many tokens at a time."""
     out, at = [], 0
     for count in pieces:
@@ -58,24 +58,24 @@ def in_pieces(one: TransformerBlock, x: jax.Array, cache: Any, pieces: list[int]
         out.append(part)
         at += count
     assert int(cache.position) == at == x.shape[1]
-    return jnp.concatenate(out, axis=1)
+    return np.concatenate(out, axis=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reading_in_pieces_is_reading_at_once(kind: str) -> None:
     one, x = block(**KINDS[kind]), draw(2, 9, 8)
     whole = call(one, x)
-    assert distance(in_pieces(one, x, one.cache(batch=2, room=12), [4, 1, 1, 3]), whole) < 1e-12
+    assert distance(in_pieces(one, x, one.cache(batch=2, room=12), [4, 1, 4]), whole) < 1e-12
     single = jax.tree.map(lambda a: a.astype(jnp.float32) if eqx.is_inexact_array(a) else a, one)
     cache = single.cache(batch=2, room=12)
-    assert distance(in_pieces(single, x.astype(jnp.float32), cache, [4, 1, 1, 3]), whole) < 1e-4
+    assert distance(in_pieces(single, x.astype(jnp.float32), cache, [4, 1, 4]), whole) < 1e-4
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_causal_block_never_looks_ahead(kind: str) -> None:
     one, x = block(**KINDS[kind]), draw(1, 5, 8)
     derivative = eqx.filter_jit(lambda one, x: jax.jacrev(one)(x))
-    jacobian = np.asarray(derivative(one, x)[0, :, :, 0])
+    jacobian = np.asarray(derivative(one, x))[0, :, :, 0]
     for t in range(4):
         assert distance(jacobian[t, :, t + 1 :], 0) == 0
         assert np.abs(jacobian[t, :, max(0, t - 1)]).max() > 0
@@ -104,7 +104,7 @@ def test_rows_of_a_cache_can_be_repeated_and_a_cache_can_go_back() -> None:
 def test_what_a_cache_cannot_do_is_said() -> None:
     one, linear = block(), block(**KINDS["linear"])
     x = draw(1, 4, 8)
-    _, cache = one.advance(x, one.cache(batch=1, room=5))
+    _, cache = advance(one, x, one.cache(batch=1, room=5))
     with pytest.raises(ArgumentError, match="room for 5 tokens holds 4; 4 more"):
         one.advance(x, cache)
     with pytest.raises(CapabilityError, match="overwritten"):
@@ -120,14 +120,14 @@ def test_what_a_cache_cannot_do_is_said() -> None:
 
 
 def test_padding_on_the_left_changes_nothing_for_what_follows() -> None:
-    x, valid = draw(2, 6, 8), jnp.array([[False, False, True, True], [True] * 4])
+    x, valid = draw(2, 8, 8), jnp.array([[False, False, True, True], [True] * 4])
     for kind in ("modern", "linear"):
         one = block(**KINDS[kind])
-        out, cache = advance(one, x[:, :4], one.cache(batch=2, room=6), mask=Padding(valid))
+        out, cache = advance(one, x[:, :4], one.cache(batch=2, room=8), mask=Padding(valid))
         after, _ = advance(one, x[:, 4:], cache, mask=Padding(valid))
         short = call(one, x[:1, 2:])
-        assert distance(jnp.concatenate([out[:1, 2:], after[:1]], axis=1), short) < 1e-12
-        assert distance(call(one, x, mask=Padding(valid))[:1, 2:], short) < 1e-12
+        assert distance(np.concatenate([out[:1, 2:], after[:1]], axis=1), short) < 1e-12
+        assert distance(np.asarray(call(one, x, mask=Padding(valid)))[:1, 2:], short) < 1e-12
 
 
 def test_the_state_of_linear_attention_never_grows() -> None:

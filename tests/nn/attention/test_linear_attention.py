@@ -51,7 +51,9 @@ def test_all_forms_agree_in_value_and_gradient_over_several_chunks(features: Fea
 
 def test_without_order_sums_over_all_keys_are_enough() -> None:
     q, k, v = draw(1, 2, 5, 4), draw(1, 2, 7, 4), draw(1, 2, 7, 3)
-    run = lambda form: linear_attention(q, k, v, features=RandomFeatures(draws=6), form=form)  # noqa: E731
+    run = jax.jit(
+        lambda form: linear_attention(q, k, v, features=RandomFeatures(draws=6), form=form), static_argnums=0
+    )
     assert distance(run("chunked"), run("quadratic")) < 1e-13
     with pytest.raises(ArgumentError, match="5 queries and 7 keys"):
         linear_attention(q, k, v, causal=True)
@@ -59,21 +61,21 @@ def test_without_order_sums_over_all_keys_are_enough() -> None:
 
 def test_large_queries_and_keys_do_not_overflow_in_single_precision() -> None:
     q, k, v = (30 * draw(1, 1, 300, 4, seed=seed).astype(jnp.float32) for seed in range(3))
-    out = linear_attention(q, k, v, features=RandomFeatures(), causal=True)
+    out = jax.jit(lambda *x: linear_attention(*x, features=RandomFeatures(), causal=True))(q, k, v)
     assert np.isfinite(out).all()
 
 
 def estimates(kind: str, draws: int, repeats: int, *, orthogonal: bool = False) -> np.ndarray:
     """Independent estimates of exp(x · y)."""
-    one = lambda key: directions(key, draws, 2, orthogonal=orthogonal)  # noqa: E731
-    w = jax.vmap(one)(jax.random.split(jax.random.key(7), repeats)).reshape(-1, 2)
-    x, y = (jnp.exp(log_features(point, w, kind == "hyperbolic")) for point in (X, Y))
-    products = (
-        (x * y).reshape(-1, repeats, draws)
-        if kind == "hyperbolic"
-        else (x * y)[None].reshape(1, repeats, draws)
-    )
-    return np.asarray(products.mean(axis=(0, 2)))
+
+    @jax.jit
+    def means(key: jax.Array) -> jax.Array:
+        one = lambda key: directions(key, draws, 2, orthogonal=orthogonal)  # noqa: E731
+        w = jax.vmap(one)(jax.random.split(key, repeats)).reshape(-1, 2)
+        x, y = (jnp.exp(log_features(point, w, kind == "hyperbolic")) for point in (X, Y))
+        return (x * y).reshape(-1, repeats, draws).mean(axis=(0, 2))
+
+    return np.asarray(means(jax.random.key(7)))
 
 
 def test_random_features_are_unbiased_with_the_known_variance() -> None:
@@ -100,21 +102,19 @@ def test_directions_at_right_angles_are_still_standard_normal() -> None:
     w = directions(jax.random.key(0), 6, 4, orthogonal=True)
     products = np.asarray(w @ w.T)
     assert distance(products[:4, :4], np.diag(np.diag(products[:4, :4]))) < 1e-12
-    many = np.asarray(
-        jax.vmap(lambda key: directions(key, 4, 4, orthogonal=True))(
-            jax.random.split(jax.random.key(1), 5000)
-        )
-    ).reshape(-1, 4)
+    draw_all = jax.jit(jax.vmap(lambda key: directions(key, 4, 4, orthogonal=True)))
+    many = np.asarray(draw_all(jax.random.split(jax.random.key(1), 5000))).reshape(-1, 4)
     np.testing.assert_allclose(many.T @ many / len(many), np.eye(4), atol=0.06)
     assert (many**4).mean() == pytest.approx(3, rel=0.06)
 
 
 def test_many_random_features_come_close_to_softmax_attention() -> None:
     q, k, v = (0.5 * draw(1, 2, 20, 4, seed=seed) for seed in range(3))
-    exact = attend(q, k, v)
-    error = lambda draws: distance(linear_attention(q, k, v, features=RandomFeatures(draws)), exact)  # noqa: E731
-    assert error(4096) < 0.02
-    assert error(4096) < error(16)
+    exact = jax.jit(attend)(q, k, v)
+    found = jax.jit(lambda draws: linear_attention(q, k, v, features=RandomFeatures(draws)), static_argnums=0)
+    many, few = (distance(found(draws), exact) for draws in (4096, 16))
+    assert many < 0.02
+    assert many < few
 
 
 def test_the_number_of_draws_follows_the_size_and_makes_sense() -> None:

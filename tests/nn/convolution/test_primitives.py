@@ -140,8 +140,11 @@ def test_single_precision_programs_agree_in_and_out_of_loops(
         out, (dx, dw) = gradient(x, w)
         return (x + 0 * dx, w + 0 * dw), (out, (dx, dw))
 
-    expected, back = jax.vjp(lambda x, w: stock.convolution(x, w, geometry=geometry), x, w)
-    expected = (expected, back(jnp.cos(expected)))
+    def by_stock(x: Any, w: Any) -> Any:
+        out, back = jax.vjp(lambda x, w: stock.convolution(x, w, geometry=geometry), x, w)
+        return out, back(jnp.cos(out))
+
+    expected = jax.jit(by_stock)(x, w)
     looped = jax.jit(lambda x, w: jax.lax.scan(step, (x, w), None, length=2)[1])(x, w)
     for found in (jax.jit(gradient)(x, w), jax.tree.map(lambda a: a[1], looped)):
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
@@ -159,11 +162,20 @@ def test_weight_gradients_in_blocks_count_every_example_once(monkeypatch: pytest
             jnp.asarray(draw.normal(size=shape))
             for shape in ((batch, 6, 6, 2), (batch, 6, 6, 4), (3, 3, 2, 4))
         )
-        found = jax.jit(lambda x, dy: weight_gradient(x, dy, geometry, (3, 3)))(x, dy)
-        expected = stock.weight_gradient(x, dy, geometry=geometry, kernel=(3, 3))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-        found = jax.jit(lambda x, w: convolution(x, w, geometry))(x, w)
-        np.testing.assert_allclose(found, stock.convolution(x, w, geometry=geometry), rtol=1e-10, atol=1e-10)
+
+        @jax.jit
+        def found(x: Any, dy: Any, w: Any) -> Any:
+            return weight_gradient(x, dy, geometry, (3, 3)), convolution(x, w, geometry)
+
+        @jax.jit
+        def expected(x: Any, dy: Any, w: Any) -> Any:
+            return (
+                stock.weight_gradient(x, dy, geometry=geometry, kernel=(3, 3)),
+                stock.convolution(x, w, geometry=geometry),
+            )
+
+        for one, other in zip(found(x, dy, w), expected(x, dy, w), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
 def test_low_precision_is_summed_in_single_precision() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule import nn
 from chainrule.core.types import Array
@@ -55,8 +56,7 @@ def score(call: Callable[[Any, Array], Any], layer: Any, x: Array) -> Array:
 
 def direction(tree: Any, seed: int) -> Any:
     """Random numbers in the shape of a tree."""
-    leaves, shape = jax.tree.flatten(eqx.filter(tree, eqx.is_array))
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    return jax.tree.unflatten(
-        shape, [jax.random.normal(k, a.shape) for k, a in zip(keys, leaves, strict=True)]
+    draws = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda a: jnp.asarray(draws.normal(size=a.shape), a.dtype), eqx.filter(tree, eqx.is_array)
     )

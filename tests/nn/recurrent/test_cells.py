@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from types import ModuleType
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,10 +25,10 @@ def states_of(layer: nn.Recurrent) -> tuple[jax.Array, ...]:
 def test_the_jacobian_of_a_step_is_exact(name: str) -> None:
     layer, x = LAYERS[name](), jnp.asarray(X)
     states = states_of(layer)
-    blocks = layer.step_jacobian(x, states)
+    blocks = eqx.filter_jit(layer.step_jacobian)(x, states)
+    jacobian = jax.jit(jax.jacfwd(lambda s, x: by_formula(layer, x, s)))
     for row in range(2):
-        one = tuple(s[row : row + 1] for s in states)
-        expected = jax.jacfwd(lambda s, row=row: by_formula(layer, x[row : row + 1], s))(one)
+        expected = jacobian(tuple(s[row : row + 1] for s in states), x[row : row + 1])
         for after, line in enumerate(expected):
             for before, block in enumerate(line):
                 np.testing.assert_allclose(blocks[after][before][row], block[0, :, 0], rtol=0, atol=1e-12)
@@ -36,20 +37,20 @@ def test_the_jacobian_of_a_step_is_exact(name: str) -> None:
 def test_the_jacobian_of_a_memory_cell_has_the_published_blocks() -> None:
     layer = LAYERS["LSTM"]()
     h, c = states_of(layer)
-    (h_h, h_c), (c_h, c_c) = layer.step_jacobian(jnp.asarray(X), (h, c))
-    gates = layer.gates(jnp.asarray(X)[:, None], (h, c))
-    i, f, g, o = (gates[name][0, 0] for name in ("input", "forget", "candidate", "output"))
-    u_i, u_f, u_g, u_o = (block.T for block in jnp.split(layer.recurrent.weight, 4, axis=1))
-    after = jnp.tanh(f * c[0] + i * g)
+    (h_h, h_c), (c_h, c_c) = eqx.filter_jit(layer.step_jacobian)(jnp.asarray(X), (h, c))
+    gates = eqx.filter_jit(layer.gates)(jnp.asarray(X)[:, None], (h, c))
+    i, f, g, o = (np.asarray(gates[name])[0, 0] for name in ("input", "forget", "candidate", "output"))
+    u_i, u_f, u_g, u_o = (block.T for block in np.split(np.asarray(layer.recurrent.weight), 4, axis=1))
+    after = np.tanh(f * C[0] + i * g)
     show = o * (1 - after**2)
     expected = (
-        jnp.diag(c[0] * f * (1 - f)) @ u_f + jnp.diag(g * i * (1 - i)) @ u_i + jnp.diag(i * (1 - g**2)) @ u_g
+        np.diag(C[0] * f * (1 - f)) @ u_f + np.diag(g * i * (1 - i)) @ u_i + np.diag(i * (1 - g**2)) @ u_g
     )
-    np.testing.assert_allclose(c_c[0], jnp.diag(f), atol=1e-12)
+    np.testing.assert_allclose(c_c[0], np.diag(f), atol=1e-12)
     np.testing.assert_allclose(c_h[0], expected, atol=1e-12)
-    np.testing.assert_allclose(h_c[0], jnp.diag(show * f), atol=1e-12)
+    np.testing.assert_allclose(h_c[0], np.diag(show * f), atol=1e-12)
     np.testing.assert_allclose(
-        h_h[0], jnp.diag(after * o * (1 - o)) @ u_o + jnp.diag(show) @ expected, atol=1e-12
+        h_h[0], np.diag(after * o * (1 - o)) @ u_o + np.diag(show) @ expected, atol=1e-12
     )
 
 
@@ -68,7 +69,7 @@ def test_a_step_is_that_of_pytorch_s_cell(name: str, cell: str, oracle: Callable
         given = tuple(torch.tensor(np.asarray(s)) for s in states)
         expected = theirs(torch.tensor(X), given if len(given) > 1 else given[0])
     expected = expected if len(given) > 1 else (expected,)
-    for one, other in zip(layer.step(jnp.asarray(X), states), expected, strict=True):
+    for one, other in zip(eqx.filter_jit(layer.step)(jnp.asarray(X), states), expected, strict=True):
         np.testing.assert_allclose(one, other.numpy(), rtol=0, atol=1e-12)
 
 
@@ -76,10 +77,11 @@ def test_a_step_is_that_of_pytorch_s_cell(name: str, cell: str, oracle: Callable
 def test_a_sequence_may_be_read_in_pieces(name: str) -> None:
     layer = LAYERS[name]()
     x = jnp.asarray(DRAW.normal(size=(2, 6, 3)))
-    whole, last = layer(x)
-    first, states = layer(x[:, :4])
-    second, after = layer(x[:, 4:], states)
-    np.testing.assert_allclose(jnp.concatenate([first, second], axis=1), whole, atol=1e-14)
+    call = eqx.filter_jit(layer)
+    whole, last = call(x)
+    first, states = call(x[:, :4])
+    second, after = call(x[:, 4:], states)
+    np.testing.assert_allclose(np.concatenate([first, second], axis=1), whole, atol=1e-14)
     for one, other in zip(after, last, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-14)
 
@@ -87,9 +89,9 @@ def test_a_sequence_may_be_read_in_pieces(name: str) -> None:
 def test_gates_are_those_of_the_steps() -> None:
     layer = LAYERS["GRU, reset after"]()
     x = jnp.asarray(DRAW.normal(size=(2, 4, 3)))
-    gates = layer.gates(x)
-    out, _ = unrolled(layer, x)
-    before = jnp.concatenate([jnp.zeros((2, 1, 4)), out[:, :-1]], axis=1)
+    gates = {name: np.asarray(gate) for name, gate in layer.gates(x).items()}
+    out = np.asarray(jax.jit(unrolled)(layer, x)[0])
+    before = np.concatenate([np.zeros((2, 1, 4)), out[:, :-1]], axis=1)
     made = (1 - gates["update"]) * gates["candidate"] + gates["update"] * before
     np.testing.assert_allclose(made, out, atol=1e-14)
     assert list(gates) == ["reset", "update", "candidate"]

@@ -36,9 +36,10 @@ class TransformerBlock(eqx.Module):
 
     >>> block = TransformerBlock(16, heads=4, causal=True, key=jax.random.key(0))
     >>> x = jax.random.normal(jax.random.key(1), (2, 7, 16))
-    >>> whole, cache = block(x), block.cache(batch=2, room=7)
-    >>> first, cache = block.advance(x[:, :4], cache)
-    >>> rest, cache = block.advance(x[:, 4:], cache)
+    >>> advance = eqx.filter_jit(block.advance)
+    >>> first, cache = advance(x[:, :4], block.cache(batch=2, room=7))
+    >>> rest, cache = advance(x[:, 4:], cache)
+    >>> whole = eqx.filter_jit(block)(x)
     >>> bool(jax.numpy.allclose(whole, jax.numpy.concatenate([first, rest], axis=1), atol=1e-6))
     True
     """

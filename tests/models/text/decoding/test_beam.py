@@ -2,6 +2,7 @@
 
 import itertools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,13 +66,12 @@ def test_a_branch_limits_the_children_of_a_prefix() -> None:
 
 def test_width_v_to_the_t_minus_one_is_exhaustive() -> None:
     model, length = positional(context=4), 3
-    state = model.start(1, 4)
-    logits, state = model.advance(state, jnp.array([[2]]))
+    logits, state = eqx.filter_jit(model.advance)(model.start(1, 4), jnp.array([[2]]))
     found = decoding.search(
         model.advance, state, logits[:, -1], KEY, PLAIN[5], best(), length=length, beams=5 ** (length - 1)
     )
     every = np.array(list(itertools.product(range(5), repeat=length)))
-    log_probs = np.asarray(model.log_prob(jnp.asarray(np.insert(every, 0, 2, axis=1))))
+    log_probs = np.asarray(eqx.filter_jit(model.log_prob)(jnp.asarray(np.insert(every, 0, 2, axis=1))))
     top = np.argsort(-log_probs)[0]
     assert found.tokens[0, 0].tolist() == every[top].tolist()
     assert np.isclose(found.log_probs[0, 0], log_probs[top])
@@ -92,10 +92,10 @@ def test_an_ended_text_is_kept_and_compared_with_longer_ones() -> None:
 
 def test_rows_of_a_batch_are_searched_by_themselves() -> None:
     model = positional(context=4)
-    begun = jnp.array([[1], [2], [3]])
-    logits, state = model.advance(model.start(3, 4), begun)
+    begun, advance = jnp.array([[1], [2], [3]]), eqx.filter_jit(model.advance)
+    logits, state = advance(model.start(3, 4), begun)
     together = decoding.search(model.advance, state, logits[:, -1], KEY, PLAIN[5], best(), length=3, beams=4)
-    logits, state = model.advance(model.start(1, 4), begun[2:])
+    logits, state = advance(model.start(1, 4), begun[2:])
     alone = decoding.search(model.advance, state, logits[:, -1], KEY, PLAIN[5], best(), length=3, beams=4)
     assert np.array_equal(together.tokens[2], alone.tokens[0])
     assert np.allclose(together.log_probs[2], alone.log_probs[0])

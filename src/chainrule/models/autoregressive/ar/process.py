@@ -41,6 +41,7 @@ class Predictors(NamedTuple):
     """The share of the variance each of them leaves unexplained."""
 
 
+@jax.jit
 def predictors(partial: Float[Array, " order"]) -> Predictors:
     """From partial autocorrelations to coefficients (Levinson, 1947, and Durbin, 1960).
 
@@ -55,6 +56,7 @@ def predictors(partial: Float[Array, " order"]) -> Predictors:
     return Predictors(tuple(weights), shares)
 
 
+@jax.jit
 def partial_autocorrelations(coefficients: Float[Array, " order"]) -> Float[Array, " order"]:
     """The way back: from coefficients to partial autocorrelations, all within (-1, 1) if and only if stationary.
 
@@ -110,6 +112,10 @@ class ARProcess(eqx.Module):
     def autocovariances(self, lags: int) -> Float[Array, " lags"]:
         """Covariance of values 0 to `lags` steps apart, in the stationary distribution."""
         self._require_stationary()
+        return self._autocovariances(lags)
+
+    @eqx.filter_jit
+    def _autocovariances(self, lags: int) -> Float[Array, " lags"]:
         known = predictors(self.partial_autocorrelations())
         rho = [jnp.ones((), self.coefficients.dtype)]
         for k in range(1, lags + 1):
@@ -117,6 +123,7 @@ class ARProcess(eqx.Module):
             rho.append(weights @ jnp.stack(rho[::-1][: len(weights)]))
         return self.variance / known.shares[-1] * jnp.stack(rho)
 
+    @eqx.filter_jit
     def responses(self, steps: int) -> Float[Array, " steps"]:
         """What a unit of noise adds to the value 0, 1, ... steps later."""
         found = [jnp.ones((), self.coefficients.dtype)]
@@ -141,6 +148,10 @@ class ARProcess(eqx.Module):
         check_choice("log_prob", "start", start, STARTS)
         if start == "stationary":
             self._require_stationary()
+        return self._log_prob(x, start)
+
+    @eqx.filter_jit
+    def _log_prob(self, x: Float[Array, "batch time"], start: Start) -> Float[Array, " batch"]:
         deviation = x - self.mean
         reach = min(self.order, x.shape[1])
         residual = self._residuals(deviation)[:, reach:]

@@ -67,12 +67,15 @@ def test_a_linear_one_learns_the_closed_form_and_with_it_the_score_of_the_noised
     trained = eqx.combine(train(arrays), rest)
     assert isinstance(trained, DataNoise)
     noised = COVARIANCE + sigma**2 * np.eye(2)
-    y = jnp.array([[1.0, 0.5], [-1.0, 2.0], [0.0, 1.0]])
-    np.testing.assert_allclose(trained.denoised(y), y @ np.linalg.inv(noised) @ COVARIANCE, atol=0.03)
-    np.testing.assert_allclose(trained.score(y), -y @ np.linalg.inv(noised), atol=0.03 / sigma**2)
+    y = np.array([[1.0, 0.5], [-1.0, 2.0], [0.0, 1.0]], np.float32)
+    denoised, score = eqx.filter_jit(lambda model, y: (model.denoised(y), model.score(y)))(
+        trained, jnp.asarray(y)
+    )
+    np.testing.assert_allclose(denoised, y @ np.linalg.inv(noised) @ COVARIANCE, atol=0.03)
+    np.testing.assert_allclose(score, -y @ np.linalg.inv(noised), atol=0.03 / sigma**2)
     # What is left of the error is the trace of the covariance of clean data given noisy ones.
     left = np.trace(COVARIANCE - COVARIANCE @ np.linalg.inv(noised) @ COVARIANCE) / 2
-    assert float(trained.loss(batch, KEY)[0]) == pytest.approx(left, rel=0.05)
+    assert float(eqx.filter_jit(trained.loss)(batch, KEY)[0]) == pytest.approx(left, rel=0.05)
 
 
 @pytest.mark.parametrize("noise", ["data", "code"])
@@ -94,7 +97,7 @@ def test_the_bound_exceeds_the_cost_by_the_divergence_of_the_noise_from_the_post
     gap = 0.5 * ((sigma**2 + (x - mean) ** 2) / variance - 1 - np.log(sigma**2 / variance)).sum(axis=1)
     error = found.std(axis=0) / np.sqrt(len(keys))
     np.testing.assert_array_less(np.abs(found.mean(axis=0) - (exact - gap)), 4 * error + 1e-4)
-    terms = model.terms(jnp.asarray(x, jnp.float32), KEY)
+    terms = eqx.filter_jit(model.terms)(jnp.asarray(x, jnp.float32), KEY)
     np.testing.assert_allclose(
         terms.prior, 0.5 * ((x**2).sum(axis=1) + 2 * (sigma**2 - 1 - np.log(sigma**2))), rtol=1e-5
     )
@@ -109,7 +112,7 @@ def test_each_rung_can_do_what_its_noise_allows() -> None:
     }
     assert not isinstance(rungs["none"], HasBound | CanSample)
     batch = Batch(jnp.array([[0.7, -1.2], [0.1, 0.4]]))
-    same = {name: linear(rung, np.eye(2)).loss(batch, KEY)[0] for name, rung in rungs.items()}
+    same = {name: eqx.filter_jit(linear(rung, np.eye(2)).loss)(batch, KEY)[0] for name, rung in rungs.items()}
     noise = jax.random.normal(KEY, (2, 2))
     assert float(same["none"]) == 0
     assert float(same["data"]) == pytest.approx(float(jnp.square(0.3 * noise).mean()), rel=1e-5)
@@ -135,5 +138,7 @@ def test_levels_of_images_cost_what_a_gaussian_in_bins_gives_them() -> None:
     x = jnp.asarray(np.random.default_rng(0).integers(1, 16, (3, 2, 2, 1)) / 16, jnp.float32)
     # With so wide a decoder every inner level has probability 1/8 / sqrt(2 pi tau²).
     np.testing.assert_allclose(
-        model.terms(x, KEY).reconstruction, -4 * np.log(0.125 / np.sqrt(2 * np.pi * 1e4)), rtol=1e-3
+        eqx.filter_jit(model.terms)(x, KEY).reconstruction,
+        -4 * np.log(0.125 / np.sqrt(2 * np.pi * 1e4)),
+        rtol=1e-3,
     )

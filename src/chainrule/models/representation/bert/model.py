@@ -193,7 +193,10 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
         del key
         x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : tokens.LONGEST])
         return [
-            tokens.heads(np.asarray(self.attention(x)[0]), tokens.names(self.tokenizer, np.asarray(x[0]))),
+            tokens.heads(
+                np.asarray(eqx.filter_jit(self.attention)(x)[0]),
+                tokens.names(self.tokenizer, np.asarray(x[0])),
+            ),
             tokens.embedding_map(np.asarray(self.embeddings()), self.tokenizer, data),
         ]
 

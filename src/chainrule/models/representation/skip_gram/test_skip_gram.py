@@ -56,5 +56,5 @@ def test_the_loss_is_least_at_the_shifted_pointwise_mutual_information() -> None
 
 def test_every_word_that_is_read_is_counted() -> None:
     x = jnp.asarray(np.arange(802).reshape(2, 401) % 3)
-    _, _, moved = built().loss_and_state(Batch(x), jax.random.key(0))
+    _, _, moved = eqx.filter_jit(built().loss_and_state)(Batch(x), jax.random.key(0))
     np.testing.assert_array_equal(moved.counts, np.bincount(np.asarray(x).reshape(-1), minlength=4))
