@@ -7,7 +7,7 @@ through imports and re-exports, so `models.Model`, `base.Model` and `Model` are 
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -33,10 +33,15 @@ class Module:
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every piece of the tree, outer before inner."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def bindings(self) -> Mapping[str, str]:
         """Local names of imported things and own top-level classes, each with its full dotted name."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     found[alias.asname or alias.name.split(".")[0]] = (
@@ -149,10 +154,16 @@ def read(root: Path) -> Package:
             continue
         parts = [root.name, *path.relative_to(root).with_suffix("").parts]
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        text = path.read_text(encoding="utf-8")
-        shown = path.relative_to(root.parent).as_posix()
-        modules[name] = Module(name, path, shown, text, ast.parse(text, str(path)))
+        modules[name] = _module(
+            name, path, path.relative_to(root.parent).as_posix(), path.read_text(encoding="utf-8")
+        )
     return Package(modules)
+
+
+@cache
+def _module(name: str, path: Path, shown: str, text: str) -> Module:
+    """Every rule reads the same files: each is parsed once, as long as it says the same."""
+    return Module(name, path, shown, text, ast.parse(text, str(path)))
 
 
 def has_decorator(node: ast.ClassDef | Function, name: str) -> bool:
@@ -178,7 +189,7 @@ def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def imports(package: Package, module: Module) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
     """Every import of a module with what it imports, wherever it stands."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -36,7 +36,7 @@ def comparisons(root: Path) -> list[str]:
 
 
 def _found(module: Module, names: set[str]) -> Iterator[tuple[ast.expr, str]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             known = {text for side in sides for text in _texts(side) if text in names}

@@ -84,7 +84,7 @@ def bare_imports(root: Path) -> list[str]:
     return [
         f"{module.at(node)}: imports {root.name} as a whole"
         for module in read(root).modules.values()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Import) and any(alias.name == root.name for alias in node.names)
     ]
 

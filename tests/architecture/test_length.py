@@ -25,7 +25,7 @@ def too_long(root: Path) -> list[str]:
             found.append(f"{module.shown}:1: module of {lines} lines")
         found += [
             f"{module.at(node)}: function {node.name} of {_length(node)} lines"
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, Function) and _length(node) > FUNCTION_LINES
         ]
     return found

@@ -49,7 +49,7 @@ def openings(root: Path) -> list[str]:
     return [
         f"{module.at(node)}: {why}"
         for module in read(root).modules.values()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         for why in _objections(module, node)
     ]
 
@@ -115,7 +115,7 @@ def _is_safe(module: Module, loader: ast.expr) -> bool:
 def _bound(module: Module) -> set[str]:
     """Names the module gives a meaning of its own."""
     functions = {
-        n.name for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+        n.name for n in module.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     return functions | set(module.bindings)
 
