@@ -1,7 +1,7 @@
 """Training runs that are killed again and again: what to train, and the program that does the killing.
 
-`python -m tests.trust.resuming FOLDER` trains every case under FOLDER/killed and kills it (SIGKILL) at each of its
-instants in turn, going on from the last checkpoint, at last to the end; and once more, in peace, under
+`python -m tests.trust.resuming FOLDER CASE...` trains each case under FOLDER/killed and kills it (SIGKILL) at each of
+its instants in turn, going on from the last checkpoint, at last to the end; and once more, in peace, under
 FOLDER/uninterrupted. Each attempt is a fork of a process in which everything is imported but JAX has not yet been used.
 """
 
@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -35,6 +35,22 @@ _STEEP = {"name": "sgd", "lr": 1.0}
 _PLATEAU = {"name": "plateau", "patience": 1, "gamma": 0.5}
 
 CASES = {
+    # Whatever has a state of its own, at once; the cases after the next one tell which of them fails.
+    "everything": Case(
+        (("Compiled", 0), ("Logged", 9), ("Progress", 16)),
+        {
+            "steps": 18,
+            "ema": 0.9,
+            "accumulate": 2,
+            "eval_every": 3,
+            "schedule": _PLATEAU,
+            "stopping": {"patience": 9},
+            "optimizer": {"name": "nesterov", "lr": 0.5},
+        },
+        lambda: mlp(normalization="batch", dropout=0.3),
+        resident=False,
+    ),
+    "two parts": Case((("Progress", 7),), model=TwoParts),
     "plain": Case((("Compiled", 0), ("Progress", 6), ("Logged", 12))),
     "averaged, dropout, batch normalisation": Case(
         (("Progress", 7),), {"ema": 0.9}, lambda: mlp(normalization="batch", dropout=0.3)
@@ -48,7 +64,6 @@ CASES = {
         {"steps": 24, "eval_every": 3, "schedule": _PLATEAU, "optimizer": {"lr": 0.5}},
     ),
     "streamed": Case((("Progress", 5),), resident=False),
-    "two parts": Case((("Progress", 7),), model=TwoParts),
     # Diverges at step 14, goes back to step 12, and is killed before the halved rate is saved.
     "rolled back": Case(
         (("Progress", 15),),
@@ -95,13 +110,14 @@ def attempt(case: Case, path: Path, instant: tuple[str, int] | None = None) -> N
         assert os.WIFSIGNALED(status), f"{path} was not killed at {instant}: {status}"
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, names: Sequence[str]) -> None:
     warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of forks; here it has no threads yet
-    for name, case in CASES.items():
+    for name in names:
+        case = CASES[name]
         for instant in (*case.kills, None):
             attempt(case, folder / "killed" / name, instant)
         attempt(case, folder / "uninterrupted" / name)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,8 +1,10 @@
 """A run that was killed and gone on with ends as if nothing had happened, bit for bit, and repeats no work."""
 
+import functools
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,29 +17,43 @@ from tests.trust.toys import fingerprint, go_on, train
 REPOSITORY = Path(__file__).parents[2]
 
 
+QUICK = ("everything", "two parts")
+LONG = tuple(name for name in CASES if name not in QUICK)
+
+
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, str]) -> Path:
-    """Every case, killed at all its instants and gone on with to the end; and uninterrupted."""
-    folder = tmp_path_factory.mktemp("trained")
-    command = [sys.executable, "-m", "tests.trust.resuming", str(folder)]
-    as_for_users = {"XLA_FLAGS": ""}  # a difference must not hide behind programs that nobody else runs
-    done = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        env=os.environ | compiled | as_for_users,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+def trained(
+    tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, str]
+) -> Callable[[Sequence[str]], Path]:
+    """Trains cases, killed at all their instants and gone on with to the end, and uninterrupted; each group once."""
+
+    @functools.cache
+    def train_all(names: Sequence[str]) -> Path:
+        folder = tmp_path_factory.mktemp("trained")
+        command = [sys.executable, "-m", "tests.trust.resuming", str(folder), *names]
+        as_for_users = {"XLA_FLAGS": ""}  # a difference must not hide behind programs that nobody else runs
+        done = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=os.environ | compiled | as_for_users,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return folder
+
+    return train_all
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(name: str, trained: Path) -> None:
-    expected = fingerprint(trained / "uninterrupted" / name)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in LONG)])
+def test_a_killed_run_ends_bit_for_bit_like_one_that_was_not(
+    name: str, trained: Callable[[Sequence[str]], Path]
+) -> None:
+    folder = trained(QUICK if name in QUICK else LONG)
+    expected = fingerprint(folder / "uninterrupted" / name)
     assert len(expected) >= 3
-    assert fingerprint(trained / "killed" / name) == expected
+    assert fingerprint(folder / "killed" / name) == expected
 
 
 def test_runs_that_differ_in_one_batch_have_different_fingerprints(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ RUNS = Path(__file__).parents[1] / "reference" / "runs-0.1"
 NAMES = sorted(found.name for found in RUNS.iterdir())
 USED = ("diffusion-captions-mlp", "gpt", "made", "reader", "seq2seq", "skip-gram")
 """Of each family one is put to work; that the others are read whole is enough, for the rest depends on the arrays."""
+LONG = ("diffusion-captions-mlp", "seq2seq")
+WORKING = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in USED]
 CLOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}
 
 
@@ -36,7 +38,7 @@ def test_it_opens_with_every_setting_and_array_in_its_place(name: str) -> None:
     assert int(state.step) == 3
 
 
-@pytest.mark.parametrize("name", USED)
+@pytest.mark.parametrize("name", WORKING)
 def test_it_scores_as_it_did(name: str) -> None:
     found = {metric: value.value for metric, value in Run.open(RUNS / name).score().items()}
     wanted = expected(name)["scores"]
@@ -56,7 +58,7 @@ def test_it_samples_as_it_did(name: str) -> None:
     np.testing.assert_allclose(drawn, wanted["sample"], **CLOSE)
 
 
-@pytest.mark.parametrize("name", USED)
+@pytest.mark.parametrize("name", WORKING)
 def test_it_goes_on_as_it_did(name: str, tmp_path: Path) -> None:
     run = resume(Run.open(Path(shutil.copytree(RUNS / name, tmp_path / name))), steps=6)
     np.testing.assert_allclose(run.curve("loss")[1], expected(name)["losses"], rtol=1e-3)
