@@ -199,8 +199,11 @@ class Stepper:
         self, key: Key, state: State, resident: Mapping[str, Array] | None, feeds: Sequence[Any], count: Array
     ) -> tuple[State, dict[str, Array], Array]:
         """The function that is compiled: new state, metrics of every step and how many steps were done."""
-        one = jax.eval_shape(lambda: self._step(key, state, resident, feeds, jnp.zeros((), jnp.int32))[1])
-        buffers = {name: jnp.zeros((self.most,), jnp.float32) for name in one}
+        # Traced once, for the names of its metrics, and then put into the loop.
+        step = jax.jit(self._step, inline=True)
+        start = jnp.zeros((), jnp.int32)
+        _, seen, _ = jax.eval_shape(step, key, state, resident, feeds, start)
+        buffers = {name: jnp.zeros((self.most,), jnp.float32) for name in seen}
 
         def unfinished(carry: tuple[State, dict[str, Array], Array, Array]) -> Array:
             _, _, i, finite = carry
@@ -210,12 +213,12 @@ class Stepper:
             carry: tuple[State, dict[str, Array], Array, Array],
         ) -> tuple[State, dict[str, Array], Array, Array]:
             old, buffers, i, _ = carry
-            new, metrics, finite = self._step(key, old, resident, feeds, i)
+            new, metrics, finite = step(key, old, resident, feeds, i)
             buffers = {name: b.at[i].set(metrics[name]) for name, b in buffers.items()}
             return new, buffers, i + finite, finite
 
-        start = (state, buffers, jnp.zeros((), jnp.int32), jnp.ones((), bool))
-        state, buffers, done, _ = jax.lax.while_loop(unfinished, body, start)
+        before = (state, buffers, start, jnp.ones((), bool))
+        state, buffers, done, _ = jax.lax.while_loop(unfinished, body, before)
         return state, buffers, done
 
     def _step(
