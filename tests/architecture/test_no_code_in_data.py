@@ -114,9 +114,7 @@ def _is_safe(module: Module, loader: ast.expr) -> bool:
 
 def _bound(module: Module) -> set[str]:
     """Names the module gives a meaning of its own."""
-    functions = {
-        n.name for n in module.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    functions = {n.name for n in module.nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
     return functions | set(module.bindings)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,7 +95,7 @@ def test_the_dream_of_a_class_beats_the_mean_image_and_is_held_against_data_and_
 ) -> None:
     found = probes.examine("dreams", run, classes=("3", "7"), **QUICK)
     model: Any = run.model
-    mean = model.logits(jnp.asarray(run.data.train.batch(np.arange(50)).x.mean(axis=0))[None])[0]
+    mean = eqx.filter_jit(model.logits)(run.data.train.batch(np.arange(50)).x.mean(axis=0)[None])[0]
     assert found.numbers["reached"][0] > mean[3]
     assert found.numbers["reached"][1] > mean[7]
     assert found.numbers["targets"] == ["3", "7"]

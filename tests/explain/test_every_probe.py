@@ -77,7 +77,7 @@ def failures(run: Run, wanted: list[str]) -> dict[str, str]:
     ("subject", "name"),
     [
         ("made", "layers"),
-        ("pixel-cnn", "layers"),
+        pytest.param("pixel-cnn", "layers", marks=pytest.mark.slow),
         ("char-rnn without segments", "layers"),
         ("gpt of short passages", "logit-lens"),
     ],

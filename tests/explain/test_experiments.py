@@ -3,6 +3,7 @@
 import json
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
@@ -12,14 +13,24 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
 from chainrule.explain import experiments
 from chainrule.explain.experiments.search import SearchSettings, combinations
+from chainrule.explain.experiments.skips import by_depth
 from chainrule.explain.methods.training import stop_step, train, train_seeds
 from chainrule.models.protocol import Model
 from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule
 from tests.train.toys import leaves
 
+MEASURED = {
+    *("attention-cost", "descent", "kernel-attention", "permutation", "random-features", "search"),
+    *("skips", "vanishing-gradients"),
+}
+"""Experiments whose numbers, or whose every part, other tests look at."""
 
-@pytest.mark.parametrize("name", experiments.names())
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in MEASURED else []) for n in experiments.names()],
+)
 def test_an_experiment_runs_and_everything_it_shows_can_be_drawn(name) -> None:
     said: list[str] = []
     found = experiments.get(name)
@@ -37,6 +48,16 @@ def test_an_experiment_runs_and_everything_it_shows_can_be_drawn(name) -> None:
             assert report.draw(picture).startswith("<svg")
     if outcome.table is not None:
         assert all(len(row) == len(outcome.table.columns) for row in outcome.table.rows)
+
+
+def test_a_gradient_reaches_every_convolution_with_skips_and_without() -> None:
+    digits = sources.load("digits")
+    batch = digits.train.batch(np.arange(8))
+    for skip in (True, False):
+        shape = {"depth": 8, "width": 2, "skip": skip, "zero_start": False}
+        norms = by_depth(models.build("resnet", digits, **shape), batch)
+        assert norms.shape == (7,)
+        assert (norms > 0).all()
 
 
 def test_the_descent_experiment_reproduces_the_known_numbers_and_catches_a_broken_assumption() -> None:
@@ -80,7 +101,7 @@ def test_early_stopping_goes_back_to_the_best_step() -> None:
 
 def test_one_cycle_starts_at_a_25th_peaks_at_30_percent_and_ends_at_a_250_000th() -> None:
     factor = schedule(LearningRateSchedule(name="1cycle"), 1000)
-    rates = 0.01 * np.array([float(factor(step)) for step in range(1001)])
+    rates = 0.01 * np.asarray(jax.jit(jax.vmap(factor))(np.arange(1001)))
     assert rates[0] == pytest.approx(0.0004)
     assert rates[300] == pytest.approx(0.01)
     assert rates.argmax() == 300

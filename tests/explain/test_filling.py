@@ -23,6 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return fit(models.build("bert", digits, **SMALL), digits, run=folder, **pace)
 
 
+@pytest.mark.slow
 def test_an_encoder_of_images_keeps_the_promises_of_every_model(run: Run) -> None:
     model, batch = run.model, checks.examples(run.data)
     assert isinstance(model, PatchBERT)

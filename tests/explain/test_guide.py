@@ -9,6 +9,7 @@ import pytest
 GUIDE = Path(__file__).parents[2] / "docs" / "probes.md"
 
 
+@pytest.mark.slow
 def test_the_guide_runs_and_prints_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```(python|text)\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
     program = tmp_path / "guide.py"

@@ -28,9 +28,8 @@ def test_lag_products_are_the_derivatives_of_the_last_states_by_earlier_ones() -
     for t in range(4):
         states.append(layer.step(x[:, t], states[-1]))
     for back in (1, 2, 4):
-        slope = jax.jacobian(lambda h, c, back=back: layer(x[:, 4 - back :], (h, c))[1], argnums=(0, 1))(
-            *states[4 - back]
-        )
+        last = lambda h, c, back=back: layer(x[:, 4 - back :], (h, c))[1]  # noqa: E731
+        slope = jax.jit(jax.jacobian(last, argnums=(0, 1)))(*states[4 - back])
         whole = np.block([[np.asarray(block)[0, :, 0] for block in row] for row in slope])
         assert found[back - 1] == pytest.approx(np.linalg.norm(whole, ord=2), rel=1e-4)
 

@@ -38,7 +38,7 @@ def test_the_surprisal_of_each_token_is_that_of_the_model(run: Run) -> None:
     assert isinstance(picture, Passage)
     assert "".join(picture.pieces) == text
     assert np.isnan(picture.values[0]), "the first token is given"
-    nats = run.model.surprisal(jnp.asarray(run.model.tokenizer.encode(text))[None, :])[0]
+    nats = eqx.filter_jit(run.model.surprisal)(jnp.asarray(run.model.tokenizer.encode(text))[None, :])[0]
     assert np.allclose(picture.values[1:], np.asarray(nats) / np.log(2), rtol=1e-5)
     assert found.numbers["bits"] == pytest.approx(picture.values[1:].tolist())
     assert len(found.numbers["nats_by_position"]) == 16

@@ -41,6 +41,7 @@ def test_a_kill_between_or_inside_any_two_writes_leaves_whole_checkpoints_and_lo
     assert found["points"]["any"] > 60
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_system_call_leaves_whole_checkpoints_and_loses_none(quick: Path) -> None:
     if not strace_works():
         pytest.skip("strace is not installed or may not trace")
