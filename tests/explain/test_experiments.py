@@ -4,6 +4,7 @@ import json
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -52,7 +53,7 @@ def test_an_experiment_runs_and_everything_it_shows_can_be_drawn(name) -> None:
 
 def test_a_gradient_reaches_every_convolution_with_skips_and_without() -> None:
     digits = sources.load("digits")
-    batch = digits.train.batch(np.arange(8))
+    batch = jax.tree.map(jnp.asarray, digits.train.batch(np.arange(8)))
     for skip in (True, False):
         shape = {"depth": 8, "width": 2, "skip": skip, "zero_start": False}
         norms = by_depth(models.build("resnet", digits, **shape), batch)
