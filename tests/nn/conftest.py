@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import pytest
@@ -16,7 +17,14 @@ def native_reason() -> str:
     return availability._availability("16").reason
 
 
-@pytest.fixture(scope="module", params=["8", "16"])
+def _widths() -> Iterator[Any]:
+    """The registers this processor has, and slowly those it does not have."""
+    own = None if native_reason() else availability.registers()
+    for width, registers in availability.WIDTHS.items():
+        yield width if registers == own else pytest.param(width, marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=_widths())
 def lanes(request: pytest.FixtureRequest) -> Iterator[int]:
     """Native code for registers of so many numbers; the compiler splits those that the processor does not have."""
     if reason := native_reason():

@@ -44,7 +44,7 @@ def randomised(layer: Any) -> Any:
     """The layer with noise on every parameter, so that no bias or scale is trivial."""
     arrays, rest = eqx.partition(layer, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(arrays)
-    noisy = [leaf + 0.3 * jnp.asarray(draw(*leaf.shape, seed=i)) for i, leaf in enumerate(leaves)]
+    noisy = [jnp.asarray(np.asarray(leaf) + 0.3 * draw(*leaf.shape, seed=i)) for i, leaf in enumerate(leaves)]
     return eqx.combine(jax.tree.unflatten(tree, noisy), rest)
 
 

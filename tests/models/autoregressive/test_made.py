@@ -21,7 +21,11 @@ def gaussian(entries: int = 5, components: int = 1, order: str = "random") -> Ve
     model = cr.models.build("made", Schema("table", (entries,)), width=24, components=components, order=order)
     assert isinstance(model, VectorModel)
     return jax.tree.map(
-        lambda leaf: leaf + 0.3 * noise.normal(size=leaf.shape) if eqx.is_inexact_array(leaf) else leaf,
+        lambda leaf: (
+            jnp.asarray(np.asarray(leaf) + 0.3 * noise.normal(size=leaf.shape))
+            if eqx.is_inexact_array(leaf)
+            else leaf
+        ),
         model,
     )
 

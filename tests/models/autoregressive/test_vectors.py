@@ -31,7 +31,11 @@ def moved(name: str, schema: Schema, size: float = 0.7, **config: Any) -> Vector
     model = cr.models.build(name, schema, **config)
     assert isinstance(model, VectorModel)
     return jax.tree.map(
-        lambda leaf: leaf + size * noise.normal(size=leaf.shape) if eqx.is_inexact_array(leaf) else leaf,
+        lambda leaf: (
+            jnp.asarray(np.asarray(leaf) + size * noise.normal(size=leaf.shape))
+            if eqx.is_inexact_array(leaf)
+            else leaf
+        ),
         model,
     )
 

@@ -31,7 +31,7 @@ def model(request: pytest.FixtureRequest) -> EncoderDecoder:
     built = tree.cast(models.build(request.param, TINY, **SMALL[request.param]), jnp.float64)
     noise = np.random.default_rng(0)
     leaves, structure = jax.tree.flatten(eqx.filter(built, eqx.is_inexact_array))
-    moved = [leaf + 0.3 * noise.normal(size=leaf.shape) for leaf in leaves]
+    moved = [jnp.asarray(np.asarray(leaf) + 0.3 * noise.normal(size=leaf.shape)) for leaf in leaves]
     rest = eqx.filter(built, eqx.is_inexact_array, inverse=True)
     found = eqx.nn.inference_mode(eqx.combine(jax.tree.unflatten(structure, moved), rest))
     assert isinstance(found, EncoderDecoder)

@@ -17,7 +17,10 @@ def randomised(layer: Any, size: float = 0.3) -> Any:
     """The layer with noise on every parameter, so that no bias or scale is trivial."""
     arrays, rest = eqx.partition(layer, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(arrays)
-    noisy = [leaf + size * draw(*leaf.shape, seed=i) for i, leaf in enumerate(leaves)]
+    noisy = [
+        jnp.asarray(np.asarray(leaf) + size * np.random.default_rng([i, *leaf.shape]).normal(size=leaf.shape))
+        for i, leaf in enumerate(leaves)
+    ]
     return eqx.combine(jax.tree.unflatten(tree, noisy), rest)
 
 
