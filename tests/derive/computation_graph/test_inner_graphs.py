@@ -1,5 +1,6 @@
 """Looking inside calls, loops and branches."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from jax import lax
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.computation_graph import graph
+from chainrule.derive.computation_graph import Graph, graph
 from tests.derive.computation_graph.functions import backwards, branching, cubed, inner, newton, scanned
 
 
@@ -18,6 +19,11 @@ from tests.derive.computation_graph.functions import backwards, branching, cubed
 def _double() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
+
+
+@functools.cache
+def scan_graph() -> Graph:
+    return graph(scanned, np.array([0.2, -0.6]), 0.7)
 
 
 def test_the_inside_of_a_call_carries_what_flows_through_the_node() -> None:
@@ -33,14 +39,14 @@ def test_the_inside_of_a_call_carries_what_flows_through_the_node() -> None:
 
 @pytest.mark.parametrize("step", range(3))
 def test_every_step_of_a_scan_keeps_the_invariant(step: int) -> None:
-    g = graph(scanned, np.array([0.2, -0.6]), 0.7)
+    g = scan_graph()
     inside = g.open("scan", step)
     assert inside.title == f"scan, step {step + 1} of 3"
     assert inside.invariant().deviation < 1e-13
 
 
 def test_steps_of_a_scan_join_up() -> None:
-    g = graph(scanned, np.array([0.2, -0.6]), 0.7)
+    g = scan_graph()
     steps = [g.open("scan", step) for step in range(3)]
     state = [[node for node in inside.nodes if node.kind == "input"][1] for inside in steps]
     for this, following in zip(steps, state[1:], strict=False):
@@ -101,11 +107,11 @@ def test_loops_nest() -> None:
 
 
 def test_a_single_operation_has_nothing_inside() -> None:
-    g = graph(scanned, np.array([0.2, -0.6]), 0.7)
+    g = scan_graph()
     with pytest.raises(ArgumentError, match=r"iota is a single operation.*\n.*folded nodes here: scan"):
         g.open("iota")
 
 
 def test_a_step_that_did_not_run_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"the loop ran 3 times\n\s+iterations are 0 to 2"):
-        graph(scanned, np.array([0.2, -0.6]), 0.7).open("scan", 3)
+        scan_graph().open("scan", 3)

@@ -17,8 +17,8 @@ from chainrule.derive.computation_graph.layout import arrange
 from tests.derive.computation_graph.functions import CASES, Case
 
 
-def long_program(x: Any) -> Any:
-    for _ in range(5000):
+def long_program(x: Any, rounds: int) -> Any:
+    for _ in range(rounds):
         x = jnp.sin(x)
         x = x * 1.0001
     return x
@@ -36,9 +36,15 @@ def many_lines(x: Any) -> Any:
     return h - f
 
 
+@pytest.fixture(scope="module", params=[500, pytest.param(5000, marks=pytest.mark.slow)])
+def rounds(request: pytest.FixtureRequest) -> int:
+    """Half of the operations of a long program."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def ten_thousand() -> Any:
-    return graph(long_program, 1.0)
+def thousands(rounds: int) -> Any:
+    return graph(lambda x: long_program(x, rounds), 1.0)
 
 
 def _texts(picture: str) -> list[str]:
@@ -121,25 +127,25 @@ def test_the_table_has_one_row_per_node() -> None:
     assert str(table.rows[1][-1]).startswith("test_pictures.py:")
 
 
-def test_ten_thousand_operations_become_a_small_picture(ten_thousand: Any) -> None:
-    assert len(ten_thousand) == 10_001
-    picture = ten_thousand.to_svg()
+def test_thousands_of_operations_become_a_small_picture(thousands: Any, rounds: int) -> None:
+    assert len(thousands) == 2 * rounds + 1
+    picture = thousands.to_svg()
     assert len(picture) < 20_000
     shown = " ".join(_texts(picture))
-    assert "10001 nodes in 2 boxes" in shown
-    assert "sin ×5000, mul ×5000" in shown
-    assert len(ten_thousand.table().rows) == 2
-    assert ten_thousand.to_dot().count("->") == 2
+    assert f"{2 * rounds + 1} nodes in 2 boxes" in shown
+    assert f"sin ×{rounds}, mul ×{rounds}" in shown
+    assert len(thousands.table().rows) == 2
+    assert thousands.to_dot().count("->") == 2
 
 
-def test_ten_thousand_operations_keep_the_invariant(ten_thousand: Any) -> None:
-    assert ten_thousand.invariant().deviation < 1e-5
+def test_thousands_of_operations_keep_the_invariant(thousands: Any) -> None:
+    assert thousands.invariant().deviation < 1e-5
 
 
-def test_a_node_of_a_large_graph_can_be_looked_at_closely(ten_thousand: Any) -> None:
-    shown = _texts(ten_thousand.to_svg(focus="sin_2000", radius=2))
-    assert {"sin_1999", "sin_2000", "sin_2001", "mul_1999", "mul_2000"} <= set(shown)
-    assert "2 steps around sin_2000; 9996 other nodes are not shown." in shown
+def test_a_node_of_a_large_graph_can_be_looked_at_closely(thousands: Any, rounds: int) -> None:
+    shown = _texts(thousands.to_svg(focus="sin_200", radius=2))
+    assert {"sin_199", "sin_200", "sin_201", "mul_199", "mul_200"} <= set(shown)
+    assert f"2 steps around sin_200; {2 * rounds - 4} other nodes are not shown." in shown
 
 
 def test_folding_leaves_no_cycles_and_no_node_out() -> None:

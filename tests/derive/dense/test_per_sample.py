@@ -70,10 +70,11 @@ def test_clipped_sums_clip_every_gradient(limit: float) -> None:
 
 
 def test_outside_jit_they_are_the_same() -> None:
-    close(cr.derive.per_sample_gradient(loss, PARAMS, BATCH, chunk=3), looped())
-    close(cr.derive.per_sample_norms(one_each, PARAMS, BATCH), norms())
+    compiled, compiled_each = jax.jit(loss), jax.jit(one_each)
+    close(cr.derive.per_sample_gradient(compiled, PARAMS, BATCH, chunk=3), looped())
+    close(cr.derive.per_sample_norms(compiled_each, PARAMS, BATCH), norms())
     expected = jax.tree.map(lambda g: np.einsum("i,i...->...", np.minimum(1, 0.5 / norms()), g), looped())
-    close(cr.derive.clipped_sum(loss, PARAMS, BATCH, 0.5, chunk=4), expected)
+    close(cr.derive.clipped_sum(compiled, PARAMS, BATCH, 0.5, chunk=4), expected)
 
 
 def test_a_gradient_of_zero_is_not_divided_by() -> None:
@@ -81,6 +82,7 @@ def test_a_gradient_of_zero_is_not_divided_by() -> None:
     assert float(found) == 0.0
 
 
+@jax.jit
 def normalised(params: Any, batch: Any) -> Any:
     z = logits(params, batch["x"])
     return (((z - z.mean(axis=0, keepdims=True)) / (z.std(axis=0, keepdims=True) + 1.0)) ** 2).mean()
@@ -99,6 +101,7 @@ def test_a_loss_that_couples_examples_is_refused() -> None:
 
 
 def test_coupling_that_does_not_show_in_the_loss_shows_in_its_slope() -> None:
+    @jax.jit
     def hidden(w: Any, x: Any) -> Any:
         centred = x - x.mean(axis=0, keepdims=True)  # batch normalisation before weights that are still zero
         return jax.nn.softplus(centred @ w).mean()
@@ -138,6 +141,6 @@ def test_other_mistakes_are_named() -> None:
 
 
 def test_single_precision_is_not_taken_for_coupling() -> None:
-    single = jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), PARAMS)
-    batch = {"x": jnp.asarray(point(500, 3), jnp.float32), "y": jnp.zeros(500, int)}
-    assert cr.derive.per_sample_norms(loss, single, batch, chunk=50).shape == (500,)
+    single = jax.tree.map(lambda a: np.asarray(a, np.float32), PARAMS)
+    batch = {"x": np.asarray(point(500, 3), np.float32), "y": np.zeros(500, int)}
+    assert cr.derive.per_sample_norms(jax.jit(loss), single, batch, chunk=50).shape == (500,)

@@ -85,7 +85,7 @@ def test_an_output_larger_than_the_budget_is_refused_before_anything_is_allocate
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-@pytest.mark.parametrize("kilobytes", [500, 600, 800, 2000])
+@pytest.mark.parametrize("kilobytes", [500, pytest.param(600, marks=pytest.mark.slow), 800, 2000])
 def test_a_chunked_jacobian_stays_within_its_budget(mode: str, kilobytes: int) -> None:
     n, m = 240, 250
     f, x = network(n, m), point(n)

@@ -23,7 +23,8 @@ def close(found: object, expected: object) -> None:
 @names
 def test_every_mode_strategy_and_chunk_gives_the_derivatives(name: str) -> None:
     case = CASES[name]
-    modes = [(mode, chunk) for mode in MODES for chunk in (1, 7, max(case.x.size, 1))]
+    chunks = {1, 7, max(case.x.size, 7)}
+    modes = [(mode, chunk) for mode in MODES for chunk in sorted(chunks)]
 
     def everything(x: jax.Array) -> tuple[list[object], list[object]]:
         first = [jax.jacfwd(case.f)(x), jax.jacrev(case.f)(x)]

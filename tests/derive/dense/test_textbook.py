@@ -1,7 +1,9 @@
 """Numbers one can check by hand, and the textbook's recurrences as an oracle for all nestings."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +23,7 @@ def test_x_plus_its_square_adds_up_at_the_fan_out() -> None:
 
 
 def test_the_two_sigmoid_network_has_the_gradient_of_the_book() -> None:
+    @jax.jit
     def network(x: jax.Array, w1: jax.Array, w2: jax.Array) -> jax.Array:
         return jax.nn.sigmoid(w1 * x) + jax.nn.sigmoid(w2 * x)
 
@@ -35,12 +38,15 @@ def test_the_two_sigmoid_network_has_the_gradient_of_the_book() -> None:
     np.testing.assert_allclose(np.stack(together), expected, rtol=1e-12)
 
 
+@jax.jit
+def cross_entropy(target: jax.Array, a: jax.Array) -> jax.Array:
+    return -target * jax.nn.log_sigmoid(a) - (1 - target) * jax.nn.log_sigmoid(-a)
+
+
 @pytest.mark.parametrize("a", [-1000.0, -3.0, 0.0, 2.0, 1000.0])
 @pytest.mark.parametrize("target", [0.0, 1.0, 0.3])
 def test_sigmoid_cross_entropy_has_the_slope_prediction_minus_target(a: float, target: float) -> None:
-    def entropy(a: jax.Array) -> jax.Array:
-        return -target * jax.nn.log_sigmoid(a) - (1 - target) * jax.nn.log_sigmoid(-a)
-
+    entropy = partial(cross_entropy, target)
     expected = 1 / (1 + np.exp(-min(max(a, -700), 700))) - target
     assert float(cr.derive.gradient(entropy)(a)) == pytest.approx(expected, rel=1e-12, abs=1e-12)
     assert float(cr.derive.jvp(entropy, a, 1.0)[1]) == pytest.approx(expected, rel=1e-12, abs=1e-12)
@@ -65,12 +71,27 @@ def test_rosenbrock_has_the_gradient_and_hessian_of_the_book(strategy: str) -> N
         np.testing.assert_allclose(cr.derive.hvp(f, strategy)(x, v), expected, rtol=1e-12)
 
 
+@jax.jit
+def second_order(chain: recurrences.Chain, x: jax.Array, v: jax.Array, w: jax.Array) -> dict[str, Any]:
+    """Everything of second order, in one program for all chains of one shape."""
+    return {
+        "hessian": jax.hessian(chain)(x),
+        "products": {name: cr.derive.hvp(chain, name)(x, v) for name in (FOR, ROF, ROR)},
+        "quadratic": cr.derive.quadratic(chain)(x, v, w),
+        "hyperdual": cr.derive.hyperdual(chain, x, v, w).mixed,
+        "gradient": cr.derive.gradient(chain)(x),
+        "hessians": {name: cr.derive.hessian(chain, name)(x) for name in cr.derive.STRATEGIES},
+        "jacobian": cr.derive.jacobian(chain.stages[0])(x),
+    }
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_all_nestings_follow_the_textbook_recurrences(seed: int) -> None:
     chain = recurrences.random_chain(seed)
     rng = np.random.default_rng(100 + seed)
     x, v, w = rng.standard_normal((3, 4))
-    H = np.asarray(jax.jit(jax.hessian(chain))(x))
+    found = second_order(chain, x, v, w)
+    H = np.asarray(found["hessian"])
     by_hand = {
         FOR: recurrences.forward_on_reverse(chain, x, v),
         ROF: recurrences.reverse_on_forward(chain, x, v)[0],
@@ -78,13 +99,13 @@ def test_all_nestings_follow_the_textbook_recurrences(seed: int) -> None:
     }
     for strategy, expected in by_hand.items():
         np.testing.assert_allclose(expected, H @ v, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(cr.derive.hvp(chain, strategy)(x, v), expected, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(found["products"][strategy], expected, rtol=1e-11, atol=1e-11)
     number = recurrences.forward_on_forward(chain, x, v, w)
     assert number == pytest.approx(w @ H @ v, rel=1e-11)
-    assert float(cr.derive.quadratic(chain)(x, v, w)) == pytest.approx(number, rel=1e-11)
-    assert float(cr.derive.hyperdual(chain, x, v, w).mixed) == pytest.approx(number, rel=1e-11)
+    assert float(found["quadratic"]) == pytest.approx(number, rel=1e-11)
+    assert float(found["hyperdual"]) == pytest.approx(number, rel=1e-11)
     gradient = recurrences.reverse_on_forward(chain, x, v)[1]
-    np.testing.assert_allclose(cr.derive.gradient(chain)(x), gradient, rtol=1e-11)
+    np.testing.assert_allclose(found["gradient"], gradient, rtol=1e-11)
 
 
 @pytest.mark.filterwarnings(
@@ -106,12 +127,9 @@ def test_all_nestings_agree_with_torch(seed: int, oracle: Callable[[str], Module
         ROF: func.jacrev(func.jacfwd(theirs)),
         ROR: func.jacrev(func.jacrev(theirs)),
     }
+    found = second_order(chain, x, v, v)
     for strategy, hessian in nested.items():
-        found = cr.derive.hessian(chain, strategy)(x)
-        np.testing.assert_allclose(found, hessian(tx).numpy(), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(found["hessians"][strategy], hessian(tx).numpy(), rtol=1e-10, atol=1e-10)
     product = func.jvp(func.grad(theirs), (tx,), (tv,))[1]
-    np.testing.assert_allclose(cr.derive.hvp(chain)(x, v), product.numpy(), rtol=1e-10, atol=1e-10)
-    two = recurrences.Quadratic(*chain.stages[0])
-    np.testing.assert_allclose(
-        cr.derive.jacobian(two)(x), func.jacrev(stages[0])(tx).numpy(), rtol=1e-10, atol=1e-10
-    )
+    np.testing.assert_allclose(found["products"][FOR], product.numpy(), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found["jacobian"], func.jacrev(stages[0])(tx).numpy(), rtol=1e-10, atol=1e-10)

@@ -19,6 +19,7 @@ class Layer(eqx.Module):
     bias: Any
     width: int = eqx.field(static=True, default=3)
 
+    @jax.jit
     def __call__(self, x: Any) -> Any:
         return jnp.tanh(self.weight @ x + self.bias)
 
@@ -49,23 +50,40 @@ def mixing(x: Any) -> Any:
     return {"all": total**2, "each": [first * total, (jnp.cos(first), jnp.zeros((0,)) * total)]}
 
 
+@jax.jit
+def jacobians(x: Any) -> list[Any]:
+    """JAX's, and ours in both modes."""
+    ours = [cr.derive.jacobian(mixing, mode, 2)(x) for mode in ("forward", "reverse")]
+    return [jax.jacfwd(mixing)(x), *ours]
+
+
+@jax.jit
+def hessians(x: Any) -> list[Any]:
+    """JAX's, and ours by every strategy."""
+    f = lambda x: mixing(x)["all"]  # noqa: E731
+    return [jax.hessian(f)(x), *(cr.derive.hessian(f, strategy, 3)(x) for strategy in cr.derive.STRATEGIES)]
+
+
 @given(x=trees)
 @settings(max_examples=12)
 def test_jacobians_of_trees_are_those_of_jax(x: Any) -> None:
-    expected = jax.jit(jax.jacfwd(mixing))(x)
-    run = jax.jit(lambda x: [cr.derive.jacobian(mixing, mode, 2)(x) for mode in ("forward", "reverse")])
-    for found in run(x):
-        close(found, expected)
+    for found in jacobians(x)[1:]:
+        close(found, jacobians(x)[0])
 
 
 @given(x=trees)
 @settings(max_examples=6)
 def test_hessians_of_trees_are_those_of_jax(x: Any) -> None:
-    f = lambda x: mixing(x)["all"]  # noqa: E731
-    expected = jax.jit(jax.hessian(f))(x)
-    run = jax.jit(lambda x: [cr.derive.hessian(f, strategy, 3)(x) for strategy in cr.derive.STRATEGIES])
-    for found in run(x):
-        close(found, expected)
+    for found in hessians(x)[1:]:
+        close(found, hessians(x)[0])
+
+
+@jax.jit
+def products(x: Any, v: Any, u: Any) -> tuple[Any, Any, Any, Any, Any]:
+    y, pushed = cr.derive.jvp(mixing, x, v)
+    _, pull = cr.derive.vjp(mixing, x)
+    _, push = cr.derive.linearize(mixing, x)
+    return y, mixing(x), pushed, push(v), pull(u)
 
 
 @given(x=trees, seed=st.integers(0, 99))
@@ -75,16 +93,9 @@ def test_products_with_trees_are_rows_and_columns_of_the_jacobian(x: Any, seed: 
         rng = np.random.default_rng(seed)
         return jax.tree.map(lambda a: rng.standard_normal(np.shape(a)), tree)
 
-    @jax.jit
-    def both(x: Any, v: Any, u: Any) -> tuple[Any, Any, Any, Any]:
-        y, pushed = cr.derive.jvp(mixing, x, v)
-        _, pull = cr.derive.vjp(mixing, x)
-        _, push = cr.derive.linearize(mixing, x)
-        return y, pushed, push(v), pull(u)
-
     v, u = random_like(x), random_like(jax.eval_shape(mixing, x))
-    y, pushed, again, pulled = both(x, v, u)
-    close(y, jax.jit(mixing)(x))
+    y, expected, pushed, again, pulled = products(x, v, u)
+    close(y, expected)
     close(again, pushed)
     inner = lambda a, b: sum(  # noqa: E731
         np.sum(np.asarray(p) * np.asarray(q))
@@ -101,7 +112,7 @@ def test_a_module_is_differentiated_in_its_arrays_and_keeps_the_rest() -> None:
     assert grad.width == 3
     J = cr.derive.jacobian(lambda layer: layer(x))(layer)
     assert J.weight.shape == (3, 3, 2)
-    close(J.bias, jax.jacrev(lambda layer: layer(x))(layer).bias)
+    close(J.bias, jax.jit(jax.jacrev(lambda layer: layer(x)))(layer).bias)
     product = cr.derive.hvp(lambda layer: layer(x).sum())(layer, layer)
     assert isinstance(product, Layer)
 
@@ -110,11 +121,11 @@ def test_several_arguments_are_differentiated_together() -> None:
     f = lambda x, y, k: x @ y * k  # noqa: E731
     x, y = np.arange(6.0).reshape(2, 3), np.arange(3.0)
     J = cr.derive.jacobian(f, argnums=(0, 1))
-    expected = jax.jacfwd(f, (0, 1))(x, y, 2.0)
+    expected = jax.jit(jax.jacfwd(f, (0, 1)))(x, y, 2.0)
     close(J(x, y, 2.0), expected)
     close(cr.derive.jacobian(f, argnums=-2)(x, y, 2.0), expected[1])
     H = cr.derive.hessian(lambda x, y: (x @ y).sum() ** 2, argnums=(0, 1))
-    close(H(x, y), jax.hessian(lambda x, y: (x @ y).sum() ** 2, (0, 1))(x, y))
+    close(H(x, y), jax.jit(jax.hessian(lambda x, y: (x @ y).sum() ** 2, (0, 1)))(x, y))
 
 
 def test_leaves_of_different_precision_keep_their_types() -> None:

@@ -10,6 +10,7 @@ import pytest
 GUIDE = Path(__file__).parents[3] / "docs" / "implicit.md"
 
 
+@pytest.mark.slow
 def test_the_guide_runs_and_prints_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GUIDE.read_text(encoding="utf-8")
     blocks = re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL)

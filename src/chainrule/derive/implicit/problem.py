@@ -8,6 +8,7 @@ parameters, so that `root(lambda w: w**2 - a)(w0)` has derivatives in `a`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, final
 
 import jax
@@ -64,14 +65,33 @@ class ProblemLayout:
     def __str__(self) -> str:
         return f"shapes {jax.tree.unflatten(self.structure, [shape for shape, _ in self.leaves])}"
 
+    def vector(self, tree: Tree) -> Array:
+        """A tree of this layout as one vector."""
+        return jax.tree.leaves(tree)[0] if self._is_vector else _raveled(tree)
+
     def tree(self, vector: Array) -> Tree:
         """A vector in this layout."""
-        parts, start = [], 0
-        for shape, dtype in self.leaves:
-            stop = start + math.prod(shape)
-            parts.append(vector[start:stop].reshape(shape).astype(dtype))
-            start = stop
+        parts = (vector,) if self._is_vector else _cut(self.leaves, vector)
         return jax.tree.unflatten(self.structure, parts)
+
+    @property
+    def _is_vector(self) -> bool:
+        return len(self.leaves) == 1 and len(self.leaves[0][0]) == 1
+
+
+@jax.jit
+def _raveled(tree: Tree) -> Array:
+    return ravel_pytree(tree)[0]
+
+
+@partial(jax.jit, static_argnums=0)
+def _cut(leaves: tuple[tuple[tuple[int, ...], Any], ...], vector: Array) -> tuple[Array, ...]:
+    parts, start = [], 0
+    for shape, dtype in leaves:
+        stop = start + math.prod(shape)
+        parts.append(vector[start:stop].reshape(shape).astype(dtype))
+        start = stop
+    return tuple(parts)
 
 
 Flat: TypeAlias = Callable[[Array, Values], Array]
@@ -216,7 +236,7 @@ def formulate(
         raise ArgumentError(f"{name}: there are no unknowns; w holds no numbers")
     fixed, values, structure = _split(params)
     equations, values = _capture(Equations(name, function, form, unknowns, structure, fixed), w, values)
-    return equations, ravel_pytree(w)[0], values
+    return equations, unknowns.vector(w), values
 
 
 def _split(params: tuple[Any, ...]) -> tuple[tuple[Any, ...], Values, Any]:

@@ -7,6 +7,7 @@ are Rademacher vectors, whose variance is the smallest among independent symmetr
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import jax
@@ -87,10 +88,7 @@ def lanczos(product: Product, size: int, key: Key, *, steps: int) -> Lanczos:
 
 
 def _lanczos(product: Product, size: int, key: Key, steps: int) -> Lanczos:
-    random = jax.random.normal(key, (steps, size))  # one to start, the others in case they are needed
-    start = random[0] / jnp.linalg.norm(random[0])
-    basis = jnp.zeros((steps, size), start.dtype).at[0].set(start)
-    zeros = jnp.zeros(steps, start.dtype)
+    random, basis, zeros = _lanczos_start(key, size, steps)
 
     def project(w: Array, basis: Array) -> Array:
         for _ in range(2):  # twice is enough (Parlett)
@@ -110,7 +108,20 @@ def _lanczos(product: Product, size: int, key: Key, steps: int) -> Lanczos:
         betas = betas.at[k].set(jnp.where(used_up, 0.0, norm))
         return basis.at[k + 1].set(following, mode="drop"), alphas, betas
 
-    basis, alphas, betas = jax.lax.fori_loop(0, steps, step, (basis, zeros, zeros))
+    # What the product closes over, maybe all weights of a network, must not become constants of a compiled program.
+    return _ritz(*jax.lax.fori_loop(0, steps, step, (basis, zeros, zeros)))
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _lanczos_start(key: Key, size: int, steps: int) -> tuple[Array, Array, Array]:
+    random = jax.random.normal(key, (steps, size))  # one to start, the others in case they are needed
+    start = random[0] / jnp.linalg.norm(random[0])
+    return random, jnp.zeros((steps, size), start.dtype).at[0].set(start), jnp.zeros(steps, start.dtype)
+
+
+@jax.jit
+def _ritz(basis: Array, alphas: Array, betas: Array) -> Lanczos:
+    """From the tridiagonal matrix and the vectors it is written in."""
     off = betas[:-1]
     values, vectors = jnp.linalg.eigh(jnp.diag(alphas) + jnp.diag(off, 1) + jnp.diag(off, -1))
     return Lanczos(values, basis.T @ vectors, jnp.square(vectors[0]))
@@ -128,6 +139,11 @@ def top_eigenpairs(
     if not 1 <= count <= size:
         raise ArgumentError(f"top_eigenpairs(count={count}): count must lie between 1 and {size}")
     found = lanczos(product, size, key, steps=steps or min(size, max(2 * count + 20, 30)))
+    return _largest(found, count)
+
+
+@partial(jax.jit, static_argnums=1)
+def _largest(found: Lanczos, count: int) -> tuple[Array, Array]:
     order = jnp.argsort(-jnp.abs(found.values))[:count]
     return found.values[order], found.vectors[:, order]
 
@@ -136,12 +152,17 @@ def log_determinant(product: Product, size: int, key: Key, *, samples: int = 16,
     """The log-determinant of a positive definite matrix by stochastic Lanczos quadrature (Ubaru et al., 2017)."""
     _positive("log_determinant", size=size, samples=samples, steps=steps)
     values, weights = _quadratures(product, size, key, samples, steps)
-    lowest = float(values.min())
+    lowest = float(np.asarray(values).min())
     if lowest <= 0:
         raise ArgumentError(
             f"log_determinant: the matrix has an eigenvalue of {lowest:.3g}, not all are positive"
         )
-    return _mean(size * jnp.sum(weights * jnp.log(values), axis=1))
+    return _mean(_log_sums(values, weights, size))
+
+
+@jax.jit
+def _log_sums(values: Array, weights: Array, size: int) -> Array:
+    return size * jnp.sum(weights * jnp.log(values), axis=1)
 
 
 def spectral_density(
@@ -217,6 +238,7 @@ def _signs(key: Key, count: int, size: int) -> Array:
     return jax.random.rademacher(key, (count, size), jnp.result_type(float))
 
 
+@jax.jit
 def _mean(values: Array) -> Estimate:
     count = values.shape[0]
     error = values.std(axis=0, ddof=1) / jnp.sqrt(count) if count > 1 else jnp.full(values.shape[1:], jnp.nan)

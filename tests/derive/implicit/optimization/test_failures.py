@@ -134,7 +134,7 @@ DEGENERATE = (np.array([1.0, 0, 1]), np.array([[1.0, 1, 0], [0, 1, 1]]), np.arra
 
 def gradient(program: Any, **options: Any) -> Any:
     c, A, b = program
-    return jax.grad(lambda b: linear_program(c, A, b, **options).value)(jnp.asarray(b))
+    return jax.grad(lambda b: linear_program(c, A, b, **options).value)(b)
 
 
 def test_several_solutions_have_no_derivative() -> None:

@@ -18,6 +18,7 @@ def _as_it_was() -> Iterator[None]:
     jax.config.update("jax_enable_x64", False)
 
 
+@pytest.mark.slow
 def test_the_guide_runs_and_prints_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GUIDE.read_text(encoding="utf-8")
     blocks = re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL)

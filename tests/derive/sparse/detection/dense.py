@@ -11,15 +11,18 @@ from tests.derive.sparse.detection.corpus.case import Case
 
 
 def truth(case: Case) -> np.ndarray:
-    points = case.points()
-    restore = ravel_pytree(points[0])[1]
+    @jax.jit
+    def derivative(point: Any) -> Any:
+        flat, restore = ravel_pytree(point)
 
-    def vector(z: Any) -> Any:
-        return ravel_pytree(case.f(restore(z)))[0] * 1.0  # whole numbers and truth values count as numbers
+        def vector(z: Any) -> Any:
+            return (
+                ravel_pytree(case.f(restore(z)))[0] * 1.0
+            )  # whole numbers and truth values count as numbers
 
-    derivative = _hessian(vector, case.mode) if case.of == "hessian" else _jacobian(vector, case.mode)
-    run = jax.jit(derivative)
-    matrices = [np.asarray(run(ravel_pytree(point)[0])) for point in points]
+        return (_hessian if case.of == "hessian" else _jacobian)(vector, case.mode)(flat)
+
+    matrices = [np.asarray(derivative(point)) for point in case.points()]
     return np.logical_or.reduce([matrix != 0 for matrix in matrices])
 
 

@@ -1,6 +1,7 @@
 """Functions with sparse derivatives, each with a point; dense JAX is the reference."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -73,15 +74,17 @@ HESSIANS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-def dense_jacobian(f: Callable[[Any], Any], x: Any) -> np.ndarray:
-    flat, restore = ravel_pytree(jax.tree.map(jnp.asarray, x))
-    return np.asarray(jnp.atleast_2d(jax.jacfwd(lambda z: ravel_pytree(f(restore(z)))[0])(flat)))
+@partial(jax.jit, static_argnums=0)
+def dense_jacobian(f: Callable[[Any], Any], x: Any) -> jax.Array:
+    flat, restore = ravel_pytree(x)
+    return jnp.atleast_2d(jax.jacfwd(lambda z: ravel_pytree(f(restore(z)))[0])(flat))
 
 
-def dense_hessian(f: Callable[[Any], Any], x: Any) -> np.ndarray:
-    flat, restore = ravel_pytree(jax.tree.map(jnp.asarray, x))
-    return np.asarray(jax.hessian(lambda z: f(restore(z)))(flat))
+@partial(jax.jit, static_argnums=0)
+def dense_hessian(f: Callable[[Any], Any], x: Any) -> jax.Array:
+    flat, restore = ravel_pytree(x)
+    return jax.hessian(lambda z: f(restore(z)))(flat)
 
 
-def pattern_of(matrix: np.ndarray) -> Pattern:
-    return Pattern(*np.nonzero(matrix), matrix.shape)
+def pattern_of(matrix: np.ndarray | jax.Array) -> Pattern:
+    return Pattern(*np.nonzero(np.asarray(matrix)), matrix.shape)

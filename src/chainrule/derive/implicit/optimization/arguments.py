@@ -1,5 +1,6 @@
 """Validation of a program's arguments: arrays of one floating type, of shapes that fit together."""
 
+import math
 from typing import Any
 
 import jax
@@ -61,7 +62,7 @@ def smoothing(where: str, mu: Any, dtype: Any) -> tuple[Array, bool]:
     made = jnp.asarray(mu, dtype)
     if made.shape != ():
         raise ArgumentError(f"{where}(mu=...): mu has shape {made.shape}, expected one number")
-    if not isinstance(made, jax.core.Tracer) and not (made > 0 and jnp.isfinite(made)):
+    if not isinstance(made, jax.core.Tracer) and not 0 < float(made) < math.inf:
         raise ArgumentError(f"{where}(mu={float(made)}): mu must be 0 (exact) or positive (smooth)")
     return made, True
 

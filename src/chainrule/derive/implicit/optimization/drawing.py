@@ -31,9 +31,9 @@ def draw_program(c: Any, G: Any, h: Any) -> str:
         )
     flat = jnp.zeros((2, 2))
     found = quadratic_program(flat, c, G=G, h=h)
-    moves = np.asarray(jax.jacfwd(lambda h: quadratic_program(flat, c, G=G, h=h).x)(h))
-    path = np.stack([np.asarray(quadratic_program(flat, c, G=G, h=h, mu=mu).x) for mu in _PATH])
     corners = _corners(np.asarray(G), np.asarray(h))
+    moves = np.asarray(jax.jacrev(lambda h: quadratic_program(flat, c, G=G, h=h).x)(h))
+    path = np.stack([np.asarray(quadratic_program(flat, c, G=G, h=h, mu=mu).x) for mu in _PATH])
     low, high = corners.min(axis=0), corners.max(axis=0)
     reach = float((high - low).max()) or 1.0
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.types import Scalar
 from chainrule.derive.implicit.linear.sparse import Sparse
 from chainrule.derive.implicit.optimization import arguments, convex_solver, failures, highs
 from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome
@@ -84,12 +85,11 @@ def linear_program(
     held = Standard(*jax.tree.map(jax.lax.stop_gradient, (c, A, b)))
     outcome = _solve(held, jax.lax.stop_gradient(mu), solver, smooth, max_steps, strict)
     valid = failures.gate(_WHERE, outcome, on_failure)
-    x, y = outcome.point.x * valid, outcome.point.y * valid
+    x, y, scale, doubt = _judged(held, outcome.point, valid)
     if strict and not smooth:
-        c, A, b = failures.guard(_WHERE, (c, A, b), _doubt(held, x, y), on_failure)
-    scale = _scale(held, x, y)
+        c, A, b = failures.guard(_WHERE, (c, A, b), doubt, on_failure)
     x, y = attach(_scaled_conditions, (x, y), (c, A, b, mu, scale), way, on_failure=on_failure, name=_WHERE)
-    return LinearSolution(x, y, c - A.T @ y, jnp.vdot(c, x), outcome.stats)
+    return LinearSolution(x, y, *_prices(x, y, c, A), outcome.stats)
 
 
 def conditions(w: tuple[Array, Array], c: Array, A: Any, b: Array, mu: Any = 0.0) -> tuple[Array, Array]:
@@ -109,6 +109,19 @@ def _scaled_conditions(
     """The same with rows of similar size, so that the condition number speaks of the vertex and not of units."""
     equations, products = conditions(w, c, A, b, mu)
     return equations, scale * products
+
+
+@jax.jit
+def _prices(x: Array, y: Array, c: Array, A: Any) -> tuple[Array, Scalar]:
+    """Reduced costs and value."""
+    return c - A.T @ y, jnp.vdot(c, x)
+
+
+@jax.jit
+def _judged(form: Standard, point: PrimalDualPoint, valid: Scalar) -> tuple[Array, Array, Array, Doubt]:
+    """The solution (NaN where it is not valid), the size of its products, and whether it has derivatives."""
+    x, y = point.x * valid, point.y * valid
+    return x, y, _scale(form, x, y), _doubt(form, x, y)
 
 
 def _scale(form: Standard, x: Array, y: Array) -> Array:

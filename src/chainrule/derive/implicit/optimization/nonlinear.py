@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Tree
+from chainrule.core.types import Scalar, Tree
 from chainrule.derive import validation
 from chainrule.derive.implicit.linear.linear_solver import LinearSolver
 from chainrule.derive.implicit.optimization import arguments, failures, sequential
@@ -87,6 +87,7 @@ class NonlinearProgram:
         self._strict = on_singular == "raise"
         self._max_steps = max_steps
         self._search = jax.jit(self._found)
+        self._value = jax.jit(self._objective)
         self._equations = self._conditions  # one object, so that what is compiled for it is found again
 
     def __call__(self, x0: Tree, *params: Any) -> NonlinearSolution:
@@ -101,16 +102,13 @@ class NonlinearProgram:
             start = _like(self._solver(start, *held), start)
         outcome = self._search(jax.lax.stop_gradient(start), held)
         valid = failures.gate(_WHERE, outcome, self._on_failure)
-        x, y, z, slack = outcome.point
-        x, y, z = jax.tree.map(lambda part: part * valid, (x, y, z))
+        w, scale, doubt = _judged(outcome.point, valid)
         if self._strict:
-            params = failures.guard(_WHERE, params, _doubt(x, y, z, slack), self._on_failure)
-        size = z + jnp.abs(slack)
-        scale = jax.lax.stop_gradient(1.0 / jnp.where(size > 0.0, size, 1.0))
+            params = failures.guard(_WHERE, params, doubt, self._on_failure)
         x, y, z = attach(
-            self._equations, (x, y, z), (params, scale), self._way, on_failure=self._on_failure, name=_WHERE
+            self._equations, w, (params, scale), self._way, on_failure=self._on_failure, name=_WHERE
         )
-        return NonlinearSolution(x, y, z, self._objective(x, *params), outcome.stats)
+        return NonlinearSolution(x, y, z, self._value(x, *params), outcome.stats)
 
     def _conditions(self, w: tuple[Tree, Array, Array], params: tuple[Any, ...], scale: Array) -> Any:
         """Stationarity, equalities and complementarity, the last with rows of similar size."""
@@ -144,6 +142,15 @@ class NonlinearProgram:
         return ConvexOutcome(
             PrimalDualPoint(back(x), y, z, slack), stats, jnp.asarray(0), jnp.zeros((), x.dtype)
         )
+
+
+@jax.jit
+def _judged(point: PrimalDualPoint, valid: Scalar) -> tuple[tuple[Tree, Array, Array], Array, Doubt]:
+    """The solution (NaN where it is not valid), the size of its products, and whether it has derivatives."""
+    x, y, z = jax.tree.map(lambda part: part * valid, (point.x, point.y, point.z))
+    size = z + jnp.abs(point.t)
+    scale = jax.lax.stop_gradient(1.0 / jnp.where(size > 0.0, size, 1.0))
+    return (x, y, z), scale, _doubt(x, y, z, point.t)
 
 
 def _doubt(x: Tree, y: Array, z: Array, slack: Array) -> Doubt:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.types import Scalar
 from chainrule.derive.implicit.optimization import arguments, convex_solver, failures
 from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome
 from chainrule.derive.implicit.optimization.failures import Doubt
@@ -61,14 +62,12 @@ def quadratic_program(
     held = General(*(jax.lax.stop_gradient(one) for one in data))
     outcome = _solve(held, jax.lax.stop_gradient(mu), solver, smooth, max_steps, strict)
     valid = failures.gate(_WHERE, outcome, on_failure)
-    found = PrimalDualPoint(*(part * valid for part in outcome.point))
+    w, scale, doubt = _judged(held, outcome.point, valid)
     if strict and not smooth:
-        data = failures.guard(_WHERE, data, _doubt(held, found), on_failure)
-    w = (found.x, found.y, found.z)
-    params = (data, mu, _scale(found))
+        data = failures.guard(_WHERE, data, doubt, on_failure)
+    params = (data, mu, scale)
     x, y, z = attach(_scaled_conditions, w, params, way, on_failure=on_failure, name=_WHERE)
-    value = 0.5 * jnp.vdot(x, data[0] @ x) + jnp.vdot(data[1], x)
-    return QuadraticSolution(x, y, z, value, outcome.stats)
+    return QuadraticSolution(x, y, z, _value(x, data[0], data[1]), outcome.stats)
 
 
 def conditions(
@@ -93,6 +92,20 @@ def _scaled_conditions(
     P, q, A, b, G, h = data
     forces, equations, products = conditions(w, P, q, A, b, G, h, mu)
     return forces, equations, scale * products
+
+
+@jax.jit
+def _value(x: Array, P: Array, q: Array) -> Scalar:
+    return 0.5 * jnp.vdot(x, P @ x) + jnp.vdot(q, x)
+
+
+@jax.jit
+def _judged(
+    form: General, point: PrimalDualPoint, valid: Scalar
+) -> tuple[tuple[Array, Array, Array], Array, Doubt]:
+    """The solution (NaN where it is not valid), the size of its products, and whether it has derivatives."""
+    found = PrimalDualPoint(*(part * valid for part in point))
+    return (found.x, found.y, found.z), _scale(found), _doubt(form, found)
 
 
 def _scale(point: PrimalDualPoint) -> Array:
@@ -120,8 +133,13 @@ def _data(P: Any, q: Any, A: Any, b: Any, G: Any, h: Any) -> tuple[Array, ...]:
         rows = len(matrix)
         arguments.shape(_WHERE, name, matrix, (rows, n), f"q has {n} entries")
         arguments.shape(_WHERE, other, vector, (rows,), f"{name} has {rows} rows")
-    made["P"] = 0.5 * (made["P"] + made["P"].T)
+    made["P"] = _symmetric(made["P"])
     return tuple(made[name] for name in given)
+
+
+@jax.jit
+def _symmetric(matrix: Array) -> Array:
+    return 0.5 * (matrix + matrix.T)
 
 
 def _solve(
