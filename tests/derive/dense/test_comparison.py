@@ -53,7 +53,7 @@ def network(width: int, depth: int) -> tuple[object, np.ndarray]:
 
 
 def test_a_hessian_product_of_a_network_costs_little_more_than_two_gradients() -> None:
-    f, x = network(64, 4)
+    f, x = network(16, 4)
     table = cr.derive.compare_hessian(f, x, repeats=1)
     _, forward_over_reverse, reverse_over_forward, _ = table.rows
     assert forward_over_reverse.flops_vs_gradient <= 2.5

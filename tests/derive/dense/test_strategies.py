@@ -10,7 +10,21 @@ from chainrule.core.errors import ArgumentError
 from tests.derive.dense.functions import CASES, forward_only, point, python_branch, reverse_only
 
 MODES = ("forward", "reverse")
-names = pytest.mark.parametrize("name", list(CASES))
+SLOW = {
+    "quadratic",
+    "softmax",
+    "product",
+    "fan-out",
+    "reshape",
+    "solve",
+    "sort",
+    "convolution",
+    "loop",
+    "constant",
+}
+names = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
+)
 
 
 def close(found: object, expected: object) -> None:
@@ -44,7 +58,9 @@ def test_every_mode_strategy_and_chunk_gives_the_derivatives(name: str) -> None:
         close(second[0], case.hessian(case.x))
 
 
-@pytest.mark.parametrize("name", ["rosenbrock", "elementwise", "scan"])
+@pytest.mark.parametrize(
+    "name", ["rosenbrock", *(pytest.param(name, marks=pytest.mark.slow) for name in ("elementwise", "scan"))]
+)
 def test_the_chunk_does_not_change_the_hessian(name: str) -> None:
     case = CASES[name]
     ways = [(strategy, chunk) for strategy in cr.derive.STRATEGIES for chunk in (1, 7, case.x.size)]

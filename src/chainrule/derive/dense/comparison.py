@@ -7,6 +7,7 @@ from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import memory_size
@@ -123,32 +124,43 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
     flat = flatten(f, x)
     validation.scalar_output("compare_hessian", flat.outputs)
     gradient = memory_budget.compiled_cost(jax.grad(lambda z: flat.vector(z)[0]), flat.x)
-    reference = tensor(flat, FOR, max(flat.n, 1))
-    rows = tuple(_measured(flat, strategy, gradient, reference, repeats) for strategy in STRATEGIES)
+    whole = {strategy: _whole(flat, strategy) for strategy in STRATEGIES}
+    reference = np.asarray(whole[FOR](flat.x))
+    rows = tuple(_measured(flat, name, whole[name], gradient, reference, repeats) for name in STRATEGIES)
     return Comparison(flat.n, gradient.flops, gradient.scratch, rows)
 
 
 def _measured(
-    flat: Flat, strategy: str, gradient: CompiledCost, reference: Array, repeats: int
+    flat: Flat,
+    strategy: str,
+    whole: Callable[[Array], Array],
+    gradient: CompiledCost,
+    reference: np.ndarray,
+    repeats: int,
 ) -> StrategyCost:
-    run = _one_run(flat, strategy)
+    run = jax.jit(_one_run(flat, strategy))
     v = jnp.ones_like(flat.x)
-    cost = memory_budget.compiled_cost(run, flat.x, v)
+    cost = memory_budget.cost_of(run.lower(flat.x, v).compile())
     count = runs(strategy, flat.n, 1)
-    whole = jax.jit(lambda z: tensor(replace(flat, x=z), strategy, max(count, 1)))
-    scale = max(float(jnp.abs(reference).max(initial=0.0)), 1e-30)
+    scale = max(float(np.abs(reference).max(initial=0.0)), 1e-30)
     return StrategyCost(
         strategy=strategy,
         gives="wᵀHv" if strategy == FOF else "Hv",
         runs=count,
         flops_per_run=cost.flops,
         flops_vs_gradient=cost.flops / gradient.flops if gradient.flops else float("nan"),
-        seconds_per_run=_seconds(jax.jit(run), (flat.x, v), repeats),
+        seconds_per_run=_seconds(run, (flat.x, v), repeats),
         seconds=_seconds(whole, (flat.x,), repeats),
         liveness_bytes=liveness(run, flat.x, v),
         scratch_bytes=cost.scratch,
-        deviation=float(jnp.abs(whole(flat.x) - reference).max(initial=0.0)) / scale,
+        deviation=float(np.abs(np.asarray(whole(flat.x)) - reference).max(initial=0.0)) / scale,
     )
+
+
+def _whole(flat: Flat, strategy: str) -> Callable[[Array], Array]:
+    """The whole Hessian, compiled."""
+    chunk = max(runs(strategy, flat.n, 1), 1)
+    return jax.jit(lambda z: tensor(replace(flat, x=z), strategy, chunk))
 
 
 def liveness(function: Callable[..., Any], *args: Any) -> int:

@@ -53,7 +53,8 @@ def complex_step(f: Callable[[Any], Any], x: Tree) -> np.ndarray:
     if culprit:
         raise NotAnalyticError(f"{culprit} is not analytic, or not known to be")
     run = jax.jit(flat.vector)
-    columns = [np.imag(run(flat.x.at[i].add(1j * _STEP))) / _STEP for i in range(flat.n)]
+    at = np.asarray(flat.x)
+    columns = [np.asarray(run(at + 1j * _STEP * unit)).imag / _STEP for unit in np.eye(flat.n)]
     return np.stack(columns, axis=-1) if columns else np.zeros((flat.m, 0))
 
 

@@ -7,10 +7,12 @@ numbers to compare, this is not checked.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
@@ -42,7 +44,7 @@ def per_sample_norms(
     [18.0, 18.0]
     """
     params, batch = _checked("per_sample_norms", loss, params, batch, chunk)
-    return _each(tree.norm, loss, params, batch, chunk)
+    return _each(_norm, loss, params, batch, chunk)
 
 
 def clipped_sum(loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: int | None = None) -> Tree:
@@ -58,17 +60,24 @@ def clipped_sum(loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: i
     count = _count(batch)
     size = min(chunk or count, count)
 
-    def clip(gradient: Tree) -> Tree:
-        return tree.scale(jnp.minimum(1.0, limit / jnp.maximum(tree.norm(gradient), 1e-30)), gradient)
-
     def add(total: Tree, part: Tree) -> tuple[Tree, None]:
-        clipped = _each(clip, loss, params, part, None)
+        clipped = _each(partial(_clip, limit), loss, params, part, None)
         return tree.add(total, jax.tree.map(lambda a: a.sum(axis=0), clipped)), None
 
     whole = count // size * size
     head = jax.tree.map(lambda a: a[:whole].reshape(-1, size, *a.shape[1:]), batch)
     total, _ = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), head)
     return total if whole == count else add(total, jax.tree.map(lambda a: a[whole:], batch))[0]
+
+
+# Outside of jit every operation is compiled by itself: these are one each, whatever tree they are given.
+_norm = jax.jit(tree.norm)
+_dot = jax.jit(tree.dot)
+
+
+@jax.jit
+def _clip(limit: Array | float, gradient: Tree) -> Tree:
+    return tree.scale(jnp.minimum(1.0, limit / jnp.maximum(tree.norm(gradient), 1e-30)), gradient)
 
 
 def _each(reduce: Callable[[Tree], Any], loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> Any:
@@ -111,18 +120,16 @@ def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | Non
 
 
 def _refuse_coupling(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> None:
-    leaves, structure = jax.tree.flatten(params)
-    keys = jax.random.split(jax.random.key(0), max(len(leaves), 1))
-    moves = [jax.random.normal(key, leaf.shape, leaf.dtype) for key, leaf in zip(keys, leaves, strict=False)]
-    direction = jax.tree.unflatten(structure, moves)
+    leaves, draws = jax.tree.leaves(params), np.random.default_rng(0)
+    direction = jax.tree.map(lambda a: jnp.asarray(draws.standard_normal(a.shape), a.dtype), params)
     value, gradient = jax.value_and_grad(lambda p: jnp.mean(loss(p, batch)))(params)
     values = jax.vmap(lambda example: _single(loss, params, example))(batch)
-    slopes = _each(lambda g: tree.dot(direction, g), loss, params, batch, chunk)
+    slopes = _each(partial(_dot, direction), loss, params, batch, chunk)
     # As many digits as the coarsest number in the loss has, less some for the sum over examples.
     tolerance = 1e3 * max(float(jnp.finfo(leaf.dtype).eps) for leaf in (value, *leaves))
-    for what, whole, parts in (("loss", value, values), ("slope", tree.dot(direction, gradient), slopes)):
-        found, expected = float(whole), float(parts.mean())
-        scale = float(jnp.abs(parts).max())
+    for what, whole, parts in (("loss", value, values), ("slope", _dot(direction, gradient), slopes)):
+        each = np.asarray(parts, np.float64)
+        found, expected, scale = float(whole), float(each.mean()), float(np.abs(each).max())
         if not abs(found - expected) <= tolerance * scale:
             raise ArgumentError(
                 f"{where}: the {what} of the batch is not the mean over its examples "

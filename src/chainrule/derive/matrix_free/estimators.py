@@ -160,7 +160,7 @@ def log_determinant(product: Product, size: int, key: Key, *, samples: int = 16,
     return _mean(_log_sums(values, weights, size))
 
 
-@jax.jit
+@partial(jax.jit, static_argnums=2)
 def _log_sums(values: Array, weights: Array, size: int) -> Array:
     return size * jnp.sum(weights * jnp.log(values), axis=1)
 

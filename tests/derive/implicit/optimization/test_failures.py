@@ -178,9 +178,8 @@ def test_remedies_for_degenerate_programs_do_what_they_say() -> None:
     assert np.isnan(gradient(SEVERAL, on_failure="nan")).all()
     smooth = gradient(SEVERAL, mu=1e-4)
     np.testing.assert_allclose(smooth, [1.0, 0.0], atol=1e-3)
-    repeated = np.vstack([A, A[0]])
-    found = linear_program(c, repeated, [*b, b[0]], on_singular="lstsq")
-    np.testing.assert_allclose(found.x, [2, 6, 2, 0, 0], atol=1e-9)
+    found = linear_program(np.array([1.0, 2, 3]), np.ones((2, 3)), np.ones(2), on_singular="lstsq")
+    np.testing.assert_allclose(found.x, [1, 0, 0], atol=1e-9)
 
 
 def test_the_textbook_example_of_several_solutions_is_refused() -> None:

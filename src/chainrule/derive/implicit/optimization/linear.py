@@ -89,7 +89,8 @@ def linear_program(
     if strict and not smooth:
         c, A, b = failures.guard(_WHERE, (c, A, b), doubt, on_failure)
     x, y = attach(_scaled_conditions, (x, y), (c, A, b, mu, scale), way, on_failure=on_failure, name=_WHERE)
-    return LinearSolution(x, y, *_prices(x, y, c, A), outcome.stats)
+    s, value = _prices(x, y, c, A)
+    return LinearSolution(x, y, s, value, outcome.stats)
 
 
 def conditions(w: tuple[Array, Array], c: Array, A: Any, b: Array, mu: Any = 0.0) -> tuple[Array, Array]:
