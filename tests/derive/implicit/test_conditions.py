@@ -151,14 +151,14 @@ def test_a_saddle_is_no_minimum() -> None:
 
 
 def test_an_iteration_that_does_not_converge_is_an_error() -> None:
-    matrix = np.roll(np.eye(6), 1, axis=0)  # GMRES makes no progress on it before its last step
+    matrix = jnp.asarray(np.roll(np.eye(6), 1, axis=0))  # GMRES makes no progress on it before its last step
     solve = implicit.root(
         lambda w, q: matrix @ w - q,
         solver=lambda _f, _w0, q: matrix.T @ q,
         linear=implicit.Krylov(restart=3, max_steps=2),
     )
     with pytest.raises(LOUD, match="stopped at a relative residual"):
-        jax.block_until_ready(jax.jit(jax.jacrev(solve, argnums=1))(np.zeros(6), np.eye(6)[0]))
+        jax.block_until_ready(jax.jacrev(solve, argnums=1)(jnp.zeros(6), jnp.eye(6)[0]))
 
 
 def test_values_that_are_not_finite_are_named() -> None:
