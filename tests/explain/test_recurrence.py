@@ -34,8 +34,9 @@ def test_lag_products_are_the_derivatives_of_the_last_states_by_earlier_ones() -
         assert found[back - 1] == pytest.approx(np.linalg.norm(whole, ord=2), rel=1e-4)
 
 
-def test_gradients_vanish_in_plain_networks_but_not_in_orthogonal_or_gated_ones() -> None:
-    numbers = experiments.run("vanishing-gradients").numbers
+@pytest.mark.parametrize("seeds", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_gradients_vanish_in_plain_networks_but_not_in_orthogonal_or_gated_ones(seeds: int) -> None:
+    numbers = experiments.run("vanishing-gradients", seeds=seeds).numbers
     assert numbers["plain"]["largest"] < 1e-9
     assert numbers["orthogonal"]["smallest"] > 1e-3
     assert numbers["LSTM"]["smallest"] > 1e-4
