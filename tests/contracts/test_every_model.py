@@ -24,7 +24,14 @@ from chainrule.models.protocol import (
 from chainrule.train import Run, TrainConfig, fit
 from tests.contracts import checks
 
-TOY_TRAINING: dict[str, Any] = {"steps": 60, "log_every": 4, "eval_every": 30, "save_every": 30}
+LONG = ("control",)
+"""Models whose programs take long to compile even as toys."""
+TOY_TRAINING: dict[str, Any] = {
+    "steps": 40,
+    "log_every": 4,
+    "eval_every": 20,
+    "save_every": 20,
+}
 
 
 @final
@@ -51,7 +58,7 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 def run(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short training run, shared by everything that looks at a trained model."""
     path = tmp_path_factory.mktemp("runs") / subject.name
-    batch = min(32, len(subject.data.train))
+    batch = min(16, len(subject.data.train))
     return fit(subject.model, subject.data, run=path, **{**TOY_TRAINING, "batch": batch})
 
 
@@ -64,6 +71,15 @@ def test_every_model_folder_has_a_card_and_is_registered_by_it() -> None:
     assert {folder.name.replace("_", "-") for folder in folders} == set(cr.models.names())
 
 
+long_ones_slow = pytest.mark.parametrize(
+    "subject",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in cr.models.names()],
+    indirect=True,
+    scope="module",
+)
+
+
+@long_ones_slow
 def test_the_loss_is_the_same_compiled_or_not(subject: Subject) -> None:
     checks.check_jit(subject.model, subject.batch)
 
@@ -80,6 +96,7 @@ def test_what_is_moved_by_rule_is_named_as_state(subject: Subject) -> None:
     checks.check_state(subject.model, subject.batch)
 
 
+@long_ones_slow
 def test_low_precision_gives_nearly_the_same_loss(subject: Subject) -> None:
     checks.check_precision(subject.model, subject.data)
 

@@ -67,8 +67,11 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     program is recorded the function becomes part of that.
     """
     recording = isinstance(jnp.zeros(()), jax.core.Tracer)  # then even a constant is one
-    if recording:
-        return function
+    return function if recording else _quickly(function)
+
+
+@functools.cache
+def _quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     quickly = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
     jit: Callable[..., Callable[..., Any]] = eqx.filter_jit
     return jit(function, compiler_options=quickly)

@@ -9,7 +9,7 @@ attend to, and one vector that sums them up.
 import abc
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
@@ -223,6 +223,7 @@ def check_image_condition(encoder: ConditionEncoder | None, shape: tuple[int, ..
         )
 
 
+@cache  # one object for equal data: what is compiled with it serves them all
 def condition_encoder(schema: Schema, conditional: bool = True) -> MakeConditionEncoder | None:
     """The encoder that suits the targets of some data: classes, labels and values, vectors, texts, images.
 

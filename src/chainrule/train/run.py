@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from chainrule import data as data_sources
@@ -205,7 +206,9 @@ class Run:
             raise ArgumentError(
                 f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
             )
-        like, static = eqx.partition(self.skeleton(), eqx.is_array)
+        # Shapes are enough here: nothing is drawn.
+        shapes = eqx.filter_eval_shape(self.skeleton)
+        like, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
         stored = checkpoints.path(self.path / "checkpoints", step)
         part = "ema" if self.settings.averages else "model"
         arrays, _ = checkpoints.load(stored, like, part=part, former=former.arrays_of(self.config))

@@ -52,9 +52,13 @@ def network_denoiser(
         raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
     own |= {"read": read, "inject": inject}
-    make = _MAKE[name]
-    body: ConditionedNetwork = once(lambda key: make(schema, width, depth, key=key, **own))(key)
-    return NetworkDenoiser(body, target)
+    return NetworkDenoiser(once(_drawn)(name, schema, width, depth, key=key, **own), target)
+
+
+def _drawn(
+    name: Name, schema: Schema, width: int | None, depth: int | None, **own: Any
+) -> ConditionedNetwork:
+    return _MAKE[name](schema, width, depth, **own)
 
 
 def widths(side: int, width: int | None) -> tuple[int, ...]:

@@ -49,7 +49,7 @@ class LearnedSNR(eqx.Module, Schedule):
         self.slope = jnp.zeros(())
         self.inner = 2 + jax.random.normal(one, (WIDTH,))
         self.bias = -2 * jax.random.uniform(two, (WIDTH,))
-        self.outer = jnp.full((WIDTH,), -2.0)
+        self.outer = jnp.full((WIDTH,), -2.0, jnp.float32)
         self.learn_ends, self.process, self.first, self.count = learn_ends, VariancePreserving(), 0.0, None
 
     def share(self, t: Any) -> Array:

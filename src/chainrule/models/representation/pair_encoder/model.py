@@ -66,7 +66,7 @@ class PairEncoder(HasJointSpace, HasScores):
         self.table = Embedding(len(schema.target_tokens) + 1, config.width, deviation=1.0, key=keys[5])
         self.tokens = TokenEncoder(schema.target_shape[0], config.width, keys[6])
         self.text_exit = Linear(config.width, config.features, key=keys[7])
-        self.scale = jnp.asarray(-math.log(config.temperature))
+        self.scale = jnp.asarray(-math.log(config.temperature), jnp.float32)
         self.config, self.schema = config, schema
 
     def encode(self, x: Float[Array, "batch height width channels"]) -> Float[Array, "batch features"]:
