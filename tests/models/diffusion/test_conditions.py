@@ -63,8 +63,11 @@ def shaken(tree: Any) -> Any:
     """The same with arrays off their initial values: a fresh network predicts zero whatever it is asked."""
     noise = np.random.default_rng(0)
     arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
-    moved = jax.tree.map(lambda a: a + jnp.asarray(0.2 * noise.normal(size=a.shape), a.dtype), arrays)
-    return eqx.combine(moved, rest)
+
+    def moved(a: jax.Array) -> jax.Array:  # on the host, where no shape needs a program of its own
+        return jnp.asarray((np.asarray(a) + 0.2 * noise.normal(size=a.shape)).astype(a.dtype))
+
+    return eqx.combine(jax.tree.map(moved, arrays), rest)
 
 
 def made(name: str, inject: str, schema: Schema) -> LearnedDenoiser:

@@ -34,8 +34,13 @@ def base() -> Diffusion:
     assert isinstance(model, Diffusion)
     noise = np.random.default_rng(0)
     arrays, rest = eqx.partition(model, eqx.is_inexact_array)
-    moved = jax.tree.map(lambda a: a + jnp.asarray(0.2 * noise.normal(size=a.shape), a.dtype), arrays)
+    moved = jax.tree.map(lambda a: added(a, 0.2 * noise.normal(size=a.shape)), arrays)
     return eqx.combine(moved, rest)
+
+
+def added(a: jax.Array, change: Any) -> jax.Array:
+    """Computed on the host, where no shape needs a program of its own."""
+    return jnp.asarray((np.asarray(a) + np.asarray(change)).astype(a.dtype))
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +76,14 @@ def slope(model: Control, batch: Batch, key: jax.Array) -> Control:
     return eqx.filter_grad(lambda m: m.loss(batch, key)[0])(model)
 
 
+@eqx.filter_jit
+def seen(model: Control, picture: jax.Array, x: jax.Array) -> jax.Array:
+    """What a model predicts with its branch looking at a picture."""
+    return predict(model.seeing(picture, 1.0).denoiser, x)
+
+
 def size(tree: Any) -> float:
-    return float(sum(jnp.abs(a).sum() for a in jax.tree.leaves(eqx.filter(tree, eqx.is_array))))
+    return float(sum(np.abs(np.asarray(a)).sum() for a in jax.tree.leaves(eqx.filter(tree, eqx.is_array))))
 
 
 def test_a_fresh_branch_changes_nothing_to_the_last_bit(
@@ -81,8 +92,7 @@ def test_a_fresh_branch_changes_nothing_to_the_last_bit(
     x = jax.random.normal(KEY, (2, 4, 4, 1))
     alone = predict(base.denoiser, x)
     for model in (control, adapter):
-        seeing = model.seeing(jnp.ones((1, 4, 4, 1)), 1.0).denoiser
-        assert np.array_equal(predict(seeing, x), alone)
+        assert np.array_equal(seen(model, jnp.ones((1, 4, 4, 1)), x), alone)
         assert np.array_equal(predict(model.body.denoiser, x), alone)
 
 
@@ -91,18 +101,14 @@ def test_the_last_zeros_learn_first_and_then_the_copy(control: Control, batch: B
     first = gradient.branch
     assert size(first.leave) > 0
     assert size(first.change) == size(first.enter) == size(first.hint) == 0
-    moved = eqx.apply_updates(control, jax.tree.map(lambda g: -0.1 * g, _leaving(gradient)))
-    second = slope(moved, batch, KEY).branch
+    arrays, rest = eqx.partition(control.branch, eqx.is_inexact_array)
+    moved = jax.tree.map(lambda a, g: added(a, -0.1 * np.asarray(g)), arrays, gradient.branch)
+    second = slope(eqx.tree_at(lambda m: m.branch, control, eqx.combine(moved, rest)), batch, KEY).branch
     assert size(second.change) > 0
     assert size(second.enter) > 0
 
 
-def _leaving(gradient: Control) -> Control:
-    """The gradient without that of the frozen network."""
-    return eqx.tree_at(lambda m: m.body, gradient, jax.tree.map(lambda _: None, gradient.body))
-
-
-@pytest.mark.parametrize("name", ["control", "adapter"])
+@pytest.mark.parametrize("name", [pytest.param("control", marks=pytest.mark.slow), "adapter"])
 def test_training_leaves_the_frozen_network_as_it_is(
     request: pytest.FixtureRequest, batch: Batch, name: str
 ) -> None:
@@ -132,8 +138,10 @@ def test_training_leaves_the_frozen_network_as_it_is(
         assert np.array_equal(one, other)
     assert losses[-30:].mean() < losses[:30].mean()
     assert size(after.branch) != size(model.branch)
-    for name, before in model.branch.gates().items():
-        assert float(before) == 0 < float(after.branch.gates()[name]), name
+    gates = eqx.filter_jit(lambda branch: branch.gates())
+    opened = gates(after.branch)
+    for name, before in gates(model.branch).items():
+        assert float(before) == 0 < float(opened[name]), name
 
 
 def test_samples_are_drawn_under_a_picture_of_the_right_size(base: Diffusion, control: Control) -> None:
@@ -189,8 +197,8 @@ def test_a_copy_begins_as_what_it_stands_beside_and_extractors_of_ones_own_are_k
 
 def test_what_several_adapters_add_may_be_summed(base: Diffusion, adapter: Control) -> None:
     x = jax.random.normal(KEY, (2, 4, 4, 1))
-    moved = jax.tree.map(lambda a: a + 0.1 if eqx.is_inexact_array(a) else a, adapter.branch)
-    features = moved(jnp.ones((1, 4, 4, 1)))
+    moved = jax.tree.map(lambda a: added(a, 0.1) if eqx.is_inexact_array(a) else a, adapter.branch)
+    features = eqx.filter_jit(moved)(jnp.ones((1, 4, 4, 1)))
     both = Adapted(base=base.denoiser.body, features=tuple(0.25 * f + 0.75 * f for f in features), target="v")
     one = moved.beside(base.denoiser.body, "v", jnp.ones((1, 4, 4, 1)), 1.0)
     np.testing.assert_allclose(predict(both, x), predict(one, x), rtol=1e-5)

@@ -33,8 +33,11 @@ def shaken(tree: Any, size: float = 0.2) -> Any:
     """The same with arrays off their initial values: a fresh network predicts zero whatever it is asked."""
     noise = np.random.default_rng(0)
     arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
-    moved = jax.tree.map(lambda a: a + jnp.asarray(size * noise.normal(size=a.shape), a.dtype), arrays)
-    return eqx.combine(moved, rest)
+
+    def moved(a: jax.Array) -> jax.Array:  # on the host, where no shape needs a program of its own
+        return jnp.asarray((np.asarray(a) + size * noise.normal(size=a.shape)).astype(a.dtype))
+
+    return eqx.combine(jax.tree.map(moved, arrays), rest)
 
 
 @pytest.fixture(scope="module", params=["mlp", "unet", "dit"])
@@ -88,7 +91,7 @@ def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
 
 
 def test_a_unet_before_training_heeds_neither_level_nor_class() -> None:
-    net = UNet((4, 4, 1), widths=(4, 8), read=condition_encoder(IMAGE), key=KEY)
+    net = eqx.filter_jit(UNet)((4, 4, 1), widths=(4, 8), read=condition_encoder(IMAGE), key=KEY)
     # All but the layers that scale and shift by the level and the class, which start at zero.
     moved = shaken(net)
     moved = eqx.tree_at(_films, moved, _films(net))

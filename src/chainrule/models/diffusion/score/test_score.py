@@ -78,6 +78,7 @@ def test_the_score_of_an_energy_is_its_gradient_and_has_no_curl() -> None:
         build().energy(x, 0.7)
 
 
+@pytest.mark.slow
 def test_it_learns_the_score_of_two_far_modes_and_langevin_dynamics_finds_both() -> None:
     model = build(width=64, depth=2)
     draw = np.random.default_rng(0)
