@@ -105,7 +105,7 @@ def _blob(tmp_path_factory: pytest.TempPathFactory) -> tuple[Blob, Path]:
 def digits(cli: Command, monkeypatch: pytest.MonkeyPatch, _blob: tuple[Blob, Path]) -> Run:
     """A run of the blob, in ./runs, which the command line can open like that of a registered model."""
     model, path = _blob
-    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    monkeypatch.setattr(Run, "builder", lambda self: lambda: model)
     return Run.open(shutil.copytree(path, "runs/toy"))
 
 
@@ -181,7 +181,7 @@ def test_a_model_without_free_options_names_those_it_has(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = Plain(jnp.zeros(2))
-    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    monkeypatch.setattr(Run, "builder", lambda self: lambda: model)
     keep(model, load("moons", n=100), Path("runs/toy"))
     result = cli("sample", "toy", "spraed=1")
     assert result.code == 2
@@ -197,7 +197,7 @@ def test_a_model_without_free_options_names_those_it_has(
 def test_text_is_written_as_text(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     data = load("shakespeare", window=8)
     model = Letters(jnp.zeros(()))
-    monkeypatch.setattr(Run, "skeleton", lambda self: model)
+    monkeypatch.setattr(Run, "builder", lambda self: lambda: model)
     keep(model, data, Path("runs/toy"))
     result = cli("sample", "toy", "n=2", "prompt=12", "out=o")
     assert result.code == 0, result.err

@@ -1,6 +1,7 @@
 """Runs: the handle on a run folder, during training and after it."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
@@ -161,14 +162,21 @@ class Run:
 
     def skeleton(self) -> Model:
         """A model of the right structure, with the weights that training began with where they were drawn."""
+        return self.builder()()
+
+    def builder(self) -> Callable[[], Model]:
+        """What makes the model, everything read and checked: what is wrong with the folder is said here."""
         if self._template is not None:
-            return self._template
-        name = self.config["model"]["name"]
+            template = self._template
+            return lambda: template
+        name, settings = self.config["model"]["name"], self.config["model"]["settings"]
         if name is None:
             raise ArgumentError(
                 f"{self.id} holds a model class of your own", remedy="open it with Run.open(path, model=...)"
             )
-        return models.build(name, self.schema, seed=self.settings.seed, **self.config["model"]["settings"])
+        models.fits(models.entry(name), self.schema)
+        models.configure(name, **settings)
+        return functools.partial(models.build, name, self.schema, seed=self.settings.seed, **settings)
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -206,8 +214,7 @@ class Run:
             raise ArgumentError(
                 f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
             )
-        # Shapes are enough here: nothing is drawn.
-        shapes = eqx.filter_eval_shape(self.skeleton)
+        shapes = eqx.filter_eval_shape(self.builder())  # they are enough here: nothing is drawn
         like, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
         stored = checkpoints.path(self.path / "checkpoints", step)
         part = "ema" if self.settings.averages else "model"
