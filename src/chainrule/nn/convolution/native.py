@@ -38,15 +38,19 @@ LARGE = 1 << 18
 """Above that many weights there is one share for each thread, otherwise two, which even out better."""
 FEW = 6
 """With fewer sums in registers than that, the processor would wait for each."""
+WIDE = 16 * 16
+"""Between more channels than that (inputs times outputs) XLA's convolution is faster with registers of 8 numbers."""
 CACHE_BYTES = 1 << 19
 """What a band of rows of input and cotangent may take, so that it stays in a core's cache for all offsets."""
 
 
 def convolves(x: Array, weight: Array, geometry: Geometry) -> bool:
-    """Whether there is a program for this convolution: in the plane, single precision, outputs that fill registers."""
+    """Whether a program of ours is the fastest: in the plane, single precision, outputs that fill registers."""
     registers = availability.registers()
-    one_product = weight.shape[:2] == (1, 1)
-    if registers is None or not _plain(x, weight, geometry) or one_product:
+    if registers is None or not _plain(x, weight, geometry):
+        return False
+    rows, columns, inputs, outputs = weight.shape
+    if rows * columns == 1 or (registers.lanes == 8 and inputs * outputs > WIDE):
         return False
     tile = _tile(_shape(x, weight, geometry), registers)
     return tile is not None and tile.pixels * tile.vectors >= FEW
