@@ -59,6 +59,7 @@ def test_what_cannot_be_asked_for_is_told(cli: Command, kept: Path, words: list[
     assert message in result.err
 
 
+@pytest.mark.slow
 def test_a_judge_says_how_many_samples_show_their_caption(folder: Path) -> None:
     run = Run.open(folder / "drawn")
     found = probes.examine("captions", run, n=10, steps=2, weights=(2.0,))
@@ -67,6 +68,7 @@ def test_a_judge_says_how_many_samples_show_their_caption(folder: Path) -> None:
     assert [type(picture) for picture in found.pictures] == [Images, Lines]
 
 
+@pytest.mark.slow
 def test_attention_to_every_word_is_shown_step_by_step(folder: Path) -> None:
     run = Run.open(folder / "drawn")
     found = probes.examine("caption-attention", run, text="a three on the left", n=2, steps=2)

@@ -30,6 +30,7 @@ def finished(images: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fit(model, images, run=tmp_path_factory.mktemp("runs") / "edges", steps=2, batch=4).path
 
 
+@pytest.mark.slow
 def test_samples_lie_beside_the_picture_they_follow(cli: Command, finished: Path) -> None:
     shutil.copytree(finished, "runs/edges")
     Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4) * 17).save("lines.png")
@@ -43,6 +44,7 @@ def test_samples_lie_beside_the_picture_they_follow(cli: Command, finished: Path
     assert "it has to be (4, 4, 1)" in wrong.err
 
 
+@pytest.mark.slow
 def test_the_probe_follows_held_out_pictures_at_rising_strength(finished: Path, images: Data) -> None:
     from chainrule.explain import probes
     from chainrule.train import Run

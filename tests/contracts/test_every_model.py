@@ -46,7 +46,10 @@ class Subject:
     batch: Batch
 
 
-@pytest.fixture(scope="module", params=cr.models.names())
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in cr.models.names()],
+)
 def subject(request: pytest.FixtureRequest) -> Subject:
     entry = cr.models.entry(request.param)
     data = cr.data.load(entry.toy_data)
@@ -71,15 +74,7 @@ def test_every_model_folder_has_a_card_and_is_registered_by_it() -> None:
     assert {folder.name.replace("_", "-") for folder in folders} == set(cr.models.names())
 
 
-long_ones_slow = pytest.mark.parametrize(
-    "subject",
-    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in cr.models.names()],
-    indirect=True,
-    scope="module",
-)
-
-
-@long_ones_slow
+@pytest.mark.slow  # outside of compilation every operation is a program of its own
 def test_the_loss_is_the_same_compiled_or_not(subject: Subject) -> None:
     checks.check_jit(subject.model, subject.batch)
 
@@ -96,7 +91,6 @@ def test_what_is_moved_by_rule_is_named_as_state(subject: Subject) -> None:
     checks.check_state(subject.model, subject.batch)
 
 
-@long_ones_slow
 def test_low_precision_gives_nearly_the_same_loss(subject: Subject) -> None:
     checks.check_precision(subject.model, subject.data)
 

@@ -36,6 +36,7 @@ def test_an_encoder_of_images_keeps_the_promises_of_every_model(run: Run) -> Non
     assert {"hidden_nats", "guessed", "hidden_squared_error"} <= run.score("val").keys()
 
 
+@pytest.mark.slow
 def test_hidden_patches_are_shown_and_compared_with_the_mean_image(run: Run) -> None:
     found = probes.examine("filling", run, images=4, hide=0.25)
     sheet, curve = found.pictures

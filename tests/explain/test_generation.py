@@ -106,11 +106,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     [
         ("generation", {"n": 20, "steps": 3}),
         ("guidance", {"n": 20, "steps": 3, "weights": (1.0, 2.0)}),
-        ("samplers", {"n": 20, "evaluations": (3, 5), "samplers": ("heun", "ddpm")}),
-        ("flow-likelihood", {"n": 3, "probes": 1, "tolerance": 0.01}),
+        pytest.param(
+            "samplers", {"n": 20, "evaluations": (3, 5), "samplers": ("heun", "ddpm")}, marks=pytest.mark.slow
+        ),
+        pytest.param("flow-likelihood", {"n": 3, "probes": 1, "tolerance": 0.01}, marks=pytest.mark.slow),
         ("denoising", {"n": 3, "steps": 4, "condition": "3"}),
-        ("codes", {"n": 9, "steps": (3,)}),
-        ("anagram", {"n": 4, "steps": 3}),
+        pytest.param("codes", {"n": 9, "steps": (3,)}, marks=pytest.mark.slow),
+        pytest.param("anagram", {"n": 4, "steps": 3}, marks=pytest.mark.slow),
         ("uncertainty", {"n": 2, "lams": (0.0,)}),
     ],
 )

@@ -109,6 +109,7 @@ def test_positions_attend_to_words_and_never_to_padding() -> None:
         assert (weights[2, ..., 1:] == 0).all()
 
 
+@pytest.mark.slow
 def test_guidance_and_anagrams_take_captions_as_they_take_classes() -> None:
     net = shaken(made("mlp", "auto", TEXT))
     x = jax.random.normal(KEY, (2, 4, 4, 1))

@@ -96,6 +96,7 @@ def test_a_fresh_branch_changes_nothing_to_the_last_bit(
         assert np.array_equal(predict(model.body.denoiser, x), alone)
 
 
+@pytest.mark.slow
 def test_the_last_zeros_learn_first_and_then_the_copy(control: Control, batch: Batch) -> None:
     gradient = slope(control, batch, KEY)
     first = gradient.branch

@@ -90,6 +90,7 @@ def test_waves_of_the_input_and_coordinates_stand_beside_it() -> None:
     np.testing.assert_allclose(seen[0, :, 0, 10], [-1, -1 / 3, 1 / 3, 1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_unet_before_training_heeds_neither_level_nor_class() -> None:
     net = eqx.filter_jit(UNet)((4, 4, 1), widths=(4, 8), read=condition_encoder(IMAGE), key=KEY)
     # All but the layers that scale and shift by the level and the class, which start at zero.

@@ -44,6 +44,7 @@ def test_the_posterior_method_finds_the_conditional_distribution_of_a_gaussian()
     assert out[:, 1].std() == pytest.approx(0.6, abs=0.03)
 
 
+@pytest.mark.slow
 def test_repainting_comes_near_it_and_replacing_stays_away() -> None:
     repainted = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 20), 100, count=2000)
     replaced = drawn(PAIR, inpainting.Inpainted(known(1.5), samplers.Ancestral(), 1), 500, count=2000)

@@ -48,6 +48,7 @@ def test_afiro_is_degenerate_and_says_so_when_differentiated() -> None:
         jax.grad(lambda b: linear_program(c, A.toarray(), b).value)(b)
 
 
+@pytest.mark.slow
 def test_the_value_of_kb2_moves_as_its_multipliers_and_highs_say() -> None:
     c, A, b, _ = load("kb2")
     dense = A.toarray()

@@ -41,6 +41,7 @@ def hock_schittkowski_71() -> Any:
     )
 
 
+@pytest.mark.slow
 def test_a_published_problem_has_the_published_solution_and_derivatives_that_agree_with_differences() -> None:
     solve = hock_schittkowski_71()
     start, p = jnp.array([1.0, 5.0, 5.0, 1.0]), {"sum": 40.0, "product": 25.0}
