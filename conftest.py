@@ -35,10 +35,10 @@ _COMPILED_QUICKLY = (
 if importlib.metadata.version("jaxlib").startswith("0.10."):
     # Another way from operations to instructions, with fewer stages; later versions know no other way and no such flag.
     _COMPILED_QUICKLY += " --xla_cpu_use_fusion_emitters=false"
-_MOST_MEMORY = 5 * 2**30
+_MOST_MEMORY = 4 * 2**30
 """Bytes a process of the suite may keep from one test to the next.
 
-About 40,000 mappings of compiled programs; Linux kills a process that asks for more than 65,530 of them.
+About 35,000 mappings of compiled programs; Linux kills a process that asks for more than 65,530 of them.
 """
 _MEMORY_LIMIT = pytest.StashKey[int]()
 """Bytes at which compiled programs are let go of next."""
