@@ -81,7 +81,7 @@ VERBS = (
     *("doctor", "studio"),
 )
 KEY = jax.random.key(7)
-MANY = 32
+MANY = 64
 """Keys that an average over noise is taken over."""
 KEYS = list(jax.random.split(KEY, MANY))
 

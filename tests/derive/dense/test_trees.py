@@ -65,14 +65,14 @@ def hessians(x: Any) -> list[Any]:
 
 
 @given(x=trees)
-@settings(max_examples=6)
+@settings(max_examples=12)
 def test_jacobians_of_trees_are_those_of_jax(x: Any) -> None:
     for found in jacobians(x)[1:]:
         close(found, jacobians(x)[0])
 
 
 @given(x=trees)
-@settings(max_examples=3)
+@settings(max_examples=6)
 def test_hessians_of_trees_are_those_of_jax(x: Any) -> None:
     for found in hessians(x)[1:]:
         close(found, hessians(x)[0])
