@@ -26,13 +26,22 @@ def test_another_split_can_be_scored(cli: Command, trained: Path) -> None:
 def test_a_part_of_the_examples_can_be_scored(cli: Command, trained: Path) -> None:
     found = cli("score", "toy", "n=7", "--json").last["metrics"]["examples"]
     assert found["value"] == 7
-    assert "examples" in cli("score", "toy", "n=7").out.splitlines()[-1]
+    assert "\nexamples  " in cli("score", "toy", "n=7").out
 
 
 def test_people_get_a_table(cli: Command, trained: Path) -> None:
     lines = cli("score", "toy").out.splitlines()
     assert lines[0].split() == ["metric", "value", "error", "unit"]
-    assert {"loss", "accuracy"} <= {line.split()[0] for line in lines[1:]}
+    assert {"loss", "accuracy"} <= {line.split()[0] for line in lines[1:] if line}
+
+
+def test_every_class_has_a_row_and_the_positive_one_is_named(cli: Command, trained: Path) -> None:
+    out = cli("score", "toy", "positive=upper").out
+    assert "positive_recall" in out
+    assert "of upper" in out
+    head, first, second = out.splitlines()[-3:]
+    assert head.split() == ["of", "each", "precision", "recall", "f1", "support"]
+    assert int(first.split()[4]) + int(second.split()[4]) == len(Run.open(trained).data.test)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +49,7 @@ def test_people_get_a_table(cli: Command, trained: Path) -> None:
     [
         (["split=tset"], 'split must be "train", "val" or "test"'),
         (["spilt=test"], "error: unknown setting 'spilt' (did you mean 'split'?)"),
+        (["positive=uper"], "error: positive='uper': there is no such class (did you mean 'upper'?)"),
         (["n=half"], "error: n=half: n must be a whole number of examples"),
         (["more"], "error: unexpected word 'more'"),
     ],

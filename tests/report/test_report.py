@@ -87,7 +87,7 @@ def test_headline_numbers_are_the_scores_with_their_errors(page: Path) -> None:
     text = read(page).text
     assert "On 20 test examples" in text
     for name, metric in run.score("test").items():
-        assert name.split("_")[0].lower() in text.lower()
+        assert re.split(r"[_.]", name)[0] in text.lower()
         if metric.stderr:
             assert f"± {metric.stderr:.2g}"[:6] in text
         else:

@@ -1,49 +1,79 @@
 """`chainrule score`: the numbers that judge a trained model."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from chainrule.cli.options import Json, RunName, Settings
 
-_OWN = ("runs", "split", "stride", "n")
+if TYPE_CHECKING:
+    from chainrule.train import Metric
+
+_OWN = ("runs", "split", "stride", "n", "positive")
+_SHOWN = 30
+"""Classes, labels or outputs whose scores are shown one by one."""
 
 
 def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Judge a trained model on held-out data.
 
     Settings: split=test (or val, or train), n=5000 (so many examples, drawn at random; unless told all of them, and
-    2048 where a bound is estimated), stride=32 (texts: how far windows are apart), runs=DIR.
+    2048 where a bound is estimated), stride=32 (texts: how far windows are apart), positive=CLASS (two classes: the one
+    that is looked for; the second unless told), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
-    from chainrule.cli.output import emit, table
+    from chainrule.cli.output import emit
     from chainrule.cli.progress_line import progress_line
     from chainrule.cli.settings import unknown
-    from chainrule.core.formatting import short_number
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     for word in words.settings:
         if word not in _OWN:
-            raise unknown(word, _OWN, "settings of score: split=test, n=5000, stride=32, runs=DIR")
+            raise unknown(
+                word, _OWN, "settings of score: split=test, n=5000, stride=32, positive=CLASS, runs=DIR"
+            )
     stride, n = (_whole(words.settings, *one) for one in (("stride", "tokens"), ("n", "examples")))
     run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
+    positive = words.settings.get("positive")
     with progress_line(silent=json):
-        found = run.score(words.settings.get("split", "test"), stride=stride, n=n)
+        found = run.score(words.settings.get("split", "test"), stride=stride, n=n, positive=positive)
     if json:
         emit({"metrics": {name: metric.to_json() for name, metric in found.items()}})
         return
+    show(found)
+
+
+def show(found: "Mapping[str, Metric]") -> None:
+    """Scores as a table, and those of each class, label or output as another below it."""
+    from chainrule.cli.output import table
+    from chainrule.core.formatting import short_number
+    from chainrule.train.scores import by_item
+
+    whole, each = by_item(found)
     rows = [
         [name, _shown(name, m.value), "" if m.stderr is None else f"± {short_number(m.stderr)}", m.unit]
-        for name, m in found.items()
+        for name, m in whole.items()
     ]
     table(["metric", "value", "error", "unit"], rows)
+    if not each:
+        return
+    measures = list(dict.fromkeys(measure for metrics in each.values() for measure in metrics))
+    print()
+    rows = [
+        [name, *(_shown(m, metrics[m].value) if m in metrics else "" for m in measures)]
+        for name, metrics in list(each.items())[:_SHOWN]
+    ]
+    table(["of each", *measures], rows)
+    if len(each) > _SHOWN:
+        print(f"and {len(each) - _SHOWN:,} more: --json gives all")
 
 
 def _shown(name: str, value: float) -> str:
     from chainrule.core.formatting import short_number
 
-    return f"{value:,.0f}" if name == "examples" else short_number(value)
+    return f"{value:,.0f}" if name in ("examples", "support") else short_number(value)
 
 
 def _whole(given: Mapping[str, str], name: str, of: str) -> int | None:
@@ -55,4 +85,4 @@ def _whole(given: Mapping[str, str], name: str, of: str) -> int | None:
     return None if text is None else int(text)
 
 
-__all__ = ["score"]
+__all__ = ["score", "show"]

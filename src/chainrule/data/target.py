@@ -99,6 +99,14 @@ class Target(abc.ABC):
         """Default: a network gives one number for each of the target."""
         return math.prod(schema.target_shape)
 
+    def output_names(self, schema: Schema) -> tuple[str, ...]:
+        """Default: outputs are numbered; otherwise the names of what is predicted, one for each output.
+
+        Several numbers come in the order of the target's entries.
+        """
+        count = self.outputs(schema)
+        return tuple(f"output {index}" for index in range(count)) if count > 1 else ("value",)
+
     @abc.abstractmethod
     def describe(self, schema: Schema) -> str:
         """What the line that describes the data says of the target."""

@@ -5,6 +5,7 @@ moved), the page says why in that place. A run that was interrupted or diverged 
 """
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,11 @@ from chainrule.report.gallery import PictureGroup, groups, judged_split
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import read_data, root
+from chainrule.train.scores import by_item
 
 _MOST_SKIPPED = 200
+_MOST_ROWS = 100
+"""Classes, labels or outputs whose scores are shown one by one."""
 _NAMES = {
     "precision": "precision, mean over classes",
     "recall": "recall, mean over classes",
@@ -166,12 +170,28 @@ def _scores(run: Run) -> str:
         return page.section("Scores", page.notice("There are no scores.", str(error)))
     names = {"test": "test", "val": "validation", "train": "training"}
     some = f"{judged.value:,.0f} of " if judged is not None and judged.value < count else ""
+    whole, each = by_item(scores)
     return page.section(
         f"On {some}{count:,} {names[split]} examples",
-        page.numbers(
-            {_NAMES.get(name, name.replace("_", " ")): _score(metric) for name, metric in scores.items()}
-        ),
+        page.numbers({_named(name): _score(metric) for name, metric in whole.items()}),
+        *([_each(each)] if each else []),
     )
+
+
+def _named(measure: str) -> str:
+    return _NAMES.get(measure, measure.replace("_", " "))
+
+
+def _each(each: Mapping[str, Mapping[str, Metric]]) -> str:
+    """A row of numbers for each class, label or output."""
+    measures = list(dict.fromkeys(measure for metrics in each.values() for measure in metrics))
+    rows: list[list[str | float | int]] = [
+        [name, *(metrics[m].value if m in metrics else math.nan for m in measures)]
+        for name, metrics in list(each.items())[:_MOST_ROWS]
+    ]
+    heads = [_named(measure).partition(",")[0] for measure in measures]  # no mean is meant here
+    left = f", the first {_MOST_ROWS}" if len(each) > _MOST_ROWS else ""
+    return page.fold(f"One by one ({len(each):,}{left})", page.grid(["", *heads], rows))
 
 
 def _score(metric: Metric) -> tuple[str, str]:

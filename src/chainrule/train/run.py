@@ -224,13 +224,20 @@ class Run:
     # ------------------------------------------------------------------ at work
 
     def score(
-        self, split: str = "test", *, stride: int | None = None, n: int | None = None
+        self,
+        split: str = "test",
+        *,
+        stride: int | None = None,
+        n: int | None = None,
+        positive: str | None = None,
     ) -> dict[str, Metric]:
         """Every number the model's capabilities give on a split, or on `n` of its examples.
 
         Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.
+        `positive` names the one of two classes that is looked for, the second unless told.
         """
-        return scores.score(self.model, self.data, split, seed=self.settings.seed, stride=stride, n=n)
+        seed = self.settings.seed
+        return scores.score(self.model, self.data, split, seed=seed, stride=stride, n=n, positive=positive)
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.

@@ -11,8 +11,12 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.core.types import Key
+from chainrule.data import targets
 from chainrule.data.dataset import Data
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
+from chainrule.data.target import Target
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train.evaluation import over
 
@@ -50,6 +54,23 @@ class Evaluation:
     key: Key
     stride: int | None = None
     """Texts: tokens between the ends of two windows; half a window unless given."""
+    positive: str | None = None
+    """Two classes: the one that is looked for; the second unless given."""
+
+
+@final
+@dataclass(frozen=True)
+class Judged:
+    """Predictions beside the targets, and what both mean."""
+
+    schema: Schema
+    predicted: np.ndarray
+    """What `CanPredict.predict` gives for each example."""
+    y: np.ndarray
+    """The target of each, as a split keeps it."""
+    target_scaling: Scaling | None = None
+    positive: str | None = None
+    """Two classes: the one that is looked for; the second unless given."""
 
 
 @final
@@ -69,6 +90,26 @@ class Score:
     """Whether an example takes many evaluations of the model; some examples then stand for all by default."""
     strided: bool = False
     """Whether it reads text in windows, `stride` tokens apart."""
+    suits: Callable[[Target], bool] = lambda target: False
+    """Whether predictions of such a target are enough to compute it, by `judge`."""
+    judge: Callable[[Judged], dict[str, Metric]] = lambda judged: {}
+    """The same numbers as `measure` gives, from predictions and targets alone."""
+
+
+def of_predictions(
+    summary: str, suits: Callable[[Target], bool], judge: Callable[[Judged], dict[str, Metric]]
+) -> Score:
+    """A score that compares predictions with targets, whichever model they come from."""
+
+    def applies(evaluation: Evaluation) -> bool:
+        return isinstance(evaluation.model, CanPredict) and suits(targets.of(evaluation.data.schema))
+
+    def measure(evaluation: Evaluation) -> dict[str, Metric]:
+        data, y = evaluation.data, np.asarray(evaluation.split.y)
+        predicted = predictions(evaluation)
+        return judge(Judged(data.schema, predicted, y, data.target_scaling, evaluation.positive))
+
+    return Score(summary, applies, measure, order=10, suits=suits, judge=judge)
 
 
 def mean(values: np.ndarray, unit: str = "") -> Metric:
@@ -91,4 +132,4 @@ def predictions(evaluation: Evaluation) -> np.ndarray:
     )
 
 
-__all__ = ["Evaluation", "Metric", "Score", "mean", "predictions"]
+__all__ = ["Evaluation", "Judged", "Metric", "Score", "mean", "of_predictions", "predictions"]

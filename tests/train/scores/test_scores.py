@@ -1,6 +1,7 @@
 """Scores against scikit-learn and SciPy, exact over ragged last batches."""
 
 import math
+from dataclasses import replace
 from typing import final
 
 import jax
@@ -17,7 +18,7 @@ from chainrule.data import Batch, Data, Scaling
 from chainrule.models.protocol import CanPredict, HasBound, HasLogProb, Metrics, Model
 from chainrule.train import Metric, score
 from chainrule.train.evaluation import BATCH, mean_loss
-from chainrule.train.scores import ESTIMATED
+from chainrule.train.scores import ESTIMATED, by_item
 from chainrule.train.scores.classification import calibration, classification, confusion, roc_auc
 from chainrule.train.scores.exact_likelihood import likelihood
 from chainrule.train.scores.multilabel import multilabel
@@ -98,6 +99,72 @@ def test_scores_of_a_classifier_agree_with_scikit_learn_over_ragged_batches() ->
     assert found["loss"].value == pytest.approx((N - 1) / 2)
 
 
+def test_every_class_has_scores_of_its_own_as_in_the_report_of_scikit_learn() -> None:
+    p, labels = guesses(3)
+    names = ("cat", "dog", "e.g. a bird")
+    found = score(Table(jnp.asarray(p)), numbered(labels.astype(np.int32), target="class", classes=names))
+    reference = sklearn.metrics.classification_report(
+        labels, p.argmax(axis=1), target_names=names, output_dict=True
+    )
+    whole, each = by_item(found)
+    assert "accuracy" in whole
+    assert list(each) == list(names)
+    for name in names:
+        ours = {measure: metric.value for measure, metric in each[name].items()}
+        theirs = {measure.replace("-score", ""): value for measure, value in reference[name].items()}
+        assert ours == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("positive", [None, "sick", "well"])
+def test_of_two_classes_the_positive_one_is_stated_and_can_be_chosen(positive: str | None) -> None:
+    p, labels = guesses(2)
+    data = numbered(labels.astype(np.int32), target="class", classes=("sick", "well"))
+    found = score(Table(jnp.asarray(p)), data, positive=positive)
+    chosen = 0 if positive == "sick" else 1
+    said, ours = p.argmax(axis=1) == chosen, labels == chosen
+    expected = {
+        "positive_precision": sklearn.metrics.precision_score(ours, said),
+        "positive_recall": sklearn.metrics.recall_score(ours, said),
+        "positive_f1": sklearn.metrics.f1_score(ours, said),
+        "specificity": sklearn.metrics.recall_score(~ours, ~said),
+        "positive_average_precision": sklearn.metrics.average_precision_score(ours, p[:, chosen]),
+    }
+    assert {name: found[name].value for name in expected} == pytest.approx(expected)
+    assert {found[name].unit for name in expected} == {f"of {positive or 'well'}"}
+
+
+def test_a_positive_class_that_makes_no_sense_is_refused() -> None:
+    p, labels = guesses(3, n=40)
+    data = numbered(labels.astype(np.int32), target="class", classes=tuple("abc"))
+    model = Table(jnp.asarray(p))
+    with pytest.raises(ArgumentError, match=r"positive='d': there is no such class"):
+        score(model, data, positive="d")
+    with pytest.raises(ArgumentError, match=r"only one of two classes is the positive one; these are 3"):
+        score(model, data, positive="a")
+    with pytest.raises(ArgumentError, match=r"positive='a': only predictions of classes have a positive one"):
+        score(Dreamer(), data, positive="a")
+
+
+def test_several_values_are_judged_one_by_one_as_well() -> None:
+    noise = np.random.default_rng(5)
+    y, p = noise.normal(size=(2, 40, 2)) * [1.0, 5.0]
+    scaling = Scaling(np.array([1.0, 2.0]), np.array([0.5, 0.1]))
+    data = numbered(y, target="value", target_shape=(2,), target_scaling=None)
+    found = score(Table(jnp.asarray(p)), replace(data, target_scaling=scaling))
+    true, said = scaling.inverse(y), scaling.inverse(p.astype(np.float32).astype(np.float64))
+    for index, name in enumerate(["output 0", "output 1"]):
+        ours = {measure: found[f"{measure}.{name}"].value for measure in ("rmse", "mae", "r2")}
+        both = true[:, index], said[:, index]
+        assert ours == pytest.approx(
+            {
+                "rmse": sklearn.metrics.root_mean_squared_error(*both),
+                "mae": sklearn.metrics.mean_absolute_error(*both),
+                "r2": sklearn.metrics.r2_score(*both),
+            },
+            rel=1e-5,
+        )
+
+
 def test_the_area_under_the_curve_of_two_classes_counts_ties_half_and_needs_both() -> None:
     p, labels = guesses(2)
     rounded = np.round(p[:, 1], 1)
@@ -173,14 +240,14 @@ def test_scores_of_a_regression_are_in_the_units_of_the_data(shape: tuple[int, .
 def test_the_standard_error_of_the_rmse_is_that_of_repeated_experiments() -> None:
     noise = np.random.default_rng(0)
     data = numbered(np.zeros(N, np.float32), target="value")
-    errors = [regression(noise.normal(size=N), np.zeros(N), data)["rmse"] for _ in range(300)]
+    errors = [regression(noise.normal(size=N), np.zeros(N), data.target_scaling)["rmse"] for _ in range(300)]
     spread = np.std([error.value for error in errors])
     assert np.mean([error.stderr for error in errors]) == pytest.approx(spread, rel=0.15)
 
 
 def test_a_constant_target_has_no_r_squared() -> None:
     data = numbered(np.zeros(4, np.float32), target="value")
-    assert math.isnan(regression(np.ones(4), np.zeros(4), data)["r2"].value)
+    assert math.isnan(regression(np.ones(4), np.zeros(4), data.target_scaling)["r2"].value)
 
 
 @pytest.mark.parametrize("factor", [0.5, np.array([0.5, 4.0, 1.0])])
@@ -282,6 +349,9 @@ def test_scores_of_labels_are_those_of_scikit_learn() -> None:
         "average_precision": sklearn.metrics.average_precision_score(truth, p),
         "f1.b": sklearn.metrics.f1_score(truth[:, 1], said[:, 1]),
         "roc_auc.d": sklearn.metrics.roc_auc_score(truth[:, 3], p[:, 3]),
+        "precision.c": sklearn.metrics.precision_score(truth[:, 2], said[:, 2]),
+        "recall.a": sklearn.metrics.recall_score(truth[:, 0], said[:, 0]),
+        "support.a": truth[:, 0].sum(),
     }
     assert {name: found[name].value for name in expected} == pytest.approx(expected)
 
@@ -289,5 +359,7 @@ def test_scores_of_labels_are_those_of_scikit_learn() -> None:
 def test_a_label_that_does_not_occur_has_no_scores_of_its_own() -> None:
     truth = np.array([[1, 0], [0, 0], [1, 0]])
     found = multilabel(np.array([[0.9, 0.1], [0.2, 0.2], [0.8, 0.3]]), truth, ["a", "b"])
-    assert {name for name in found if "." in name} == {"f1.a", "roc_auc.a"}
+    assert {name for name in found if "." in name} == {
+        f"{kind}.a" for kind in ("f1", "roc_auc", "precision", "recall", "support")
+    }
     assert (found["f1"].value, found["roc_auc"].value, found["exact_match"].value) == (1.0, 1.0, 1.0)

@@ -100,6 +100,10 @@ class ClassTarget(Target):
         """A logit for each class."""
         return len(schema.classes)
 
+    def output_names(self, schema: Schema) -> tuple[str, ...]:
+        """Those of the classes."""
+        return schema.classes
+
     def describe(self, schema: Schema) -> str:
         """How many classes."""
         return f", {len(schema.classes)} classes" if schema.classes else ""

@@ -52,6 +52,10 @@ class LabelsTarget(Target):
                     remedy="try another data.seed, give training a larger share, or leave the label out",
                 )
 
+    def output_names(self, schema: Schema) -> tuple[str, ...]:
+        """Those of the labels."""
+        return schema.classes
+
     def describe(self, schema: Schema) -> str:
         """How many labels."""
         return f", {len(schema.classes)} labels"

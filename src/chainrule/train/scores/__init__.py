@@ -6,18 +6,20 @@ to, by what a model can do and what its data are.
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from dataclasses import replace
 
 import equinox as eqx
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
+from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import Model
-from chainrule.train.scoring import Evaluation, Metric, Score
+from chainrule.train.scoring import Evaluation, Judged, Metric, Score
 
 ESTIMATED = 2048
 """Examples by which costly numbers are estimated unless told otherwise."""
@@ -46,12 +48,13 @@ def score(
     seed: int = 0,
     stride: int | None = None,
     n: int | None = None,
+    positive: str | None = None,
 ) -> dict[str, Metric]:
     """Every number there is for a model on a split, or on `n` of its examples drawn at random.
 
     Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
     evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
-    for texts, see `train.surprisal`.
+    for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for.
     """
     whole = data.split(split)
     if not len(whole):
@@ -64,12 +67,15 @@ def score(
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
     key = random.key(seed, "score")
-    evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, stride)
+    evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, stride, positive)
     chosen = [one for one in map(get, names()) if one.applies(evaluation)]
     if stride is not None and not any(one.strided for one in chosen):
         raise ArgumentError(
             f"stride={stride}: only models that predict text token by token are read in strides"
         )
+    target = targets.of(data.schema)
+    if positive is not None and not (target.one_class and any(one.suits(target) for one in chosen)):
+        raise ArgumentError(f"positive={positive!r}: only predictions of classes have a positive one")
     count = n or (ESTIMATED if any(one.costly(evaluation) for one in chosen) else len(whole))
     if count < len(whole):
         evaluation = replace(evaluation, split=Subset.drawn(whole, count))
@@ -79,4 +85,32 @@ def score(
     return found
 
 
-__all__ = ["ESTIMATED", "get", "names", "score"]
+def judge(judged: Judged) -> dict[str, Metric]:
+    """Every number that predictions and targets alone give: those of `score` but for what a model itself is asked."""
+    target = targets.of(judged.schema)
+    found: dict[str, Metric] = {}
+    for one in map(get, names()):
+        if one.suits(target):
+            found |= one.judge(judged)
+    return found
+
+
+def by_item(found: Mapping[str, Metric]) -> tuple[dict[str, Metric], dict[str, dict[str, Metric]]]:
+    """Numbers of the whole, and those of each class, label or output (`f1.cat`) by its name.
+
+    >>> whole, each = by_item({"f1": Metric(0.5), "f1.cat": Metric(0.4), "f1.dog": Metric(0.6)})
+    >>> list(whole), each["dog"]["f1"].value
+    (['f1'], 0.6)
+    """
+    whole: dict[str, Metric] = {}
+    each: dict[str, dict[str, Metric]] = {}
+    for name, metric in found.items():
+        measure, dot, item = name.partition(".")
+        if dot:
+            each.setdefault(item, {})[measure] = metric
+        else:
+            whole[name] = metric
+    return whole, each
+
+
+__all__ = ["ESTIMATED", "by_item", "get", "judge", "names", "score"]

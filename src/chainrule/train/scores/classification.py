@@ -1,13 +1,17 @@
-"""Classification: accuracy, precision, recall, F1, area under the ROC curve, calibration."""
+"""Classification: accuracy, precision, recall, F1, area under the ROC curve, calibration; class by class as well.
+
+Of two classes one is looked for, the positive one (the sick, the spam): precision, recall, F1, specificity and average
+precision are given for it too.
+"""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from chainrule.data import targets
-from chainrule.models.protocol import CanPredict
-from chainrule.train.ranking import area_under
-from chainrule.train.scoring import Evaluation, Metric, Score, predictions
+from chainrule.core.errors import ArgumentError, suggest
+from chainrule.train.ranking import area_under, average_precision
+from chainrule.train.scoring import Judged, Metric, of_predictions
 
 
 def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, Metric]:
@@ -40,6 +44,65 @@ def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, M
         found["roc_auc"] = Metric(roc_auc(probabilities, labels))
     found["calibration_error"] = Metric(calibration(probabilities, labels)[0])
     return found
+
+
+def by_class(probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> dict[str, Metric]:
+    """Precision, recall, F1 and number of examples of each class, under its name.
+
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.2, 0.8]])
+    >>> found = by_class(p, np.array([0, 1, 1, 1]), ["cat", "dog"])
+    >>> found["precision.cat"].value, found["recall.dog"].value, found["support.dog"].value
+    (0.5, 0.6666666666666666, 3.0)
+    """
+    matrix = confusion(probabilities.argmax(axis=1), labels, len(names))
+    right, true, said = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    columns = {
+        "precision": right / np.maximum(said, 1),
+        "recall": right / np.maximum(true, 1),
+        "f1": 2 * right / np.maximum(true + said, 1),
+        "support": true,
+    }
+    return {
+        f"{measure}.{name}": Metric(float(value))
+        for measure, values in columns.items()
+        for name, value in zip(names, values, strict=True)
+    }
+
+
+def of_positive(
+    probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str], positive: str | None
+) -> dict[str, Metric]:
+    """What is said of the positive one of two classes; the second unless it is named.
+
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.2, 0.8]])
+    >>> found = of_positive(p, np.array([0, 1, 1, 1]), ["no", "yes"], None)
+    >>> str(found["positive_recall"]), found["specificity"].value
+    ('0.6667 of yes', 1.0)
+    """
+    if positive is not None and positive not in names:
+        raise ArgumentError(
+            f"positive={positive!r}: there is no such class{suggest(positive, names)}",
+            remedy=f"classes: {', '.join(names[:20])}",
+        )
+    if len(names) != 2:
+        if positive is not None:
+            raise ArgumentError(
+                f"positive={positive!r}: only one of two classes is the positive one; these are {len(names)}",
+                remedy=f"leave positive out: precision.{positive}, recall.{positive} and f1.{positive} are given",
+            )
+        return {}
+    chosen = 1 if positive is None else list(names).index(positive)
+    ours, said = labels == chosen, probabilities.argmax(axis=1) == chosen
+    both = float((ours & said).sum())
+    found = {
+        "positive_precision": both / max(said.sum(), 1),
+        "positive_recall": both / max(ours.sum(), 1),
+        "positive_f1": 2 * both / max(ours.sum() + said.sum(), 1),
+        "specificity": float((~ours & ~said).sum()) / max((~ours).sum(), 1),
+    }
+    if ours.any() and not ours.all():
+        found["positive_average_precision"] = average_precision(probabilities[:, chosen], ours)
+    return {name: Metric(float(value), f"of {names[chosen]}") for name, value in found.items()}
 
 
 def roc_auc(probabilities: np.ndarray, labels: np.ndarray) -> float:
@@ -80,15 +143,19 @@ def calibration(
     return error, mean, accuracy, count
 
 
-def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, CanPredict) and targets.of(evaluation.data.schema).one_class
+def _judge(judged: Judged) -> dict[str, Metric]:
+    both = judged.predicted, judged.y
+    return {
+        **classification(*both),
+        **of_positive(*both, judged.schema.classes, judged.positive),
+        **by_class(*both, judged.schema.classes),
+    }
 
 
-score = Score(
+score = of_predictions(
     "How often the class is right, and how far the probabilities can be trusted.",
-    _applies,
-    lambda evaluation: classification(predictions(evaluation), np.asarray(evaluation.split.y)),
-    order=10,
+    lambda target: target.one_class,
+    _judge,
 )
 
-__all__ = ["calibration", "classification", "confusion", "roc_auc", "score"]
+__all__ = ["by_class", "calibration", "classification", "confusion", "of_positive", "roc_auc", "score"]

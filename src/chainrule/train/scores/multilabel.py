@@ -5,17 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chainrule.data import targets
-from chainrule.models.protocol import CanPredict
 from chainrule.train.ranking import area_under, average_precision
-from chainrule.train.scoring import Evaluation, Metric, Score, predictions
+from chainrule.train.scoring import Metric, of_predictions
 
 
 def multilabel(
     probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str], threshold: float = 0.5
 ) -> dict[str, Metric]:
     """How often all labels of an example are right, and each; F1, area under the ROC curve and average precision as
-    means over the labels; F1 and area of each label under its name.
+    means over the labels; each label's F1, area, precision, recall and number of examples under its name.
 
     A label that never or always occurs in these examples has no area and no average precision, and one that neither
     occurs nor is predicted has no F1: they are left out.
@@ -33,27 +31,27 @@ def multilabel(
         "label_accuracy": Metric(float(single.mean()), stderr=float(single.std() / root_n)),
     }
     each: dict[str, dict[str, float]] = {"f1": {}, "roc_auc": {}, "average_precision": {}}
+    own: dict[str, Metric] = {}
     for name, p, ours, chosen in zip(names, probabilities.T, truth.T, said.T, strict=True):
         if ours.any() or chosen.any():
-            each["f1"][name] = float(2 * (ours & chosen).sum() / (ours.sum() + chosen.sum()))
+            both = float((ours & chosen).sum())
+            each["f1"][name] = 2 * both / float(ours.sum() + chosen.sum())
+            own[f"precision.{name}"] = Metric(both / max(int(chosen.sum()), 1))
+            own[f"recall.{name}"] = Metric(both / max(int(ours.sum()), 1))
+            own[f"support.{name}"] = Metric(float(ours.sum()))
         if ours.any() and not ours.all():
             each["roc_auc"][name] = area_under(p, ours)
             each["average_precision"][name] = average_precision(p, ours)
     found |= {kind: Metric(float(np.mean([*values.values()]))) for kind, values in each.items() if values}
     for kind in ("f1", "roc_auc"):
         found |= {f"{kind}.{name}": Metric(value) for name, value in each[kind].items()}
-    return found
+    return found | own
 
 
-def _applies(evaluation: Evaluation) -> bool:
-    return isinstance(evaluation.model, CanPredict) and targets.of(evaluation.data.schema).has_labels
-
-
-def _measure(evaluation: Evaluation) -> dict[str, Metric]:
-    labels = np.asarray(evaluation.split.y)
-    return multilabel(predictions(evaluation), labels, evaluation.data.schema.classes)
-
-
-score = Score("How often labels are right, all of an example and each.", _applies, _measure, order=10)
+score = of_predictions(
+    "How often labels are right, all of an example and each.",
+    lambda target: target.has_labels,
+    lambda judged: multilabel(judged.predicted, judged.y, judged.schema.classes),
+)
 
 __all__ = ["multilabel", "score"]
