@@ -4,6 +4,7 @@ average without a schedule, groups of parameters."""
 from collections.abc import Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 import scipy.linalg
 
 from chainrule.core.errors import ArgumentError
+from chainrule.data import Batch, load
+from chainrule.models import build
 from chainrule.train.config import Optimizer, TrainConfig
 from chainrule.train.optimizers import check_groups, check_method, for_groups, optimizer
 from chainrule.train.transformations import clip_adaptive, slow_weights
@@ -65,6 +68,50 @@ def test_the_regret_of_whole_matrix_adagrad_stays_below_its_bound() -> None:
         x = x + rate * np.asarray(step)
     bound = (farthest**2 / (2 * rate) + rate) * np.sqrt(np.linalg.eigvalsh(outer)).sum()
     assert 0 < regret <= bound
+
+
+def test_whole_matrix_adagrad_takes_rounding_for_what_it_is_where_no_gradient_ever_points() -> None:
+    noise = np.random.default_rng(0)
+    seen = np.linalg.qr(noise.normal(size=(40, 40)))[0][:, :5]  # the quadratic has rank 5 of 40
+    hessian = jnp.asarray(seen @ np.diag([1e4, 1e2, 1, 1, 1e-1]) @ seen.T, jnp.float32)
+    start = jnp.asarray(noise.normal(size=40), jnp.float32)
+    method = optimizer(Optimizer(name="adagrad-full"))
+
+    def step(carry, _):
+        x, state = carry
+        update, state = method.update(hessian @ x, state, x)
+        return (x + jnp.float32(0.3) * update, state), x @ hessian @ x / 2
+
+    (x, _), values = jax.jit(lambda x: jax.lax.scan(step, (x, method.init(x)), None, 100))(start)
+    assert values[-1] < 0.02 * values[0]
+    unseen = np.asarray(x - start, np.float64)
+    unseen -= seen @ (seen.T @ unseen)
+    assert np.linalg.norm(unseen) < 0.05 * np.linalg.norm(np.asarray(x - start))
+
+
+@pytest.fixture
+def single() -> Iterator[None]:
+    with jax.enable_x64(False):
+        yield
+
+
+@pytest.mark.usefixtures("single")
+def test_whole_matrix_adagrad_fits_moons_in_single_precision() -> None:
+    data = load("moons")
+    batch = Batch(jnp.asarray(data.train.x[:256]), jnp.asarray(data.train.y[:256]))
+    params, static = eqx.partition(build("mlp", data, width=16, depth=2), eqx.is_inexact_array)
+    loss = jax.value_and_grad(lambda p: eqx.combine(p, static).loss(batch, jax.random.key(0))[0])
+    method = optimizer(Optimizer(name="adagrad-full"))
+
+    def step(carry, _):
+        params, state = carry
+        value, grads = loss(params)
+        update, state = method.update(grads, state, params)
+        return (jax.tree.map(lambda p, u: p + 0.3 * u, params, update), state), value
+
+    _, values = jax.jit(lambda p: jax.lax.scan(step, (p, method.init(p)), None, 100))(params)
+    assert values.dtype == jnp.float32
+    assert values[-1] < 0.1 * values[0]
 
 
 def test_whole_matrix_adagrad_is_refused_for_many_parameters() -> None:

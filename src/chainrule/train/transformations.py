@@ -75,11 +75,25 @@ def scale_by_full_adagrad(eps: float) -> optax.GradientTransformation:
         del params
         flat, back = ravel_pytree(grads)
         outer = state.outer + jnp.outer(flat, flat)
-        values, vectors = jnp.linalg.eigh(outer)
-        roots = jnp.sqrt(jnp.maximum(values, 0))
-        return back(vectors @ ((vectors.T @ flat) / (roots + eps))), FullAdaGradState(outer)
+        return back(divide_by_root(outer, flat, eps)), FullAdaGradState(outer)
 
     return optax.GradientTransformation(init, update)
+
+
+def divide_by_root(outer: Float[Array, "d d"], g: Float[Array, " d"], eps: float) -> Float[Array, " d"]:
+    """`(outer^(1/2) + eps)⁻¹ g` for a sum of outer products, most of which may be zero.
+
+    Directions without any gradient have eigenvalues of rounding noise, and rounding noise divided by its own root is a
+    step of full length. No eigenvalue therefore counts as less than what rounding makes of the largest one: noise stays
+    noise, and a direction with a small gradient still moves.
+
+    >>> divide_by_root(jnp.array([[4.0, 0.0], [0.0, 0.0]]), jnp.array([2.0, 0.0]), 0.0)
+    Array([1., 0.], dtype=float32)
+    """
+    values, vectors = jnp.linalg.eigh(outer)
+    least = len(values) * jnp.finfo(outer.dtype).eps * values[-1]
+    roots = jnp.sqrt(jnp.maximum(values, least)) + eps
+    return vectors @ ((vectors.T @ g) / jnp.where(roots > 0, roots, 1))
 
 
 def with_momentum(
@@ -168,6 +182,7 @@ def slow_weights(params: Tree, optimizer_state: Tree, beta: float) -> Tree:
 __all__ = [
     "MOST_FOR_FULL",
     "clip_adaptive",
+    "divide_by_root",
     "scale_by_adagrad",
     "scale_by_full_adagrad",
     "schedule_free",

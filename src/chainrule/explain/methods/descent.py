@@ -19,6 +19,7 @@ import scipy.optimize
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
+from chainrule.train.transformations import MOST_FOR_FULL, divide_by_root
 
 Objective = Callable[[Array], Scalar]
 Point = Float[Array, " d"]
@@ -29,7 +30,6 @@ _POINTS = 8
 """Steps of a path along which the curvature is looked at; most of them early, where steps are long."""
 _ROOM = 1e-6
 """Share by which rounding may exceed a bound."""
-_MOST_FULL = 500
 
 
 @final
@@ -179,9 +179,9 @@ def adagrad(
     1/sqrt(T), so the *average* of the points converges at that rate.
     """
     d = x0.shape[0]
-    if full_matrix and d > _MOST_FULL:
+    if full_matrix and d > MOST_FOR_FULL:
         raise ArgumentError(
-            f"adagrad(full_matrix=True): {d} entries; a matrix root a step is for {_MOST_FULL} at most",
+            f"adagrad(full_matrix=True): {d} entries; a matrix root a step is for {MOST_FOR_FULL} at most",
             remedy="use the diagonal form",
         )
     g = _gradient(f, 1.0)
@@ -194,10 +194,7 @@ def adagrad(
             sums = sums + jnp.square(slope)
             return x - lr * slope / (jnp.sqrt(sums) + eps), sums
         sums = sums + slope[:, None] * slope[None, :]
-        values, vectors = jnp.linalg.eigh(sums)
-        # Directions without any gradient yet have none now either.
-        roots = jnp.where(values > eps, 1 / jnp.sqrt(jnp.maximum(values, eps)), 0.0)
-        return x - lr * vectors @ (roots * (vectors.T @ slope)), sums
+        return x - lr * divide_by_root(sums, slope, eps), sums
 
     sums = jnp.zeros((d, d) if full_matrix else (d,), x0.dtype)
     path = _know(f, _record(f, g, (x0, sums), step, steps, lr, 1.0), 1.0, **_three(known))
