@@ -60,6 +60,42 @@ def test_a_step_that_is_too_long_breaks_the_bound_and_is_caught() -> None:
     assert "descent lemma" not in path.violated  # it allows growth beyond 2/L
 
 
+@pytest.mark.parametrize(("lr", "steps"), [(0.0206, 100), (0.0251, 100), (1.0, 200)])
+def test_a_path_that_flies_off_breaks_the_bound_at_the_step_that_does(lr, steps) -> None:
+    path = d.descent(bowl, jnp.array(START), lr, steps)  # nothing known: the minimum is searched for
+    assert path.gaps[min(steps, 77)] > 1e4
+    np.testing.assert_allclose(path.minimizer, 0, atol=1e-6)
+    t = np.arange(1, steps + 1)
+    with np.errstate(over="ignore"):
+        gaps = ((1 - lr) ** (2 * t) + 100 * (1 - 100 * lr) ** (2 * t)) / 2
+    assert path.violated["convex"] == 1 + int((gaps > 2 / (2 * lr * t) * (1 + 1e-6)).argmax())
+
+
+def test_a_path_that_leaves_where_the_function_is_defined_breaks_the_bound_there() -> None:
+    path = d.descent(lambda x: (x - jnp.log(x)).sum(), jnp.array([3.0]), 5.0, 3, minimizer=[1.0])
+    assert path.points[1, 0] == pytest.approx(-1 / 3)
+    assert path.is_finite.tolist() == [True, False, False, False]
+    assert path.violated == {"descent lemma": 1, "convex": 1}
+    with pytest.raises(ArgumentError, match=r"at the first point \[-1.0\] the function is nan"):
+        d.descent(lambda x: jnp.log(x).sum(), [-1.0], 0.1)
+
+
+def test_noisy_descent_that_flies_off_breaks_its_bound() -> None:
+    path = stochastic_descent(
+        lambda x: (x**4).sum(), jnp.ones(1), 3.0, 20, noise=0.1, minimizer=jnp.zeros(1), key=jax.random.key(0)
+    )
+    assert not np.isfinite(path.average_gaps[-1])
+    assert path.is_violated
+
+
+def test_a_list_of_numbers_is_a_point_too() -> None:
+    given = d.descent(bowl, [1, 1], 0.01, 5, minimizer=[0, 0])
+    np.testing.assert_array_equal(
+        given.points, d.descent(bowl, jnp.array(START), 0.01, 5, minimizer=[0, 0]).points
+    )
+    assert d.curvature(bowl, [1, 1])[0] == pytest.approx(100)
+
+
 def test_a_function_that_is_not_convex_breaks_the_bound_and_shows_its_curvature() -> None:
     def well(x: jax.Array) -> jax.Array:
         return (x[0] ** 2 - 1) ** 2 / 4 + 0.3 * x[0] + x[1] ** 2
@@ -127,6 +163,9 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
             'form must be "sum" or "average"',
         ),
         (lambda: d.nesterov(bowl, jnp.array(START), 0.1, optimum=[0, 0]), "unknown argument 'optimum'"),
+        (lambda: d.descent(bowl, [[1.0, 1.0]], 0.1), r"shape \(1, 2\) and type float64: it must be a vector"),
+        (lambda: d.nesterov(bowl, [1j, 0], 0.1), "must be a vector of real numbers"),
+        (lambda: d.preconditioned(bowl, START, HESSIAN[:1]), r"matrix of shape \(1, 2\)"),
         (lambda: d.adagrad(lambda x: x.sum(), jnp.zeros(501), 0.1, full_matrix=True), "501 entries"),
     ):
         with pytest.raises(ArgumentError, match=message):

@@ -73,6 +73,14 @@ def test_the_descent_experiment_reproduces_the_known_numbers_and_catches_a_broke
     assert any("bound violated" in sentence for sentence in broken.findings)
 
 
+def test_descent_that_blows_up_is_called_so_and_still_drawn() -> None:
+    blown = experiments.run("descent", lr=1.0, steps=200)
+    assert blown.numbers["gradient descent"]["violated"]["convex"] == 1
+    assert blown.numbers["Nesterov"]["violated"] == {"convex, accelerated": 0}
+    for picture in blown.pictures:
+        assert "<svg" in report.draw(picture)
+
+
 def test_the_backward_pass_is_the_sum_over_paths() -> None:
     numbers = experiments.run("backward").numbers
     assert numbers["d_w1"] == pytest.approx(0.839949, abs=1e-6)

@@ -21,6 +21,8 @@ from chainrule.report.visible_text import plain
 _MANY_SERIES = 40
 _MANY_POINTS = 4000
 _FEW_POINTS = 24
+_LARGEST, _LARGEST_LOG = 1e300, 1e120
+"""Beyond these the room around the curves, or the ratio of its ends, would not be a finite number."""
 _LABEL = 28
 """Longest series name in characters."""
 _VEILS = 10
@@ -76,9 +78,7 @@ def bars(picture: Bars, title: bool) -> Figure:
     for index, values in enumerate(picture.series.values()):
         offset = (index - (len(picture.series) - 1) / 2) * thickness
         draw = axes.barh if lying else axes.bar
-        draw(
-            where + offset, np.asarray(values, dtype=float), thickness * 0.94, color=color(index), linewidth=0
-        )
+        draw(where + offset, _finite(values), thickness * 0.94, color=color(index), linewidth=0)
     if not names:
         _nothing(axes)
     every = max(1, math.ceil(16 * len(names) / height)) if lying else max(1, math.ceil((widest + 8) / slot))
@@ -105,10 +105,10 @@ def scatter(picture: Scatter, title: bool) -> Figure:
     axes = figure.add_subplot()
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     if picture.field is not None:
-        _field(axes, np.asarray(picture.field, dtype=float), picture.extent, picture.contours)
+        _field(axes, _finite(picture.field), picture.extent, picture.contours)
     count = _points(axes, picture.groups, picture.words)
     if picture.arrows is not None:
-        _arrows(axes, *(np.asarray(a, dtype=float).reshape(-1, 2) for a in picture.arrows))
+        _arrows(axes, *(_finite(a).reshape(-1, 2) for a in picture.arrows))
     if not count and picture.field is None and picture.arrows is None:
         _nothing(axes)
     ticks.linear(axes.xaxis)
@@ -156,7 +156,7 @@ def _points(
     axes: Axes, groups: Mapping[str, np.ndarray], words: Mapping[str, Sequence[str]] | None = None
 ) -> int:
     """Points, or words in their place, in the colour of their group; how many."""
-    arrays = [np.asarray(points, dtype=float).reshape(-1, 2) for points in groups.values()]
+    arrays = [_finite(points).reshape(-1, 2) for points in groups.values()]
     count = sum(len(points) for points in arrays)
     size = float(np.clip(6000 / max(count, 1), 6, 26))
     for index, (name, points) in enumerate(zip(groups, arrays, strict=True)):
@@ -182,9 +182,9 @@ def _written(axes: Axes, points: np.ndarray, words: Sequence[str], tone: str) ->
     axes.update_datalim(points)
     axes.autoscale_view()
     for (x, y), word in zip(points, words, strict=True):
-        axes.text(
-            x, y, plain(word, 12), ha="center", va="center", fontsize=SMALL_SIZE, color=tone, clip_on=True
-        )
+        if np.isfinite([x, y]).all():
+            name = plain(word, 12)
+            axes.text(x, y, name, ha="center", va="center", fontsize=SMALL_SIZE, color=tone, clip_on=True)
 
 
 def _group_names(axes: Axes, groups: Mapping[str, np.ndarray]) -> None:
@@ -200,10 +200,11 @@ def _name(figure: Figure, axes: Axes, title: str, x_label: str, y_label: str) ->
     axes.set_title(plain(y_label, 60), loc="left", fontsize=TEXT_SIZE, color=LIGHT["soft"], pad=8)
 
 
-def _finite(values: np.ndarray, log: bool) -> np.ndarray:
-    """Values that can be drawn; infinities, and what a logarithm cannot show, leave gaps."""
+def _finite(values: np.ndarray, log: bool = False) -> np.ndarray:
+    """Values that can be drawn; what is too large for an axis, or a logarithm cannot show, leaves gaps."""
     array = np.array(values, dtype=float)
-    array[~np.isfinite(array) | (array <= 0 if log else False)] = np.nan
+    least, most = (1 / _LARGEST_LOG, _LARGEST_LOG) if log else (-_LARGEST, _LARGEST)
+    array[~((least <= array) & (array <= most))] = np.nan
     return array
 
 
@@ -358,6 +359,8 @@ def _inside(names: Sequence[Text], extent: tuple[float, float, float, float]) ->
 
 
 def _arrows(axes: Axes, start: np.ndarray, step: np.ndarray) -> None:
+    there = np.isfinite(start + step).all(axis=1)
+    start, step = start[there], step[there]
     axes.quiver(
         *start.T,
         *step.T,

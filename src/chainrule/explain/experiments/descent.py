@@ -133,6 +133,8 @@ def _verdict(path: DescentPath) -> str:
     if path.violated:
         name, step = next(iter(path.violated.items()))
         return f"bound violated ({name}, from step {step}): an assumption is broken, not convex or a step above 1/L"
+    if not path.is_finite.all():
+        return f"not finite from step {int((~path.is_finite).argmax())}: the step is too long"
     return "within its bounds" if path.bounds else "no bound drawn"
 
 
@@ -158,8 +160,7 @@ def _bounds(paths: dict[str, DescentPath]) -> Lines:
 def _landscape(
     f: Objective, paths: list[DescentPath]
 ) -> tuple[np.ndarray, tuple[float, float, float, float]]:
-    points = np.concatenate([path.points[np.isfinite(path.points).all(axis=1)] for path in paths])
-    points = np.clip(points, -10, 10)
+    points = np.clip(np.concatenate([path.points[path.is_finite] for path in paths]), -10, 10)
     low, high = points.min(axis=0), points.max(axis=0)
     room = 0.15 * np.maximum(high - low, 0.1)
     (left, bottom), (right, top) = low - room, high + room
@@ -171,7 +172,13 @@ def _landscape(
 def _paths(
     paths: dict[str, DescentPath], field: np.ndarray, extent: tuple[float, float, float, float]
 ) -> Scatter:
-    shown = {name: path.points[:25] for name, path in paths.items() if name != "AdaGrad"}
+    low, high = np.array(extent[::2]), np.array(extent[1::2])
+    shown = {}
+    for name, path in paths.items():
+        if name != "AdaGrad":
+            points = path.points[:25]
+            outside = ~((points >= low[None, :]) & (points <= high[None, :])).all(axis=1)
+            shown[name] = points[: int(outside.argmax())] if outside.any() else points
     steps = np.concatenate([np.diff(points, axis=0) for points in shown.values()])
     starts = np.concatenate([points[:-1] for points in shown.values()])
     return Scatter(
@@ -183,7 +190,7 @@ def _paths(
         field=field,
         extent=extent,
         arrows=(starts, steps),
-        caption="Darker is higher (logarithm of f).",
+        caption="Darker is higher (logarithm of f). A path that leaves the frame ends there.",
     )
 
 

@@ -9,8 +9,8 @@ Duchi, Hazan and Singer, 2011.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,8 @@ from chainrule.train.transformations import MOST_FOR_FULL, divide_by_root
 
 Objective = Callable[[Array], Scalar]
 Point = Float[Array, " d"]
+Start: TypeAlias = Any
+"""The first point: a vector of any array type, or a list of numbers."""
 Carry = tuple[Array, ...]
 
 _POWER_STEPS = 200
@@ -61,15 +63,27 @@ class DescentPath:
     @property
     def distances(self) -> np.ndarray:
         """How far each point is from the optimum."""
-        return np.linalg.norm(self.points - self.minimizer[None, :], axis=1)
+        with np.errstate(over="ignore"):
+            return np.linalg.norm(self.points - self.minimizer[None, :], axis=1)
+
+    @property
+    def is_finite(self) -> np.ndarray:
+        """Of each step, whether point, value and gradient are numbers that can be computed with."""
+        return np.isfinite(self.points).all(axis=1) & np.isfinite(self.values) & np.isfinite(self.gradients)
 
     @property
     def violated(self) -> dict[str, int]:
-        """The first step at which each broken bound is exceeded; empty when all hold."""
-        room = _ROOM * (np.abs(self.gaps).max(initial=0.0) * 1e-6 + np.abs(self.gaps)) + 1e-14
+        """The first step at which each broken bound is exceeded; empty when all hold.
+
+        No bound allows a value that is not finite.
+        """
+        size = np.where(np.isfinite(self.gaps), np.abs(self.gaps), 0.0)
+        # What rounding may add depends on the largest numbers so far; those still to come do not excuse anything.
+        room = _ROOM * (np.maximum.accumulate(size) * 1e-6 + size) + 1e-14
         broken = {}
         for name, bound in self.bounds.items():
-            over = np.flatnonzero(np.isfinite(bound) & (self.gaps > bound + room))
+            kept = np.isfinite(self.gaps) & (self.gaps <= bound + room)
+            over = np.flatnonzero(np.isfinite(bound) & ~kept)
             if len(over):
                 broken[name] = int(over[0])
         return broken
@@ -77,7 +91,7 @@ class DescentPath:
 
 def descent(
     f: Objective,
-    x0: Point,
+    x0: Start,
     lr: float,
     steps: int = 100,
     *,
@@ -96,13 +110,14 @@ def descent(
     >>> path.values.tolist(), path.violated
     ([2.0, 0.5, 0.125, 0.03125], {})
     """
-    sign = -1.0 if maximize else 1.0
+    x0, sign = _vector(x0), -1.0 if maximize else 1.0
     g = _gradient(f, sign)
     path = _record(f, g, (x0,), lambda carry, t: (carry[0] - lr * g(carry[0]),), steps, lr, sign)
     known = _know(f, path, sign, minimizer, smoothness, convexity)
     t, gaps = np.arange(steps + 1), known.gaps
     start = known.distances[0] ** 2
-    lemma = gaps - lr * (1 - known.smoothness * lr / 2) * known.gradients**2
+    with np.errstate(over="ignore", invalid="ignore"):
+        lemma = gaps - lr * (1 - known.smoothness * lr / 2) * known.gradients**2
     rate = max(1 - known.convexity / known.smoothness, 0.0) if known.smoothness > 0 else 1.0
     bounds = {
         "descent lemma": np.append(np.nan, lemma[:-1]),
@@ -110,12 +125,12 @@ def descent(
     }
     if known.convexity > 0 and np.isclose(lr * known.smoothness, 1.0, rtol=1e-3):
         bounds["strongly convex"] = gaps[0] * rate**t
-    return _with(known, bounds)
+    return replace(known, bounds=bounds)
 
 
 def momentum(
     f: Objective,
-    x0: Point,
+    x0: Start,
     lr: float,
     m: float,
     steps: int = 100,
@@ -131,7 +146,7 @@ def momentum(
     """
     if form not in ("sum", "average"):
         raise ArgumentError(f'momentum(form={form!r}): form must be "sum" or "average"')
-    weight = 1.0 if form == "sum" else 1.0 - m
+    x0, weight = _vector(x0), 1.0 if form == "sum" else 1.0 - m
     g = _gradient(f, 1.0)
 
     def step(carry: Carry, t: Array) -> Carry:
@@ -144,13 +159,13 @@ def momentum(
     return _know(f, _record(f, g, (x0, jnp.zeros_like(x0)), step, steps, lr, 1.0), 1.0, **_three(known))
 
 
-def nesterov(f: Objective, x0: Point, lr: float, steps: int = 100, **known: Any) -> DescentPath:
+def nesterov(f: Objective, x0: Start, lr: float, steps: int = 100, **known: Any) -> DescentPath:
     """Nesterov's method for convex functions, whose error falls like 1/t².
 
     `phi <- x - lr g(x); x <- phi + t/(t+3) (phi - phi_before)`, and `f(phi_t) - f* <= 2 |x0 - x*|² / (lr (t+1)²)` for
     lr <= 1/L. The path is that of phi.
     """
-    g = _gradient(f, 1.0)
+    x0, g = _vector(x0), _gradient(f, 1.0)
 
     def step(carry: Carry, t: Array) -> Carry:
         phi, x = carry
@@ -159,12 +174,12 @@ def nesterov(f: Objective, x0: Point, lr: float, steps: int = 100, **known: Any)
 
     path = _know(f, _record(f, g, (x0, x0), step, steps, lr, 1.0), 1.0, **_three(known))
     t = np.arange(steps + 1)
-    return _with(path, {"convex, accelerated": 2 * path.distances[0] ** 2 / (lr * (t + 1) ** 2)})
+    return replace(path, bounds={"convex, accelerated": 2 * path.distances[0] ** 2 / (lr * (t + 1) ** 2)})
 
 
 def adagrad(
     f: Objective,
-    x0: Point,
+    x0: Start,
     lr: float,
     steps: int = 100,
     *,
@@ -178,6 +193,7 @@ def adagrad(
     = (sum g g^T)^(1/2)`. D is the largest distance to the optimum on the way. The bound of the mean regret falls like
     1/sqrt(T), so the *average* of the points converges at that rate.
     """
+    x0 = _vector(x0)
     d = x0.shape[0]
     if full_matrix and d > MOST_FOR_FULL:
         raise ArgumentError(
@@ -208,11 +224,15 @@ def adagrad(
     return path, float(path.gaps[:-1].sum()), float((span**2 / (2 * lr) + lr) * trace)
 
 
-def preconditioned(
-    f: Objective, x0: Point, matrix: Float[Array, "d d"], steps: int = 1, **known: Any
-) -> DescentPath:
+def preconditioned(f: Objective, x0: Start, matrix: Any, steps: int = 1, **known: Any) -> DescentPath:
     """Descent `x <- x - matrix^(-1) g`: one step is enough for a quadratic whose Hessian is the matrix."""
-    g = _gradient(f, 1.0)
+    x0, g = _vector(x0), _gradient(f, 1.0)
+    matrix = jnp.asarray(matrix, x0.dtype)
+    if matrix.shape != (len(x0), len(x0)):
+        raise ArgumentError(
+            f"preconditioned(matrix of shape {matrix.shape}): a point of {len(x0)} entries needs a matrix of "
+            f"{len(x0)} rows and columns"
+        )
     path = _record(
         f, g, (x0,), lambda carry, t: (carry[0] - jnp.linalg.solve(matrix, g(carry[0])),), steps, 1.0, 1.0
     )
@@ -233,18 +253,29 @@ def decayed_minimizer(hessian: Any, minimizer: Any, decay: float) -> np.ndarray:
     )
 
 
-def curvature(f: Objective, x: Point, *, seed: int = 0) -> tuple[float, float]:
+def curvature(f: Objective, x: Start, *, seed: int = 0) -> tuple[float, float]:
     """The largest and the smallest eigenvalue of the Hessian, by power iteration on Hessian-vector products.
 
     >>> top, bottom = curvature(lambda x: x[0] ** 2 + 5 * x[1] ** 2, jnp.array([1.0, 1.0]))
     >>> round(top, 3), round(bottom, 3)
     (10.0, 2.0)
     """
-    top, bottom = _extremes(f, x[None, :], seed)
+    top, bottom = _extremes(f, _vector(x)[None, :], seed)
     return float(top[0]), float(bottom[0])
 
 
 # ---------------------------------------------------------------------- inside
+
+
+def _vector(x: Start) -> Point:
+    """A point as a vector of floating numbers, in its own precision where it has one."""
+    point = jnp.asarray(x)
+    if point.ndim != 1 or not point.size or jnp.issubdtype(point.dtype, jnp.complexfloating):
+        raise ArgumentError(
+            f"a point of shape {point.shape} and type {point.dtype}: it must be a vector of real numbers",
+            remedy="give jnp.array([...]) or a list with one number for each variable",
+        )
+    return point if jnp.issubdtype(point.dtype, jnp.floating) else point.astype(jnp.result_type(float))
 
 
 def _gradient(f: Objective, sign: float) -> Callable[[Array], Array]:
@@ -262,11 +293,6 @@ def _record(
 ) -> DescentPath:
     if not lr > 0 or steps < 1:
         raise ArgumentError(f"lr={lr}, steps={steps}: both must be positive")
-    x0 = start[0]
-    if x0.ndim != 1 or not jnp.issubdtype(x0.dtype, jnp.floating):
-        raise ArgumentError(
-            f"x0 of shape {x0.shape} and type {x0.dtype}: it must be a vector of floating numbers"
-        )
 
     @jax.jit
     def run(start: Carry) -> tuple[Array, Array, Array]:
@@ -274,12 +300,19 @@ def _record(
             new = step(carry, t)
             return new, new[0]
 
-        _, xs = jax.lax.scan(body, start, jnp.arange(steps, dtype=x0.dtype))
+        _, xs = jax.lax.scan(body, start, jnp.arange(steps, dtype=start[0].dtype))
         points = jnp.concatenate([start[0][None, :], xs])
         return points, jax.vmap(f)(points), jnp.linalg.norm(jax.vmap(g)(points), axis=1)
 
     points, values, slopes = (np.asarray(a, dtype=np.float64) for a in run(start))
-    return DescentPath(points, values, slopes, np.zeros(points.shape[1]), 0.0, 0.0, {}, sign=sign)
+    path = DescentPath(points, values, slopes, np.zeros(points.shape[1]), 0.0, 0.0, {}, sign=sign)
+    if not path.is_finite[0]:
+        raise ArgumentError(
+            f"at the first point {points[0].tolist()} the function is {values[0]:.4g} and its gradient has norm "
+            f"{slopes[0]:.4g}",
+            remedy="start where both are finite",
+        )
+    return path
 
 
 def _know(
@@ -292,13 +325,14 @@ def _know(
 ) -> DescentPath:
     """The path with the optimum and the curvature that its bounds need; what is not given is computed."""
     dtype = jnp.result_type(float)
-    finite = path.points[np.isfinite(path.points).all(axis=1)]
+    finite = path.points[path.is_finite]
     if minimizer is None:
         value = jax.jit(jax.value_and_grad(lambda x: sign * f(x)))
-        last = finite[-1] if np.isfinite(path.gradients).all() else finite[0]
+        # From the best point, not the last: where a path flies off, the search would too.
+        best = finite[int((sign * path.values[path.is_finite]).argmin())]
         found = scipy.optimize.minimize(
             lambda x: tuple(np.asarray(a, dtype=np.float64) for a in value(jnp.asarray(x, dtype))),
-            last,
+            best,
             jac=True,
             tol=1e-12,
         )
@@ -311,26 +345,11 @@ def _know(
     )
     if smoothness is None or convexity is None:
         top, bottom = _extremes(lambda x: sign * f(x), jnp.asarray(points, dtype), 0)
-        smoothness = float(top.max()) if smoothness is None else smoothness
-        convexity = float(bottom.min()) if convexity is None else convexity
+        seen = np.isfinite(top) & np.isfinite(bottom)  # curvature overflows before the path does
+        smoothness = float(top[seen].max(initial=-np.inf)) if smoothness is None else smoothness
+        convexity = float(bottom[seen].min(initial=np.inf)) if convexity is None else convexity
     least = sign * float(f(jnp.asarray(minimizer, dtype)))
-    return DescentPath(
-        path.points, path.values, path.gradients, minimizer, smoothness, convexity, path.bounds, least, sign
-    )
-
-
-def _with(path: DescentPath, bounds: Mapping[str, np.ndarray]) -> DescentPath:
-    return DescentPath(
-        path.points,
-        path.values,
-        path.gradients,
-        path.minimizer,
-        path.smoothness,
-        path.convexity,
-        bounds,
-        path.minimum,
-        path.sign,
-    )
+    return replace(path, minimizer=minimizer, smoothness=smoothness, convexity=convexity, minimum=least)
 
 
 def _three(known: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -343,7 +362,7 @@ def _three(known: Mapping[str, Any]) -> Mapping[str, Any]:
     return known
 
 
-def _extremes(f: Objective, points: Float[Array, "n d"], seed: int) -> tuple[Array, Array]:
+def _extremes(f: Objective, points: Float[Array, "n d"], seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Largest and smallest eigenvalue of the Hessian at each point."""
     first = jax.random.normal(jax.random.key(seed), points.shape[1:], points.dtype)
 
@@ -365,7 +384,7 @@ def _extremes(f: Objective, points: Float[Array, "n d"], seed: int) -> tuple[Arr
         return top, size - power(lambda v: size * v - product(v))
 
     top, bottom = jax.jit(jax.vmap(at))(points)
-    return top, bottom
+    return np.asarray(top), np.asarray(bottom)
 
 
 __all__ = [
