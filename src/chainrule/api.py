@@ -8,6 +8,7 @@ from chainrule import report, train
 from chainrule.core.errors import DivergedError
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
+from chainrule.report.progress import listener as shown
 from chainrule.train import Run, events
 
 
@@ -16,17 +17,26 @@ def fit(
     data: Data,
     *,
     run: str | Path | None = None,
+    progress: bool | None = None,
     listener: events.Listener = events.silent,
     **settings: Any,
 ) -> Run:
     """Train a model on data and leave a run folder with its report.
 
+    Progress is shown as a bar in a notebook and as a live line on a terminal; `progress=True` writes the line wherever
+    output goes, `progress=False` nothing. `listener` is called with every event (`train/events.py`).
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A
     folder that already holds this run is resumed.
     """
+    show = shown(data.schema, model, shown=progress)
+
+    def listen(event: events.Event) -> None:
+        show(event)
+        listener(event)
+
     return with_report(
         lambda listener: train.fit(model, data, run=run, listener=listener, **settings),
-        listener,
+        listen,
         opened=lambda path: Run.open(path, model=model, data=data),
     )
 

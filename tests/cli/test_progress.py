@@ -5,10 +5,11 @@ from typing import final
 import pytest
 
 from chainrule.cli import progress
-from chainrule.cli.progress import JsonPrinter, LivePrinter, LogPrinter, SilentPrinter, Unit
+from chainrule.cli.progress import JsonPrinter, LivePrinter, LogPrinter, SilentPrinter
 from chainrule.cli.progress_line import ProgressLine, progress_line
 from chainrule.core.progress import update
 from chainrule.data.schema import Schema
+from chainrule.report.progress import Unit
 from chainrule.train import events
 
 STARTED = events.Started("toy", "runs/toy", "moons   200 points", "mlp   1 k", "cpu, 2 cores", 7, 0, 100)
@@ -39,13 +40,14 @@ def test_a_log_line_holds_the_numbers_and_the_last_validation_loss(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     printer = LogPrinter(UNIT)
-    printer(events.Logged(80, "val", {"loss": 2.19}))
+    printer(events.Logged(80, "val", {"loss": 2.19, "accuracy": 0.45}))
     printer(at(90))
     assert capsys.readouterr().out.split("step ")[1].split("  ") == [
         " 90/100",
         "loss 2.11",
-        "val 2.19",
         "accuracy 0.5",
+        "val 2.19",
+        "val accuracy 0.45",
         "lr 3.0e-4",
         "|g| 0.8",
         "41k ex/s",
@@ -117,6 +119,20 @@ def test_the_end_says_how_good_it_got_and_an_interruption_how_to_go_on(
     ]
 
 
+def test_a_short_run_is_estimated_in_one_line_and_a_long_one_with_ways_to_make_it_shorter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    photos = Unit.of(Schema("image", (240, 320, 3)))
+    progress.announce(events.Estimated(1900, 72.0, 300 << 20), photos)
+    progress.announce(events.Estimated(2000, 36_000.0, 300 << 20), photos)
+    assert capsys.readouterr().out.splitlines() == [
+        "estimate about 1 min 12 s for 1,900 steps   300 MiB of memory",
+        "estimate about 10 h 0 min for 2,000 steps   300 MiB of memory",
+        "         shorter: steps=100   or minutes=30 (stops in time, can be resumed)   "
+        "or data.size=32   or a smaller model",
+    ]
+
+
 def test_machines_get_every_event_but_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     printer = JsonPrinter()
     for event in (STARTED, events.Compiled(1.0), at(5), events.Saved(5), FINISHED):
@@ -135,7 +151,7 @@ def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text_is_counted_in_symbols() -> None:
-    assert Unit.of(Schema("text", (129,))) == Unit("tok/s", 128)
+    assert Unit.of(Schema("text", (129,))) == Unit("tok/s", 128, smaller="data.window=64")
     assert Unit.of(Schema("image", (8, 8, 1))) == Unit("ex/s", 1)
 
 
@@ -160,6 +176,17 @@ def test_whoever_waits_sees_a_line_that_is_wiped_away_and_a_log_a_line_every_few
     assert "█████      1,024/2,048   bound" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\033[K")
     assert log.getvalue().splitlines() == ["bound  1,024/2,048", "bound  2,048/2,048"]
+
+
+def test_a_log_does_not_mention_what_takes_no_time() -> None:
+    now = 0.0
+    log = io.StringIO()
+    shown = ProgressLine(log, clock=lambda: now)
+    for what in ("predictions", "bound", "likelihood"):
+        shown(what, 0, 180)
+        now += 4.0  # each is quick, all together are not
+        shown(what, 180, 180)
+    assert log.getvalue() == ""
 
 
 def test_only_people_are_shown_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Training settings: one sentence for every mistake, with the right name where there is one."""
 
 import math
+from typing import Any
 
 import pydantic
 import pytest
@@ -104,6 +105,35 @@ def test_what_nobody_asked_for_gives_way_to_few_examples() -> None:
     assert (config.batch, config.schedule.warmup) == (5, 7)
     with pytest.raises(ArgumentError, match="batch=21: a batch must hold between 1 and 20 examples"):
         settled(own, {"batch": 21}, examples=20)
+
+
+@pytest.mark.parametrize(
+    ("given", "examples", "log_every", "eval_every"),
+    [
+        ({"steps": 5000}, 640, 50, 200),  # a long run keeps the general pace
+        ({"steps": 125}, 640, 1, 12),
+        ({"steps": 20}, 640, 1, 10),
+        ({"steps": 125, "eval_every": 7, "log_every": 3}, 640, 3, 7),
+        ({"epochs": 50}, 640, 5, 10),  # an epoch is 10 steps
+        ({"epochs": 20}, 6400, 20, 100),
+        ({"epochs": 2}, 6400, 2, 20),  # fifths of an epoch
+        ({"epochs": 30}, 192, 1, 12),  # four epochs of three steps
+        ({"epochs": 1000}, 640, 50, 100),
+    ],
+)
+def test_short_runs_are_logged_and_evaluated_often_enough_for_curves(
+    given: dict[str, Any], examples: int, log_every: int, eval_every: int
+) -> None:
+    config, _ = settled({}, given, examples)
+    assert (config.log_every, config.eval_every) == (log_every, eval_every)
+
+
+def test_epochs_that_suit_a_model_become_enough_steps_for_a_handful_of_examples() -> None:
+    assert settled({"epochs": 15}, {}, 36)[1] == 300
+    assert settled({"epochs": 15}, {}, 6400)[1] == 1500
+    assert settled({"epochs": 15}, {"epochs": 2}, 36)[1] == 2
+    assert settled({"epochs": 15}, {"steps": 20}, 36)[1] == 20
+    assert settled({"steps": 200}, {}, 36)[1] == 200
 
 
 def test_a_part_has_the_general_settings_with_its_own_on_top() -> None:

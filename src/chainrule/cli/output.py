@@ -9,24 +9,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
+
+from chainrule.core.progress import Stream
 
 _LABEL = 9
 _ERROR_LINES = 6
-
-
-@runtime_checkable
-class Stream(Protocol):
-    """What is needed of a stream to write to."""
-
-    def write(self, text: str, /) -> int:
-        """Write some text."""
-
-    def flush(self) -> None:
-        """Show what was written."""
-
-    def isatty(self) -> bool:
-        """Whether a person looks at it through a terminal."""
 
 
 def say(label: str, text: str) -> None:
@@ -97,7 +85,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 __all__ = [
-    "Stream",
     "colourful",
     "complain",
     "emit",

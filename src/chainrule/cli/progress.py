@@ -5,54 +5,23 @@ so that the next message starts on a line of its own.
 """
 
 import abc
-import math
-import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import final
 
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
-from chainrule.cli.output import Stream, emit, say
-from chainrule.core.formatting import rate, scientific, short_duration, short_number
-from chainrule.data import kinds
-from chainrule.data.schema import Schema
-from chainrule.models.protocol import HasSurprisal
-from chainrule.train.events import Compiled, Event, Finished, Logged, Progress, Started
+from chainrule.cli.output import emit, say
+from chainrule.core.formatting import duration, memory_size, short_duration
+from chainrule.core.progress import Stream
+from chainrule.report.progress import LiveLine, Pieces, Unit
+from chainrule.train.events import Compiled, Estimated, Event, Finished, Progress, Started
 
-_BAR = 10
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-_SHOWN = {"loss": "loss", "val_loss": "val", "accuracy": "accuracy", "lr": "lr", "grad_norm": "|g|"}
-_DROPPED_FIRST = ("saved", "speed", "grad_norm", "lr", "accuracy", "bar", "val_loss", "eta", "loss")
-
-
-class Unit(NamedTuple):
-    """What is counted per second, and how many of it one example holds."""
-
-    name: str
-    per_example: int
-    token: str = ""
-    """What the loss is nats of: a character or a token; empty where it is something else."""
-
-    @classmethod
-    def of(cls, schema: Schema, model: object = None) -> "Unit":
-        """Tokens of a text, examples of anything else."""
-        if not kinds.of(schema).is_corpus(schema):
-            return cls("ex/s", 1)
-        token = "token" if schema.tokenizer else "character"
-        return cls("tok/s", schema.shape[0] - 1, token if isinstance(model, HasSurprisal) else "")
-
-    def loss(self, value: float) -> str:
-        """A loss as people read it.
-
-        >>> Unit("tok/s", 64, "character").loss(1.88)
-        '1.88 nats (2.71 bits per character)'
-        """
-        bits = f" nats ({short_number(value / math.log(2))} bits per {self.token})" if self.token else ""
-        return short_number(value) + bits
+LONG_SECONDS = 30 * 60
+"""A run that takes longer than this is said to be long before it has begun in earnest."""
 
 
 class ProgressPrinter(abc.ABC):
@@ -65,38 +34,6 @@ class ProgressPrinter(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """End a line that is still open."""
-
-
-@final
-class Pieces:
-    """The parts of a progress line by name; remembers the last validation loss, which comes at its own pace."""
-
-    def __init__(self, unit: Unit) -> None:
-        self._unit = unit
-        self._val: dict[str, float] = {}
-
-    def remember(self, event: Event) -> None:
-        """Keep what a later line shows."""
-        if isinstance(event, Logged) and event.split == "val" and "loss" in event.metrics:
-            self._val = {"val_loss": event.metrics["loss"]}
-
-    def of(self, event: Progress) -> dict[str, str]:
-        """The parts in the order in which they are shown."""
-        metrics = {**self._val, **event.metrics}
-        numbers = {
-            name: f"{word} {scientific(metrics[name]) if name == 'lr' else short_number(metrics[name])}"
-            for name, word in _SHOWN.items()
-            if name in metrics
-        }
-        speed = rate(event.examples_per_second * self._unit.per_example)
-        return {
-            "bar": bar(event.step / max(event.total, 1)),
-            "step": f"{event.step:>{len(str(event.total))}}/{event.total}",
-            **numbers,
-            "speed": f"{speed} {self._unit.name}",
-            "eta": f"eta {short_duration(event.seconds_left)}",
-            **({"saved": f"saved @{event.saved}"} if event.saved is not None else {}),
-        }
 
 
 @final
@@ -147,38 +84,28 @@ class LogPrinter(ProgressPrinter):
 
 @final
 class LivePrinter(ProgressPrinter):
-    """One line that is drawn over and over, fitted to the width of the terminal."""
+    """A line that is drawn over and over, fitted to the width of the terminal, between labelled ones."""
 
     def __init__(self, unit: Unit, stream: Stream | None = None) -> None:
         self._unit = unit
-        self._pieces, self._stream, self._open = Pieces(unit), stream or sys.stdout, False
+        self._line = LiveLine(unit, stream)
 
     def __call__(self, event: Event) -> None:
         """Redraw the line, or leave it and print a labelled one."""
-        self._pieces.remember(event)
-        if isinstance(event, Progress):
-            self._draw(fit_line(self._pieces.of(event), shutil.get_terminal_size().columns - 1))
-        elif isinstance(event, Compiled):
-            self._draw("")  # the words "compile ..." make room for the time it took
-            self._open = False
+        self._line(event)
+        if isinstance(event, Compiled):
+            self._line.draw("")  # the words "compile ..." make room for the time it took
+            self._line.close(standing=False)
             announce(event, self._unit)
-        elif isinstance(event, Started | Finished):
+        elif isinstance(event, Started | Estimated | Finished):
             self.close()
             announce(event, self._unit)
             if isinstance(event, Started):
-                self._draw("compile  ...")
+                self._line.draw("compile  ...")
 
     def close(self) -> None:
         """Leave the last state of the line standing."""
-        if self._open:
-            self._stream.write("\n")
-            self._stream.flush()
-            self._open = False
-
-    def _draw(self, line: str) -> None:
-        self._stream.write(f"\r{line}\033[K")
-        self._stream.flush()
-        self._open = True
+        self._line.close()
 
 
 def progress_printer(unit: Unit, *, machine: bool, quiet: bool) -> ProgressPrinter:
@@ -202,6 +129,8 @@ def announce(event: Event, unit: Unit) -> None:
         say("run", f"{event.path}   seed {event.seed}{since}   continue with: {again}")
     elif isinstance(event, Compiled):
         say("compile", f"{event.seconds:.1f} s")
+    elif isinstance(event, Estimated):
+        tell_estimate(event, unit)
     elif isinstance(event, Finished) and event.status == "interrupted":
         say("stopped", f"saved at step {event.step} ({event.reason})")
         say("next", f"chainrule resume {handle(Path(event.path))}")
@@ -213,47 +142,29 @@ def announce(event: Event, unit: Unit) -> None:
         say("done", f"{what}   {short_duration(event.seconds)}   {event.reason}")
 
 
-def fit_line(parts: Mapping[str, str], width: int) -> str:
-    """The parts in one line of at most `width` letters; what matters least goes first.
-
-    >>> parts = {"bar": "█████     ", "step": "50/100", "loss": "loss 2.1", "speed": "41k tok/s", "saved": "saved @40"}
-    >>> fit_line(parts, 80)
-    ' step █████       50/100   loss 2.1   41k tok/s   saved @40'
-    >>> fit_line(parts, 40)
-    ' step █████       50/100   loss 2.1'
-    >>> fit_line(parts, 9)
-    ' step 50/'
-    """
-    kept = dict(parts)
-    for name in ("", *_DROPPED_FIRST):
-        kept.pop(name, None)
-        line = " step " + "   ".join(kept.values())
-        if len(line) <= width:
-            return line
-    return line[: max(width, 0)]
-
-
-def bar(done: float) -> str:
-    """A bar of ten letters, filled in eighths.
-
-    >>> bar(0.45)
-    '████▌     '
-    """
-    eighths = round(min(max(done, 0.0), 1.0) * _BAR * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)
+def tell_estimate(event: Estimated, unit: Unit) -> None:
+    """How long the run takes and what it holds in memory; for a long one, what makes it shorter."""
+    need = (
+        f"about {duration(event.seconds)} for {event.steps:,} steps   {memory_size(event.nbytes)} of memory"
+    )
+    say("estimate", need)
+    if event.seconds > LONG_SECONDS:
+        fewer = max(1, int(event.steps * LONG_SECONDS / event.seconds))
+        ways = [
+            f"steps={fewer}",
+            "minutes=30 (stops in time, can be resumed)",
+            *([unit.smaller] if unit.smaller else []),
+        ]
+        say("", f"shorter: {'   or '.join(ways)}   or a smaller model")
 
 
 __all__ = [
     "JsonPrinter",
     "LivePrinter",
     "LogPrinter",
-    "Pieces",
     "ProgressPrinter",
     "SilentPrinter",
-    "Unit",
     "announce",
-    "bar",
-    "fit_line",
     "progress_printer",
+    "tell_estimate",
 ]

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from typing import final
 
 from chainrule.cli.defaults import LOG_SECONDS
-from chainrule.cli.output import Stream
-from chainrule.cli.progress import bar
-from chainrule.core.progress import listening
+from chainrule.core.progress import Stream, listening
+from chainrule.report.progress import bar
 
 
 @final
@@ -23,9 +22,12 @@ class ProgressLine:
     def __init__(self, stream: Stream, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock, self._due = stream, clock, clock() + LOG_SECONDS
         self._open = False
+        self._what = ""
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Draw the line over, or write one if it is time."""
+        """Draw the line over, or write one if this has been going on for some time."""
+        if what != self._what:
+            self._what, self._due = what, self._clock() + LOG_SECONDS
         counts = f"{done:>{len(f'{total:,}')},}/{total:,}"
         if self._stream.isatty():
             self._stream.write(f"\r{bar(done / max(total, 1))} {counts}   {what}\033[K")

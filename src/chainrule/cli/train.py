@@ -32,7 +32,7 @@ def train(
         bool, typer.Option("--one-batch", help="See whether a single batch can be learnt by heart instead.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything and show it, train nothing.")
+        bool, typer.Option("--dry-run", help="Check everything, time two steps and show it; keep nothing.")
     ] = False,
     help: Annotated[
         bool, typer.Option("--help", "-h", help="Show this message, with every setting.")
@@ -153,20 +153,35 @@ def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: boo
 
     from chainrule.cli.arguments import flatten, of_data
     from chainrule.cli.output import emit, say
+    from chainrule.cli.progress import tell_estimate
     from chainrule.cli.settings import write
     from chainrule.core import tree
     from chainrule.core.formatting import count
+    from chainrule.report.progress import Unit
+    from chainrule.train import rehearse
 
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
     train, steps = request.settled(data)
-    sections = {"model": request.model, "data": dict(data.source), "train": train.model_dump()}
+    chosen = model.config.model_dump()  # type: ignore[attr-defined]  # every registered model has them
+    sections = {"model": chosen, "data": dict(data.source), "train": train.model_dump()}
+    found = rehearse(model, data, **request.train)
     if json:
-        emit({"model": request.entry.name, "parameters": parameters, "steps": steps, "settings": sections})
+        about = {"seconds": found.seconds, "bytes": found.nbytes}
+        emit(
+            {
+                "model": request.entry.name,
+                "parameters": parameters,
+                "steps": steps,
+                **about,
+                "settings": sections,
+            }
+        )
         return
     say("data", f"{data.name}   {data.describe()}")
     say("model", f"{request.entry.name}   {count(parameters)} parameters")
     say("train", f"{steps} steps of {train.batch} examples")
-    for values in (request.model, of_data(data.source), train.model_dump()):
+    tell_estimate(found, Unit.of(data.schema, model))
+    for values in (chosen, of_data(data.source), train.model_dump()):
         print()
         for name, value in flatten(values).items():
             print(f"{name}={write(value)}")

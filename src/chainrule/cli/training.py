@@ -27,7 +27,8 @@ def train_and_report(
 
     from chainrule.api import with_report
     from chainrule.cli.memory import keep_freed
-    from chainrule.cli.progress import Unit, progress_printer
+    from chainrule.cli.progress import progress_printer
+    from chainrule.report.progress import Unit
 
     if jax.default_backend() == "cpu":
         keep_freed()

@@ -59,6 +59,7 @@ class TrainingRequest:
 
     entry: Entry
     model: Mapping[str, Any]
+    """Settings of the model that were given; the rest is left to `models.build`."""
     data: Mapping[str, Any]
     """Arguments of `data.load`."""
     train: Mapping[str, Any]
@@ -120,7 +121,7 @@ def parse_request(words: Words) -> TrainingRequest:
     given = merge(merge(recipe["train"], named.train), nest(train))
     return TrainingRequest(
         entry=entry,
-        model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(),
+        model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(exclude_unset=True),
         data={**source, **named.data, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
         runs_folder=folder,

@@ -7,10 +7,25 @@ of the command line installs a listener for as long as it waits. Without a liste
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 Listener: TypeAlias = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """What is needed of a stream to write to."""
+
+    def write(self, text: str, /) -> int:
+        """Write some text."""
+
+    def flush(self) -> None:
+        """Show what was written."""
+
+    def isatty(self) -> bool:
+        """Whether a person looks at it through a terminal."""
+
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
@@ -38,4 +53,4 @@ def update(what: str, done: int, total: int) -> None:
         listener(what, done, total)
 
 
-__all__ = ["Listener", "listening", "update"]
+__all__ = ["Listener", "Stream", "listening", "update"]

@@ -80,6 +80,11 @@ class Kind(abc.ABC):
         """Default: the names of the features; lists of names, each with what they are of."""
         return [("columns", schema.columns)]
 
+    def smaller(self, schema: Schema) -> str:
+        """Default: nothing makes examples smaller; otherwise an option of the data that does, as it is written."""
+        del schema
+        return ""
+
     # ------------------------------------------------------------------ from the contents of a source to splits
 
     def claims(self, x: np.ndarray, where: str) -> bool:

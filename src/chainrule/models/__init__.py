@@ -148,7 +148,7 @@ def _words(listing: str) -> list[str]:
 
 
 def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Model:
-    """A freshly initialised model sized for the data.
+    """A freshly initialised model sized for the data; settings that are not given suit their shape and number.
 
     >>> import chainrule as cr
     >>> model = build("mlp", cr.data.load("moons"), width=16, depth=2)
@@ -156,7 +156,11 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
     found = entry(name)
     schema = data.schema if isinstance(data, Data) else data
     fits(found, schema)
-    model = found.build(configure(name, **config), schema, random.key(seed, "init"))
+    chosen = configure(name, **config)
+    if found.suited is not None:
+        examples = len(data.train) if isinstance(data, Data) else None
+        chosen = configure(name, **{**found.suited(chosen, schema, examples), **config})
+    model = found.build(chosen, schema, random.key(seed, "init"))
     if schema.packed and not isinstance(model, protocol.CanPack):
         raise CapabilityError(
             f"{name} reads a window as one text, not document by document", remedy="leave data.packing out"

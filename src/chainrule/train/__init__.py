@@ -5,6 +5,7 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.finder import FoundRate, find_lr
 from chainrule.train.loop import fit, keep, resume
 from chainrule.train.one_batch import OneBatch, overfit_one_batch
+from chainrule.train.rehearsal import rehearse
 from chainrule.train.run import Run, runs
 from chainrule.train.scores import score
 from chainrule.train.scoring import Metric
@@ -20,6 +21,7 @@ __all__ = [
     "fit",
     "keep",
     "overfit_one_batch",
+    "rehearse",
     "resume",
     "runs",
     "score",

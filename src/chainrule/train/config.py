@@ -171,8 +171,15 @@ class TrainConfig(_Settings):
         "float32", description="type of the computation; state is float32"
     )
     stopping: Stopping = Field(default_factory=Stopping)
-    log_every: int = Field(50, ge=1, description="steps between two lines of training metrics")
-    eval_every: int = Field(200, ge=1, description="steps between two evaluations on the validation split")
+    log_every: int = Field(
+        50, ge=1, description="steps between two lines of training metrics; unless given, fewer in short runs"
+    )
+    eval_every: int = Field(
+        200,
+        ge=1,
+        description="steps between two evaluations on the validation split; unless given, an epoch where epochs= is, "
+        "and a tenth of a short run",
+    )
     eval_examples: int = Field(
         10_000, ge=1, description="validation examples used by one evaluation, at most"
     )

@@ -37,6 +37,17 @@ class Compiled:
 
 @final
 @dataclass(frozen=True)
+class Estimated:
+    """How long the rest will take, measured on the first steps, and what the compiled program holds in memory."""
+
+    steps: int
+    """Steps that are left."""
+    seconds: float
+    nbytes: int
+
+
+@final
+@dataclass(frozen=True)
 class Progress:
     """Numbers worth showing; `metrics` holds the latest of each, e.g. loss, accuracy, lr, grad_norm, val_loss."""
 
@@ -83,7 +94,7 @@ class Finished:
     """Why it ended when it did, e.g. "all steps done", "no improvement for 5 evaluations", "interrupted by SIGINT"."""
 
 
-Event: TypeAlias = Started | Compiled | Progress | Logged | Saved | Finished
+Event: TypeAlias = Started | Compiled | Estimated | Progress | Logged | Saved | Finished
 Listener: TypeAlias = Callable[[Event], None]
 
 
@@ -92,4 +103,15 @@ def silent(event: Event) -> None:
     del event
 
 
-__all__ = ["Compiled", "Event", "Finished", "Listener", "Logged", "Progress", "Saved", "Started", "silent"]
+__all__ = [
+    "Compiled",
+    "Estimated",
+    "Event",
+    "Finished",
+    "Listener",
+    "Logged",
+    "Progress",
+    "Saved",
+    "Started",
+    "silent",
+]

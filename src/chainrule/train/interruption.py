@@ -16,11 +16,17 @@ class Clock:
     def __init__(self) -> None:
         self.last = time.perf_counter()
         self.rate = 0.0
+        self.steps = 0
+        self.seconds = 0.0
+        """Steps since the first call, which is slower than the others, and the time they took."""
 
     def ran(self, steps: int) -> None:
         """Take note that a call of that many steps has just ended."""
         now = time.perf_counter()
         current = steps / max(now - self.last, 1e-9)
+        if self.rate:
+            self.steps += steps
+            self.seconds += now - self.last
         self.rate = current if self.rate == 0.0 else 0.7 * self.rate + 0.3 * current
         self.last = now
 

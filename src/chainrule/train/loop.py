@@ -1,5 +1,6 @@
 """`fit` and `resume`: from a model and data to a run folder that survives whatever happens to the process."""
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,14 @@ from chainrule.train.files import make_folder, sole_writer
 from chainrule.train.run import Run
 from chainrule.train.step import initial_state
 from chainrule.train.trainer import Trainer, check_space
+
+_FEWEST_STEPS = 300
+_LOGGED = 100
+"""Lines of training metrics that a run has at least, if it has as many steps."""
+_EVALUATED = 10
+_MOST_EVALUATIONS = 100
+_APART = 10
+"""Fewest steps between two evaluations."""
 
 
 def fit(
@@ -46,7 +55,7 @@ def fit(
     else:
         path = Path(run)
         if (path / "config.yaml").exists():
-            return _continue(Run.open(path, model=model, data=data), recipe, listener)
+            return _continue(Run.open(path, model=model, data=data), recipe, settings, listener)
         check_space(path, model, config)
         make_folder(path)
     with sole_writer(path):
@@ -94,18 +103,39 @@ def settled(
 ) -> tuple[TrainConfig, int]:
     """All training settings, given ones over a model's own, and how many steps they mean for so many examples.
 
-    Defaults give way to the data: a batch holds at most all examples, and a warm-up takes at most a tenth
-    of a short run.
+    Defaults give way to the data: a batch holds at most all examples, a warm-up takes at most a tenth of a short run,
+    and a short run is logged and evaluated more often, so that its curves are curves.
     """
     config = TrainConfig.parse(**merge(defaults, settings))
     if "batch" not in settings:
         config = config.model_copy(update={"batch": min(config.batch, examples)})
     batches = Batches(examples, config.batch)  # refuses what cannot be filled, before a model is built for it
     total = config.total_steps(batches.examples / batches.size)
+    if total < _FEWEST_STEPS and config.epochs is not None and settings.get("epochs") is None:
+        total = _FEWEST_STEPS  # the epochs that suit a model are meant for more data than these
+        config = config.model_copy(update={"steps": total, "epochs": None})
     if "warmup" not in settings.get("schedule", {}) and config.schedule.warmup > total // 10:
         shorter = config.schedule.model_copy(update={"warmup": total // 10})
         config = config.model_copy(update={"schedule": shorter})
-    return config, total
+    paces = {
+        "log_every": min(config.log_every, max(1, total // _LOGGED)),
+        "eval_every": _evaluation_pace(config, total),
+    }
+    own = {name: pace for name, pace in paces.items() if name not in settings and name not in defaults}
+    return config.model_copy(update=own), total
+
+
+def _evaluation_pace(config: TrainConfig, total: int) -> int:
+    """Steps between two evaluations unless given: whole epochs where epochs were asked for, a tenth of a short run.
+
+    Never fewer than ten steps, whose time one evaluation may well take.
+    """
+    if config.epochs is None:
+        return min(config.eval_every, max(_APART, total // _EVALUATED))
+    epoch = total / config.epochs
+    pieces = math.ceil(_EVALUATED / config.epochs)  # of an epoch, or whole epochs where they are short
+    pace = epoch / pieces if epoch / pieces >= _APART else epoch * math.ceil(_APART / epoch)
+    return max(1, round(pace), total // _MOST_EVALUATIONS)
 
 
 def resume(
@@ -168,9 +198,15 @@ def _each(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any
             yield name, value, {name: value}
 
 
-def _continue(found: Run, recipe: dict[str, Any], listener: events.Listener) -> Run:
-    """`fit` into a folder that holds a run already: the same run goes on, another one is refused."""
+def _continue(
+    found: Run, recipe: dict[str, Any], settings: Mapping[str, Any], listener: events.Listener
+) -> Run:
+    """`fit` into a folder that holds a run already: the same run goes on, another one is refused.
+
+    Training settings that are not given are those the run has: defaults follow the length of a run.
+    """
     longer = {"steps": None, "epochs": None}
+    recipe = {**recipe, "train": merge(found.config["train"], settings)}
     mine, stored = (
         {
             **r,
@@ -185,8 +221,7 @@ def _continue(found: Run, recipe: dict[str, Any], listener: events.Listener) -> 
             f"{found.path} holds a run with other settings",
             remedy="choose another folder, or remove it: chainrule runs rm",
         )
-    train = recipe["train"]
-    return resume(found, listener=listener, **{k: train[k] for k in longer if train[k] is not None})
+    return resume(found, listener=listener, **{k: settings[k] for k in longer if settings.get(k) is not None})
 
 
 def _resolved(name: str | None, settings: Mapping[str, Any], **_: Any) -> Mapping[str, Any]:

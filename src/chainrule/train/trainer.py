@@ -33,6 +33,7 @@ from chainrule.train.step import State, Stepper, initial_state
 
 MOST_STEPS_PER_CALL = 256
 _RESIDENT_BYTES = 4 << 30
+_SECONDS_BEFORE_ESTIMATE = 1.0
 
 
 @final
@@ -51,6 +52,7 @@ class Trainer:
         self.writer = folder.RunWriter(run.path, total)
         self.saved: int | None = None
         self.signals = Signals()
+        self.estimated = False
         self.finished = ""
         """Why the run ends as it was asked to before the last step: early stopping, or a limit of time."""
         self.journal: dict[str, Any] = {
@@ -218,6 +220,7 @@ class Trainer:
             clock.ran(done)
             self._log(step, metrics, done)
             step += done
+            self._estimate(step, clock)
             if done < wanted or (self._at_mark(step) and not_finite(state) - self.tolerated):
                 state, step = self._diverged(state, step)
                 continue
@@ -321,6 +324,13 @@ class Trainer:
                 self.saved,
             )
         )
+
+    def _estimate(self, step: int, clock: Clock) -> None:
+        """Say once, after a second of steps, how long the rest will take."""
+        if not self.estimated and clock.seconds >= _SECONDS_BEFORE_ESTIMATE and step < self.total:
+            self.estimated = True
+            left = self.total - step
+            self.notify(events.Estimated(left, left * clock.seconds / clock.steps, self.stepper.nbytes))
 
     def _diverged(self, state: State, step: int) -> tuple[State, int]:
         """A value was not finite: go back if that was asked for, otherwise say which one it was and stop."""

@@ -40,6 +40,11 @@ class ImageKind(Kind):
         del schema
         return True
 
+    def smaller(self, schema: Schema) -> str:
+        """A size that a network learns in minutes, or half of it."""
+        side = max(schema.shape[:2])
+        return f"data.size={32 if side > 32 else side // 2}" if side > 16 else ""
+
     def describe(self, schema: Schema, total: int) -> str:
         """How many, and their size."""
         size = "×".join(str(n) for n in schema.shape)

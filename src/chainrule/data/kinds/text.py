@@ -38,6 +38,12 @@ class TextKind(Kind):
         """A text without targets predicts itself."""
         return not targets.of(schema).given
 
+    def smaller(self, schema: Schema) -> str:
+        """Windows half as long, where the text is cut into any."""
+        return (
+            f"data.window={schema.shape[0] // 2}" if self.is_corpus(schema) and schema.shape[0] > 33 else ""
+        )
+
     def describe(self, schema: Schema, total: int) -> str:
         """How many tokens, texts or pairs, and how many different tokens."""
         target = targets.of(schema)

@@ -47,6 +47,11 @@ class Entry:
     citation: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that suit this model, where they differ from the general defaults."""
+    suited: Callable[[Any, Schema, int | None], Mapping[str, Any]] | None = None
+    """From (config, schema, number of training examples where known) to settings that suit those data.
+
+    They take the place of defaults, never of a setting that was given.
+    """
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     """Settings that go together, by name."""
     torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None

@@ -1,6 +1,6 @@
 """PixelCNN: images pixel by pixel, every pixel predicted from those above it and to its left."""
 
-from chainrule.models.autoregressive.pixel_cnn.model import PixelCNNConfig, PixelNetwork, build
+from chainrule.models.autoregressive.pixel_cnn.model import PixelCNNConfig, PixelNetwork, build, suited
 from chainrule.models.protocol import Entry
 
 entry = Entry(
@@ -14,6 +14,7 @@ entry = Entry(
     toy={"width": 4, "blocks": 1, "first_kernel": 3},
     toy_data="binary-digits",
     citation="van den Oord et al., Conditional image generation with PixelCNN decoders, NeurIPS 2016",
+    suited=suited,
     training={
         "batch": 64,
         "epochs": 60,

@@ -33,6 +33,13 @@ class PixelCNNConfig(Config):
     kernel: int = Field(3, ge=3, description="how far every other block looks, across; odd")
 
 
+def suited(config: PixelCNNConfig, schema: Schema, examples: int | None) -> dict[str, int]:
+    """The default width, or the next one that the channels of these images divide."""
+    del examples
+    channels = schema.shape[-1]
+    return {"width": -(-config.width // channels) * channels}
+
+
 @final
 class Gated(eqx.Module):
     """Both stacks one step on: `tanh(a) · sigmoid(b)` of what they see, the horizontal one added to what it was.
@@ -179,4 +186,4 @@ def build(config: PixelCNNConfig, schema: Schema, key: Key) -> VectorModel:
     return VectorModel((network,), (jnp.arange(schema.dimensions),), config, schema)
 
 
-__all__ = ["Gated", "PixelCNNConfig", "PixelNetwork", "build", "masked"]
+__all__ = ["Gated", "PixelCNNConfig", "PixelNetwork", "build", "masked", "suited"]

@@ -45,14 +45,20 @@ def network_denoiser(
     >>> type(network_denoiser("auto", Schema("points", (2,)), jax.random.key(0)).body).__name__
     'ResidualMLP'
     """
-    if name == "auto":
-        name = "unet" if kinds.of(schema).spatial and schema.dimensions > DENSE else "mlp"
+    name = resolved(name, schema)
     check_choice("network", "denoiser", name, tuple(_MAKE))
     if name != "mlp" and not kinds.of(schema).spatial:
         raise ArgumentError(f"denoiser={name}: these are {schema.kind} data", remedy="use denoiser=mlp")
     own: dict[str, Any] = {"fourier": fourier, "pad": pad} if name == "unet" else {}
     own |= {"read": read, "inject": inject}
     return NetworkDenoiser(once(_drawn)(name, schema, width, depth, key=key, **own), target)
+
+
+def resolved(name: Name, schema: Schema) -> Name:
+    """The network itself where "auto" leaves it to the data: dense layers for all but larger images."""
+    if name != "auto":
+        return name
+    return "unet" if kinds.of(schema).spatial and schema.dimensions > DENSE else "mlp"
 
 
 def _drawn(
@@ -88,4 +94,4 @@ def _dit(schema: Schema, width: int | None, depth: int | None, **own: Any) -> Co
 
 _MAKE: dict[str, Callable[..., ConditionedNetwork]] = {"mlp": _mlp, "unet": _unet, "dit": _dit}
 
-__all__ = ["DENSE", "Name", "network_denoiser", "widths"]
+__all__ = ["DENSE", "Name", "network_denoiser", "resolved", "widths"]

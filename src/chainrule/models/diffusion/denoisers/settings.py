@@ -8,9 +8,12 @@ from pydantic import Field
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
-from chainrule.models.diffusion.denoisers.selection import Name, network_denoiser
+from chainrule.models.diffusion.denoisers.selection import Name, network_denoiser, resolved
 from chainrule.models.protocol import Config
 from chainrule.networks.conditions import condition_encoder
+
+FEW = 5_000
+"""Pictures below which the default U-Net is a small one."""
 
 
 class DenoiserConfig(Config):
@@ -51,4 +54,14 @@ class DenoiserConfig(Config):
         )
 
 
-__all__ = ["DenoiserConfig"]
+def suited(config: DenoiserConfig, schema: Schema, examples: int | None) -> dict[str, int]:
+    """A U-Net a quarter as wide and half as deep where few pictures of many pixels are to be learned.
+
+    Thousands of pictures pay for the time a large network takes; dozens do not.
+    """
+    few = examples is not None and examples < FEW
+    convolutional = resolved(config.network_for(schema), schema) == "unet"
+    return {"width": 32, "depth": 1} if few and convolutional else {}
+
+
+__all__ = ["FEW", "DenoiserConfig", "suited"]

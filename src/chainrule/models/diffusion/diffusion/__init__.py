@@ -1,5 +1,6 @@
 """Diffusion model: dense, convolutional or transformer denoiser."""
 
+from chainrule.models.diffusion.denoisers.settings import suited
 from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.protocol import Entry
@@ -17,6 +18,7 @@ entry = Entry(
     citation="Ho, Jain and Abbeel, Denoising diffusion probabilistic models, NeurIPS 2020",
     former_settings=FORMER_SETTINGS,
     former_arrays=FORMER_ARRAYS,
+    suited=suited,
     training={
         "batch": 128,
         "ema": 0.999,

@@ -1,5 +1,6 @@
 """Score model: the gradient of the log-density at every noise level, sampled by Langevin dynamics."""
 
+from chainrule.models.diffusion.denoisers.settings import suited
 from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.diffusion.score.model import ScoreConfig, ScoreModel
 from chainrule.models.protocol import Entry
@@ -17,6 +18,7 @@ entry = Entry(
     citation="Song and Ermon, Generative modeling by estimating gradients of the data distribution, NeurIPS 2019",
     former_settings=FORMER_SETTINGS,
     former_arrays=FORMER_ARRAYS,
+    suited=suited,
     training={
         "batch": 128,
         "ema": 0.999,
