@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,35 @@ from .conftest import Command
 
 
 def test_runs_are_listed_by_contract(cli: Command, trained: Path) -> None:
-    assert cli("runs", "ls", "--json").last == [
-        {"id": "toy", "model": "mlp", "data": "moons", "status": "done", "step": 20}
-    ]
-    assert cli("runs", "ls").out.splitlines()[1].split() == ["toy", "mlp", "moons", "done", "20"]
+    (row,) = cli("runs", "ls", "--json").last
+    contract = {"id": "toy", "model": "mlp", "data": "moons", "status": "done", "step": 20}
+    assert {name: row[name] for name in contract} == contract
+    assert row["best"] == Run.open(trained).status["best"]
+    day = time.strftime("%Y-%m-%d", time.localtime(row["date"]))
+    *facts, day_shown, _clock, seconds, best = cli("runs", "ls").out.splitlines()[1].split()
+    assert [*facts, day_shown] == ["toy", "mlp", "moons", "done", "20", day]
+    assert seconds.endswith("s")
+    assert float(best) == pytest.approx(row["best"]["loss"], rel=0.01)
+
+
+def test_runs_are_listed_in_the_order_that_is_asked_for(cli: Command, trained: Path) -> None:
+    shutil.copytree(trained, trained.with_name("a"))
+    os.utime(trained.with_name("a") / "config.yaml", (0, 0))  # by far the oldest
+    (trained / "status.json").write_text(
+        (trained / "status.json").read_text().replace('"loss": ', '"loss": 100')
+    )
+    for word, expected in {
+        "": ["a", "toy"],
+        "sort=-date": ["toy", "a"],
+        "sort=name": ["a", "toy"],
+        "sort=-best": ["toy", "a"],
+        "sort=duration": ["a", "toy"],
+    }.items():
+        rows = cli("runs", "ls", *filter(None, [word]), "--json").last
+        assert [row["id"] for row in rows] == expected, word
+    wrong = cli("runs", "ls", "sort=modle")
+    assert wrong.code == 2
+    assert "sort=modle: there is no such order (did you mean 'model'?)" in wrong.err
 
 
 def test_without_runs_the_way_to_begin_is_told(cli: Command) -> None:

@@ -1,7 +1,8 @@
 """`chainrule runs`: list, show, compare and remove run folders."""
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,27 +18,28 @@ app = typer.Typer(help="Runs: list, show, compare and remove run folders.")
 
 @app.command("ls")
 def ls(settings: Settings = None, json: Json = False) -> None:
-    """List all runs, oldest first.
+    """List all runs with date, duration and best validation loss, oldest first.
 
-    They are looked for in runs=DIR, $CHAINRULE_RUNS or ./runs.
+    They are looked for in runs=DIR, $CHAINRULE_RUNS or ./runs. sort=name, model, data, status, step, date, duration or
+    best orders them otherwise; a minus before it turns the order round: sort=-date.
     """
     from chainrule.cli.output import complain, emit, table
     from chainrule.core.errors import ChainruleError
 
     rows = []
-    folder = _runs_folder(settings)
-    for path in sorted(
-        folder.glob("*/config.yaml"), key=lambda file: (file.stat().st_mtime, file.parent.name)
-    ):
+    given, folder = _words(settings, ["sort"])
+    for path in sorted(folder.glob("*/config.yaml")):
         try:
             rows.append(_row(path.parent))
         except ChainruleError as error:  # one damaged folder must not hide the others
             complain(str(error))
+    rows = _sorted(rows, given.get("sort", "date"))
     if json:
         emit(rows)
     elif rows:
-        shown = [[r["id"], r["model"] or "(your own)", r["data"], r["status"], str(r["step"])] for r in rows]
-        table(["run", "model", "data", "status", "step"], shown)
+        table(
+            ["run", "model", "data", "status", "step", "date", "time", "best"], [_cells(row) for row in rows]
+        )
     else:
         print(f"no runs in {folder}   begin with: chainrule train")
 
@@ -164,7 +166,12 @@ def _a_person_is_there() -> bool:
 
 
 def _runs_folder(words: list[str] | None) -> Path:
-    """The folder of runs; `runs=` is the only setting these commands have."""
+    """The folder of runs; `runs=` is the only setting most of these commands have."""
+    return _words(words, [])[1]
+
+
+def _words(words: list[str] | None, known: Sequence[str]) -> tuple[Mapping[str, str], Path]:
+    """Settings of a command that knows these beside `runs=`, and the folder of runs."""
     from chainrule.cli.arguments import parse
     from chainrule.cli.folders import runs_folder
     from chainrule.cli.settings import unknown
@@ -177,9 +184,10 @@ def _runs_folder(words: list[str] | None) -> Path:
             remedy="settings are written key=value, for example runs=DIR",
         )
     for name in given.settings:
-        if name != "runs":
-            raise unknown(name, ["runs"], "this command knows one setting: runs=DIR, the folder of the runs")
-    return runs_folder(given.settings.get("runs"))
+        if name not in ("runs", *known):
+            words = ", ".join(["runs=DIR, the folder of the runs", *(f"{one}=" for one in known)])
+            raise unknown(name, ["runs", *known], f"this command knows: {words}")
+    return given.settings, runs_folder(given.settings.get("runs"))
 
 
 def _open(name: str, folder: Path) -> "Run":
@@ -199,7 +207,47 @@ def _row(path: Path) -> dict[str, Any]:
         "data": data["name"],
         "status": status["status"],
         "step": status["step"],
+        "date": (path / "config.yaml").stat().st_mtime,
+        "seconds": status["seconds"],
+        "best": status["best"],
     }
+
+
+_ORDERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "name": lambda row: row["id"],
+    "model": lambda row: row["model"] or "",
+    "data": lambda row: row["data"],
+    "status": lambda row: row["status"],
+    "step": lambda row: row["step"],
+    "date": lambda row: row["date"],
+    "duration": lambda row: row["seconds"],
+    "best": lambda row: row["best"].get("loss", math.inf),
+}
+
+
+def _sorted(rows: list[dict[str, Any]], word: str) -> list[dict[str, Any]]:
+    """Rows in the order that `sort=` names; those that are equal in it by name."""
+    from chainrule.core.errors import ArgumentError, suggest
+
+    order = word.removeprefix("-")
+    if order not in _ORDERS:
+        raise ArgumentError(
+            f"sort={word}: there is no such order{suggest(order, _ORDERS)}",
+            remedy=f"orders: {', '.join(_ORDERS)}",
+        )
+    return sorted(rows, key=_ORDERS[order], reverse=word.startswith("-"))
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    import time
+
+    from chainrule.core.formatting import short_duration, short_number
+
+    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["date"]))
+    best = short_number(row["best"]["loss"]) if "loss" in row["best"] else "-"
+    model = row["model"] or "(your own)"
+    what = [row["id"], model, row["data"], row["status"], str(row["step"])]
+    return [*what, date, short_duration(row["seconds"]), best]
 
 
 def _as_words(settings: Mapping[str, Any]) -> str:
