@@ -125,3 +125,11 @@ def test_a_group_of_settings_can_be_renamed_and_a_setting_can_move_between_group
 )
 def test_former_segments_are_replaced(name: str, table: dict[str, str], present: str) -> None:
     assert former.array(name, table) == present
+
+
+def test_tables_of_earlier_runs_are_read_as_they_were() -> None:
+    stored = {"name_or_path": "a.csv", "header": None, "target_as": "auto"}
+    assert former.load_call(stored) == {**stored, "notation": "plain"}
+    present = {**stored, "notation": "auto"}
+    assert former.load_call(present) == present
+    assert former.load_call({"name_or_path": "digits"}) == {"name_or_path": "digits"}

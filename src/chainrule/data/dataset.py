@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.data import kinds
 from chainrule.data.division import NAMES
+from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -34,6 +35,8 @@ class Data:
     """Files or rows left out, each with its reason."""
     notes: tuple[tuple[str, int], ...] = ()
     """What is odd about the data and used all the same: each kind of remark and how often it was made."""
+    reading: TableReading | None = None
+    """Tables: how the columns were read, so that new rows can be read in the same way; no part of the hash."""
 
     def split(self, name: str) -> Split:
         """A split by its name."""

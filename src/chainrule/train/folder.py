@@ -31,6 +31,7 @@ import yaml
 from chainrule import __version__
 from chainrule.core.errors import RunError
 from chainrule.data.dataset import Data
+from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 from chainrule.train.files import disk_errors, make_folder, read_own, sync_folder, write_atomic, write_json
@@ -135,6 +136,7 @@ def write_data(folder: Path, data: Data) -> None:
             "schema": data.schema.to_json(),
             "scaling": data.scaling.to_json(),
             "target_scaling": data.target_scaling.to_json() if data.target_scaling else None,
+            "reading": data.reading.to_json() if data.reading else None,
             "counts": {name: len(data.split(name)) for name in ("train", "val", "test")},
             "skipped": [list(pair) for pair in data.skipped],
             "notes": [list(pair) for pair in data.notes],
@@ -143,16 +145,17 @@ def write_data(folder: Path, data: Data) -> None:
 
 
 def read_data(folder: Path) -> dict[str, Any]:
-    """What `write_data` wrote, with schema and scalings brought back."""
+    """What `write_data` wrote, with schema, scalings and reading brought back."""
     try:
         found = json.loads(read_own(folder / "data.json"))
-        stored = found["target_scaling"]
+        stored, reading = found["target_scaling"], found.get("reading")
         return {
             **found,
             "hash": str(found["hash"]),
             "schema": Schema.from_json(found["schema"]),
             "scaling": Scaling.from_json(found["scaling"]),
             "target_scaling": Scaling.from_json(stored) if stored else None,
+            "reading": TableReading.from_json(reading) if reading else None,
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(

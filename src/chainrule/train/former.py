@@ -20,6 +20,7 @@ def arrays_of(config: Mapping[str, Any]) -> Mapping[str, str]:
 
 def config(stored: dict[str, Any]) -> dict[str, Any]:
     """What a config.yaml holds, under present names."""
+    stored = {**stored, "data": load_call(stored["data"])}
     name = stored["model"]["name"]
     if name not in models.names():
         return stored
@@ -35,6 +36,16 @@ def config(stored: dict[str, Any]) -> dict[str, Any]:
     if isinstance(train.get("groups"), dict):
         train["groups"] = {array(pattern, table): value for pattern, value in train["groups"].items()}
     return {**stored, "model": model, "train": train}
+
+
+def load_call(stored: Any) -> Any:
+    """The call that loaded data, as it is written today.
+
+    Tables were once read without percent, currencies, decimal commas, dates and numbers as names.
+    """
+    if isinstance(stored, dict) and "header" in stored and "notation" not in stored:
+        return {**stored, "notation": "plain"}
+    return stored
 
 
 def settings(stored: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:
@@ -102,4 +113,4 @@ def _group(values: dict[str, Any], path: list[str], *, make: bool) -> dict[str, 
     return values
 
 
-__all__ = ["array", "arrays_of", "config", "settings"]
+__all__ = ["array", "arrays_of", "config", "load_call", "settings"]

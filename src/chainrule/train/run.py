@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -14,6 +15,7 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, DataError, RunError
 from chainrule.core.types import Key
+from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
@@ -149,7 +151,10 @@ class Run:
                     f"{self.id} was trained on data built in Python",
                     remedy="open it with Run.open(path, data=...)",
                 )
-            self._data = data_sources.load(**source)
+            call = dict(source)
+            if call.get("target_as") == "auto" and targets.of(self.schema).of_numbers:
+                call["target_as"] = self.schema.target  # whatever "auto" would choose today
+            self._data = replace(data_sources.load(**call), source=source)
         if self._data.hash != self._data_record["hash"]:
             raise DataError(
                 f"the data of {self.id} have changed since it was trained (hash {self._data.hash[:12]}, "

@@ -172,14 +172,17 @@ def test_load_refuses_bad_rows_and_skip_leaves_them_out(broken: Path) -> None:
     [
         ("a,b\n", "no row can be used"),
         ("a,a,c\n1,2,x\n3,4,y\n", "two columns are called 'a'"),
-        ("a;b\n0,5;x\n1,25;y\n", "column 'a' holds numbers with commas .0,5.*\n.*with a point"),
+        (
+            "a;b\n1,234;x\n5;y\n",
+            "column 'a' holds numbers like 1,234, whose comma may divide thousands or decimals\n.*data.decimal=point",
+        ),
         ("a,b,c\n1,,x\n2,,y\n", "column 'b' is empty\n.*data.drop=b"),
         ("a,b\n1,x\n2,x\n3,x\n", "every training example is of class 'x'\n.*data.target=none"),
         ("a,b,c\n1,2\n", "no row can be used\n.*1 of 1 rows cannot be read; first: t.csv line 2 .ragged row"),
         ("".join(f"{i},name{i}\n" for i in range(50)), "50 different words in 50 rows\n.*data.target"),
         (
             "".join(f"word{i},{i % 2}\n" for i in range(65)),
-            "'column 0' holds 65 different words.*\n.*data.drop=column 0",
+            "'column 0' holds 65 different words.*\n.*data.drop='column 0'",
         ),
         ("".join(f"{i},word\n" for i in range(5)) + "6," + "x" * 200_000 + "\n", "line 6: field larger"),
     ],
@@ -192,7 +195,7 @@ def test_a_table_that_cannot_be_used_is_refused_with_the_reason(
 
 
 def test_a_feature_that_does_not_vary_is_noted_and_becomes_zero(tmp_path: Path) -> None:
-    path = corpus.csv(tmp_path / "flat.csv", [["a", "b", "c"], *([i, 5, "xy"[i % 2]] for i in range(20))])
+    path = corpus.csv(tmp_path / "flat.csv", [["a", "b", "c"], *([i * i, 5, "xy"[i % 2]] for i in range(20))])
     report = check(path)
     assert report.ok
     assert [(g.kind, g.effect, g.items[0].detail) for g in report.problems] == [

@@ -23,12 +23,17 @@ def assemble(
     skipped: tuple[tuple[str, str], ...],
 ) -> Data:
     """Data in three splits."""
-    schema, splits, scaling, target_scaling = kinds.of(contents).divide(
+    schema, splits, scaling, target_scaling, fills = kinds.of(contents).divide(
         contents, schema_of(contents), shares, seed
     )
     train, val, test = splits
     digest = fingerprint(schema, contents)
-    return Data(name, schema, train, val, test, scaling, target_scaling, digest, source, skipped)
+    reading = (
+        contents.reading if fills is None or contents.reading is None else contents.reading.filled(fills)
+    )
+    return Data(
+        name, schema, train, val, test, scaling, target_scaling, digest, source, skipped, reading=reading
+    )
 
 
 def schema_of(contents: Contents) -> Schema:
@@ -50,7 +55,7 @@ def schema_of(contents: Contents) -> Schema:
 
 def fingerprint(schema: Schema, contents: Contents) -> str:
     """SHA-256 of the schema and every number, in the order of the source; the same wherever the source lies."""
-    digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode() + contents.fill.encode())
     for name in ("x", "y", "parts", "documents"):
         array = getattr(contents, name)
         if array is None:

@@ -7,10 +7,12 @@ memory are only ever touched in pieces.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from chainrule.core.errors import DataError
 from chainrule.data import targets
 from chainrule.data.division import Positions, complete, divide, sizes
 from chainrule.data.loading.moments import moments, standardising
@@ -27,6 +29,8 @@ class Divided(NamedTuple):
     splits: Sequence[Split]
     scaling: Scaling
     target_scaling: Scaling | None = None
+    fills: np.ndarray | None = None
+    """For each feature what was filled in where it was missing."""
 
 
 def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Positions]:
@@ -46,10 +50,27 @@ def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Po
 def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
     """The splits of examples along the first axis."""
     parts = positions(contents, shares, seed)
+    contents, fills = _filled(contents, parts[0])
     scaling = _scaling(contents, parts[0])
     contents, schema, target_scaling = targets.of(contents).prepared(contents, schema, parts[0])
     splits = [_rows(contents, part, scaling, target_scaling) for part in parts]
-    return Divided(schema, splits, scaling, target_scaling)
+    return Divided(schema, splits, scaling, target_scaling, fills)
+
+
+def _filled(contents: Contents, train: Positions) -> tuple[Contents, np.ndarray | None]:
+    """The contents with what is missing filled in from the training examples, and the values that were used."""
+    if not contents.fill:
+        return contents, None
+    rows = contents.x[train].reshape(-1, contents.x.shape[-1])
+    empty = np.flatnonzero(np.isnan(rows).all(axis=0))
+    if len(empty):
+        name = contents.reading.features[empty[0]] if contents.reading else f"feature {empty[0]}"
+        raise DataError(
+            f"{name!r} is missing in every training example, so nothing is known to fill it in with",
+            remedy=f"leave it out: data.drop={name}, or try another data.seed",
+        )
+    fills = (np.nanmedian if contents.fill == "median" else np.nanmean)(rows, axis=0)
+    return replace(contents, x=np.where(np.isnan(contents.x), fills, contents.x)), fills
 
 
 def _scaling(contents: Contents, train: Positions) -> Scaling:

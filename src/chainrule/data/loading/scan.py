@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int, Shaped
 
 from chainrule.data.loading.options import Option
 from chainrule.data.loading.problems import Problem
+from chainrule.data.reading import TableReading
 
 
 @final
@@ -50,6 +51,10 @@ class Contents:
     """Whether examples follow one another in time: training, validation and test are then pieces, in this order."""
     standardise: Bool[np.ndarray, " features"] | None = None
     """Which features (entries of the last axis) to bring to mean 0 and variance 1; none of them if not given."""
+    fill: str = ""
+    """What takes the position of NaN in `x`: "median" or "mean" of the training examples; empty if there is none."""
+    reading: TableReading | None = None
+    """Tables: how the columns were read."""
 
     def __len__(self) -> int:
         return len(self.x) if self.rows is None else len(self.rows)

@@ -14,8 +14,9 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_RATIO, Option, whole
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
-from chainrule.data.readers import images, table, text
+from chainrule.data.readers import images, text
 from chainrule.data.readers.picture import Unusable
+from chainrule.data.readers.raw import collect, delimited
 from chainrule.data.text.captions import spelled
 
 LIST = "captions.csv"
@@ -37,7 +38,7 @@ def _listed(request: ReadRequest) -> tuple[dict[str, str], list[Problem]]:
     options = request.options
     data = bounded.read(request.path / LIST, LIST, options["max_bytes"], options["max_ratio"])
     found, bad, notes = text.decode(data, LIST)
-    rows, faults = table.read_rows(found, bad, LIST)
+    rows, faults = collect(delimited(found, bad, LIST, plain=True))
     # A line that cannot be read costs its image, which then has no caption; that is where it counts.
     problems = [*notes, *(replace(faults[line], effect="note") for line in sorted(faults))]
     captions: dict[str, str] = {}

@@ -1,0 +1,234 @@
+"""From the cells of a table to features and targets: every column gets a reading, every row is read by it.
+
+A column with at least one plain number in it is a column of numbers; a word in such a column is a bad cell, not a
+reason to read the whole column differently. A row with a bad cell is a bad row. A row with a missing cell is one too,
+unless missing cells are to be filled in.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from chainrule.core.errors import ArgumentError, suggest
+from chainrule.data import columns
+from chainrule.data.column import CellFault, Hints, is_missing
+from chainrule.data.columns.number import NumberReading, decimal_of, is_number
+from chainrule.data.columns.words import WordsReading
+from chainrule.data.loading.options import NO_COLUMN
+from chainrule.data.loading.problems import Effect, Problem, Refused
+from chainrule.data.loading.scan import Contents, Scan
+from chainrule.data.readers import targets
+from chainrule.data.readers.raw import RawTable, spelled
+from chainrule.data.reading import ColumnPlan, TableReading
+from chainrule.data.target import ReadTargets
+
+MOST_WORDS = 64
+"""A feature with more different words than this is refused."""
+
+FILLED = ("median", "mean")
+"""Values of the option `missing` that fill in what is missing."""
+
+_INDEX_NAMES = re.compile(r"(.*[ _.-])?(id|index|idx|key|nr|no|number|row)|rowid|column 0|unnamed: 0|#")
+"""Names of columns that tell rows apart; they are remarked on if their whole numbers go up from row to row."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One column that is used, with its plan and the codes of its cells."""
+
+    plan: ColumnPlan
+    cells: list[str]
+    codes: np.ndarray
+
+
+def scan(raw: RawTable, options: Mapping[str, Any]) -> Scan:
+    """The scan of a table."""
+    total = len(raw.rows) + len(raw.problems)
+    wanted = NO_COLUMN if options["series"] and options["target"] == -1 else options["target"]
+    used, target = _choose(raw.names, wanted, options["drop"])
+    table = _columns(raw, used, target, options)
+    good, faults = _good(table, len(raw.rows))
+    problems = dict(raw.problems)
+    for row, fault in faults.items():
+        number = raw.rows[row][0]
+        stops = fault.kind == "missing value" and options["missing"] == "error"
+        remedy = "fill them in: data.missing=median" if fault.kind == "missing value" else ""
+        effect: Effect = "stop" if stops else "skip"
+        problems[number] = Problem(fault.kind, raw.location(number), fault.detail, effect, remedy)
+    found = (*(problems[number] for number in sorted(problems)), *raw.notes)
+    try:
+        contents = _contents(raw, table, good, target, options)
+    except Refused as refused:
+        return Scan(total, len(good), (*found, refused.problem))
+    return Scan(total, len(good), (*found, *_index_like(raw, table)), contents)
+
+
+def _choose(
+    names: list[str], target: str | int | list[str | int], drop: list[str | int]
+) -> tuple[list[int], list[int]]:
+    """Positions of the columns that are used, and of the targets among them."""
+    dropped = [_index(names, "drop", one) for one in drop]
+    used = [index for index in range(len(names)) if index not in dropped]
+    wanted: list[int] = []
+    if target == -1 and used:
+        wanted = used[-1:]  # the default: the last of the columns that are left
+    elif target != NO_COLUMN or NO_COLUMN in names:
+        wanted = [_index(names, "target", one) for one in (target if isinstance(target, list) else [target])]
+    for index in wanted:
+        if index in dropped:
+            raise ArgumentError(f"column {names[index]!r} is the target and dropped as well")
+    if not [index for index in used if index not in wanted]:
+        raise ArgumentError(
+            "no features are left", remedy="the last column is the target; for none: data.target=none"
+        )
+    return used, wanted
+
+
+def _index(names: list[str], option: str, wanted: str | int) -> int:
+    if isinstance(wanted, str) and wanted in names:
+        return names.index(wanted)
+    if isinstance(wanted, int) and -len(names) <= wanted < len(names):
+        return wanted % len(names)
+    if str(wanted) in names:  # a name that is a number, as years are
+        return names.index(str(wanted))
+    hint = suggest(wanted, names) if isinstance(wanted, str) else ""
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    raise ArgumentError(f"{option}={wanted!r}: there is no such column{hint}", remedy=f"columns: {shown}")
+
+
+def _columns(
+    raw: RawTable, used: Sequence[int], target: Sequence[int], options: Mapping[str, Any]
+) -> dict[int, _Column]:
+    """The columns that are used by their positions, each with its reading and its codes."""
+    cells = {index: [row[index] for _, row in raw.rows] for index in used}
+    plain = options["notation"] == "plain"
+    hints = Hints(raw.where, plain, options["decimal"], options["dates"])
+    if hints.decimal == "auto" and not plain:
+        shown = (decimal_of([cell for cell in column if not is_missing(cell)]) for column in cells.values())
+        hints = hints._replace(decimal=next((found for found in shown if found != "auto"), "auto"))
+    table = {}
+    for index, column in cells.items():
+        plan = _plan(raw.names[index], column, index in target, hints, options)
+        assert plan.reading is not None, "a column that is used is read"
+        table[index] = _Column(plan, column, plan.reading.codes(column))
+    return table
+
+
+def _plan(
+    name: str, cells: Sequence[str], is_target: bool, hints: Hints, options: Mapping[str, Any]
+) -> ColumnPlan:
+    if cells and all(
+        is_missing(cell) or (is_number(cell) and not math.isfinite(float(cell))) for cell in cells
+    ):
+        remedy = f"leave it out: data.drop={spelled(name)}"
+        raise Refused("empty column", hints.where, f"column {name!r} is empty", remedy)
+    held = [cell for cell in cells if not is_missing(cell)]
+    if not is_target:
+        reading = columns.recognise(name, held, hints)
+        filled = options["missing"] in FILLED
+        return ColumnPlan(
+            name, reading, fill=tuple(math.nan if one else 0.0 for one in reading.scaled) if filled else None
+        )
+    words = targets.wants_words(options["target_as"]) and not all(map(is_number, held))
+    number = None if words else columns.number.recognise(name, held, hints)
+    return ColumnPlan(name, number or WordsReading.of(held), target=True)
+
+
+def _good(table: Mapping[int, _Column], rows: int) -> tuple[list[int], dict[int, CellFault]]:
+    """Numbers of the rows without a bad cell, and the first fault of every other one."""
+    faults: dict[int, CellFault] = {}
+    for column in table.values():
+        faults = {**column.plan.faults(column.cells, column.codes), **faults}
+    return [row for row in range(rows) if row not in faults], faults
+
+
+def _contents(
+    raw: RawTable,
+    table: Mapping[int, _Column],
+    good: list[int],
+    target: Sequence[int],
+    options: Mapping[str, Any],
+) -> Contents:
+    if not good:
+        raise Refused("no rows", raw.where, "no row can be used")
+    final = {index: _settled(column, good, raw.where) for index, column in table.items()}
+    plans = [final[j].plan if j in final else ColumnPlan(name, None) for j, name in enumerate(raw.names)]
+    reading = TableReading(tuple(plans), raw.header)
+    found = _targets([final[index] for index in target], raw.where, options) if target else None
+    scaled = reading.scaled
+    return Contents(
+        options["kind"] or ("points" if scaled.tolist() == [True, True] else "table"),
+        np.concatenate([c.plan.encode(c.codes) for c in final.values() if not c.plan.target], axis=1),
+        None if found is None else found.y,
+        "none" if found is None else found.target,
+        classes=() if found is None else found.classes,
+        columns=reading.features,
+        standardise=scaled,
+        fill=options["missing"] if options["missing"] in FILLED else "",
+        reading=replace(reading, classes=() if found is None else found.classes),
+    )
+
+
+def _settled(column: _Column, good: list[int], where: str) -> _Column:
+    """The good rows of a column; its list of words is that of these rows."""
+    plan, cells, codes = column.plan, [column.cells[row] for row in good], column.codes[good]
+    known, reading = np.isfinite(codes), plan.reading
+    assert reading is not None, "a column that is used is read"
+    if isinstance(reading, WordsReading):
+        reading = WordsReading.of(reading.words[int(code)] for code in np.unique(codes[known]))
+        codes = reading.codes(cells)
+        if len(reading.words) > MOST_WORDS and not plan.target:
+            raise Refused(
+                "too many words",
+                where,
+                f"column {plan.name!r} holds {len(reading.words):,} different words; "
+                f"at most {MOST_WORDS} become features",
+                f"leave it out: data.drop={spelled(plan.name)}",
+            )
+    gaps = int(np.isnan(column.codes).sum()) if plan.fill is None else int((~known).sum())
+    settled = replace(
+        plan,
+        reading=reading,
+        marked=plan.fill is not None and not known.all(),
+        missing=gaps,
+        shown=reading.shown(codes[known]),
+    )
+    return _Column(settled, cells, codes)
+
+
+def _targets(chosen: list[_Column], where: str, options: Mapping[str, Any]) -> ReadTargets:
+    target_as, word = options["target_as"], [c for c in chosen if isinstance(c.plan.reading, WordsReading)]
+    if not word:
+        values = np.stack([column.codes for column in chosen], axis=1)
+        names = [column.plan.name for column in chosen]
+        return targets.of_numbers(values if len(chosen) > 1 else values[:, 0], where, target_as, names)
+    name = word[0].plan.name
+    if len(chosen) > 1:
+        detail = f"the target {name!r} holds words; several targets must be numbers"
+        raise Refused("not values", where, detail, "name one column of words, or several of numbers")
+    if targets.wants_numbers(target_as):
+        raise Refused("not values", where, f"the target {name!r} holds words", "use data.target_as=class")
+    return targets.of_words(word[0].cells, where)
+
+
+def _index_like(raw: RawTable, table: Mapping[int, _Column]) -> list[Problem]:
+    """A remark on every feature that counts the rows: it says where a row stands, not what it is."""
+    found = []
+    for column in table.values():
+        name = column.plan.name
+        if column.plan.target or not isinstance(column.plan.reading, NumberReading):
+            continue
+        steps = np.diff(column.codes[np.isfinite(column.codes)])
+        whole = bool((steps > 0).all()) and bool((steps == np.rint(steps)).all())
+        if len(steps) > 1 and whole and ((steps == 1).all() or _INDEX_NAMES.fullmatch(name.lower())):
+            detail = f"column {name!r} counts the rows; leave it out: data.drop={spelled(name)}"
+            found.append(Problem("index column", raw.where, detail, "note"))
+    return found
+
+
+__all__ = ["FILLED", "MOST_WORDS", "scan"]

@@ -1,0 +1,155 @@
+"""Tables as they are written: rows of cells under names, before anything is known about what the cells mean.
+
+CSV is divided at commas, semicolons or tabs, whichever fits the first line. The first row holds names if none of its
+cells is a number; numbers are names only if they count up from column to column, as years do, and no other row does.
+"""
+
+import csv
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from chainrule.data.columns.number import decimal_of, is_number
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.readers.text import lines
+
+_DELIMITERS = (",", ";", "\t")
+
+Row: TypeAlias = tuple[int, list[str]]
+"""The number of the line a row starts on, and its cells."""
+Numbered: TypeAlias = tuple[int, list[str] | Problem]
+"""The same, or what is wrong with the row."""
+
+
+class RowSource(NamedTuple):
+    """The rows of a file one after the other, each with its number, its cells, or what is wrong with it."""
+
+    rows: Iterator[Numbered]
+    notes: list[Problem]
+    unit: str = "line"
+    """What the numbers of rows count."""
+    named: bool | None = None
+    """Whether the first row holds names, where the format says so."""
+
+
+class RawTable(NamedTuple):
+    """The cells of a table, or of some rows of one."""
+
+    where: str
+    names: list[str]
+    header: bool
+    """Whether the names stand in the table."""
+    rows: list[Row]
+    problems: dict[int, Problem]
+    """What is wrong with rows that are not among them, by their numbers."""
+    notes: list[Problem]
+    unit: str = "line"
+    """What the numbers of rows count."""
+
+    def location(self, number: int) -> str:
+        """A row as a person would look for it."""
+        return f"{self.where} {self.unit} {number}"
+
+
+def delimited(text: str, unreadable: Mapping[int, Problem], where: str, plain: bool) -> Iterator[Numbered]:
+    """The rows of CSV; what is not UTF-8 or not as long as the first row is a problem."""
+    delimiter = _delimiter(next(lines(text), ""), plain)
+    reader = csv.reader(lines(text), delimiter=delimiter, skipinitialspace=True)
+    end = width = 0
+    try:
+        for cells in reader:
+            line, end = end + 1, reader.line_num
+            bad = [unreadable[n] for n in range(line, end + 1) if n in unreadable] if unreadable else []
+            if bad:
+                yield line, bad[0]
+            elif cells and width and len(cells) != width:
+                detail = f"{len(cells)} cells instead of {width}"
+                yield line, Problem("ragged row", f"{where} line {line}", detail)
+            elif cells:
+                width = len(cells)
+                yield line, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise Refused("not CSV", f"{where} line {reader.line_num}", str(error)) from None
+
+
+def collect(numbered: Iterable[Numbered]) -> tuple[list[Row], dict[int, Problem]]:
+    """Rows, and the problems of the others by their numbers."""
+    rows: list[Row] = []
+    problems: dict[int, Problem] = {}
+    for number, found in numbered:
+        if isinstance(found, Problem):
+            problems[number] = found
+        else:
+            rows.append((number, found))
+    return rows, problems
+
+
+def _delimiter(line: str, plain: bool) -> str:
+    """What divides the cells of a line.
+
+    >>> _delimiter("0,5;1,25;red", plain=False)
+    ';'
+    """
+    cells = [cell.strip() for cell in line.split(";")]
+    if not plain and len(cells) > 1 and all(decimal_of([cell]) == "comma" for cell in cells if "," in cell):
+        return ";"
+    return max(_DELIMITERS, key=line.count)
+
+
+def names_of(
+    rows: Sequence[Row], header: bool | None, plain: bool, where: str
+) -> tuple[list[str], bool, bool]:
+    """Names of the columns, whether they stand in the first row, and whether that is worth a remark."""
+    first, others = rows[0][1], [cells for _, cells in rows[1:]]
+    odd = False
+    if header is None:
+        # A word that comes again further down its column is a value, not a name.
+        words = {j: cell for j, cell in enumerate(first) if cell and not is_number(cell)}
+        again = any(cell == cells[j] for j, cell in words.items() for cells in others)
+        named = not any(map(is_number, first))
+        odd = not named and not plain and not again and _numbers_name(first, others)
+        header = any(first) and not again and (named or odd)
+    if not header:
+        return [f"column {j}" for j in range(len(first))], False, False
+    names = [cell or f"column {j}" for j, cell in enumerate(first)]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        remedy = "rename one of them"
+        raise Refused("same name twice", where, f"two columns are called {twice[0]!r}", remedy)
+    return names, True, odd
+
+
+def spelled(name: str) -> str:
+    """The name of a column as a value on the command line.
+
+    >>> spelled("price"), spelled("unit price")
+    ('price', "'unit price'")
+    """
+    return shlex.quote(name)
+
+
+def _numbers_name(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row with numbers in it holds names.
+
+    >>> _numbers_name(["2019", "2020", "2021"], [["3.5", "4", "1"], ["2", "7", "9"]])
+    True
+    >>> _numbers_name(["1", "2", "3"], [["2", "3", "4"], ["3", "4", "5"]])
+    False
+    """
+    words = [j for j, cell in enumerate(first) if cell and not is_number(cell)]
+    if any(others and all(is_number(cells[j]) for cells in others) for j in words):
+        return True  # a word above a column that holds nothing but numbers is its name
+    enough = 2 if words else 3
+    return _counts_up(first, enough) and not any(_counts_up(cells, enough) for cells in others)
+
+
+def _counts_up(cells: Sequence[str], enough: int) -> bool:
+    """Whether the numbers in a row are whole and go up by one."""
+    numbers = [cell for cell in cells if is_number(cell)]
+    if len(numbers) < enough or not all(cell.isdecimal() for cell in numbers):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
+
+
+__all__ = ["Numbered", "RawTable", "Row", "RowSource", "collect", "delimited", "names_of", "spelled"]

@@ -1,0 +1,161 @@
+"""Numbers and dates as people write them, names that are numbers, and what only looks like a feature."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chainrule.core.errors import DataError
+from chainrule.data import check, load
+from chainrule.data.column import Hints
+from chainrule.data.columns import recognise
+from tests.data import corpus
+
+
+def table(path: Path, head: str, *rows: str) -> Path:
+    return corpus.write(path, "\n".join([head, *rows]).encode())
+
+
+@pytest.mark.parametrize(
+    ("cells", "read_as", "values"),
+    [
+        (["12 %", "12.5%", ""], "percent", [12, 12.5]),
+        (["$1,234.50", "-$5", "$7"], "amount in $", [1234.5, -5, 7]),
+        (["1.234,50 €", "7,00 €"], "amount in €, decimal comma", [1234.5, 7]),
+        (["CHF 1'234.50", "CHF 12"], "amount in CHF", [1234.5, 12]),
+        (["0,5", "2", "-1,25"], "number, decimal comma", [0.5, 2, -1.25]),
+        (["1 234,5", "12"], "number, decimal comma", [1234.5, 12]),
+        (["1,234,567", "12.5"], "number", [1234567, 12.5]),
+        (["1,5 %", "20 %"], "percent, decimal comma", [1.5, 20]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(cells: list[str], read_as: str, values: list[float]) -> None:
+    found = recognise("a", cells, Hints("t.csv"))
+    assert found.describe() == read_as
+    held = [cell for cell in cells if cell]
+    assert found.codes(held).tolist() == values
+    assert recognise("a", cells, Hints("t.csv", plain=True)).describe() != read_as or read_as == "number"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["5 %", "low"], ["$5", "5 €"], ["a,b", "c,d"], ["1,2,3", "4,5"], ["+", "-"], ["%", "$"], ["1:5", "2:7"]],
+)
+def test_what_is_not_a_number_throughout_stays_words(cells: list[str]) -> None:
+    assert recognise("a", cells, Hints("t.csv")).read_as == "words"
+
+
+@pytest.mark.parametrize(
+    ("cells", "order"),
+    [
+        (["2024-03-31", "1999-12-01"], "date, year first"),
+        (["2024-03-31T12:30:00Z", "2024-03-31 06:00"], "date and time, year first"),
+        (["31.03.2024", "1.4.2024"], "date, day first"),
+        (["31/03/2024", "01/04/2024"], "date, day first"),
+        (["03/31/2024", "04/01/2024"], "date, month first"),
+        (["31 Mar 2024", "1-Apr-2024", "April 2, 2024"], "date, named months"),
+    ],
+)
+def test_dates_are_read_by_the_column(cells: list[str], order: str) -> None:
+    found = recognise("a", cells, Hints("t.csv"))
+    assert found.describe() == order
+    assert found.expand(found.codes(cells)).shape == (len(cells), len(found.features("a")))
+
+
+@pytest.mark.parametrize(
+    "cells", [["2024-02-30"], ["31/31/2024"], ["31 Foo 2024"], ["2024-01-01 25:00"], ["1-2-24"]]
+)
+def test_days_that_do_not_exist_are_no_dates(cells: list[str]) -> None:
+    assert recognise("a", cells, Hints("t.csv")).read_as == "words"
+
+
+def test_a_date_becomes_its_year_and_angles() -> None:
+    dates = recognise("a", ["2024-07-01 18:00", "2023-01-01 00:00+02:00"], Hints("t.csv"))
+    x = dates.expand(dates.codes(["2024-07-01 18:00", "2023-01-01 00:00+02:00"]))
+    assert dates.features("a")[0] == "a year"
+    assert x[0, 0] == pytest.approx(2024 + 182.75 / 366)
+    assert np.arctan2(x[0, 3], x[0, 4]) == pytest.approx(0, abs=1e-9)  # a Monday
+    assert x[0, 5:].tolist() == pytest.approx([-1, 0])
+    assert x[1, 0] == pytest.approx(2022 + (364 + 22 / 24) / 365)  # in UTC
+
+
+def test_a_date_that_may_begin_with_day_or_month_is_refused_until_it_is_said(tmp_path: Path) -> None:
+    rows = [f"0{1 + i % 9}/0{1 + i % 4}/2024,{i * i},{'ab'[i % 2]}" for i in range(20)]
+    path = table(tmp_path / "d.csv", "on,n,c", *rows)
+    with pytest.raises(DataError, match=r"may begin with the day or the month\n.*data.dates=day-first"):
+        load(path)
+    assert load(path, dates="day-first").hash != load(path, dates="month-first").hash
+
+
+def test_a_mark_that_may_divide_thousands_or_decimals_is_settled_by_other_columns_or_by_the_user(
+    tmp_path: Path,
+) -> None:
+    rows = [f"{1 + i},{100 + i};{i},5;{'ab'[i % 2]}" for i in range(20)]
+    data = load(table(tmp_path / "a.csv", "a;b;c", *rows), kind="table")
+    assert data.reading is not None
+    assert data.reading.columns[0].shown == "1.1 to 20.119"
+    alone = table(tmp_path / "b.csv", "a;c", *(f"{1 + i},{100 + i};{'ab'[i % 2]}" for i in range(20)))
+    with pytest.raises(DataError, match=r"may divide thousands or decimals\n.*data.decimal=point"):
+        load(alone)
+    shown = [load(alone, decimal=mark).reading for mark in ("point", "comma")]
+    assert [one.columns[0].shown for one in shown if one] == ["1100 to 20119", "1.1 to 20.119"]
+
+
+def test_a_table_without_names_and_with_decimal_commas_is_divided_at_semicolons(tmp_path: Path) -> None:
+    data = load(table(tmp_path / "a.csv", "0,5;1,5;a", *(f"{i},25;{i},75;{'ab'[i % 2]}" for i in range(20))))
+    assert data.schema.columns == ("column 0", "column 1")
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("2019,2020,2021", "{i}.5,{j},{k}"),
+        ("region,2019,2020", "r{k},{i},{j}"),
+        (",0,1,2", "{i},{j}.5,{i},{k}"),
+    ],
+)
+def test_numbers_that_count_up_are_names_and_remarked_on(tmp_path: Path, head: str, row: str) -> None:
+    rows = [row.format(i=i, j=3 * i * i, k=i % 3) for i in range(20)]
+    path = table(tmp_path / "years.csv", head, *rows)
+    report = check(path)
+    assert report.total == 20
+    assert "numbers as names" in [group.kind for group in report.problems]
+    last = head.split(",")[-1]
+    assert load(path, target=last if len(head) > 6 else 3).schema.target in ("class", "value")
+    assert check(path, header=False).total == 21
+
+
+def test_a_first_row_of_numbers_that_does_not_count_up_is_data(tmp_path: Path) -> None:
+    for head in ("1,2,4", "3.5,4.5,5.5", "0,0,1"):
+        assert (
+            check(table(tmp_path / "a.csv", head, *(f"{i},{5 * i},{i % 3}" for i in range(20)))).total == 21
+        )
+    assert check(table(tmp_path / "b.csv", "1,2,3", *(f"{i},{i + 1},{i + 2}" for i in range(20)))).total == 21
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "step", "remarked"),
+    [
+        ("Unnamed: 0", 0, 1, True),
+        ("", 1, 1, True),
+        ("x", 5, 1, True),
+        ("customer_id", 7, 3, True),
+        ("x", 7, 3, False),
+    ],
+)
+def test_a_column_that_counts_the_rows_is_remarked_on(
+    tmp_path: Path, name: str, start: int, step: int, remarked: bool
+) -> None:
+    rows = [f"{start + step * i},{i * i % 7},{'ab'[i % 2]}" for i in range(20)]
+    problems = check(table(tmp_path / "a.csv", f"{name},v,c", *rows)).problems
+    assert ("index column" in [group.kind for group in problems]) == remarked
+    if remarked:
+        remedy = problems[0].items[0].detail.partition("data.drop=")[2].strip("'")
+        assert not check(tmp_path / "a.csv", drop=remedy).problems
+
+
+def test_plain_notation_reads_as_earlier_versions_did(tmp_path: Path) -> None:
+    rows = [f"{i % 4} %,2024-01-0{1 + i % 3},${i % 5},{i % 3}" for i in range(40)]
+    path = table(tmp_path / "old.csv", "a,b,c,d", *rows)
+    assert load(path, notation="plain").hash.startswith("183b9072b98d1240")
+    assert load(path).schema.columns[0] == "a"
