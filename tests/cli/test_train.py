@@ -194,8 +194,8 @@ def test_a_single_batch_is_learnt_by_heart_and_leaves_no_run(cli: Command) -> No
 
 
 @pytest.mark.usefixtures("unreported")
-def test_a_run_can_be_continued_by_a_prefix_or_a_path_and_made_longer(cli: Command, trained: Path) -> None:
-    longer = cli("resume", "to", "steps=30", "--json")
+def test_a_run_can_be_continued_by_name_or_path_and_made_longer(cli: Command, trained: Path) -> None:
+    longer = cli("resume", "toy", "steps=30", "--json")
     assert longer.code == 0, longer.err
     assert longer.last["step"] == 30
     assert longer.lines[0]["step"] == 20
@@ -225,7 +225,7 @@ def test_a_mistake_in_resume_is_told(cli: Command, trained: Path, words: list[st
 
 def test_the_beginning_of_two_names_is_not_enough(cli: Command, trained: Path) -> None:
     shutil.copytree(trained, "runs/toy-two")
-    result = cli("resume", "to")
+    result = cli("runs", "show", "to")
     assert result.code == 2
     assert result.err.startswith("error: 'to' is the beginning of 2 runs: toy, toy-two")
     assert cli("runs", "show", "toy").code == 0

@@ -9,7 +9,10 @@ import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
+from tests.cli.conftest import cli
 from tests.trust.toys import train
+
+__all__ = ["cli"]
 
 _MEMORY = Path("/dev/shm")
 

@@ -21,9 +21,12 @@ RunName = Annotated[
         metavar="RUN", show_default=False, help="Name of a run, the beginning of it, or its folder."
     ),
 ]
+WholeRunName = Annotated[
+    str, typer.Argument(metavar="RUN", show_default=False, help="Whole name of a run, or its folder.")
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON for machines instead of text for people.")]
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print the folder of the run at the end and nothing else.")
 ]
 
-__all__ = ["Context", "Json", "Quiet", "RunName", "Settings"]
+__all__ = ["Context", "Json", "Quiet", "RunName", "Settings", "WholeRunName"]

@@ -1,15 +1,15 @@
 """`chainrule resume`: go on with a run from its newest checkpoint."""
 
-from chainrule.cli.options import Json, Quiet, RunName, Settings
+from chainrule.cli.options import Json, Quiet, Settings, WholeRunName
 
 
-def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: Quiet = False) -> None:
+def resume(name: WholeRunName, settings: Settings = None, json: Json = False, quiet: Quiet = False) -> None:
     """Go on with a run from its newest checkpoint.
 
     Training settings may change from here on, for example steps=5000 or optimizer.lr=1e-4.
     """
     from chainrule.cli.arguments import parse, take
-    from chainrule.cli.folders import find, runs_folder
+    from chainrule.cli.folders import find_exact, runs_folder
     from chainrule.cli.training import train_and_report
     from chainrule.cli.training_request import training
     from chainrule.train import Run
@@ -18,7 +18,7 @@ def resume(name: RunName, settings: Settings = None, json: Json = False, quiet: 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
-    run = Run.open(find(wanted, runs_folder(given.pop("runs", None))))
+    run = Run.open(find_exact(wanted, runs_folder(given.pop("runs", None))))
     overrides = training(given, also=["runs"])
     train_and_report(
         lambda listener: go_on(run, listener=listener, **overrides),

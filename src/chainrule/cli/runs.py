@@ -107,26 +107,69 @@ def diff(
 
 @app.command("rm")
 def rm(
-    name: RunName,
-    settings: Settings = None,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            show_default=False,
+            help="Whole name of a run, or its folder; 'exp-*' for all whose names are like this.",
+        ),
+    ],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", show_default=False, help="More of them; runs=DIR, the folder of the runs."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Remove a run folder with everything in it."""
-    import shutil
+    """Remove run folders with everything in them.
 
+    Only what is named in full goes. Nothing is removed if one of the runs cannot be.
+    """
+    from chainrule.cli.arguments import parse
+    from chainrule.cli.folders import find_matching
     from chainrule.cli.output import emit, say
-    from chainrule.core.errors import ArgumentError, RunError
+    from chainrule.core.errors import ArgumentError
     from chainrule.core.formatting import file_size
-    from chainrule.train.files import disk_errors, sole_writer
+
+    given = parse([name, *(more or [])])
+    folder = _folder_in(given.settings)
+    if not given.names:
+        raise ArgumentError("missing RUN", remedy="list runs: chainrule runs ls")
+    doomed = list(dict.fromkeys(path for word in given.names for path in find_matching(word, folder)))
+    for path in doomed:
+        _check_removable(path)
+    held = {path: sum(file.lstat().st_size for file in path.rglob("*")) for path in doomed}
+    total = file_size(sum(held.values()))
+    if not yes:
+        one = len(doomed) == 1
+        if not _a_person_is_there():
+            raise ArgumentError(
+                f"removing {', '.join(path.name for path in doomed)} needs a yes", remedy="add --yes"
+            )
+        for path in doomed if not one else ():
+            say("", f"{path}   {file_size(held[path])}")
+        if not typer.confirm(f"Remove {doomed[0] if one else f'these {len(doomed)} runs'} ({total})?"):
+            return
+    for path in doomed:
+        _remove(path)
+        if json:
+            emit({"removed": path.name, "path": path})
+        else:
+            say("removed", f"{path}   {file_size(held[path])}")
+
+
+def _check_removable(path: Path) -> None:
+    from chainrule.core.errors import RunError
+    from chainrule.train import Run
     from chainrule.train.folder import read_status
 
-    path = _open(name, _runs_folder(settings)).path
     if path.is_symlink():
         raise RunError(
             f"{path} is a link to another folder",
             remedy="remove the link itself, or name the folder it leads to",
         )
+    Run.open(path)
     if not (path / "status.json").is_file():
         raise RunError(
             f"{path} is not a run folder: it has no status.json",
@@ -134,18 +177,15 @@ def rm(
         )
     if read_status(path)["status"] == "running":
         raise RunError(f"{path.name} is running", remedy="stop it with Ctrl-C first, or wait for it")
-    held = sum(file.lstat().st_size for file in path.rglob("*"))
-    if not yes:
-        if not _a_person_is_there():
-            raise ArgumentError(f"removing {path.name} needs a yes", remedy="add --yes")
-        if not typer.confirm(f"Remove {path} ({file_size(held)})?"):
-            return
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    from chainrule.train.files import disk_errors, sole_writer
+
     with sole_writer(path), disk_errors(path):
         shutil.rmtree(path)  # removes links, never what they lead to
-    if json:
-        emit({"removed": path.name, "path": path})
-    else:
-        say("removed", f"{path}   {file_size(held)}")
 
 
 def last_numbers(run: "Run") -> dict[str, dict[str, float]]:
@@ -173,8 +213,6 @@ def _runs_folder(words: list[str] | None) -> Path:
 def _words(words: list[str] | None, known: Sequence[str]) -> tuple[Mapping[str, str], Path]:
     """Settings of a command that knows these beside `runs=`, and the folder of runs."""
     from chainrule.cli.arguments import parse
-    from chainrule.cli.folders import runs_folder
-    from chainrule.cli.settings import unknown
     from chainrule.core.errors import ArgumentError
 
     given = parse(words or [])
@@ -183,11 +221,19 @@ def _words(words: list[str] | None, known: Sequence[str]) -> tuple[Mapping[str, 
             f"unexpected word {given.names[0]!r}",
             remedy="settings are written key=value, for example runs=DIR",
         )
-    for name in given.settings:
+    return given.settings, _folder_in(given.settings, known)
+
+
+def _folder_in(settings: Mapping[str, str], known: Sequence[str] = ()) -> Path:
+    """The folder of runs, after a check that all other settings are known."""
+    from chainrule.cli.folders import runs_folder
+    from chainrule.cli.settings import unknown
+
+    for name in settings:
         if name not in ("runs", *known):
             words = ", ".join(["runs=DIR, the folder of the runs", *(f"{one}=" for one in known)])
             raise unknown(name, ["runs", *known], f"this command knows: {words}")
-    return given.settings, runs_folder(given.settings.get("runs"))
+    return runs_folder(settings.get("runs"))
 
 
 def _open(name: str, folder: Path) -> "Run":
