@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chainrule.core.quoting import plain
 from chainrule.report import ticks
 from chainrule.report.charts import spread
-from chainrule.report.visible_text import plain
 
 
 @given(st.lists(st.floats(-50, 150), min_size=1, max_size=12))

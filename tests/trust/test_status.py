@@ -17,7 +17,8 @@ import pytest
 from chainrule.core.errors import ArgumentError, DataError, RunError
 from chainrule.train import Run, events, fit, resume, runs
 from chainrule.train.files import sole_writer
-from chainrule.train.folder import RunWriter, new_folder, process_start, read_status
+from chainrule.train.folder import RunWriter, process_start, read_status
+from chainrule.train.naming import new_folder
 from tests.trust.toys import fingerprint, go_on, mlp, newest, points, train
 
 HOLD = """

@@ -55,8 +55,9 @@ app.command("doctor")(doctor.doctor)
 def _version(wanted: bool) -> bool:
     if wanted:
         from chainrule import __version__
+        from chainrule.cli.output import show
 
-        print(f"chainrule {__version__}")
+        show(f"chainrule {__version__}")
         raise typer.Exit
     return wanted
 
@@ -76,7 +77,9 @@ def main(words: Sequence[str] | None = None) -> None:
     everything = list(sys.argv[1:] if words is None else words)
     given = [word for word in everything if word != "--trace"]
     if not given:
-        print(EXAMPLES, end="")
+        from chainrule.cli.output import show
+
+        show(EXAMPLES, end="")
         sys.exit(0)
     if given in [[group.name] for group in app.registered_groups]:
         given.append("--help")

@@ -82,7 +82,7 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
 @app.command("check")
 def check(source: Source, settings: Settings = None, json: Json = False) -> None:
     """Look for everything that is wrong with some data; exit code 3 if they cannot be used as they are."""
-    from chainrule.cli.output import emit
+    from chainrule.cli.output import emit, show
     from chainrule.data import check as examine
 
     name, options = _words(source, settings)
@@ -90,7 +90,7 @@ def check(source: Source, settings: Settings = None, json: Json = False) -> None
     if json:
         emit(report.to_json())
     else:
-        print("\n".join(report.lines()))
+        show("\n".join(report.lines()))
     if not report.ok:
         raise typer.Exit(3)
 
@@ -134,20 +134,21 @@ def _schema(data: "Data") -> str:
 
 def _print_examples(data: "Data") -> None:
     """The beginning of a text, rows of a table, pairs of texts; other data are better drawn."""
-    from chainrule.cli.output import say, table
+    from chainrule.cli.output import say, show, table
     from chainrule.cli.settings import write
     from chainrule.core.pictures import Table
+    from chainrule.core.quoting import shell_word
     from chainrule.data import excerpt, kinds, preview
 
     if kinds.of(data.schema).is_corpus(data.schema):
-        print(f"\n{excerpt(data)}")
+        show(f"\n{excerpt(data)}")
         return
     tables = [picture for picture in preview(data) if isinstance(picture, Table)]
     for picture in tables:
-        print()
+        show()
         table(list(picture.columns), [[write(cell) for cell in row] for row in picture.rows])
     if not tables:
-        say("look", f"chainrule data show {data.source['name_or_path']} out=DIR")
+        say("look", f"chainrule data show {shell_word(data.source['name_or_path'])} out=DIR")
 
 
 __all__ = ["app"]

@@ -37,7 +37,7 @@ def derive(
     """
     import jax
 
-    from chainrule.cli.output import emit, say
+    from chainrule.cli.output import emit, say, show
     from chainrule.cli.points import point
 
     with jax.enable_x64(x64):
@@ -51,9 +51,9 @@ def derive(
         return
     say("function", f"{file}:{name}")
     for report in plans.values():
-        print(report)
+        show(report)
     if shown:
-        print(shown)
+        show(shown)
     for what, path in pictures.items():
         say(what, str(path))
 

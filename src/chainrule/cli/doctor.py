@@ -206,7 +206,7 @@ def _data(problems: list[str]) -> list[str]:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from chainrule.cli.output import say, table
+    from chainrule.cli.output import say, show, table
     from chainrule.core.formatting import file_size
 
     python, device, machine = found["python"], found["device"], found["machine"]
@@ -234,12 +234,12 @@ def _show(found: dict[str, Any]) -> None:
         f"{cache['path']}   {file_size(cache['bytes'])} of compiled programs" if cache["path"] else off,
     )
     say("data", ", ".join(found["data"]) or "none")
-    print()
+    show()
     rows = [
         [n, "yes" if e["installed"] else "no", e["enables"], e["install"]] for n, e in found["extras"].items()
     ]
     table(["extra", "installed", "brings", "install with"], rows)
-    print()
+    show()
     for problem in found["problems"]:
         say("problem", problem)
     say("verdict", f"{len(found['problems'])} problems" if found["problems"] else "all well")

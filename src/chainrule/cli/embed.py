@@ -32,6 +32,7 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import ArgumentError
+    from chainrule.core.quoting import shell_word
     from chainrule.train import Run
     from chainrule.train.files import disk_errors
 
@@ -55,7 +56,7 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
     say("written", f"{out}   vectors of {size}")
     if text is None:
         levels = f" data.levels={run.schema.levels}" if run.schema.levels else ""
-        say("next", f"chainrule train diffusion data={out}{levels}")
+        say("next", f"chainrule train diffusion {shell_word(f'data={out}')}{levels}")
 
 
 def _examples(run: "Run") -> "dict[str, np.ndarray]":

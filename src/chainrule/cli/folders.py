@@ -4,7 +4,7 @@ import fnmatch
 from pathlib import Path
 
 from chainrule.core.errors import RunError, suggest
-from chainrule.train.folder import handle, root
+from chainrule.train.naming import handle, root
 
 
 def runs_folder(word: str | None = None) -> Path:
@@ -34,7 +34,7 @@ def find(word: str, folder: Path) -> Path:
 
 
 def find_exact(word: str, folder: Path) -> Path:
-    """The folder of a run that is going to be changed: its whole name, or a path; never just the beginning of a name."""
+    """The folder of a run that is going to be changed: its whole name or a path, never the beginning of a name."""
     named = _named(word, folder)
     if named is not None:
         return named

@@ -35,7 +35,7 @@ def import_(
     from chainrule.cli.folders import runs_folder
     from chainrule.core.errors import DataError
     from chainrule.train import keep
-    from chainrule.train.folder import new_folder
+    from chainrule.train.naming import new_folder
 
     words = parse([model, file, *(settings or [])])
     name, weights = take(words, "MODEL", "FILE")

@@ -54,7 +54,7 @@ def show(
     from chainrule import models
     from chainrule.cli import settings
     from chainrule.cli.arguments import flatten
-    from chainrule.cli.output import emit, paint
+    from chainrule.cli.output import emit, heading, show
 
     found = models.entry(name)
     known = settings.of(found.config)
@@ -84,13 +84,11 @@ def show(
         )
         return
     _print_card(models.card(name))
-    print(f"\n{paint('Settings', 'bold')} of {name}, written key=value after `chainrule train {name}`\n")
+    heading("Settings", f" of {name}, written key=value after `chainrule train {name}`")
     settings_table(known)
     if training:
-        print(
-            f"\n{paint('Training', 'bold')} settings it brings along (all of them: chainrule train --help)\n"
-        )
-        print("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
+        heading("Training", " settings it brings along (all of them: chainrule train --help)")
+        show("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
     recipes_table(found)
     sampling_table(found)
 
@@ -98,13 +96,13 @@ def show(
 def sampling_table(found: "Entry") -> None:
     """The options of sampling, group by group; nothing for a model that does not sample."""
     from chainrule.cli import settings
-    from chainrule.cli.output import paint
+    from chainrule.cli.output import heading
 
     for group in _sampling(found):
         known = settings.of(group.schema)
         if known:
             under = f", with {group.when[0]}={group.when[1]}" if group.when is not None else ""
-            print(f"\n{paint('Sampling', 'bold')}: {group.name}{under}. {group.summary}\n")
+            heading("Sampling", f": {group.name}{under}. {group.summary}")
             settings_table(known)
 
 
@@ -122,10 +120,10 @@ def _sampling(found: "Entry") -> "Sequence[OptionGroup]":
 
 def recipes_table(found: "Entry") -> None:
     """Settings that go together under a name, each with the words it stands for; nothing for a model without any."""
-    from chainrule.cli.output import paint, table
+    from chainrule.cli.output import heading, table
 
     if found.recipes:
-        print(f"\n{paint('Recipes', 'bold')} of {found.name}, settings under one name\n")
+        heading("Recipes", f" of {found.name}, settings under one name")
         rows = [[f"recipe={name}", one.summary, _written(one)] for name, one in found.recipes.items()]
         table(["word", "what it is", "stands for"], rows)
 
@@ -182,8 +180,10 @@ def abilities(kinds: "Sequence[type[Model]]") -> list[str]:
 
 
 def _print_card(text: str) -> None:
+    from chainrule.cli.output import show
+
     if not sys.stdout.isatty():
-        print(text.rstrip())
+        show(text.rstrip())
         return
     from rich.console import Console
     from rich.markdown import Markdown

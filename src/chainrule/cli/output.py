@@ -13,30 +13,45 @@ from typing import Any
 
 from chainrule.core.progress import Stream
 
+from chainrule.core.quoting import is_plain, plain, printable
+
 _LABEL = 9
 _ERROR_LINES = 6
 
 
 def say(label: str, text: str) -> None:
-    """A labelled line on standard output."""
-    print(paint(label.ljust(_LABEL), "bold") + text, flush=True)
+    """A labelled line on standard output; a line break in the text is shown, not made."""
+    print(paint(plain(label).ljust(_LABEL), "bold") + plain(text), flush=True)
+
+
+def show(text: object = "", *, end: str = "\n") -> None:
+    """Text of one or several lines on standard output; line breaks are made, other control characters shown."""
+    print(printable(text), end=end, flush=True)
+
+
+def heading(title: str, rest: str = "") -> None:
+    """A line with a title in bold, between empty lines."""
+    print(f"\n{paint(plain(title), 'bold')}{plain(rest)}\n", flush=True)
 
 
 def emit(value: Any) -> None:
     """One line of JSON on standard output; numbers that JSON does not have become null."""
-    print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False), flush=True)
+    line = json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False)
+    if not is_plain(line):  # what a terminal would obey is written the long way, which means the same
+        line = "".join(c if is_plain(c) else json.dumps(c)[1:-1] for c in line)
+    print(line, flush=True)
 
 
-def plain(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """A value made of what JSON knows.
 
-    >>> plain({"loss": float("nan"), "path": Path("runs/a"), "split": (1, 2)})
+    >>> jsonable({"loss": float("nan"), "path": Path("runs/a"), "split": (1, 2)})
     {'loss': None, 'path': 'runs/a', 'split': [1, 2]}
     """
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [jsonable(v) for v in value]
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, str | bool | int) or value is None:
@@ -47,7 +62,7 @@ def plain(value: Any) -> Any:
 
 def complain(message: str) -> None:
     """An error on standard error: its first line after `error:`, further lines below, six at most."""
-    first, *rest = message.splitlines() or [""]
+    first, *rest = printable(message).splitlines() or [""]
     lines = [
         f"{paint('error:', 'red', sys.stderr)} {first}",
         *(f"       {line.strip()}" for line in rest if line.strip()),
@@ -71,6 +86,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    columns, *rows = [[plain(cell) for cell in row] for row in (columns, *rows)]
     needed = sum(max(map(len, column)) + 2 for column in zip(columns, *rows, strict=True))
     width = None if sys.stdout.isatty() else needed
     console = Console(width=width, markup=False, highlight=False, emoji=False)
@@ -88,8 +104,10 @@ __all__ = [
     "colourful",
     "complain",
     "emit",
+    "heading",
+    "jsonable",
     "paint",
-    "plain",
     "say",
+    "show",
     "table",
 ]

@@ -35,9 +35,10 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
     numbers are written to out=DIR (probes/NAME-001, or the folder of the run).
     """
     from chainrule.cli.arguments import parse
+    from chainrule.cli.output import show
 
     if wants_help and not words:
-        print(context.get_help())
+        show(context.get_help())
         return
     given = parse(words or [])
     if not given.names:
@@ -54,7 +55,7 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
 
 
 def _list(given: Mapping[str, str], json: bool) -> None:
-    from chainrule.cli.output import emit, paint, table
+    from chainrule.cli.output import emit, heading, table
     from chainrule.cli.settings import unknown
     from chainrule.explain import experiments, probes
 
@@ -68,9 +69,9 @@ def _list(given: Mapping[str, str], json: bool) -> None:
     if json:
         emit({"experiments": shows, "probes": examinations})
         return
-    print(f"{paint('Experiments', 'bold')}: chainrule probe NAME\n")
+    heading("Experiments", ": chainrule probe NAME")
     table(["experiment", "what it shows"], [list(one.values()) for one in shows])
-    print(f"\n{paint('Probes', 'bold')} of a trained run: chainrule probe RUN, or chainrule probe RUN NAME\n")
+    heading("Probes", " of a trained run: chainrule probe RUN, or chainrule probe RUN NAME")
     table(["probe", "what it shows", "needs"], [list(one.values()) for one in examinations])
 
 
@@ -78,7 +79,7 @@ def _explain(names: tuple[str, ...], json: bool) -> None:
     """What an experiment or a probe is, and its settings; a name after that of a run is a probe."""
     from chainrule.cli import settings
     from chainrule.cli.models import settings_table
-    from chainrule.cli.output import emit
+    from chainrule.cli.output import emit, show
     from chainrule.explain import experiments, probes
 
     name = names[-1]
@@ -93,20 +94,21 @@ def _explain(names: tuple[str, ...], json: bool) -> None:
         ]
         emit({"name": name, "summary": found.summary, "settings": rows})
         return
-    print(f"{found.summary}\n{more}\n")
+    show(f"{found.summary}\n{more}\n")
     if known:
         settings_table(known)
     else:
-        print("It has no settings.")
+        show("It has no settings.")
 
 
 def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.arguments import Words as Sorted
     from chainrule.cli.arguments import take
     from chainrule.cli.output import say
+    from chainrule.core.quoting import shell_word
     from chainrule.explain import experiments
     from chainrule.report import write_album
-    from chainrule.train.folder import new_folder
+    from chainrule.train.naming import new_folder
 
     (name,) = take(Sorted(names, {}), "EXPERIMENT")
     found = experiments.get(name)
@@ -122,7 +124,7 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
         [chapter],
         settings=settings.model_dump(),
         again={
-            "Run it again": " ".join(["chainrule probe", name, *words]),
+            "Run it again": " ".join(["chainrule probe", name, *map(shell_word, words)]),
             "Its settings": f"chainrule probe {name} --help",
         },
     )
@@ -248,7 +250,7 @@ def _present(
     album: "Album",
     json: bool,
 ) -> None:
-    from chainrule.cli.output import emit, paint, say, table
+    from chainrule.cli.output import emit, heading, say, show, table
     from chainrule.core.formatting import short_number
     from chainrule.core.pictures import Table
 
@@ -267,16 +269,16 @@ def _present(
         return
     for chapter in chapters:
         if len(chapters) > 1 or chapter.problem:
-            print(f"\n{paint(chapter.name, 'bold')}: {chapter.problem or chapter.summary}")
-        print("\n".join(chapter.findings))
+            heading(chapter.name, f": {chapter.problem or chapter.summary}")
+        show("\n".join(chapter.findings))
         for shown in chapter.pictures:
             if isinstance(shown, Table):
-                print()
+                show()
                 cells = [
                     [c if isinstance(c, str) else short_number(float(c)) for c in row] for row in shown.rows
                 ]
                 table(list(shown.columns), cells)
-    print()
+    show()
     say("pictures", f"{len(album.pictures)} in {album.page.parent}")
     say("numbers", str(album.numbers))
     say("page", str(album.page))

@@ -14,7 +14,7 @@ from typing import final
 
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
-from chainrule.cli.output import emit, say
+from chainrule.cli.output import emit, say, show
 from chainrule.core.formatting import duration, memory_size, short_duration
 from chainrule.core.progress import Stream
 from chainrule.report.progress import LiveLine, Pieces, Unit
@@ -76,7 +76,7 @@ class LogPrinter(ProgressPrinter):
         elif self._clock() >= self._due or event.step >= event.total:
             self._due = self._clock() + LOG_SECONDS
             shown = self._pieces.of(event)
-            print("step " + "  ".join(text for name, text in shown.items() if name != "bar"), flush=True)
+            show("step " + "  ".join(text for name, text in shown.items() if name != "bar"))
 
     def close(self) -> None:
         """Every line is whole already."""

@@ -12,6 +12,7 @@ from typing import final
 
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.core.progress import Stream, listening
+from chainrule.core.quoting import plain
 from chainrule.report.progress import bar
 
 
@@ -26,6 +27,7 @@ class ProgressLine:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Draw the line over, or write one if this has been going on for some time."""
+        what = plain(what)
         if what != self._what:
             self._what, self._due = what, self._clock() + LOG_SECONDS
         counts = f"{done:>{len(f'{total:,}')},}/{total:,}"

@@ -23,7 +23,7 @@ def ls(settings: Settings = None, json: Json = False) -> None:
     They are looked for in runs=DIR, $CHAINRULE_RUNS or ./runs. sort=name, model, data, status, step, date, duration or
     best orders them otherwise; a minus before it turns the order round: sort=-date.
     """
-    from chainrule.cli.output import complain, emit, table
+    from chainrule.cli.output import complain, emit, show, table
     from chainrule.core.errors import ChainruleError
 
     rows = []
@@ -41,7 +41,7 @@ def ls(settings: Settings = None, json: Json = False) -> None:
             ["run", "model", "data", "status", "step", "date", "time", "best"], [_cells(row) for row in rows]
         )
     else:
-        print(f"no runs in {folder}   begin with: chainrule train")
+        show(f"no runs in {folder}   begin with: chainrule train")
 
 
 @app.command("show")
@@ -86,7 +86,7 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show the settings and final numbers in which two runs differ."""
-    from chainrule.cli.output import emit, table
+    from chainrule.cli.output import emit, show, table
     from chainrule.cli.settings import write
     from chainrule.core.formatting import short_number
 
@@ -102,7 +102,7 @@ def diff(
     if rows:
         table(["", a.id, b.id], rows)
     else:
-        print(f"{a.id} and {b.id} have the same settings and the same numbers")
+        show(f"{a.id} and {b.id} have the same settings and the same numbers")
 
 
 @app.command("rm")
@@ -117,7 +117,9 @@ def rm(
     ],
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="RUN...", show_default=False, help="More of them; runs=DIR, the folder of the runs."),
+        typer.Argument(
+            metavar="RUN...", show_default=False, help="More of them; runs=DIR, the folder of the runs."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
@@ -131,6 +133,7 @@ def rm(
     from chainrule.cli.output import emit, say
     from chainrule.core.errors import ArgumentError
     from chainrule.core.formatting import file_size
+    from chainrule.core.quoting import plain
 
     given = parse([name, *(more or [])])
     folder = _folder_in(given.settings)
@@ -149,7 +152,7 @@ def rm(
             )
         for path in doomed if not one else ():
             say("", f"{path}   {file_size(held[path])}")
-        if not typer.confirm(f"Remove {doomed[0] if one else f'these {len(doomed)} runs'} ({total})?"):
+        if not typer.confirm(f"Remove {plain(doomed[0]) if one else f'these {len(doomed)} runs'} ({total})?"):
             return
     for path in doomed:
         _remove(path)

@@ -32,7 +32,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
-    from chainrule.cli.output import emit, say
+    from chainrule.cli.output import emit, say, show
     from chainrule.core import random
     from chainrule.data import kinds
     from chainrule.data.kinds.text import samples
@@ -61,12 +61,12 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         texts = [options.get("prompt", "") + one.text for one in found[:n]]
         files, more = _write_texts(out, texts), {"hypotheses": [one._asdict() for one in found]}
         if not json:
-            print("\n\n".join(texts) + "\n")
+            show("\n\n".join(texts) + "\n")
     elif kinds.of(run.schema).has_tokens:
         texts = samples(run.schema, run.sample(n, key=key, condition=condition.value, **options))
         files = _write_texts(out, texts)
         if not json:
-            print("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
+            show("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
     else:
         drawn = run.sample(n, key=key, condition=condition.value, **options)
         controls = (
@@ -84,20 +84,20 @@ def _written(model: "CanContinue", key: "Key", options: dict[str, Any], json: bo
     """A text, shown while it is being written: as it is, or as one JSON object for every token."""
     from dataclasses import asdict
 
-    from chainrule.cli.output import emit
+    from chainrule.cli.output import emit, show
 
     text: str = options.get("prompt", "")
     pieces = model.stream(key, **options)  # complains about its options before anything is shown
     if not json:
-        print(text, end="", flush=True)
+        show(text, end="")
     for piece in pieces:
         text += piece.text
         if json:
             emit(asdict(piece))
         else:
-            print(piece.text, end="", flush=True)
+            show(piece.text, end="")
     if not json:
-        print("\n", flush=True)
+        show("\n")
     return text
 
 

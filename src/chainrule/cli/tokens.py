@@ -62,7 +62,7 @@ def show(name: str, options: dict[str, Any], json: bool) -> None:
     say("ratios", ratios + missed)
     if traced is not None:
         _print_merges(traced)
-    print("\n" + paint_pieces(pieces) + "\n")
+    print(f"\n{paint_pieces(pieces)}\n")  # made visible piece by piece
     for file in files:
         say("written", str(file))
 
@@ -70,7 +70,9 @@ def show(name: str, options: dict[str, Any], json: bool) -> None:
 def paint_pieces(pieces: list[str]) -> str:
     """Pieces of text in alternating colours on a terminal, with a bar between them elsewhere."""
     from chainrule.cli.output import colourful
+    from chainrule.core.quoting import printable
 
+    pieces = [printable(piece) for piece in pieces]
     if not colourful(sys.stdout):
         return "|".join(pieces)
     colours = zip(pieces, itertools.cycle(_BACKGROUNDS), strict=False)
@@ -93,14 +95,14 @@ def _trace(wanted: Mapping[str, Any], text: str, alphabet: Sequence[str]) -> "Tr
 
 
 def _print_merges(traced: "Trace") -> None:
-    from chainrule.cli.output import table
+    from chainrule.cli.output import show, table
 
     merges = traced.table()
     rows = [[str(cell) for cell in row] for row in merges.rows[:_MERGES]]
-    print()
+    show()
     table(merges.columns, rows)
     if len(traced.steps) > len(rows):
-        print(f"and {len(traced.steps) - len(rows):,} more")
+        show(f"and {len(traced.steps) - len(rows):,} more")
 
 
 def _write(folder: Path, tokenizer: "Tokenizer", traced: "Trace | None", facts: dict[str, Any]) -> list[Path]:

@@ -72,7 +72,7 @@ def _train(
 
     from chainrule.cli.training import train_and_report
     from chainrule.train import fit
-    from chainrule.train.folder import new_folder
+    from chainrule.train.naming import new_folder
 
     stem = f"{data.name}-{request.entry.name}"
     path = request.runs_folder / request.run if request.run else None
@@ -152,7 +152,7 @@ def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: boo
     import equinox as eqx
 
     from chainrule.cli.arguments import flatten, of_data
-    from chainrule.cli.output import emit, say
+    from chainrule.cli.output import emit, say, show
     from chainrule.cli.progress import tell_estimate
     from chainrule.cli.settings import write
     from chainrule.core import tree
@@ -182,9 +182,9 @@ def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: boo
     say("train", f"{steps} steps of {train.batch} examples")
     tell_estimate(found, Unit.of(data.schema, model))
     for values in (chosen, of_data(data.source), train.model_dump()):
-        print()
+        show()
         for name, value in flatten(values).items():
-            print(f"{name}={write(value)}")
+            show(f"{name}={write(value)}")
 
 
 def _help(context: Context, name: str | None) -> None:
@@ -192,22 +192,22 @@ def _help(context: Context, name: str | None) -> None:
     from chainrule import models
     from chainrule.cli import settings
     from chainrule.cli.models import recipes_table, settings_table
-    from chainrule.cli.output import paint, table
+    from chainrule.cli.output import heading, show, table
     from chainrule.cli.training_request import OWN
     from chainrule.train import TrainConfig
 
-    print(context.get_help())
-    print(f"\n{paint('Words of the command', 'bold')}\n")
+    show(context.get_help())
+    heading("Words of the command")
     table(["word", "meaning"], [[f"{word}=", meaning] for word, meaning in OWN.items()])
-    print(f"\n{paint('Training settings', 'bold')}\n")
+    heading("Training settings")
     settings_table(settings.of(TrainConfig))
     chosen = name if name and "=" not in name else None
     if chosen:
-        print(f"\n{paint(f'Settings of {chosen}', 'bold')}\n")
+        heading(f"Settings of {chosen}")
         settings_table(settings.of(models.entry(chosen).config))
         recipes_table(models.entry(chosen))
     else:
-        print("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
+        show("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
 
 
 __all__ = ["train"]

@@ -95,14 +95,14 @@ def _stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:
 
 
 def _last_line(run: "Run", *, json: bool, quiet: bool) -> None:
-    from chainrule.cli.output import emit
+    from chainrule.cli.output import emit, show
 
     status = run.status
     if json:
         last = {"run": run.id, "path": run.path.resolve(), "status": status["status"]}
         emit({**last, "step": status["step"], "best": status["best"]})
     elif quiet:
-        print(run.path)
+        show(run.path)
 
 
 __all__ = ["train_and_report"]

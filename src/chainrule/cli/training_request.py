@@ -16,6 +16,7 @@ from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import runs_folder
 from chainrule.core.errors import ArgumentError, suggest
+from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.loading.sources import find
@@ -25,6 +26,7 @@ from chainrule.train import Run, TrainConfig, former
 from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.folder import read_config
 from chainrule.train.loop import merge, settled
+from chainrule.train.naming import check_name
 
 OWN = {
     "model": "name of the model, another way to write it first",
@@ -262,7 +264,7 @@ def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any],
     if name not in models.names() and Path(name).exists():
         raise ArgumentError(
             f"{name!r} is not a model but a file or folder",
-            remedy=f"to train on it: chainrule train data={name}",
+            remedy=f"to train on it: chainrule train {shell_word(f'data={name}')}",
         )
     if stored and stored != name:
         raise ArgumentError(
@@ -279,8 +281,8 @@ def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
 
 
 def _run_name(name: str | None) -> str | None:
-    if name is not None and (Path(name).name != name or name == ".."):
-        raise ArgumentError(f"run={name}: give a plain name", remedy="runs=DIR says where run folders go")
+    if name is not None:
+        check_name("run", name)
     return name
 
 

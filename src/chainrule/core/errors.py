@@ -8,6 +8,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from chainrule.core.quoting import plain, printable
+
 
 class ChainruleError(ValueError):
     """Base of every error Chainrule raises on purpose.
@@ -21,9 +23,10 @@ class ChainruleError(ValueError):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
-        self.message = message
-        self.remedy = remedy
-        lines = [message, *remedy.splitlines()]
+        # Names of files, classes and runs stand in messages; none may forge a line or reach a terminal as an escape.
+        self.message = plain(message)
+        self.remedy = printable(remedy)
+        lines = [self.message, *self.remedy.splitlines()]
         super().__init__("\n       ".join(lines))
 
 

@@ -14,9 +14,9 @@ from matplotlib.text import Text
 
 from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
+from chainrule.core.quoting import plain
 from chainrule.report import style, ticks
 from chainrule.report.style import DASHES, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
-from chainrule.report.visible_text import plain
 
 _MANY_SERIES = 40
 _MANY_POINTS = 4000

@@ -16,13 +16,13 @@ from chainrule.core import random
 from chainrule.core.errors import ChainruleError
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Lines, Picture, Table
+from chainrule.core.quoting import plain
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprisal
 from chainrule.report import language_models, predictions
 from chainrule.report.samples import captions_to_show, classes_to_show
-from chainrule.report.visible_text import plain
 from chainrule.train import Run
 
 _MOST_EXAMPLES = 5000

@@ -19,9 +19,9 @@ from matplotlib.textpath import text_to_path
 from chainrule.core.formatting import number
 from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Heatmap, Table
+from chainrule.core.quoting import plain
 from chainrule.report import style, ticks
 from chainrule.report.style import SMALL_SIZE, TEXT_SIZE, TITLE_SIZE, WIDTH
-from chainrule.report.visible_text import plain
 
 _CELL_BY_CELL = 2500
 _WIDEST = 960.0

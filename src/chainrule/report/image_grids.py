@@ -20,9 +20,9 @@ from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 from chainrule.core.errors import ArgumentError
 from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Images
+from chainrule.core.quoting import plain
 from chainrule.report import svg
 from chainrule.report.style import SMALL_SIZE, TITLE_SIZE
-from chainrule.report.visible_text import plain
 
 _TILE = 48
 """Small images are enlarged to about this many CSS pixels."""

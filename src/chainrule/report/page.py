@@ -14,9 +14,9 @@ from typing import Any
 from chainrule.core.formatting import number
 from chainrule.core.palette import DARK, LIGHT
 from chainrule.core.pictures import Film, Picture, Table
+from chainrule.core.quoting import plain, printable
 from chainrule.report.drawing import draw, draw_gif, draw_png
 from chainrule.report.style import variables
-from chainrule.report.visible_text import plain, printable
 
 _STYLE = Path(__file__).with_name("page.css")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 from chainrule.core.formatting import number
 from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Passage
+from chainrule.core.quoting import plain
 from chainrule.report import style
 from chainrule.report.style import SMALL_SIZE, TEXT_SIZE, TITLE_SIZE
-from chainrule.report.visible_text import plain
 
 _COLUMNS = 64
 _LINES = 24

@@ -12,11 +12,11 @@ from jaxtyping import Float, Int, Shaped
 
 from chainrule.core.formatting import number
 from chainrule.core.pictures import Bars, Heatmap, Images, Lines, Scatter, Table
+from chainrule.core.quoting import plain
 from chainrule.data import kinds
 from chainrule.data.kinds.image import unit_images
 from chainrule.data.schema import Schema
 from chainrule.data.targets import of as target_of
-from chainrule.report.visible_text import plain
 from chainrule.train.scores.classification import calibration, confusion
 from chainrule.train.scores.multilabel import multilabel
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from chainrule.core import palette
 from chainrule.core.palette import LIGHT
-from chainrule.report.visible_text import plain
+from chainrule.core.quoting import plain
 
 SERIES = [LIGHT[role] for role in palette.SERIES]
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 
 from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Picture
+from chainrule.core.quoting import plain, printable
 from chainrule.report.style import FONT_STACK
-from chainrule.report.visible_text import plain, printable
 
 Element = ElementTree.Element
 

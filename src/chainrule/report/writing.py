@@ -7,7 +7,6 @@ moved), the page says why in that place. A run that was interrupted or diverged 
 import json
 import math
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
-from chainrule.train.folder import read_data, root
+from chainrule.train.folder import read_data
+from chainrule.train.naming import handle, recipe_word
 from chainrule.train.scores import by_item
 
 _MOST_SKIPPED = 200
@@ -237,7 +237,7 @@ def _environment(run: Run) -> dict[str, Any]:
 
 def _again(run: Run, model: Model | None) -> str:
     """What to type to repeat the run, go on with it and use it."""
-    name = shlex.quote(run.id if run.path.parent.resolve() == root().resolve() else str(run.path))
+    name = handle(run.path)
     own, built = run.config["model"]["name"] is None, not run.config["data"]
     more = [f"{what}={what}" for what, needed in (("model", own), ("data", built)) if needed]
     opened = f"run = cr.Run.open({', '.join([repr(str(run.path)), *more])})"
@@ -250,7 +250,7 @@ def _again(run: Run, model: Model | None) -> str:
         "diverged": f" optimizer.lr={run.settings.optimizer.lr / 2:g}",
     }.get(state, "")
     lines = {
-        "Repeat the run": f"chainrule train config={shlex.quote(str(run.path / 'config.yaml'))}",
+        "Repeat the run": f"chainrule train {recipe_word(run.path)}",
         "Go on with it": f"chainrule resume {name}{change}",
         "Score it": f"chainrule score {name}",
     }

@@ -12,7 +12,6 @@
 | `log.txt` | what happened when, for people |
 """
 
-import contextlib
 import importlib.metadata
 import itertools
 import json
@@ -34,7 +33,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
-from chainrule.train.files import disk_errors, make_folder, read_own, sync_folder, write_atomic, write_json
+from chainrule.train.files import disk_errors, read_own, write_atomic, write_json
+from chainrule.train.naming import recipe_word
 
 _HEARTBEAT_SECONDS = 2.0
 _STALE_SECONDS = 60.0
@@ -43,32 +43,6 @@ _OWN = (
     *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
     *("checkpoints", ".lock", "tokenizer.json"),
 )
-
-
-def root(where: str | Path | None = None) -> Path:
-    """Where run folders go: the argument, `$CHAINRULE_RUNS`, or `./runs`."""
-    return Path(where or os.environ.get("CHAINRULE_RUNS") or "runs")
-
-
-def handle(path: Path) -> str:
-    """How to name a run on the command line: its name where run folders go by default, its path elsewhere."""
-    return path.name if path.parent.resolve() == root().expanduser().resolve() else str(path)
-
-
-def new_folder(parent: Path, stem: str) -> Path:
-    """A new folder `stem-NNN` with the next free number."""
-    with disk_errors(parent):
-        make_folder(parent)
-        endings = [found.name.removeprefix(f"{stem}-") for found in parent.iterdir()]
-        taken = [int(ending) for ending in endings if ending.isdecimal()]
-        number = max(taken, default=0) + 1
-        while True:
-            with contextlib.suppress(FileExistsError):  # another process took the number in between
-                folder = parent / f"{stem}-{number:03d}"
-                folder.mkdir()
-                sync_folder(parent)
-                return folder
-            number += 1
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -160,7 +134,7 @@ def read_data(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(
             f"{folder.name}: data.json cannot be read ({type(error).__name__})",
-            remedy="it is written when a run starts: train the run again with chainrule train config=...",
+            remedy=f"it is written when a run starts: train the run again: chainrule train {recipe_word(folder)}",
         ) from error
 
 
@@ -356,8 +330,6 @@ def plain(values: Any) -> Any:
 
 __all__ = [
     "RunWriter",
-    "handle",
-    "new_folder",
     "plain",
     "process_start",
     "read_config",
@@ -365,7 +337,6 @@ __all__ = [
     "read_metrics",
     "read_status",
     "refuse_links",
-    "root",
     "write_config",
     "write_data",
     "write_environment",

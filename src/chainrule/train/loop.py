@@ -9,10 +9,11 @@ import jax
 
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
+from chainrule.core.quoting import shell_word
 from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
-from chainrule.train import checkpoints, events, folder
+from chainrule.train import checkpoints, events, folder, naming
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
 from chainrule.train.run import Run
@@ -50,12 +51,13 @@ def fit(
     recipe, config, total = _recipe(model, data, origin, settings)
     name = recipe["model"]["name"]
     if run is None:
-        check_space(folder.root(), model, config)
-        path = folder.new_folder(folder.root(), f"{data.name}-{name or type(model).__name__.lower()}")
+        check_space(naming.root(), model, config)
+        path = naming.new_folder(naming.root(), f"{data.name}-{name or type(model).__name__.lower()}")
     else:
         path = Path(run)
         if (path / "config.yaml").exists():
             return _continue(Run.open(path, model=model, data=data), recipe, settings, listener)
+        naming.check_name("run", path.absolute().name)
         check_space(path, model, config)
         make_folder(path)
     with sole_writer(path):
@@ -184,7 +186,8 @@ def _check_state(run: Run, overrides: dict[str, Any]) -> None:
             raise ArgumentError(
                 f"{name}={value}: {run.id} cannot change this on the way, because its checkpoints hold other state "
                 "than that needs",
-                remedy=f"train a new run: chainrule train config={run.path / 'config.yaml'} {name}={value}",
+                remedy=f"train a new run: chainrule train {naming.recipe_word(run.path)} "
+                + shell_word(f"{name}={value}"),
             )
 
 
@@ -219,7 +222,7 @@ def _continue(
     if folder.plain(mine) != folder.plain(stored):
         raise RunError(
             f"{found.path} holds a run with other settings",
-            remedy="choose another folder, or remove it: chainrule runs rm",
+            remedy=f"choose another folder, or remove it: chainrule runs rm {naming.handle(found.path)}",
         )
     return resume(found, listener=listener, **{k: settings[k] for k in longer if settings.get(k) is not None})
 

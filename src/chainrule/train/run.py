@@ -21,7 +21,7 @@ from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model
-from chainrule.train import checkpoints, folder, former, scores
+from chainrule.train import checkpoints, folder, former, naming, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
 from chainrule.train.scoring import Metric
@@ -200,7 +200,7 @@ class Run:
         if not available:
             raise CheckpointError(
                 f"{self.id} has no checkpoint yet",
-                remedy=f"go on with it: chainrule resume {folder.handle(self.path)}",
+                remedy=f"go on with it: chainrule resume {naming.handle(self.path)}",
             )
         # Not from status.json, which a kill can leave one checkpoint behind.
         newest = checkpoints.read_manifest(checkpoints.path(self.path / "checkpoints", available[-1]))
@@ -253,7 +253,7 @@ class Run:
         if not isinstance(model, CanSample):
             raise CapabilityError(
                 f"{self.config['model']['name'] or type(model).__name__} does not generate examples",
-                remedy=f"it can be scored: chainrule score {folder.handle(self.path)}",
+                remedy=f"it can be scored: chainrule score {naming.handle(self.path)}",
             )
         if n < 1:
             raise ArgumentError(f"n={n}: ask for at least one example")
@@ -268,7 +268,7 @@ class Run:
 
 def runs(where: str | Path | None = None) -> list[Run]:
     """Every run in a folder, oldest first."""
-    found = [path.parent for path in folder.root(where).glob("*/config.yaml")]
+    found = [path.parent for path in naming.root(where).glob("*/config.yaml")]
     return [
         Run(path)
         for path in sorted(found, key=lambda path: ((path / "config.yaml").stat().st_mtime, path.name))

@@ -21,7 +21,7 @@ from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.core.formatting import count
 from chainrule.models.protocol import Model
-from chainrule.train import checkpoints, events, folder, former, freezing
+from chainrule.train import checkpoints, events, folder, former, freezing, naming
 from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.evaluation import mean_loss
@@ -126,7 +126,7 @@ class Trainer:
         if self.run._template is None:
             raise CheckpointError(
                 f"{self.run.id} was stopped before the weights it begins with were saved",
-                remedy=f"train it again: chainrule train config={self.path / 'config.yaml'}",
+                remedy=f"train it again: chainrule train {naming.recipe_word(self.path)}",
             )
         self._evaluate(state, 0)
         self._save(state, 0)
@@ -161,7 +161,7 @@ class Trainer:
         if available:
             raise CheckpointError(
                 f"every checkpoint of {self.run.id} is damaged",
-                remedy=f"train it again: chainrule train config={self.path / 'config.yaml'}",
+                remedy=f"train it again: chainrule train {naming.recipe_word(self.path)}",
             )
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
         make_folder(self.store)
@@ -178,7 +178,7 @@ class Trainer:
             if not isinstance(journal.get(name, value), type(value)):
                 raise CheckpointError(
                     f"the checkpoint of {self.run.id} was not written by a training run: {name} is not usable",
-                    remedy=f"train it again: chainrule train config={self.path / 'config.yaml'}",
+                    remedy=f"train it again: chainrule train {naming.recipe_word(self.path)}",
                 )
         self.journal |= journal
         self._check_patience()
@@ -347,7 +347,7 @@ class Trainer:
         saved = f"last good checkpoint: step {self.saved}.   " if self.saved is not None else ""
         raise DivergedError(
             f"{what} at step {step}",
-            remedy=f"{saved}retry: chainrule resume {folder.handle(self.path)} optimizer.lr={halved:.2g}",
+            remedy=f"{saved}retry: chainrule resume {naming.handle(self.path)} optimizer.lr={halved:.2g}",
         )
 
 

@@ -5,7 +5,6 @@ Nothing is left out or converted silently: with `bad="error"` a single bad item 
 """
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, DataError, check_choice
+from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.division import check_shares
@@ -147,7 +147,7 @@ def _accept(scan: Scan, source: sources.DataSource, bad: str) -> Contents:
         remedy = [stops[0].remedy, *([f"also: {summary}", faults[0].remedy] if faults else [])]
         raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy="\n".join(filter(None, remedy)))
     if faults and bad == "error":
-        command = f"chainrule data check {shlex.quote(source.typed)}"
+        command = f"chainrule data check {shell_word(source.typed)}"
         accept = f"training would use {scan.usable:,}.   accept: data.bad=skip   list: {command}"
         raise DataError(summary, remedy="\n".join(filter(None, [accept, faults[0].remedy])))
     assert scan.contents is not None, "a scan without contents names the problem that stopped it"

@@ -7,7 +7,6 @@ import codecs
 import io
 import itertools
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.core.errors import spell
+from chainrule.core.quoting import shell_word
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
 from chainrule.data.loading.problems import Problem, Refused
@@ -70,7 +70,7 @@ def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Probl
 
 
 def _convert(encoding: str, where: str) -> str:
-    return f"convert it: iconv -f {encoding} -t UTF-8 {shlex.quote(where)} > NEW"
+    return f"convert it: iconv -f {encoding} -t UTF-8 {shell_word(where)} > NEW"
 
 
 def lines(text: str) -> io.StringIO:

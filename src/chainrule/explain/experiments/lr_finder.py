@@ -6,6 +6,7 @@ from pydantic import Field
 
 from chainrule import data as sources
 from chainrule import models
+from chainrule.core.quoting import shell_word
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.train import find_lr
 from chainrule.train.finder import greedy_lr
@@ -44,7 +45,8 @@ def run(settings: FinderSettings, listener: Listener) -> Outcome:
             f"The loss falls fastest at a learning rate of {found.steepest:.2g}; a tenth of the rate of its minimum "
             f"is {found.safe:.2g}.",
             f"The first step that makes its own batch worse comes after a rate of {greedy:.2g}.",
-            f"Train with it: chainrule train {settings.model} data={settings.data} optimizer.lr={found.steepest:.1g}",
+            f"Train with it: chainrule train {settings.model} {shell_word(f'data={settings.data}')} "
+            f"optimizer.lr={found.steepest:.1g}",
         ],
         [found.picture()],
         None,

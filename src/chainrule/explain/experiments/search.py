@@ -10,6 +10,7 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core.errors import ArgumentError, DivergedError
 from chainrule.core.pictures import Lines, Table
+from chainrule.core.quoting import shell_word
 from chainrule.explain.methods.training import Trained, band, train_seeds
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.train import score
@@ -70,7 +71,7 @@ def run(settings: SearchSettings, listener: Listener) -> Outcome:
             f"{_val(runs):.4g}{seeds}).",
             f"On the test split, looked at once{seeds}: {judged}.",
             f"Train it: chainrule train {settings.model} "
-            + " ".join(f"{name}={_written(value)}" for name, value in words.items()),
+            + " ".join(shell_word(f"{name}={_written(value)}") for name, value in words.items()),
         ],
         [_picture(order)],
         Table("search-table", "All combinations, best first", [*fields, "validation loss", "spread"], rows),

@@ -13,6 +13,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.explain.discovery import configured, module_of, names_in
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.train import Run
+from chainrule.train.naming import handle
 
 
 @functools.cache
@@ -54,7 +55,7 @@ def examine(name: str, run: Run, **settings: Any) -> Outcome:
     if not probe.applies(run.model, run.schema):
         raise CapabilityError(
             f"{name} does not apply to {run.id}: it needs {probe.needs}",
-            remedy=f"what applies: chainrule probe {run.id}",
+            remedy=f"what applies: chainrule probe {handle(run.path)}",
         )
     return probe.examine(run, run.data, configure(name, **settings))
 
