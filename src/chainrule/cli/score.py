@@ -47,7 +47,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
 
 def show(found: "Mapping[str, Metric]") -> None:
     """Scores as a table, and those of each class, label or output as another below it."""
-    from chainrule.cli.output import table
+    from chainrule.cli import output
     from chainrule.core.formatting import short_number
     from chainrule.train.scores import by_item
 
@@ -56,18 +56,18 @@ def show(found: "Mapping[str, Metric]") -> None:
         [name, _shown(name, m.value), "" if m.stderr is None else f"± {short_number(m.stderr)}", m.unit]
         for name, m in whole.items()
     ]
-    table(["metric", "value", "error", "unit"], rows)
+    output.table(["metric", "value", "error", "unit"], rows)
     if not each:
         return
     measures = list(dict.fromkeys(measure for metrics in each.values() for measure in metrics))
-    print()
+    output.show()
     rows = [
         [name, *(_shown(m, metrics[m].value) if m in metrics else "" for m in measures)]
         for name, metrics in list(each.items())[:_SHOWN]
     ]
-    table(["of each", *measures], rows)
+    output.table(["of each", *measures], rows)
     if len(each) > _SHOWN:
-        print(f"and {len(each) - _SHOWN:,} more: --json gives all")
+        output.show(f"and {len(each) - _SHOWN:,} more: --json gives all")
 
 
 def _shown(name: str, value: float) -> str:
