@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.core.progress import Stream
-
 from chainrule.core.quoting import is_plain, plain, printable
 
 _LABEL = 9
