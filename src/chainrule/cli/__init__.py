@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from chainrule.cli import (
+    completion,
     data,
     derive,
     doctor,
@@ -50,6 +51,8 @@ app.command("import")(importing.import_)
 app.command("embed")(embed.embed)
 app.command("export")(export.export)
 app.command("doctor")(doctor.doctor)
+app.command("completion")(completion.completion)
+app.command("complete", hidden=True)(completion.complete)
 
 
 def _version(wanted: bool) -> bool:

@@ -150,6 +150,18 @@ def _options(annotation: Any) -> list[Any]:
     return [annotation]
 
 
+def members(annotation: Any) -> list[str]:
+    """The values of a setting as they are written, where they can be listed.
+
+    >>> members(Literal["relu", "gelu"]), members(bool | None), members(int)
+    (['relu', 'gelu'], ['true', 'false', 'none'], [])
+    """
+    options = _options(annotation)
+    listed = [write(member) for o in options if get_origin(o) is Literal for member in get_args(o)]
+    listed += ["true", "false"] if bool in options else []
+    return [*listed, *(["none"] if listed and type(None) in options else [])]
+
+
 def _allowed(annotation: Any, metadata: Sequence[Any]) -> str:
     """What values are accepted, in words."""
     bounds = [(*_BOUNDS[type(m)], m) for m in metadata if type(m) in _BOUNDS]
@@ -176,4 +188,4 @@ def _kind(option: Any) -> str:
     return "group" if origin is dict else getattr(option, "__name__", str(option))
 
 
-__all__ = ["Setting", "find", "guess", "of", "read", "unknown", "write"]
+__all__ = ["Setting", "find", "guess", "members", "of", "read", "unknown", "write"]

@@ -1,0 +1,211 @@
+"""`chainrule completion`: verbs, models, runs, data and settings at the tab key of bash, zsh and fish.
+
+The script a shell sources asks the hidden verb `complete` with the line up to the cursor. Names of runs are read from
+their folder; everything that needs the models is gathered once and kept beside the compiled programs, because a
+person does not wait for JAX at every tab.
+"""
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from chainrule.cli.options import RunName
+
+Words: TypeAlias = Mapping[str, list[str]]
+"""Settings by name, each with the values it can take where those can be listed."""
+
+_FIRST_WORDS = {
+    "train": "models",
+    "import": "models",
+    "models show": "models",
+    "data show": "data",
+    "data check": "data",
+}
+"""What the first word after a verb is, where it is not the name of a run."""
+_SECOND_WORDS = {"probe": "probes", "runs diff": "runs"}
+_ENDS = " "
+"""After a finished word the shell goes on to the next; after `key=` it stays."""
+
+SCRIPTS = {
+    "bash": """# source <(chainrule completion bash)
+_chainrule() {
+    local line=${COMP_LINE:0:COMP_POINT} IFS=$'\\n'
+    local current=${line##* } before=""
+    # To bash an equals sign ends a word: what stands before it is on the line already.
+    [[ $current == *=* ]] && before=${current%=*}=
+    COMPREPLY=($(chainrule complete -- "$line" 2> /dev/null))
+    COMPREPLY=("${COMPREPLY[@]#"$before"}")
+}
+complete -o default -o nospace -F _chainrule chainrule
+""",
+    "zsh": """# source <(chainrule completion zsh)
+_chainrule() {
+    local -a found
+    found=("${(@f)$(chainrule complete -- "${BUFFER[1,CURSOR]}" 2> /dev/null)}")
+    if [[ -n $found ]]; then
+        compadd -Q -S '' -- $found
+    else
+        _files
+    fi
+}
+compdef _chainrule chainrule
+""",
+    "fish": """# chainrule completion fish | source
+complete -c chainrule -a '(chainrule complete -- (commandline -cp) 2> /dev/null | string trim)'
+""",
+}
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="The shell to complete in.")],
+) -> None:
+    """Print what makes a shell complete verbs, models, runs and settings: source <(chainrule completion bash)."""
+    print(SCRIPTS[shell], end="")
+
+
+def complete(line: Annotated[str, typer.Argument(help="The command up to the cursor.")]) -> None:
+    """Print the words that can follow, one a line."""
+    from chainrule.cli import app
+
+    for word in candidates(line, app):
+        print(word)
+
+
+def candidates(line: str, app: typer.Typer) -> list[str]:
+    """The words that can stand where a line ends; a finished one ends in a space, `key=` does not."""
+    *done, current = line.split(" ")
+    words = [word for word in done[1:] if word]
+    verbs = _verbs(app)
+    if not words:
+        return _beginning({verb.split(" ")[0] for verb in verbs}, current)
+    verb = words.pop(0)
+    if any(one.startswith(f"{verb} ") for one in verbs):
+        if not words:
+            return _beginning({one.split(" ")[1] for one in verbs if one.startswith(f"{verb} ")}, current)
+        verb = f"{verb} {words.pop(0)}"
+    if verb not in verbs:
+        return []
+    key, equals, _ = current.partition("=")
+    if equals:
+        return _beginning((f"{key}={value}" for value in _values(verb, key, words)), current)
+    names = [word for word in words if "=" not in word and not word.startswith("-")]
+    found = _names(verb, len(names), takes_run=verbs[verb])
+    return [
+        *_beginning(found, current),
+        *_beginning((f"{name}=" for name in _settings(verb, names)), current, ends=""),
+    ]
+
+
+def _beginning(words: Iterable[str], current: str, ends: str = _ENDS) -> list[str]:
+    return [word + ends for word in sorted(set(words)) if word.startswith(current)]
+
+
+def _verbs(app: typer.Typer) -> dict[str, bool]:
+    """Every verb that is not hidden, those of a group after its name, and whether it wants a run first."""
+    found = {}
+    for command in app.registered_commands:
+        if command.name and not command.hidden:
+            found[command.name] = _takes_run(command.callback)
+    for group in app.registered_groups:
+        for command in group.typer_instance.registered_commands if group.typer_instance else []:
+            found[f"{group.name} {command.name}"] = _takes_run(command.callback)
+    return found
+
+
+def _takes_run(callback: Callable[..., Any] | None) -> bool:
+    return callback is not None and RunName in callback.__annotations__.values()
+
+
+def _names(verb: str, position: int, *, takes_run: bool) -> list[str]:
+    """Plain words that can stand at a position."""
+    table = {0: _FIRST_WORDS, 1: _SECOND_WORDS}.get(position, {})
+    what = "runs" if position == 0 and takes_run else table.get(verb)
+    return [] if what is None else _runs() if what == "runs" else list(_vocabulary()[what])
+
+
+def _settings(verb: str, names: list[str]) -> list[str]:
+    """Settings of a verb: of training and the model for `train`, of training for `resume`."""
+    if verb == "resume":
+        return list(_vocabulary()["training"])
+    if verb != "train":
+        return ["runs"] if verb.startswith("runs ") else []
+    known = _vocabulary()
+    return [*known["own"], *known["training"], *(known["models"].get(names[0], {}) if names else {})]
+
+
+def _values(verb: str, key: str, words: list[str]) -> list[str]:
+    """Values that a setting can take, where those can be listed."""
+    known = _vocabulary()
+    if key in ("from", "run") and verb == "train":
+        return _runs()
+    if key in ("data", "model"):
+        return list(known["models" if key == "model" else "data"])
+    model = next((word for word in words if word in known["models"]), "")
+    if key == "recipe":
+        return list(known["recipes"].get(model, []))
+    both: Words = {**known["training"], **known["models"].get(model, {})}
+    return both.get(key, [])
+
+
+def _runs() -> list[str]:
+    from chainrule.cli.folders import names, runs_folder
+
+    return names(runs_folder())
+
+
+@functools.cache
+def _vocabulary() -> dict[str, Any]:
+    """Names of models, data and probes, and all settings; from a file, unless the package changed since."""
+    from chainrule import __version__
+    from chainrule.cli.doctor import cache_folder
+
+    file = Path(cache_folder()).with_name("completion.json")
+    stamp = (
+        f"{__version__} {max(path.stat().st_mtime_ns for path in Path(__file__).parents[1].rglob('*.py'))}"
+    )
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # made anew below
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["stamp"] == stamp:
+            return dict(kept)
+    made = {"stamp": stamp, **_gathered()}
+    with contextlib.suppress(
+        OSError
+    ):  # a home that cannot be written costs the next tab its second, nothing else
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(made), encoding="utf-8")
+        temporary.replace(file)
+    return made
+
+
+def _gathered() -> dict[str, Any]:
+    from chainrule import models
+    from chainrule.cli import settings
+    from chainrule.cli.training_request import OWN
+    from chainrule.data.loading import sources
+    from chainrule.explain import probes
+    from chainrule.train import TrainConfig
+
+    entries = {name: models.entry(name) for name in models.names()}
+    return {
+        "own": {word: [] for word in OWN},
+        "training": _listed(settings.of(TrainConfig)),
+        "models": {name: _listed(settings.of(entry.config)) for name, entry in entries.items()},
+        "recipes": {name: list(entry.recipes) for name, entry in entries.items()},
+        "data": [known.name for known in sources.names()],
+        "probes": list(probes.names()),
+    }
+
+
+def _listed(known: Mapping[str, Any]) -> dict[str, list[str]]:
+    from chainrule.cli.settings import members
+
+    return {name: members(setting.annotation) for name, setting in known.items()}
+
+
+__all__ = ["SCRIPTS", "candidates", "complete", "completion"]
