@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+from chainrule.core.errors import ArgumentError
 from chainrule.nn import losses
 from chainrule.nn.losses import cross_entropy, squared_error
 
@@ -97,3 +98,43 @@ def test_the_derivative_of_the_softmax_is_what_differentiation_finds() -> None:
     expected = jax.vmap(jax.jacobian(lambda row: losses.softmax(row, temperature=2.0)))(logits)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(found.sum(axis=-1), np.zeros((2, 3)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.squared_error, losses.absolute_error, losses.huber, losses.binary_cross_entropy]
+)
+@pytest.mark.parametrize("other", [(4,), (1, 1), (5, 1), (4, 2)])
+def test_predictions_and_targets_of_different_shapes_are_refused_never_broadcast(loss, other) -> None:
+    message = rf"(?s){loss.__name__}: .* shape \(4, 1\), .* give both the same shape"
+    with pytest.raises(ArgumentError, match=message) as caught:
+        loss(jnp.zeros((4, 1)), jnp.zeros(other))
+    assert ("reshape" in str(caught.value)) == (other == (4,))
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (np.zeros((4, 1), np.int32), r"shape \(4, 1\) and type int32.*"),
+        (np.zeros((4, 3), np.int32), "floating numbers in the shape of the logits"),
+        (np.zeros(4, np.float32), r"shape \(4,\) and type float32.*whole numbers, one for each row"),
+        (np.zeros(5, np.int32), r"logits of shape \(4, 3\) and targets of shape \(5,\)"),
+        (np.array([0, 1, -1, 2]), "targets holds -1 at position 2; the 3 classes are numbered 0 to 2"),
+        (np.array([0, 1, 2, 5]), "targets holds 5 at position 3"),
+    ],
+    ids=["column", "one-hot of whole numbers", "numbers as floats", "too many", "below", "beyond"],
+)
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}], ids=["plain", "smoothed"])
+def test_targets_that_do_not_go_with_the_logits_are_refused(targets, message, options) -> None:
+    with pytest.raises(ArgumentError, match=f"(?s){message}"):
+        cross_entropy(jnp.zeros((4, 3)), jnp.asarray(targets), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}], ids=["plain", "smoothed"])
+def test_what_is_no_class_has_no_loss_where_numbers_are_not_known(options) -> None:
+    targets = np.array([-1, 0, 2, 3, 127], np.int8)
+    few, many = jax.jit(
+        lambda t: [cross_entropy(jnp.zeros((5, classes)), t, **options) for classes in (3, 300)]
+    )(targets)
+    assert np.isnan(few).tolist() == [True, False, False, True, True]
+    assert np.isnan(many).tolist() == [True, False, False, False, False]  # -1 is not 255
+    np.testing.assert_allclose(few[1:3], np.log(3), rtol=1e-6)

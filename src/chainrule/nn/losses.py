@@ -3,6 +3,9 @@
 `reduction` says how: `None` keeps one number per example (the mean over its entries), `"mean"` averages over examples
 too, `"sum"` adds up every entry of every example, `"mean_of_sums"` adds up the entries of each example and averages
 over examples, which for squared errors of d entries is d times the mean.
+
+Predictions and targets have one shape and are never broadcast. A number that is no class is an error where numbers are
+known; inside compiled code, where they are not, the loss of its example is not a number.
 """
 
 import math
@@ -11,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import check_class_numbers, check_same_shape
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int
 
@@ -19,7 +23,7 @@ REDUCTIONS = ("mean", "sum", "mean_of_sums")
 
 def cross_entropy(
     logits: Float[Array, "*batch classes"],
-    targets: Int[Array, "*batch"] | Float[Array, "*batch classes"],
+    targets: Int[Array, "..."] | Float[Array, "..."],
     *,
     smoothing: float = 0.0,
     class_weights: Float[Array, " classes"] | None = None,
@@ -36,7 +40,11 @@ def cross_entropy(
     """
     if not 0 <= smoothing < 1:
         raise ArgumentError(f"cross_entropy(smoothing={smoothing}): smoothing must lie in [0, 1)")
+    logits, targets = jnp.asarray(logits), jnp.asarray(targets)
     numbers = jnp.issubdtype(targets.dtype, jnp.integer)
+    _check_targets(logits, targets, numbers)
+    if numbers:  # small integer types cannot count the classes
+        targets = targets.astype(jnp.promote_types(targets.dtype, jnp.int32))
     if numbers and not smoothing and class_weights is None:
         return _reduced("cross_entropy", _surprisal(logits, targets), reduction)
     wide, classes = _wide(logits), logits.shape[-1]
@@ -47,9 +55,23 @@ def cross_entropy(
     # A class of weight zero adds nothing, even where its logit is minus infinity.
     terms = jnp.where(mixed == 0, 0, mixed * jax.nn.log_softmax(wide, axis=-1))
     values = -terms.sum(axis=-1)
+    if numbers:
+        values = jnp.where((targets >= 0) & (targets < classes), values, jnp.nan)
     if reduction == "mean" and numbers and class_weights is not None:
         return values.sum() / (wanted * last).sum()
     return _reduced("cross_entropy", values, reduction)
+
+
+def _check_targets(logits: Array, targets: Array, numbers: bool) -> None:
+    if targets.shape != (logits.shape[:-1] if numbers else logits.shape):
+        raise ArgumentError(
+            f"cross_entropy: logits of shape {logits.shape} and targets of shape {targets.shape} and type "
+            f"{targets.dtype}",
+            remedy="targets are class numbers (whole numbers, one for each row of logits) or distributions over the "
+            "classes\n(floating numbers in the shape of the logits)",
+        )
+    if numbers:
+        check_class_numbers("cross_entropy", "targets", targets, logits.shape[-1])
 
 
 @jax.custom_jvp
@@ -57,7 +79,7 @@ def _surprisal(
     logits: Float[Array, "*batch classes"], targets: Int[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
     wide = _wide(logits)
-    return jax.nn.logsumexp(wide, axis=-1) - jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
+    return jax.nn.logsumexp(wide, axis=-1) - _chosen(wide, targets)
 
 
 @_surprisal.defjvp
@@ -69,15 +91,21 @@ def _surprisal_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     top = jax.lax.stop_gradient(wide.max(axis=-1, keepdims=True))
     weights = jnp.exp(wide - top)
     total = weights.sum(axis=-1, keepdims=True)
-    value = (jnp.log(total) + top)[..., 0] - jnp.take_along_axis(wide, targets[..., None], axis=-1)[..., 0]
+    value = (jnp.log(total) + top)[..., 0] - _chosen(wide, targets)
     classes = jax.lax.broadcasted_iota(targets.dtype, wide.shape, wide.ndim - 1)
     slope = weights * (1 / total) - (classes == targets[..., None])
     return value, (slope * _wide(change)).sum(axis=-1)
 
 
+def _chosen(wide: Array, targets: Array) -> Array:
+    # Beyond the last class there is NaN, and negative numbers belong there too instead of being counted from the end.
+    index = jnp.where(targets < 0, wide.shape[-1], targets)
+    return jnp.take_along_axis(wide, index[..., None], axis=-1)[..., 0]
+
+
 def binary_cross_entropy(
     logits: Float[Array, "batch *shape"],
-    targets: Float[Array, "batch *shape"],
+    targets: Float[Array, "..."],
     *,
     reduction: str | None = None,
 ) -> Float[Array, "..."]:
@@ -86,33 +114,36 @@ def binary_cross_entropy(
     >>> float(binary_cross_entropy(jnp.array([-1000.0]), jnp.array([1.0]))[0])
     1000.0
     """
+    logits, targets = _alike("binary_cross_entropy", "logits", logits, "targets", targets)
     wide = _wide(logits)
     return _reduced("binary_cross_entropy", jax.nn.softplus(wide) - wide * targets, reduction)
 
 
 def squared_error(
     predicted: Float[Array, "batch *shape"],
-    target: Float[Array, "batch *shape"],
+    target: Float[Array, "..."],
     *,
     reduction: str | None = None,
 ) -> Float[Array, "..."]:
     """Squared differences."""
+    predicted, target = _alike("squared_error", "predicted", predicted, "target", target)
     return _reduced("squared_error", jnp.square(_wide(predicted) - target), reduction)
 
 
 def absolute_error(
     predicted: Float[Array, "batch *shape"],
-    target: Float[Array, "batch *shape"],
+    target: Float[Array, "..."],
     *,
     reduction: str | None = None,
 ) -> Float[Array, "..."]:
     """Absolute differences."""
+    predicted, target = _alike("absolute_error", "predicted", predicted, "target", target)
     return _reduced("absolute_error", jnp.abs(_wide(predicted) - target), reduction)
 
 
 def huber(
     predicted: Float[Array, "batch *shape"],
-    target: Float[Array, "batch *shape"],
+    target: Float[Array, "..."],
     *,
     delta: float = 1.0,
     reduction: str | None = None,
@@ -122,6 +153,7 @@ def huber(
     >>> huber(jnp.array([0.5, 3.0]), jnp.zeros(2))
     Array([0.125, 2.5  ], dtype=float32)
     """
+    predicted, target = _alike("huber", "predicted", predicted, "target", target)
     if delta <= 0:
         raise ArgumentError(f"huber(delta={delta}): delta must be positive")
     distance = jnp.abs(_wide(predicted) - target)
@@ -158,6 +190,12 @@ def softmax_jacobian(
     p = softmax(logits, temperature=temperature)
     square = jnp.eye(p.shape[-1], dtype=p.dtype).reshape((1,) * (p.ndim - 1) + (p.shape[-1],) * 2)
     return p[..., None, :] * (square - p[..., :, None]) / temperature
+
+
+def _alike(where: str, first: str, a: Any, second: str, b: Any) -> tuple[Array, Array]:
+    both = jnp.asarray(a), jnp.asarray(b)
+    check_same_shape(where, first, both[0], second, both[1])
+    return both
 
 
 def _wide(x: Array) -> Array:

@@ -10,8 +10,10 @@ import jax
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.core.quoting import shell_word
+from chainrule.data import targets
 from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
+from chainrule.data.division import NAMES
 from chainrule.models.protocol import Model
 from chainrule.train import checkpoints, events, folder, naming
 from chainrule.train.config import TrainConfig
@@ -90,6 +92,10 @@ def _recipe(
 ) -> tuple[dict[str, Any], TrainConfig, int]:
     """All that config.yaml holds, the training settings in it, and how many steps they mean."""
     entry = models.entry_of(model)
+    for name in NAMES:
+        y = data.split(name).arrays.get("y")
+        if y is not None:
+            targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
     config, total = settled(entry.training if entry else {}, settings, len(data.train))
     described: dict[str, Any] = {"name": entry.name if entry else None, "settings": {}}
     if entry:

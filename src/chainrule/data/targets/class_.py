@@ -96,6 +96,15 @@ class ClassTarget(Target):
                 remedy="give training a larger share, for example split=(0.8, 0.1, 0.1)",
             )
 
+    def check(self, schema: Schema, y: np.ndarray, where: str) -> None:
+        """Numbers of classes that there are."""
+        for index in np.flatnonzero((y < 0) | (y >= len(schema.classes)))[:1]:
+            raise DataError(
+                f"{where}: example {index} is of class number {y[index]}; the {len(schema.classes)} classes are "
+                f"numbered 0 to {len(schema.classes) - 1}",
+                remedy="number classes in the order of schema.classes",
+            )
+
     def outputs(self, schema: Schema) -> int:
         """A logit for each class."""
         return len(schema.classes)
