@@ -138,3 +138,88 @@ def test_what_is_no_class_has_no_loss_where_numbers_are_not_known(options) -> No
     assert np.isnan(few).tolist() == [True, False, False, True, True]
     assert np.isnan(many).tolist() == [True, False, False, False, False]  # -1 is not 255
     np.testing.assert_allclose(few[1:3], np.log(3), rtol=1e-6)
+
+
+def test_weighted_and_robust_losses_agree_with_torch(oracle: Callable) -> None:
+    torch = oracle("torch")
+    functional = torch.nn.functional
+    logits, labels, weights = normal(20, 3), np.arange(20) % 3, np.array([0.5, 1.0, 4.0], np.float32)
+    ones = (normal(20, 3, seed=1) > 0).astype(np.float32)
+    predicted, target = normal(20, 2, seed=2), 3 * normal(20, 2, seed=3)
+    tensor = torch.tensor
+    for ours, theirs in (
+        (
+            cross_entropy(
+                *map(jnp.asarray, (logits, labels)),
+                smoothing=0.2,
+                class_weights=jnp.asarray(weights),
+                reduction="mean",
+            ),
+            functional.cross_entropy(
+                tensor(logits), tensor(labels), weight=tensor(weights), label_smoothing=0.2
+            ),
+        ),
+        (
+            losses.binary_cross_entropy(
+                *map(jnp.asarray, (logits, ones)),
+                positive_weights=jnp.asarray(weights),
+                reduction="mean",
+            ),
+            functional.binary_cross_entropy_with_logits(
+                tensor(logits), tensor(ones), pos_weight=tensor(weights)
+            ),
+        ),
+        (
+            losses.huber(*map(jnp.asarray, (predicted, target)), delta=0.7, reduction="mean"),
+            functional.huber_loss(tensor(predicted), tensor(target), delta=0.7),
+        ),
+        (
+            losses.absolute_error(*map(jnp.asarray, (predicted, target)), reduction="mean"),
+            functional.l1_loss(tensor(predicted), tensor(target)),
+        ),
+    ):
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_the_focal_loss_is_the_surprisal_times_a_power_of_what_is_missing(gamma: float) -> None:
+    logits, labels = 3 * normal(20, 3), np.arange(20) % 3
+    p = scipy.special.softmax(logits.astype(np.float64), axis=-1)[np.arange(20), labels]
+    weights = np.array([1.0, 2.0, 3.0], np.float32)
+    found = losses.focal(*map(jnp.asarray, (logits, labels)), gamma=gamma, class_weights=jnp.asarray(weights))
+    np.testing.assert_allclose(found, -weights[labels] * (1 - p) ** gamma * np.log(p), rtol=1e-4)
+    ones = (normal(20, 3, seed=1) > 0).astype(np.float32)
+    q = np.where(ones > 0, scipy.special.expit(logits), scipy.special.expit(-logits)).astype(np.float64)
+    per_example = (-((1 - q) ** gamma) * np.log(q)).mean(axis=1)
+    np.testing.assert_allclose(
+        losses.binary_focal(*map(jnp.asarray, (logits, ones)), gamma=gamma), per_example, rtol=1e-4
+    )
+
+
+def test_the_slope_of_the_focal_loss_is_finite_where_nothing_is_left_to_learn() -> None:
+    slope = jax.jit(jax.grad(lambda z: losses.focal(z, jnp.array([0]), gamma=0.5).sum()))
+    np.testing.assert_array_equal(slope(jnp.array([[200.0, 0.0]])), np.zeros((1, 2)))
+    assert np.isfinite(slope(jnp.array([[-200.0, 0.0]]))).all()
+
+
+def test_the_quantile_loss_is_least_at_the_quantile() -> None:
+    target = jnp.asarray(normal(999))
+    loss = jax.jit(
+        jax.vmap(lambda q: losses.quantile_error(jnp.full(999, q), target, quantile=0.8, reduction="mean"))
+    )
+    places = np.linspace(-2, 2, 401, dtype=np.float32)
+    assert abs(places[int(np.argmin(loss(places)))] - np.quantile(target, 0.8)) < 0.03
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: losses.focal(jnp.zeros((1, 2)), jnp.array([0]), gamma=-1.0),
+        lambda: losses.binary_focal(jnp.zeros((1, 2)), jnp.zeros((1, 2)), gamma=-1.0),
+        lambda: losses.quantile_error(jnp.zeros(2), jnp.zeros(2), quantile=1.0),
+    ],
+    ids=["focal", "binary focal", "quantile"],
+)
+def test_options_out_of_range_are_refused(wrong: Callable) -> None:
+    with pytest.raises(ArgumentError, match=r"gamma=-1|quantile=1"):
+        wrong()

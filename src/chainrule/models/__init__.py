@@ -114,7 +114,8 @@ def explain(
     hint = ""
     if first["type"] == "literal_error":
         hint = suggest(str(first["input"]), [part.strip("'") for part in _words(first["ctx"]["expected"])])
-    return ArgumentError(f"{where}={first['input']!r}: {_sentence(first['msg'])}{hint}", remedy=remedy)
+    message = _sentence(first["msg"].removeprefix("Value error, "))
+    return ArgumentError(f"{where}={first['input']!r}: {message}{hint}", remedy=remedy)
 
 
 def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:

@@ -103,20 +103,86 @@ def _chosen(wide: Array, targets: Array) -> Array:
     return jnp.take_along_axis(wide, index[..., None], axis=-1)[..., 0]
 
 
+def focal(
+    logits: Float[Array, "*batch classes"],
+    targets: Int[Array, "*batch"],
+    *,
+    gamma: float = 2.0,
+    class_weights: Float[Array, " classes"] | None = None,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """`-(1 - p)^gamma log p` with p the probability of the target class (Lin et al., 2017, arXiv:1708.02002).
+
+    Examples that are right already count for less; with `gamma` 0 it is the cross-entropy.
+
+    >>> float(focal(jnp.array([[0.0, 0.0]]), jnp.array([1]))[0])  # log(2) / 4
+    0.1732...
+    """
+    if gamma < 0:
+        raise ArgumentError(f"focal(gamma={gamma}): gamma must not be negative")
+    surprisal = _surprisal(logits, targets)
+    values = _unlikely(surprisal, gamma) * surprisal
+    if class_weights is not None:
+        values = values * class_weights.astype(values.dtype)[targets]
+    return _reduced("cross_entropy", values, reduction)
+
+
 def binary_cross_entropy(
     logits: Float[Array, "batch *shape"],
     targets: Float[Array, "..."],
     *,
+    positive_weights: Float[Array, "..."] | None = None,
     reduction: str | None = None,
 ) -> Float[Array, "..."]:
     """Minus the log-probability of targets in [0, 1] under independent coins with these log-odds.
+
+    `positive_weights` multiply the share of the ones, one weight for each entry of the last axis.
 
     >>> float(binary_cross_entropy(jnp.array([-1000.0]), jnp.array([1.0]))[0])
     1000.0
     """
     logits, targets = _alike("binary_cross_entropy", "logits", logits, "targets", targets)
     wide = _wide(logits)
-    return _reduced("binary_cross_entropy", jax.nn.softplus(wide) - wide * targets, reduction)
+    if positive_weights is None:
+        return _reduced("binary_cross_entropy", jax.nn.softplus(wide) - wide * targets, reduction)
+    weights = positive_weights.astype(wide.dtype).reshape((1,) * (wide.ndim - 1) + positive_weights.shape)
+    values = (1 + (weights - 1) * targets) * jax.nn.softplus(-wide) + (1 - targets) * wide
+    return _reduced("binary_cross_entropy", values, reduction)
+
+
+def binary_focal(
+    logits: Float[Array, "batch *shape"],
+    targets: Float[Array, "batch *shape"],
+    *,
+    gamma: float = 2.0,
+    positive_weights: Float[Array, "..."] | None = None,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """The focal loss of independent coins: `-(1 - p)^gamma log p` with p the probability of what is there.
+
+    >>> float(binary_focal(jnp.array([0.0]), jnp.array([1.0]))[0])  # log(2) / 4
+    0.1732...
+    """
+    if gamma < 0:
+        raise ArgumentError(f"binary_focal(gamma={gamma}): gamma must not be negative")
+    wide = _wide(logits)
+    ones, zeros = (jax.nn.softplus(sign * wide) for sign in (-1, 1))
+    weights = jnp.ones((1,) * wide.ndim, wide.dtype)
+    if positive_weights is not None:
+        weights = positive_weights.astype(wide.dtype).reshape((1,) * (wide.ndim - 1) + positive_weights.shape)
+    values = (
+        weights * targets * _unlikely(ones, gamma) * ones + (1 - targets) * _unlikely(zeros, gamma) * zeros
+    )
+    return _reduced("binary_focal", values, reduction)
+
+
+def _unlikely(surprisal: Array, gamma: float) -> Array:
+    """`(1 - p)^gamma` from `-log p`; where nothing is left of it, its slope is zero too."""
+    if gamma == 0:
+        return jnp.ones_like(surprisal)
+    rest = -jnp.expm1(-surprisal)
+    some = rest > 0
+    return jnp.where(some, jnp.where(some, rest, 1) ** gamma, 0)
 
 
 def squared_error(
@@ -159,6 +225,24 @@ def huber(
     distance = jnp.abs(_wide(predicted) - target)
     near = jnp.minimum(distance, delta)
     return _reduced("huber", near * (distance - 0.5 * near), reduction)
+
+
+def quantile_error(
+    predicted: Float[Array, "batch *shape"],
+    target: Float[Array, "batch *shape"],
+    *,
+    quantile: float = 0.5,
+    reduction: str | None = None,
+) -> Float[Array, "..."]:
+    """The pinball loss, least where this share of the targets lies below the prediction (Koenker and Bassett, 1978).
+
+    >>> quantile_error(jnp.zeros(2), jnp.array([1.0, -1.0]), quantile=0.9)
+    Array([0.9, 0.1], dtype=float32)
+    """
+    if not 0 < quantile < 1:
+        raise ArgumentError(f"quantile_error(quantile={quantile}): quantile must lie between 0 and 1")
+    above = target - _wide(predicted)
+    return _reduced("quantile_error", jnp.maximum(quantile * above, (quantile - 1) * above), reduction)
 
 
 def softmax(
@@ -217,8 +301,11 @@ def _reduced(where: str, values: Array, reduction: str | None) -> Array:
 __all__ = [
     "absolute_error",
     "binary_cross_entropy",
+    "binary_focal",
     "cross_entropy",
+    "focal",
     "huber",
+    "quantile_error",
     "softmax",
     "softmax_jacobian",
     "squared_error",

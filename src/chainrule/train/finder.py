@@ -94,7 +94,7 @@ def greedy_lr(
     @jax.jit
     def judge(arrays: Any, batch: Batch) -> Scalar:
         still = eqx.nn.inference_mode(eqx.combine(arrays, stepper.static))
-        return still.loss(batch, key)[0]
+        return stepper.evaluated(still, batch, key)[0]
 
     for step in range(steps):
         batch = jax.tree.map(jnp.asarray, stepper.batch_at(step))

@@ -282,7 +282,9 @@ class Trainer:
         arrays = state.model if state.ema is None else state.ema
         model = eqx.nn.inference_mode(eqx.combine(arrays, self.stepper.static))
         key = random.key(self.config.seed, "evaluate")
-        values, _ = mean_loss(model, self.data.val, key, most=self.config.eval_examples)
+        values, _ = mean_loss(
+            model, self.data.val, key, most=self.config.eval_examples, loss=self.stepper.evaluated
+        )
         self.writer.metrics(step, "val", values)
         self.notify(events.Logged(step, "val", values))
         best = self.journal["best"]

@@ -6,6 +6,7 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
+from chainrule.models.protocol.criteria import Criterion, LossSettings
 from chainrule.models.protocol.denoising import (
     CanInvert,
     FlowLikelihood,
@@ -45,9 +46,11 @@ from chainrule.models.protocol.options import (
 from chainrule.models.protocol.prediction import (
     CanPredict,
     HasLogits,
+    HasOutputs,
     as_prediction,
     output_count,
     supervised_loss,
+    weighted_mean,
 )
 from chainrule.models.protocol.registration import Config, Entry, Recipe
 from chainrule.models.protocol.sampling import CanSample, HasSampleControls
@@ -79,6 +82,7 @@ __all__ = [
     "CanSearch",
     "CanTranslate",
     "Config",
+    "Criterion",
     "DecodingState",
     "Entry",
     "FileFormat",
@@ -96,6 +100,7 @@ __all__ = [
     "HasLens",
     "HasLogProb",
     "HasLogits",
+    "HasOutputs",
     "HasParts",
     "HasPictures",
     "HasRecurrence",
@@ -109,6 +114,7 @@ __all__ = [
     "Hypothesis",
     "InOut",
     "Joined",
+    "LossSettings",
     "Metrics",
     "Model",
     "Name",
@@ -127,4 +133,5 @@ __all__ = [
     "parts_of",
     "read_options",
     "supervised_loss",
+    "weighted_mean",
 ]
