@@ -23,6 +23,8 @@ def fit(
 ) -> Run:
     """Train a model on data and leave a run folder with its report.
 
+    A network of your own becomes a model by `cr.models.wrap(network, loss=..., metrics=[...])`.
+
     Progress is shown as a bar in a notebook and as a live line on a terminal; `progress=True` writes the line wherever
     output goes, `progress=False` nothing. `listener` is called with every event (`train/events.py`).
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A

@@ -101,7 +101,7 @@ def test_the_derivative_of_the_softmax_is_what_differentiation_finds() -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", [losses.squared_error, losses.absolute_error, losses.huber, losses.binary_cross_entropy]
+    "loss", [losses.squared_error, losses.absolute_error, losses.huber, losses.binary_cross_entropy, losses.binary_focal, losses.quantile_error]
 )
 @pytest.mark.parametrize("other", [(4,), (1, 1), (5, 1), (4, 2)])
 def test_predictions_and_targets_of_different_shapes_are_refused_never_broadcast(loss, other) -> None:
@@ -207,8 +207,8 @@ def test_the_quantile_loss_is_least_at_the_quantile() -> None:
     loss = jax.jit(
         jax.vmap(lambda q: losses.quantile_error(jnp.full(999, q), target, quantile=0.8, reduction="mean"))
     )
-    places = np.linspace(-2, 2, 401, dtype=np.float32)
-    assert abs(places[int(np.argmin(loss(places)))] - np.quantile(target, 0.8)) < 0.03
+    guesses = np.linspace(-2, 2, 401, dtype=np.float32)
+    assert abs(guesses[int(np.argmin(loss(guesses)))] - np.quantile(target, 0.8)) < 0.03
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model
+from chainrule.models.wrapping import Wrapped, wrap
 
 _HERE = Path(__file__).parent
 
@@ -190,6 +191,14 @@ def entry_of(model: Model) -> Entry | None:
     return entry(parts[3].replace("_", "-"))
 
 
+def title(model: Model) -> str:
+    """What a model is called: its name in the registry, or that of the user's own class."""
+    found = entry_of(model)
+    if found is not None:
+        return found.name
+    return type(model.module if isinstance(model, Wrapped) else model).__name__
+
+
 def import_weights(
     model: Model, path: str | Path, *, names: Names | None = None, strict: bool = True
 ) -> Imported:
@@ -303,4 +312,6 @@ __all__ = [
     "names",
     "open_weights",
     "setting_names",
+    "title",
+    "wrap",
 ]

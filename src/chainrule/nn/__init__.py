@@ -27,6 +27,7 @@ from chainrule.nn.reparametrize import SpectralNorm, WeightNorm
 from chainrule.nn.residual import ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
 from chainrule.nn.scattering import Scattering
+from chainrule.nn.sequential import Sequential, StatefulNetwork
 from chainrule.nn.signals import convolve_signal
 
 __all__ = [
@@ -51,8 +52,10 @@ __all__ = [
     "ResidualBlock",
     "Scattering",
     "SelfAttention",
+    "Sequential",
     "SpectralNorm",
     "Stack",
+    "StatefulNetwork",
     "StochasticDepth",
     "Switches",
     "TransformerBlock",

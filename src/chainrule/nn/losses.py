@@ -120,7 +120,7 @@ def focal(
     """
     if gamma < 0:
         raise ArgumentError(f"focal(gamma={gamma}): gamma must not be negative")
-    surprisal = _surprisal(logits, targets)
+    surprisal = cross_entropy(logits, targets)
     values = _unlikely(surprisal, gamma) * surprisal
     if class_weights is not None:
         values = values * class_weights.astype(values.dtype)[targets]
@@ -152,7 +152,7 @@ def binary_cross_entropy(
 
 def binary_focal(
     logits: Float[Array, "batch *shape"],
-    targets: Float[Array, "batch *shape"],
+    targets: Float[Array, "..."],
     *,
     gamma: float = 2.0,
     positive_weights: Float[Array, "..."] | None = None,
@@ -165,6 +165,7 @@ def binary_focal(
     """
     if gamma < 0:
         raise ArgumentError(f"binary_focal(gamma={gamma}): gamma must not be negative")
+    logits, targets = _alike("binary_focal", "logits", logits, "targets", targets)
     wide = _wide(logits)
     ones, zeros = (jax.nn.softplus(sign * wide) for sign in (-1, 1))
     weights = jnp.ones((1,) * wide.ndim, wide.dtype)
@@ -229,7 +230,7 @@ def huber(
 
 def quantile_error(
     predicted: Float[Array, "batch *shape"],
-    target: Float[Array, "batch *shape"],
+    target: Float[Array, "..."],
     *,
     quantile: float = 0.5,
     reduction: str | None = None,
@@ -241,6 +242,7 @@ def quantile_error(
     """
     if not 0 < quantile < 1:
         raise ArgumentError(f"quantile_error(quantile={quantile}): quantile must lie between 0 and 1")
+    predicted, target = _alike("quantile_error", "predicted", predicted, "target", target)
     above = target - _wide(predicted)
     return _reduced("quantile_error", jnp.maximum(quantile * above, (quantile - 1) * above), reduction)
 

@@ -126,7 +126,7 @@ def _model(run: Run) -> Model | None:
 
 def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
     status, environment = run.status, _environment(run)
-    name = run.config["model"]["name"] or (type(model).__name__ if model is not None else "A model")
+    name = run.config["model"]["name"] or (models.title(model) if model is not None else "A model")
     size = "" if model is None else f" with {tree.size(eqx.filter(model, eqx.is_inexact_array)):,} parameters"
     device = str(environment.get("device", "an unknown device"))
     if environment.get("backend") == "cpu":

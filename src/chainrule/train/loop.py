@@ -1,7 +1,7 @@
 """`fit` and `resume`: from a model and data to a run folder that survives whatever happens to the process."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from chainrule.data import targets
 from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import Model, NeedsSchema
 from chainrule.train import checkpoints, events, folder, naming
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
-from chainrule.train.run import Run
+from chainrule.train.run import Run, as_model
 from chainrule.train.step import initial_state
 from chainrule.train.trainer import Trainer, check_space
 
@@ -50,11 +50,11 @@ def fit(
     `origin` says where the weights of the model come from when they are not those it was built with; such a run
     evaluates and saves them before the first step, because nothing else could bring them back.
     """
+    model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings)
-    name = recipe["model"]["name"]
     if run is None:
         check_space(naming.root(), model, config)
-        path = naming.new_folder(naming.root(), f"{data.name}-{name or type(model).__name__.lower()}")
+        path = naming.new_folder(naming.root(), f"{data.name}-{models.title(model).lower()}")
     else:
         path = Path(run)
         if (path / "config.yaml").exists():
@@ -74,6 +74,7 @@ def fit(
 def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any], **settings: Any) -> Run:
     """Leave a run folder for a model that was trained elsewhere, at step 0 of the training it may still get."""
     path = Path(run)
+    model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings)
     check_space(path, model, config)
     make_folder(path)
@@ -85,6 +86,17 @@ def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any]
         Trainer(Run(path, model=model, data=data, config=recipe), total, events.silent).keep()
         folder.write_config(path, recipe)
     return Run.open(path, model=model, data=data)
+
+
+def prepared(model: Any, data: Any) -> Model:
+    """The model as it is trained on these data; whatever is no model, or no data, is refused here."""
+    if not isinstance(data, Data):
+        raise ArgumentError(
+            f"data is a {type(data).__name__}",
+            remedy="load it first: cr.data.load(name_or_path), or cr.data.from_arrays(x, y)",
+        )
+    checked = as_model(model)
+    return checked.bound(data.schema) if isinstance(checked, NeedsSchema) else checked
 
 
 def _recipe(
@@ -149,12 +161,15 @@ def _evaluation_pace(config: TrainConfig, total: int) -> int:
 def resume(
     run: str | Path | Run,
     *,
-    model: Model | None = None,
+    model: Model | Callable[[], Model] | None = None,
     data: Data | None = None,
     listener: events.Listener = events.silent,
     **overrides: Any,
 ) -> Run:
-    """Go on with a run from its newest intact checkpoint; `overrides` change training settings from here on."""
+    """Go on with a run from its newest intact checkpoint; `overrides` change training settings from here on.
+
+    `model` and `data` are those of `Run.open`.
+    """
     opened = run if isinstance(run, Run) else Run.open(run, model=model, data=data)
     stored = opened.config  # read before anything is written: a folder that is no run stays untouched
     with sole_writer(opened.path):
@@ -252,4 +267,4 @@ def merge(below: Any, above: Any) -> dict[str, Any]:
     return merged
 
 
-__all__ = ["fit", "keep", "merge", "resume", "settled"]
+__all__ = ["fit", "keep", "merge", "prepared", "resume", "settled"]

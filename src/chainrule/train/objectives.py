@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from chainrule import models
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Key, Scalar
 from chainrule.data.batches import Batch
@@ -21,11 +22,11 @@ def trained_parts(model: Model, settings: LossSettings, split: Split) -> tuple[S
     if not isinstance(model, HasOutputs):
         if settings != LossSettings():
             raise CapabilityError(
-                f"{type(model).__name__} minimises a loss of its own", remedy="leave the settings loss.* out"
+                f"{models.title(model)} minimises a loss of its own", remedy="leave the settings loss.* out"
             )
         if "weight" in split.arrays:
             raise CapabilityError(
-                f"{type(model).__name__} does not use weights of examples",
+                f"{models.title(model)} does not use weights of examples",
                 remedy="load the data without them, or train a model that predicts their targets",
             )
         return parts, own_loss

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from chainrule import models
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.core.formatting import count
@@ -189,12 +190,11 @@ class Trainer:
         parameters = tree.size(eqx.filter(self.model, eqx.is_inexact_array))
         held = tree.size(eqx.filter(self.model, freezing.frozen(self.model, self.config.freeze)))
         frozen = f", {count(held)} of them frozen" if held else ""
-        name = self.run.config["model"]["name"] or type(self.model).__name__
         return events.Started(
             run=self.run.id,
             path=str(self.path),
             data=f"{self.data.name}   {self.data.describe()}{self._noted()}",
-            model=f"{name}   {count(parameters)} parameters{frozen}",
+            model=f"{models.title(self.model)}   {count(parameters)} parameters{frozen}",
             device=f"{device.platform}{cores}",
             seed=self.config.seed,
             step=step,

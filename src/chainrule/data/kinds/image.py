@@ -90,7 +90,7 @@ class ImageKind(Kind):
 
     def preview(self, data: "Data") -> Picture:
         """A sheet of images with what is said of them."""
-        x, y = some(data, _SHOWN)
+        x, y = some(data, _SHOWN)[:2]
         target = targets.of(data.schema)
         labels = target.captions(data.schema, y) if target.given else []
         columns = 5 if target.has_tokens else 10

@@ -65,7 +65,7 @@ from chainrule.models.protocol.text import (
     Hypothesis,
     StreamedToken,
 )
-from chainrule.models.protocol.training import HasParts, HasState, Part, parts_of
+from chainrule.models.protocol.training import HasParts, HasState, NeedsSchema, Part, parts_of
 from chainrule.models.protocol.weights import FileFormat, Flattened, InOut, Joined, Name, NameTable
 
 __all__ = [
@@ -119,6 +119,7 @@ __all__ = [
     "Model",
     "Name",
     "NameTable",
+    "NeedsSchema",
     "OptionGroup",
     "Part",
     "Recipe",

@@ -135,9 +135,9 @@ def links(name: str) -> list[Link]:
     return list(_CRITERIA[name])
 
 
-def usual(link: Link) -> Criterion:
-    """The negative log-likelihood that goes with a link function."""
-    return _CRITERIA[_USUAL[link]][link](LossSettings(), None)
+def usual(link: Link, name: str | None = None) -> Criterion:
+    """The negative log-likelihood that goes with a link function, or the loss of a name, with the usual options."""
+    return _CRITERIA[name or _USUAL[link]][link](LossSettings(), None)
 
 
 def criterion(settings: LossSettings, schema: Schema, y: np.ndarray) -> Criterion:

@@ -108,6 +108,10 @@ class HasOutputs(HasState, HasLogits):
     def judge(self, out: Array, batch: Batch, criterion: Criterion | None = None) -> tuple[Scalar, Metrics]:
         """The mean loss of outputs, the model's own or by another criterion, and named numbers worth watching."""
 
+    @abc.abstractmethod
+    def loss_unit(self) -> str:
+        """What its own loss is measured in; empty where that has no unit."""
+
     def loss_and_state(
         self, batch: Batch, key: Key, criterion: Criterion | None = None
     ) -> tuple[Scalar, Metrics, Self]:

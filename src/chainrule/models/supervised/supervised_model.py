@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.data import targets
 from chainrule.data.batches import Batch
 from chainrule.models.protocol import (
     Criterion,
@@ -19,7 +20,7 @@ from chainrule.models.protocol import (
     output_count,
     supervised_loss,
 )
-from chainrule.nn import Norm
+from chainrule.nn.sequential import running_statistics
 
 L = TypeVar("L")
 
@@ -33,10 +34,13 @@ class Supervised(HasOutputs):
         """Mean cross-entropy with accuracy (for labels: all of an example's right), or mean squared error."""
         return supervised_loss(self.schema, out, batch.y, weights=batch.weights, criterion=criterion)
 
+    def loss_unit(self) -> str:
+        """That of the usual loss of the target."""
+        return targets.of(self.schema).loss_unit
+
     def state(self) -> Sequence[Tree]:
         """The running statistics of all normalisers."""
-        nodes = jax.tree.leaves(self, is_leaf=lambda node: isinstance(node, Norm))
-        return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
+        return running_statistics(self)
 
     def logits(self, x: Array) -> Float[Array, "batch outputs"]:
         """The outputs of the network before any softmax, in inference mode."""

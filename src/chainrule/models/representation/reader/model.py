@@ -17,7 +17,7 @@ from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
-from chainrule.data import kinds, tokenizers
+from chainrule.data import kinds, targets, tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
@@ -113,6 +113,10 @@ class Reader(HasOutputs, CanEncode):
     ) -> tuple[Scalar, Metrics]:
         """Mean cross-entropy with accuracy, or mean squared error, as the target is."""
         return supervised_loss(self.schema, out, batch.y, weights=batch.weights, criterion=criterion)
+
+    def loss_unit(self) -> str:
+        """That of the usual loss of the target."""
+        return targets.of(self.schema).loss_unit
 
     def state(self) -> Sequence[Tree]:
         """Nothing."""
