@@ -289,7 +289,7 @@ def test_numbers_that_are_no_classes_are_refused_before_training(part, number, t
 
 def test_a_class_of_ones_own_is_opened_with_its_structure(run: Run, data: Data) -> None:
     assert run.config["model"] == {"name": None, "settings": {}}
-    with pytest.raises(ArgumentError, match="holds a model class of your own") as raised:
+    with pytest.raises(ArgumentError, match="holds a network of your own") as raised:
         _ = Run.open(run.path).model
     assert "model=" in raised.value.remedy
     opened = Run.open(run.path, model=affine(), data=data)
