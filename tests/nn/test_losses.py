@@ -101,7 +101,15 @@ def test_the_derivative_of_the_softmax_is_what_differentiation_finds() -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", [losses.squared_error, losses.absolute_error, losses.huber, losses.binary_cross_entropy, losses.binary_focal, losses.quantile_error]
+    "loss",
+    [
+        losses.squared_error,
+        losses.absolute_error,
+        losses.huber,
+        losses.binary_cross_entropy,
+        losses.binary_focal,
+        losses.quantile_error,
+    ],
 )
 @pytest.mark.parametrize("other", [(4,), (1, 1), (5, 1), (4, 2)])
 def test_predictions_and_targets_of_different_shapes_are_refused_never_broadcast(loss, other) -> None:
