@@ -64,7 +64,8 @@ class Data:
         sizes = {name: kind.size(self.schema, self.split(name)) for name in NAMES}
         total = max(sum(sizes.values()), 1)
         shares = " / ".join(f"{name} {100 * size / total:.0f} %" for name, size in sizes.items())
-        return f"{kind.describe(self.schema, total)}, {shares}"
+        read = self.reading.describe() if self.reading else ""
+        return ", ".join(filter(None, [kind.describe(self.schema, total), read, shares]))
 
     def renamed(self, name: str) -> "Data":
         """The same data under another name."""

@@ -25,6 +25,7 @@ from chainrule.data.readers import targets
 from chainrule.data.readers.raw import RawTable, spelled
 from chainrule.data.reading import ColumnPlan, TableReading
 from chainrule.data.target import ReadTargets
+from chainrule.data.targets.class_ import MOST_CLASSES
 
 MOST_WORDS = 64
 """A feature with more different words than this is refused."""
@@ -65,7 +66,8 @@ def scan(raw: RawTable, options: Mapping[str, Any]) -> Scan:
         contents = _contents(raw, table, good, target, options)
     except Refused as refused:
         return Scan(total, len(good), (*found, refused.problem))
-    return Scan(total, len(good), (*found, *_index_like(raw, table)), contents)
+    remarks = (*_index_like(raw, table), *_whole_numbers(raw.where, contents, options["target_as"]))
+    return Scan(total, len(good), (*found, *remarks), contents)
 
 
 def _choose(
@@ -190,7 +192,7 @@ def _settled(column: _Column, good: list[int], where: str) -> _Column:
                 f"at most {MOST_WORDS} become features",
                 f"leave it out: data.drop={spelled(plan.name)}",
             )
-    gaps = int(np.isnan(column.codes).sum()) if plan.fill is None else int((~known).sum())
+    gaps = sum(reading.absent(column.cells[row]) for row in np.flatnonzero(np.isnan(column.codes)))
     settled = replace(
         plan,
         reading=reading,
@@ -214,6 +216,25 @@ def _targets(chosen: list[_Column], where: str, options: Mapping[str, Any]) -> R
     if targets.wants_numbers(target_as):
         raise Refused("not values", where, f"the target {name!r} holds words", "use data.target_as=class")
     return targets.of_words(word[0].cells, where)
+
+
+def _whole_numbers(where: str, contents: Contents, target_as: str) -> list[Problem]:
+    """A remark on a target of a few whole numbers: what it was taken for, and how to have it otherwise."""
+    reading, y = contents.reading, contents.y
+    if target_as != targets.AUTO or reading is None or y is None or y.ndim > 1:
+        return []
+    target = next(plan for plan in reading.columns if plan.target)
+    different = len(np.unique(y))
+    if not isinstance(target.reading, NumberReading) or not 2 < different <= MOST_CLASSES:
+        return []
+    numbers = f"target {target.name!r}: {different} different whole numbers in {len(y):,} rows"
+    if contents.classes:
+        detail = f"{numbers} are taken for classes; for values: data.target_as=value"
+        return [Problem("whole numbers as classes", where, detail, "note")]
+    if (y == np.rint(y)).all():
+        detail = f"{numbers} are taken for values; for classes: data.target_as=class"
+        return [Problem("whole numbers as values", where, detail, "note")]
+    return []
 
 
 def _index_like(raw: RawTable, table: Mapping[int, _Column]) -> list[Problem]:
