@@ -185,4 +185,7 @@ def test_the_report_and_the_description_say_how_columns_were_read(tmp_path: Path
     )
     said = load(path, missing="median").describe()
     assert "2 classes, target t; columns: number (1), percent (1), date (1), words (1), train" in said
-    assert "target p (values); columns: number (2), left out (2)" in load(path, target="p", drop=[2, 3]).describe()
+    assert (
+        "target p (values); columns: number (2), left out (2)"
+        in load(path, target="p", drop=[2, 3]).describe()
+    )
