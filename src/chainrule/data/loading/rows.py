@@ -69,7 +69,7 @@ def _filled(contents: Contents, train: Positions) -> tuple[Contents, np.ndarray 
         name = contents.reading.features[empty[0]] if contents.reading else f"feature {empty[0]}"
         raise DataError(
             f"{name!r} is missing in every training example, so nothing is known to fill it in with",
-            remedy=f"leave it out: data.drop={name}, or try another data.seed",
+            remedy="leave its column out with data.drop, or try another data.seed",
         )
     fills = (np.nanmedian if contents.fill == "median" else np.nanmean)(rows, axis=0)
     return replace(contents, x=np.where(np.isnan(contents.x), fills, contents.x)), fills

@@ -22,7 +22,7 @@ from chainrule.data.loading.options import NO_COLUMN
 from chainrule.data.loading.problems import Effect, Problem, Refused
 from chainrule.data.loading.scan import Contents, Scan
 from chainrule.data.readers import targets
-from chainrule.data.readers.raw import RawTable, spelled
+from chainrule.data.readers.raw import RawTable
 from chainrule.data.reading import ColumnPlan, TableReading
 from chainrule.data.target import ReadTargets
 from chainrule.data.targets.class_ import MOST_CLASSES
@@ -115,19 +115,25 @@ def _columns(
         hints = hints._replace(decimal=next((found for found in shown if found != "auto"), "auto"))
     table = {}
     for index, column in cells.items():
-        plan = _plan(raw.names[index], column, index in target, hints, options)
+        plan = _plan(raw, index, column, index in target, hints, options)
         assert plan.reading is not None, "a column that is used is read"
         table[index] = _Column(plan, column, plan.reading.codes(column))
     return table
 
 
 def _plan(
-    name: str, cells: Sequence[str], is_target: bool, hints: Hints, options: Mapping[str, Any]
+    raw: RawTable,
+    index: int,
+    cells: Sequence[str],
+    is_target: bool,
+    hints: Hints,
+    options: Mapping[str, Any],
 ) -> ColumnPlan:
+    name = raw.names[index]
     if cells and all(
         is_missing(cell) or (is_number(cell) and not math.isfinite(float(cell))) for cell in cells
     ):
-        remedy = f"leave it out: data.drop={spelled(name)}"
+        remedy = f"leave it out: {raw.without(name)}"
         raise Refused("empty column", hints.where, f"column {name!r} is empty", remedy)
     held = [cell for cell in cells if not is_missing(cell)]
     if not is_target:
@@ -158,7 +164,7 @@ def _contents(
 ) -> Contents:
     if not good:
         raise Refused("no rows", raw.where, "no row can be used")
-    final = {index: _settled(column, good, raw.where) for index, column in table.items()}
+    final = {index: _settled(column, good, raw) for index, column in table.items()}
     plans = [final[j].plan if j in final else ColumnPlan(name, None) for j, name in enumerate(raw.names)]
     reading = TableReading(tuple(plans), raw.header)
     found = _targets([final[index] for index in target], raw.where, options) if target else None
@@ -176,7 +182,7 @@ def _contents(
     )
 
 
-def _settled(column: _Column, good: list[int], where: str) -> _Column:
+def _settled(column: _Column, good: list[int], raw: RawTable) -> _Column:
     """The good rows of a column; its list of words is that of these rows."""
     plan, cells, codes = column.plan, [column.cells[row] for row in good], column.codes[good]
     known, reading = np.isfinite(codes), plan.reading
@@ -187,10 +193,10 @@ def _settled(column: _Column, good: list[int], where: str) -> _Column:
         if len(reading.words) > MOST_WORDS and not plan.target:
             raise Refused(
                 "too many words",
-                where,
+                raw.where,
                 f"column {plan.name!r} holds {len(reading.words):,} different words; "
                 f"at most {MOST_WORDS} become features",
-                f"leave it out: data.drop={spelled(plan.name)}",
+                f"leave it out: {raw.without(plan.name)}",
             )
     gaps = sum(reading.absent(column.cells[row]) for row in np.flatnonzero(np.isnan(column.codes)))
     settled = replace(
@@ -247,7 +253,7 @@ def _index_like(raw: RawTable, table: Mapping[int, _Column]) -> list[Problem]:
         steps = np.diff(column.codes[np.isfinite(column.codes)])
         whole = bool((steps > 0).all()) and bool((steps == np.rint(steps)).all())
         if len(steps) > 1 and whole and ((steps == 1).all() or _INDEX_NAMES.fullmatch(name.lower())):
-            detail = f"column {name!r} counts the rows; leave it out: data.drop={spelled(name)}"
+            detail = f"column {name!r} counts the rows; leave it out: {raw.without(name)}"
             found.append(Problem("index column", raw.where, detail, "note"))
     return found
 
