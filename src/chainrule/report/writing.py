@@ -22,6 +22,7 @@ from chainrule.models.protocol import CanSample, Model
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
+from chainrule.report.style import one_color_per_series
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import read_data
@@ -95,7 +96,8 @@ def _page(run: Run, found: Sequence[PictureGroup]) -> str:
         *_state(run),
         "</header>",
     ]
-    pictures = [_group(group) for group in found]
+    with one_color_per_series():
+        pictures = [_group(group) for group in found]
     main = [
         "<main>",
         _scores(run),

@@ -23,7 +23,7 @@ from chainrule.train.step import initial_state
 from chainrule.train.trainer import Trainer, check_space
 
 _FEWEST_STEPS = 300
-_LOGGED = 100
+_LOGGED = 50
 """Lines of training metrics that a run has at least, if it has as many steps."""
 _EVALUATED = 10
 _MOST_EVALUATIONS = 100

@@ -216,6 +216,7 @@ class Trainer:
         limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
         while step < self.total and not (self.signals.received or self.finished):
             wanted = min(self._steps_to_boundary(step), clock.steps_per_call(self.stepper.most))
+            clock.begin()
             state, metrics, done = self.stepper.run(state, step, wanted)
             clock.ran(done)
             self._log(step, metrics, done)
