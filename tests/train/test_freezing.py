@@ -11,7 +11,7 @@ from chainrule import models
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Data
-from tests.train.toys import blobs, leaves, train
+from tests.train.toys import blobs, leaves, rows, train
 
 ADAM = {"name": "adamw", "lr": 0.01, "decay": 0.1}
 
@@ -60,6 +60,19 @@ def test_a_frozen_layer_drops_nothing(fresh: Any, data: Data) -> None:
     _, seen, _ = train(fresh, data, 1, batch=48, freeze=["blocks"])
     batch = data.train.batch(np.arange(48))
     expected = -np.log(np.asarray(fresh.predict(jnp.asarray(batch.x)))[np.arange(48), batch.y]).mean()
+    np.testing.assert_allclose(seen["loss"][0], expected, rtol=1e-5)
+
+
+def test_frozen_blocks_of_a_residual_network_keep_their_running_statistics() -> None:
+    """A network whose blocks are frozen is the one they were trained in: only its head learns."""
+    x = np.random.default_rng(0).uniform(size=(16, 8, 8, 1)).astype(np.float32)
+    images = rows(x, np.arange(16, dtype=np.int32) % 2, kind="image", target="class", classes=("a", "b"))
+    fresh = models.build("resnet", images, depth=8, width=2)
+    trained, seen, _ = train(fresh, images, 2, batch=16, freeze=["stem", "stages"])
+    before, after = leaves(fresh), leaves(trained)
+    moved = {name.split(".")[1] for name, array in after.items() if not np.array_equal(array, before[name])}
+    assert moved == {"head"}
+    expected = -np.log(np.asarray(fresh.predict(jnp.asarray(x)))[np.arange(16), np.arange(16) % 2]).mean()  # type: ignore[attr-defined]
     np.testing.assert_allclose(seen["loss"][0], expected, rtol=1e-5)
 
 

@@ -3,14 +3,14 @@
 from chainrule.cli.options import Json, RunName, Settings
 
 _SETTINGS = ["layout", "out", "runs"]
-_USAGE = "settings of export: out=FILE.safetensors, layout=torch or chainrule, runs=DIR"
+_USAGE = "settings of export: out=FILE.safetensors, layout=torch, chainrule or timm, runs=DIR"
 
 
 def export(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Write the weights of a run as a safetensors file.
 
     Settings: out=FILE.safetensors (default: RUN.safetensors), layout=torch (names and shapes of PyTorch's libraries,
-    where the model has them) or layout=chainrule (its own), runs=DIR.
+    where the model has them), layout=chainrule (its own) or layout=timm (vit, convnext), runs=DIR.
     """
     from pathlib import Path
 
@@ -31,7 +31,7 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     entry = models.entry_of(run.model)
     named = entry is not None and entry.torch_names is not None
     layout = words.settings.get("layout", "torch" if named else "chainrule")
-    check_choice("export", "layout", layout, ("torch", "chainrule"))
+    check_choice("export", "layout", layout, ("torch", "chainrule", *(entry.layouts if entry else ())))
     out = Path(words.settings.get("out", f"{run.id}.safetensors"))
     written = models.export_weights(run.model, out, layout=layout)
     size = written.stat().st_size

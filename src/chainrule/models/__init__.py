@@ -23,7 +23,6 @@ from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model
-from chainrule.models.wrapping import Wrapped, wrap
 
 _HERE = Path(__file__).parent
 
@@ -115,8 +114,7 @@ def explain(
     hint = ""
     if first["type"] == "literal_error":
         hint = suggest(str(first["input"]), [part.strip("'") for part in _words(first["ctx"]["expected"])])
-    message = _sentence(first["msg"].removeprefix("Value error, "))
-    return ArgumentError(f"{where}={first['input']!r}: {message}{hint}", remedy=remedy)
+    return ArgumentError(f"{where}={first['input']!r}: {_sentence(first['msg'])}{hint}", remedy=remedy)
 
 
 def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:
@@ -191,24 +189,49 @@ def entry_of(model: Model) -> Entry | None:
     return entry(parts[3].replace("_", "-"))
 
 
-def title(model: Model) -> str:
-    """What a model is called: its name in the registry, or that of the user's own class."""
-    found = entry_of(model)
-    if found is not None:
-        return found.name
-    return type(model.module if isinstance(model, Wrapped) else model).__name__
-
-
 def import_weights(
-    model: Model, path: str | Path, *, names: Names | None = None, strict: bool = True
+    model: Model,
+    path: str | Path,
+    *,
+    names: Names | None = None,
+    strict: bool = True,
+    fresh: Sequence[str] = (),
 ) -> Imported:
     """The model with the weights of a safetensors file.
 
     `names` says what the file calls each layer, `{"head": "fc"}`; many registered models know the names PyTorch's
     libraries use. With `strict` anything missing, misshapen or unused is an error; without, it is listed and the rest
-    is taken, e.g. to fine-tune a network for other classes.
+    is taken. Layers that `fresh` names by pattern keep their own weights, e.g. the head for other classes.
     """
-    return interchange.read(model, path, _torch_names(model) if names is None else names, strict=strict)
+    if names is None:
+        tables = [_torch_names(model), *(table(model) for table in _known(model).layouts.values())]
+        names = interchange.closest(model, tables, interchange.shapes(path)) if len(tables) > 1 else tables[0]
+    return interchange.read(model, path, names, strict=strict, fresh=fresh)
+
+
+def with_weights(
+    name: str, path: str | Path, data: Data | Schema, *, head: str = "kept", seed: int = 0, **settings: Any
+) -> Imported:
+    """A model for the data with the published weights in a safetensors file, sized by what is in it.
+
+    The settings are those of the network in the file, with the pixels it expects (`settings` override them).
+    `head="new"` begins the layer of the outputs afresh: the usual start on classes of one's own.
+    """
+    check_choice("with_weights", "head", head, ("kept", "new"))
+    found, file = entry(name), Path(path).expanduser()
+    stored = interchange.shapes(file)
+    own = {} if found.published is None else dict(found.published(stored))
+    model = build(name, data, seed=seed, **{**own, **settings})
+    if head == "new":
+        return import_weights(model, file, fresh=[found.head])
+    try:
+        return import_weights(model, file)
+    except ArgumentError as error:
+        count = protocol.output_count(model.schema)  # type: ignore[attr-defined]  # registered models have one
+        remedy = (
+            f"if only the last layer differs, begin it afresh with {count} outputs for your data: head=new"
+        )
+        raise ArgumentError(error.message, remedy=remedy) from None
 
 
 def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:
@@ -272,12 +295,17 @@ def export_weights(
 ) -> Path:
     """Write the weights to a safetensors file; the path of the file.
 
-    `layout="torch"` lays them out and names them as PyTorch's libraries do, `layout="chainrule"` as they are here.
+    `layout="torch"` lays them out and names them as PyTorch's libraries do, `layout="chainrule"` as they are here;
+    some models know the names of a further library, such as `layout="timm"`.
     """
-    check_choice("export_weights", "layout", layout, ("torch", "chainrule"))
-    if layout == "torch" and names is None:
-        names = _torch_names(model)
-    return interchange.write(model, path, names if layout == "torch" else None)
+    found = entry_of(model)
+    others = {} if found is None else found.layouts
+    check_choice("export_weights", "layout", layout, ("torch", "chainrule", *others))
+    if layout == "chainrule":
+        return interchange.write(model, path, None)
+    if names is None:
+        names = others[layout](model) if layout in others else _torch_names(model)
+    return interchange.write(model, path, names)
 
 
 def _torch_names(model: Model) -> Names:
@@ -312,6 +340,5 @@ __all__ = [
     "names",
     "open_weights",
     "setting_names",
-    "title",
-    "wrap",
+    "with_weights",
 ]

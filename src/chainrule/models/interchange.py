@@ -5,8 +5,8 @@ height, width), and it flattens images channels first. A table of layer classes 
 layer has which name is said by the caller.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
@@ -19,7 +19,7 @@ import safetensors.numpy
 from chainrule import nn
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DataError, DiskError, suggest
-from chainrule.models.protocol import Flattened, InOut, Joined, Model, Name, NameTable
+from chainrule.models.protocol import Flattened, InOut, Joined, Model, Name, NameTable, Patches, Spelled
 
 M = TypeVar("M", bound=Model)
 Names: TypeAlias = Mapping[str, Name] | NameTable
@@ -68,6 +68,7 @@ LAYERS: dict[type, dict[str, Field]] = {
         "var": Field("running_var", _same, _same),
     },
     nn.NoNorm: {},
+    nn.LayerScale: {"scale": Field("weight", _same, _same)},
 }
 IGNORED = ("num_batches_tracked",)
 """Endings of names in PyTorch files that hold no weights."""
@@ -113,10 +114,15 @@ class StoredArray(NamedTuple):
         return [part.shape for part in self.out(np.empty(self.array.shape, np.bool_))]
 
 
-def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Imported:
-    """The model with the weights of a safetensors file, of which `names` says what it calls each layer."""
+def read(
+    model: M, path: str | Path, names: Names, *, strict: bool = True, fresh: Sequence[str] = ()
+) -> Imported:
+    """The model with the weights of a safetensors file, of which `names` says what it calls each layer.
+
+    Layers that `fresh` names by pattern keep their weights, whatever the file has for them.
+    """
     file = Path(path)
-    names = _whole(names)
+    names, every = _without(_whole(names), fresh), _whole(names)
     mapped = _stored_arrays(model, names)
     stored = _without_copies(_without_prefix(_read(file), names.prefix), names.copies)
     if _turned(mapped, stored):
@@ -139,8 +145,10 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
         else:
             arrays.append(jnp.asarray(one.back([stored[name] for name in one.theirs]), one.array.dtype))
             taken += one.theirs
-    known = {name for one in mapped for name in one.theirs}
-    unused = sorted(name for name in set(stored) - known if not name.endswith((*IGNORED, *names.ignored)))
+    known = stored_shapes(model, every)
+    unused = sorted(
+        name for name in stored.keys() - known.keys() if not name.endswith((*IGNORED, *names.ignored))
+    )
     report = Imported(None, tuple(taken), tuple(missing), tuple(misshapen), tuple(unused))
     if strict and (missing or misshapen or unused):
         raise ArgumentError(
@@ -149,6 +157,22 @@ def read(model: M, path: str | Path, names: Names, *, strict: bool = True) -> Im
         )
     loaded = eqx.tree_at(lambda m: [one.array for one in _stored_arrays(m, names)], model, arrays)
     return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
+
+
+def closest(model: Model, tables: Sequence[Names], stored: Collection[str]) -> Names:
+    """The table of names most of which are in a file; the first of several that are alike."""
+
+    def found(names: Names) -> int:
+        prefix = _whole(names).prefix
+        return len(stored_shapes(model, names).keys() & {name.removeprefix(prefix) for name in stored})
+
+    return max(tables, key=found)
+
+
+def stored_shapes(model: Model, names: Names) -> dict[str, tuple[int, ...]]:
+    """What the arrays of a model are called in a file with these names, and their shapes there."""
+    rows = _stored_arrays(model, _whole(names))
+    return {name: shape for row in rows for name, shape in zip(row.theirs, row.shapes, strict=True)}
 
 
 def shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
@@ -197,6 +221,23 @@ def _opened(path: Path) -> Any:
 
 def _whole(names: Names) -> NameTable:
     return names if isinstance(names, NameTable) else NameTable(names)
+
+
+def _without(names: NameTable, fresh: Sequence[str]) -> NameTable:
+    """The table without the layers that the patterns mean."""
+    for pattern in fresh:
+        if not any(tree.matches(ours, pattern) for ours in names.layers):
+            tops = list(dict.fromkeys(ours.split(".")[0] for ours in names.layers))
+            raise ArgumentError(
+                f"fresh={pattern}: no layer has such a name{suggest(pattern, tops)}",
+                remedy=f"layers of this model: {', '.join(tops)}",
+            )
+    kept = {
+        ours: theirs
+        for ours, theirs in names.layers.items()
+        if not any(tree.matches(ours, pattern) for pattern in fresh)
+    }
+    return replace(names, layers=kept)
 
 
 def _without_prefix(stored: Arrays, prefix: str) -> Arrays:
@@ -260,7 +301,17 @@ def _stored_array(array: Any, field_name: str, field: Field, theirs: Name) -> St
             lambda array: [field.out(part) for part in np.split(array, ends, axis=-1)],
             lambda parts: np.concatenate([field.back(part) for part in parts], axis=-1),
         )
+    if isinstance(theirs, Spelled):
+        units = (1,) * theirs.before, (1,) * theirs.after
+        return StoredArray(
+            array,
+            (theirs.arrays[field_name],),
+            lambda array: [(out := field.out(array)).reshape(*units[0], *out.shape, *units[1])],
+            lambda parts: field.back(parts[0].reshape(field.out(np.empty(array.shape, np.bool_)).shape)),
+        )
     name = theirs if isinstance(theirs, str) else theirs.name
+    if isinstance(theirs, Patches) and matrix:
+        field = _as_kernel(field, theirs.side)
     if isinstance(theirs, Flattened) and matrix:
         field = _flattened(field, theirs.grid)
     if isinstance(theirs, InOut) and matrix:
@@ -303,4 +354,16 @@ def _flattened(field: Field, grid: tuple[int, ...]) -> Field:
     return Field(field.theirs, out, back)
 
 
-__all__ = ["Imported", "Names", "read", "shapes", "write"]
+def _as_kernel(field: Field, side: int) -> Field:
+    """A dense layer on patches: (side, side, channels) in one axis here, a kernel of a convolution there."""
+
+    def out(weight: np.ndarray) -> np.ndarray:
+        return _kernel_out(weight.reshape(side, side, -1, weight.shape[1]))
+
+    def back(theirs: np.ndarray) -> np.ndarray:
+        return _kernel_back(theirs).reshape(-1, theirs.shape[0])
+
+    return Field(field.theirs, out, back)
+
+
+__all__ = ["Imported", "Names", "closest", "read", "shapes", "stored_shapes", "write"]

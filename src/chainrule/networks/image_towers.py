@@ -1,10 +1,12 @@
 """Parts of image classifiers: convolutional blocks, dense heads, resizing."""
 
 import math
-from typing import Literal, Self, TypeAlias, final
+from typing import Annotated, Literal, Self, TypeAlias, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
@@ -12,6 +14,30 @@ from chainrule.nn import Conv, Dropout, Linear, Norm, activation, norm
 from chainrule.nn.normalize import normalised
 
 Normalization: TypeAlias = Literal["none", "batch", "layer"]
+Pixels: TypeAlias = Literal["none", "imagenet", "half"]
+PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+"""Mean and standard deviation of red, green and blue that published weights expect to be taken out."""
+PixelsSetting: TypeAlias = Annotated[
+    Pixels,
+    Field(
+        description="what is done to pixels first: nothing; (x - mean) / deviation of ImageNet's colours, as most "
+        "published weights expect; or of one half each. The last two take grey as three equal colours"
+    ),
+]
+SizeSetting: TypeAlias = Annotated[
+    int, Field(ge=0, description="pixels a side that images are resized to; 0: as they come")
+]
+StochasticDepthSetting: TypeAlias = Annotated[
+    float,
+    Field(
+        ge=0,
+        lt=1,
+        description="probability that training leaves the last block out for an example; of earlier ones it is less",
+    ),
+]
 
 
 @final
@@ -94,6 +120,35 @@ class DenseHead(eqx.Module):
         return last(x)
 
 
+def standardised(
+    x: Float[Array, "batch height width channels"], pixels: Pixels
+) -> Float[Array, "batch height width colours"]:
+    """Pixels of [0, 1] as published weights expect them, `(x - mean) / deviation`; grey becomes three equal colours.
+
+    >>> standardised(jnp.full((1, 1, 1, 1), 0.485), "imagenet")[0, 0, 0, 0]
+    Array(0., dtype=float32)
+    """
+    if pixels == "none":
+        return x
+    mean, deviation = (jnp.asarray(numbers, x.dtype)[None, None, None] for numbers in PIXELS[pixels])
+    return (x - mean) / deviation
+
+
+def entered(x: Float[Array, "batch height width channels"], pixels: Pixels, size: int) -> Array:
+    """Images as the first layer of a classifier gets them: of the right size, pixels standardised."""
+    return standardised(resized(x, size), pixels)
+
+
+def colours(shape: tuple[int, ...], pixels: Pixels) -> int:
+    """How many channels `standardised` gives for images of this shape."""
+    if pixels != "none" and shape[2] not in (1, 3):
+        raise ArgumentError(
+            f"pixels={pixels}: the mean of three colours cannot be taken out of {shape[2]} channels",
+            remedy="leave pixels out, or give images in grey or RGB",
+        )
+    return shape[2] if pixels == "none" else 3
+
+
 def resized(x: Float[Array, "batch height width channels"], size: int) -> Array:
     """Images of `size` x `size` pixels, bilinearly; as they came if they have that size or it is 0."""
     if size == 0 or x.shape[1:3] == (size, size):
@@ -121,4 +176,29 @@ def scaled(width: int, scale: float) -> int:
     return max(1, round(width * scale))
 
 
-__all__ = ["ConvBlock", "DenseHead", "Normalization", "resized", "scaled", "side"]
+def depth_rates(last: float, blocks: int) -> list[float]:
+    """How often each block is left out: rising from none to `last` (Huang et al., 2016).
+
+    >>> depth_rates(0.2, 3)
+    [0.0, 0.1, 0.2]
+    """
+    return [last * i / max(1, blocks - 1) for i in range(blocks)]
+
+
+__all__ = [
+    "PIXELS",
+    "ConvBlock",
+    "DenseHead",
+    "Normalization",
+    "Pixels",
+    "PixelsSetting",
+    "SizeSetting",
+    "StochasticDepthSetting",
+    "colours",
+    "depth_rates",
+    "entered",
+    "resized",
+    "scaled",
+    "side",
+    "standardised",
+]

@@ -24,10 +24,9 @@ from chainrule.nn.pooling import (
 )
 from chainrule.nn.recurrent import GRU, LSTM, RNN, Bidirectional, Recurrent, Stack
 from chainrule.nn.reparametrize import SpectralNorm, WeightNorm
-from chainrule.nn.residual import ResidualBlock, residual
+from chainrule.nn.residual import LayerScale, ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
 from chainrule.nn.scattering import Scattering
-from chainrule.nn.sequential import Sequential, StatefulNetwork
 from chainrule.nn.signals import convolve_signal
 
 __all__ = [
@@ -44,6 +43,7 @@ __all__ = [
     "Embedding",
     "GroupNorm",
     "LayerNorm",
+    "LayerScale",
     "Linear",
     "NoNorm",
     "Norm",
@@ -52,10 +52,8 @@ __all__ = [
     "ResidualBlock",
     "Scattering",
     "SelfAttention",
-    "Sequential",
     "SpectralNorm",
     "Stack",
-    "StatefulNetwork",
     "StochasticDepth",
     "Switches",
     "TransformerBlock",

@@ -1,7 +1,8 @@
 """Skip connections: a branch plus what went into it, and the blocks of residual networks.
 
 A block with batch normalisation is called two ways, like a normaliser: as a function when predicting, and through
-`advance` when training, which also returns the block with its running statistics moved on.
+`advance` when training, which also returns the block with its running statistics moved on. In inference mode both do
+the same, so that a frozen block within a network that trains stays as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.nn.activations import activation
 from chainrule.nn.convolution.layers import Conv
+from chainrule.nn.dropout import StochasticDepth
 from chainrule.nn.normalize import Norm, norm, normalised
 
 
@@ -47,13 +49,16 @@ class ResidualBlock(eqx.Module):
     stride-th pixel with channels of zeros on both sides (`shortcut="pad"`); otherwise it is the identity. "post"
     activation is He et al., 2016a (arXiv:1512.03385); "pre" puts normalisation and activation before each convolution
     (2016b, arXiv:1603.05027). `zero_last` starts the last normalisation's scale at zero, so that the block starts as
-    its shortcut. `skip=False` leaves the shortcut out, for comparison.
+    its shortcut. `skip=False` leaves the shortcut out, for comparison. `stochastic_depth` is the probability with which
+    training leaves the branch out for an example, if there is a key.
     """
 
     convolutions: tuple[Conv, ...]
     norms: tuple[Norm, ...]
     projection: Conv | None
     projection_norm: Norm | None
+    drop: StochasticDepth
+    inference: bool
     stride: int = eqx.field(static=True)
     pre: bool = eqx.field(static=True)
     skip: bool = eqx.field(static=True)
@@ -72,6 +77,7 @@ class ResidualBlock(eqx.Module):
         shortcut: str = "projection",
         zero_last: bool = False,
         skip: bool = True,
+        stochastic_depth: float = 0.0,
         dimensions: int = 2,
         key: Key,
     ) -> None:
@@ -103,6 +109,8 @@ class ResidualBlock(eqx.Module):
         self.projection_norm = (
             norm(normalization, outputs, dimensions) if changes and order == "post" else None
         )
+        self.drop = StochasticDepth(stochastic_depth)
+        self.inference = False
         self.stride = stride
         self.pre = order == "pre"
         self.skip = skip
@@ -110,18 +118,20 @@ class ResidualBlock(eqx.Module):
 
     def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
         """The block when predicting."""
-        return self._run(x, training=False)[0]
+        return self._run(x, training=False, key=None)[0]
 
-    def advance(self, x: Float[Array, "*axes inputs"]) -> tuple[Float[Array, "*output_axes outputs"], Self]:
-        """The block when training, and the block with its statistics moved on."""
-        return self._run(x, training=True)
+    def advance(
+        self, x: Float[Array, "*axes inputs"], key: Key | None = None
+    ) -> tuple[Float[Array, "*output_axes outputs"], Self]:
+        """The block when training, and the block with its statistics moved on; a key switches stochastic depth on."""
+        return self._run(x, training=not self.inference, key=key)
 
     def state(self) -> Sequence[Tree]:
         """The running statistics."""
         norms = [*self.norms, *([] if self.projection_norm is None else [self.projection_norm])]
         return [array for one in norms for array in one.state()]
 
-    def _run(self, x: Array, training: bool) -> tuple[Array, Self]:
+    def _run(self, x: Array, training: bool, key: Key | None) -> tuple[Array, Self]:
         act = activation(self.activation)
         moved: list[Norm] = []
         h = shortcut = x
@@ -142,14 +152,33 @@ class ResidualBlock(eqx.Module):
             shortcut = padded(shortcut, len(self.convolutions[0].kernel), self.stride, h.shape[-1])
         if projection_norm is not None:
             shortcut, projection_norm = normalised(projection_norm, shortcut, training)
-        out = add_shortcut(h, shortcut) if self.skip else h
+        if self.skip:
+            h = add_shortcut(h if key is None else self.drop(h, key), shortcut)
         after_block = eqx.tree_at(
             lambda block: (block.norms, block.projection_norm),
             self,
             (tuple(moved), projection_norm),
             is_leaf=lambda leaf: leaf is None,
         )
-        return out if self.pre else act(out), after_block
+        return h if self.pre else act(h), after_block
+
+
+@final
+class LayerScale(eqx.Module):
+    """One factor for each channel of a branch, small at first (Touvron et al., 2021, arXiv:2103.17239).
+
+    >>> LayerScale(2, 0.5)(jnp.ones((1, 2)))
+    Array([[0.5, 0.5]], dtype=float32)
+    """
+
+    scale: Float[Array, " features"]
+
+    def __init__(self, features: int, start: float = 1e-6) -> None:
+        self.scale = jnp.full(features, start)
+
+    def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        """Every channel times its factor."""
+        return x * self.scale.astype(x.dtype).reshape((1,) * (x.ndim - 1) + self.scale.shape)
 
 
 def padded(x: Array, dimensions: int, stride: int, channels: int) -> Array:
@@ -176,4 +205,4 @@ def _conv(
     )
 
 
-__all__ = ["ResidualBlock", "add_shortcut", "padded", "residual"]
+__all__ = ["LayerScale", "ResidualBlock", "add_shortcut", "padded", "residual"]

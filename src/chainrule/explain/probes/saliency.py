@@ -52,8 +52,7 @@ class SaliencySettings(Settings):
 def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
     """Maps of some test images, the same of networks with shuffled weights, and how alike they are."""
     model: Any = run.model  # a classifier with logits, see `_applies`
-    part = data.examples("test")
-    batch = part.batch(np.arange(min(settings.examples, len(part))))
+    batch = data.test.batch(np.arange(min(settings.examples, len(data.test))))
     x = jnp.asarray(batch.x)
     height, width = run.schema.shape[:2]
     patch = settings.patch or max(1, min(height, width) // 4)

@@ -6,7 +6,6 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
-from chainrule.models.protocol.criteria import Criterion, LossSettings
 from chainrule.models.protocol.denoising import (
     CanInvert,
     FlowLikelihood,
@@ -46,11 +45,9 @@ from chainrule.models.protocol.options import (
 from chainrule.models.protocol.prediction import (
     CanPredict,
     HasLogits,
-    HasOutputs,
     as_prediction,
     output_count,
     supervised_loss,
-    weighted_mean,
 )
 from chainrule.models.protocol.registration import Config, Entry, Recipe
 from chainrule.models.protocol.sampling import CanSample, HasSampleControls
@@ -65,8 +62,18 @@ from chainrule.models.protocol.text import (
     Hypothesis,
     StreamedToken,
 )
-from chainrule.models.protocol.training import HasParts, HasState, NeedsSchema, Part, parts_of
-from chainrule.models.protocol.weights import FileFormat, Flattened, InOut, Joined, Name, NameTable
+from chainrule.models.protocol.training import HasParts, HasState, Part, parts_of
+from chainrule.models.protocol.weights import (
+    FileFormat,
+    Flattened,
+    InOut,
+    Joined,
+    Name,
+    NameTable,
+    Patches,
+    Spelled,
+    numbered,
+)
 
 __all__ = [
     "Bounded",
@@ -82,7 +89,6 @@ __all__ = [
     "CanSearch",
     "CanTranslate",
     "Config",
-    "Criterion",
     "DecodingState",
     "Entry",
     "FileFormat",
@@ -100,7 +106,6 @@ __all__ = [
     "HasLens",
     "HasLogProb",
     "HasLogits",
-    "HasOutputs",
     "HasParts",
     "HasPictures",
     "HasRecurrence",
@@ -114,25 +119,25 @@ __all__ = [
     "Hypothesis",
     "InOut",
     "Joined",
-    "LossSettings",
     "Metrics",
     "Model",
     "Name",
     "NameTable",
-    "NeedsSchema",
     "OptionGroup",
     "Part",
+    "Patches",
     "Recipe",
     "SampleOptions",
     "Scored",
+    "Spelled",
     "StreamedToken",
     "Trajectory",
     "as_prediction",
     "check_options",
+    "numbered",
     "option_fields",
     "output_count",
     "parts_of",
     "read_options",
     "supervised_loss",
-    "weighted_mean",
 ]

@@ -56,6 +56,12 @@ class Entry:
     """Settings that go together, by name."""
     torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None
     """From a model to the names PyTorch's libraries have for its layers: `{"head": "fc"}`."""
+    layouts: Mapping[str, Callable[[Any], Mapping[str, Name] | NameTable]] = field(default_factory=dict)
+    """From a model to the names that further libraries have for its layers, by library."""
+    published: Callable[[Mapping[str, tuple[int, ...]]], Mapping[str, Any]] | None = None
+    """From the shapes in a file of weights to the settings of the model that has them, and of what it expects."""
+    head: str = "head"
+    """The layer that gives the outputs: a new one replaces it where weights serve for other classes."""
     sized: Callable[..., Model] | None = None
     """From the shapes in a file of weights, a tokenizer and settings to a model that these weights fit."""
     formats: Mapping[str, FileFormat] = field(default_factory=dict)

@@ -37,7 +37,26 @@ class Joined(NamedTuple):
     """The outputs of each, in the same order."""
 
 
-Name: TypeAlias = str | Flattened | InOut | Joined
+class Patches(NamedTuple):
+    """The name of a convolution whose kernels tile an image; here a dense layer on square patches of that side."""
+
+    name: str
+    side: int
+
+
+@final
+@dataclass(frozen=True)
+class Spelled:
+    """The names of a layer's arrays in full, where a file does not call them `name.weight` and `name.bias`."""
+
+    arrays: Mapping[str, str]
+    """From the array here to its name there: `{"weight": "in_proj_weight"}`."""
+    before: int = 0
+    after: int = 0
+    """Axes of length one that the file has before and after those that mean something."""
+
+
+Name: TypeAlias = str | Flattened | InOut | Joined | Patches | Spelled
 
 
 @final
@@ -54,6 +73,15 @@ class NameTable:
     """Names that repeat another array, where they are there at all: `{"lm_head.weight": "wte.weight"}`."""
 
 
+def numbered(shapes: Mapping[str, object], pattern: str) -> int:
+    """How many layers of a file are numbered 0, 1, ... in names of this pattern; never more than it has arrays.
+
+    >>> numbered({"h.0.w": (), "h.1.w": (), "h.3.w": ()}, "h.{}.w")
+    2
+    """
+    return next(n for n in range(len(shapes) + 1) if pattern.format(n) not in shapes)
+
+
 class FileFormat(NamedTuple):
     """How to read the files of a program that has a format of its own."""
 
@@ -61,4 +89,14 @@ class FileFormat(NamedTuple):
     tokenizer: Callable[[Path], Tokenizer]
 
 
-__all__ = ["FileFormat", "Flattened", "InOut", "Joined", "Name", "NameTable"]
+__all__ = [
+    "FileFormat",
+    "Flattened",
+    "InOut",
+    "Joined",
+    "Name",
+    "NameTable",
+    "Patches",
+    "Spelled",
+    "numbered",
+]

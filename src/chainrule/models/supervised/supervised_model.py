@@ -3,44 +3,47 @@
 A network says how its outputs (logits or values) come about; everything else follows from the schema of the data.
 """
 
+import abc
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
-from chainrule.data import targets
 from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
-    Criterion,
-    HasOutputs,
+    HasLogits,
+    HasState,
     Metrics,
     as_prediction,
     output_count,
     supervised_loss,
 )
-from chainrule.nn.sequential import running_statistics
+from chainrule.nn import Norm
 
 L = TypeVar("L")
 
 
-class Supervised(HasOutputs):
+class Supervised(HasState, HasLogits):
     """A network that ends in logits (cross-entropy: of one class, or of each label) or values (squared error)."""
 
-    def judge(
-        self, out: Float[Array, "batch outputs"], batch: Batch, criterion: Criterion | None = None
-    ) -> tuple[Scalar, Metrics]:
-        """Mean cross-entropy with accuracy (for labels: all of an example's right), or mean squared error."""
-        return supervised_loss(self.schema, out, batch.y, weights=batch.weights, criterion=criterion)
+    schema: eqx.AbstractVar[Schema]
 
-    def loss_unit(self) -> str:
-        """That of the usual loss of the target."""
-        return targets.of(self.schema).loss_unit
+    @abc.abstractmethod
+    def outputs(self, x: Array, key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
+        """Logits or values, and the model with its state moved on when training."""
+
+    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+        """Mean cross-entropy with accuracy (for labels: all of an example's right), or mean squared error."""
+        out, moved = self.outputs(batch.x, key)
+        return *supervised_loss(self.schema, out, batch.y), moved
 
     def state(self) -> Sequence[Tree]:
         """The running statistics of all normalisers."""
-        return running_statistics(self)
+        nodes = jax.tree.leaves(self, is_leaf=lambda node: isinstance(node, Norm))
+        return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
 
     def logits(self, x: Array) -> Float[Array, "batch outputs"]:
         """The outputs of the network before any softmax, in inference mode."""

@@ -67,7 +67,8 @@ class Transformer(eqx.Module):
 
     def drops(self, key: Key | None) -> Key | None:
         """The key, where anything is dropped at all."""
-        return None if self.dropout.inference or not self.dropout.p else key
+        anything = self.dropout.p or any(block.stochastic_depth for block in self.blocks)
+        return None if self.dropout.inference or not anything else key
 
     def attention_maps(
         self, h: Float[Array, "batch time width"]

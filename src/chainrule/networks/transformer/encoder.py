@@ -92,19 +92,18 @@ def encoder_layers(
 
 def _block(config: EncoderConfig, rotary: Rotary | None, key: Key) -> TransformerBlock:
     classic, width = config.preset == "bert", config.width
-    block = TransformerBlock(
+    return TransformerBlock(
         width,
         heads=config.heads,
         positions=rotary,
         norm_at="post" if classic else "pre",
+        eps=_EPS if classic else 1e-5,
         activation="gelu",
         hidden=config.hidden,
         dropout=config.dropout,
         layers=config.layers,
         key=key,
     )
-    norms = tuple(LayerNorm(width, eps=_EPS if classic else 1e-5) for _ in range(2))
-    return eqx.tree_at(lambda block: (block.first_norm, block.second_norm), block, norms)
 
 
 __all__ = ["EncoderConfig", "EncoderLayers", "TransformerEncoder", "encoder_layers"]

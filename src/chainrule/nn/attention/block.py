@@ -18,7 +18,7 @@ from chainrule.nn.attention.cache import Cache
 from chainrule.nn.attention.layers import CrossAttention, SelfAttention, SourceMemory, linear
 from chainrule.nn.attention.masks import Mask
 from chainrule.nn.attention.mixing import Mixing, Softmax
-from chainrule.nn.dropout import Dropout
+from chainrule.nn.dropout import Dropout, StochasticDepth
 from chainrule.nn.linear import Linear
 from chainrule.nn.normalize import LayerNorm, Norm, RMSNorm
 from chainrule.nn.positions import Positions
@@ -32,7 +32,7 @@ class TransformerBlock(eqx.Module):
     halves of the wide layer are multiplied. `cross` adds attention to a source of that width between the two. Weights
     start at N(0, 0.02²); those that write into the sum, at 0.02 / sqrt(2 `layers`), so that the sum of a stack of so
     many blocks does not grow with its depth (Radford et al., 2019). Dropout acts on attention weights and on what is
-    added to the sum, whenever a key is given.
+    added to the sum, and `stochastic_depth` drops all that a part adds for some examples, whenever a key is given.
 
     >>> block = TransformerBlock(16, heads=4, causal=True, key=jax.random.key(0))
     >>> x = jax.random.normal(jax.random.key(1), (2, 7, 16))
@@ -54,6 +54,7 @@ class TransformerBlock(eqx.Module):
     norm_at: str = eqx.field(static=True)
     activation: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
+    stochastic_depth: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -68,10 +69,12 @@ class TransformerBlock(eqx.Module):
         cross: int | None = None,
         norm: str = "layer",
         norm_at: Literal["pre", "post"] = "pre",
+        eps: float = 1e-5,
         activation: str = "gelu-tanh",
         hidden: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        stochastic_depth: float = 0.0,
         layers: int = 1,
         deviation: float = 0.02,
         key: Key,
@@ -79,7 +82,7 @@ class TransformerBlock(eqx.Module):
         check_choice("TransformerBlock", "norm_at", norm_at, ("pre", "post"))
         keys = jax.random.split(key, 4)
         into_sum = deviation / (2 * layers) ** 0.5
-        self.first_norm = _norm(norm, width, bias)
+        self.first_norm, self.second_norm = (_norm(norm, width, eps, bias) for _ in range(2))
         self.attention = SelfAttention(
             width,
             heads=heads,
@@ -94,7 +97,7 @@ class TransformerBlock(eqx.Module):
             key=keys[0],
         )
         if cross is not None:
-            self.cross_norm = _norm(norm, width, bias)
+            self.cross_norm = _norm(norm, width, eps, bias)
             self.cross = CrossAttention(
                 width,
                 source=cross,
@@ -107,14 +110,12 @@ class TransformerBlock(eqx.Module):
             )
         else:
             self.cross_norm = self.cross = None
-        self.second_norm = _norm(norm, width, bias)
         gated = activation == "swiglu"
         hidden = hidden or (8 * round(width / 3) if gated else 4 * width)
         self.widen = linear(width, (1 + gated) * hidden, deviation, bias, keys[1])
         self.narrow = linear(hidden, width, into_sum, bias, keys[2])
-        self.norm_at = norm_at
-        self.activation = activation
-        self.dropout = dropout
+        self.norm_at, self.activation = norm_at, activation
+        self.dropout, self.stochastic_depth = dropout, stochastic_depth
 
     def __call__(
         self,
@@ -191,17 +192,18 @@ class TransformerBlock(eqx.Module):
     def _added(self, norm: Norm, x: Array, branch: Array, key: Key | None) -> Array:
         if key is not None:
             branch = Dropout(self.dropout)(branch, key)
+            branch = StochasticDepth(self.stochastic_depth)(branch, jax.random.fold_in(key, 1))
         return x + branch if self.norm_at == "pre" else norm(x + branch)
 
 
-def _norm(name: str, width: int, bias: bool) -> Norm:
+def _norm(name: str, width: int, eps: float, bias: bool) -> Norm:
     if name == "batch":
         raise ArgumentError(
             'TransformerBlock(norm="batch"): statistics over a batch mix examples and tell a position its future',
             remedy='use norm="layer" or norm="rms"',
         )
     check_choice("TransformerBlock", "norm", name, ("layer", "rms"))
-    return LayerNorm(width, bias=bias) if name == "layer" else RMSNorm(width)
+    return LayerNorm(width, eps=eps, bias=bias) if name == "layer" else RMSNorm(width, eps=eps)
 
 
 __all__ = ["TransformerBlock"]

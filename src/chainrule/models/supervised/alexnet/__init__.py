@@ -1,7 +1,7 @@
 """AlexNet."""
 
 from chainrule.models.protocol import Entry
-from chainrule.models.supervised.alexnet.model import AlexNet, AlexNetConfig, torch_names
+from chainrule.models.supervised.alexnet.model import AlexNet, AlexNetConfig, published, torch_names
 
 entry = Entry(
     name="alexnet",
@@ -24,6 +24,8 @@ entry = Entry(
         "schedule": {"name": "1cycle"},
     },
     torch_names=torch_names,
+    published=published,
+    head="head.layers.2",
 )
 
 __all__ = ["AlexNet", "AlexNetConfig", "entry"]

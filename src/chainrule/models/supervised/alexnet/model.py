@@ -1,16 +1,26 @@
 """AlexNet: five convolutions with large first kernels, overlapping pooling, and two wide dense layers."""
 
-from typing import Literal, NamedTuple, Self, final
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Self, final
 
 import equinox as eqx
 import jax
 from pydantic import Field
 
+from chainrule.core.errors import DataError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, Flattened
 from chainrule.models.supervised.supervised_model import Supervised, output_count
-from chainrule.networks.image_towers import ConvBlock, DenseHead, resized, scaled, side
+from chainrule.networks.image_towers import (
+    ConvBlock,
+    DenseHead,
+    PixelsSetting,
+    colours,
+    entered,
+    scaled,
+    side,
+)
 from chainrule.nn import adaptive_average_pool, average_pool, max_pool
 
 GRID = 6
@@ -52,6 +62,7 @@ class AlexNetConfig(Config):
     size: int = Field(
         0, ge=0, description="pixels a side that images are resized to; 0: only if below 63, to 63"
     )
+    pixels: PixelsSetting = "none"
 
 
 @final
@@ -73,7 +84,7 @@ class AlexNet(Supervised):
         for i, (width, key_conv) in enumerate(zip(widths, keys, strict=True)):
             layers.append(
                 ConvBlock(
-                    *(widths[i - 1] if i else schema.shape[2], width, KERNELS[i]),
+                    *(widths[i - 1] if i else colours(schema.shape, config.pixels), width, KERNELS[i]),
                     stride=1 if i else 4,
                     padding=KERNELS[i] // 2 if i else 2,
                     groups=variant.groups[i],
@@ -95,7 +106,7 @@ class AlexNet(Supervised):
         self, x: Float[Array, "batch height width channels"], key: Key
     ) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values, and the model: it has no state."""
-        x = resized(x, self.size)
+        x = entered(x, self.config.pixels, self.size)
         for i, layer in enumerate(self.convolutions):
             x, _ = layer(x, key)
             if i < 2 and VARIANTS[self.config.variant].responses:
@@ -130,4 +141,16 @@ def torch_names(_: AlexNet) -> dict[str, str | Flattened]:
     return names | {"head.layers.1": "classifier.4", "head.layers.2": "classifier.6"}
 
 
-__all__ = ["AlexNet", "AlexNetConfig", "normalized_responses", "torch_names"]
+def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The settings of the AlexNet that a file of torchvision holds, and the pixels it expects."""
+    widths = tuple(shapes.get(f"features.{i}.weight", (0,))[0] for i in (0, 3, 6, 8, 10))
+    found = [name for name, variant in VARIANTS.items() if variant.widths == widths and not variant.responses]
+    if not found:
+        raise DataError(
+            f"the file holds no AlexNet of torchvision's: convolutions of {widths} channels",
+            remedy=f"known is {VARIANTS['torchvision'].widths}",
+        )
+    return {"variant": found[0], "pixels": "imagenet"}
+
+
+__all__ = ["AlexNet", "AlexNetConfig", "normalized_responses", "published", "torch_names"]

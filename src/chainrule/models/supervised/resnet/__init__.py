@@ -1,7 +1,7 @@
 """Residual networks."""
 
 from chainrule.models.protocol import Entry
-from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig, torch_names
+from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig, published, torch_names
 
 entry = Entry(
     name="resnet",
@@ -21,6 +21,7 @@ entry = Entry(
         "schedule": {"name": "1cycle"},
     },
     torch_names=torch_names,
+    published=published,
 )
 
 __all__ = ["ResNet", "ResNetConfig", "entry"]

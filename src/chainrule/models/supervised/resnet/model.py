@@ -1,16 +1,26 @@
 """Residual networks: every block adds a correction to what it is given."""
 
-from typing import Literal, Self, final
+from collections.abc import Mapping
+from typing import Any, Literal, Self, final
 
 import equinox as eqx
 import jax
 from pydantic import Field
 
+from chainrule.core.errors import DataError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config
+from chainrule.models.protocol import Config, numbered
 from chainrule.models.supervised.supervised_model import Supervised, output_count
-from chainrule.networks.image_towers import ConvBlock
+from chainrule.networks.image_towers import (
+    ConvBlock,
+    PixelsSetting,
+    SizeSetting,
+    StochasticDepthSetting,
+    colours,
+    depth_rates,
+    entered,
+)
 from chainrule.nn import Linear, Norm, ResidualBlock, activation, global_average_pool, max_pool, norm
 
 LARGE = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -43,6 +53,9 @@ class ResNetConfig(Config):
     zero_start: bool = Field(
         True, description="start the last scale of every block at zero: blocks begin as copies"
     )
+    stochastic_depth: StochasticDepthSetting = 0.0
+    pixels: PixelsSetting = "none"
+    size: SizeSetting = 0
 
 
 @final
@@ -64,7 +77,7 @@ class ResNet(Supervised):
         key_stem, key_head, key = jax.random.split(key, 3)
         kernel, stride = (7, 2) if large else (3, 1)
         self.stem = ConvBlock(
-            *(schema.shape[2], base, kernel),
+            *(colours(schema.shape, config.pixels), base, kernel),
             stride=stride,
             bias=False,
             normalization="none" if config.preactivation else "batch",
@@ -73,7 +86,9 @@ class ResNet(Supervised):
             key=key_stem,
         )
         channels, stages = base, []
-        for i, count in enumerate((LARGE if large else SMALL)[config.depth]):
+        counts = (LARGE if large else SMALL)[config.depth]
+        rates = iter(depth_rates(config.stochastic_depth, sum(counts)))
+        for i, count in enumerate(counts):
             blocks = []
             for j, key_block in enumerate(jax.random.split(jax.random.fold_in(key, i), count)):
                 outputs = (base << i) * (4 if bottleneck else 1)
@@ -86,6 +101,7 @@ class ResNet(Supervised):
                         shortcut="projection" if projects(config) else "pad",
                         zero_last=config.zero_start and config.skip,
                         skip=config.skip,
+                        stochastic_depth=next(rates),
                         key=key_block,
                     )
                 )
@@ -102,14 +118,14 @@ class ResNet(Supervised):
         self, x: Float[Array, "batch height width channels"], key: Key
     ) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values, and the model with its state moved on when training."""
-        x, stem = self.stem(x, key)
+        x, stem = self.stem(entered(x, self.config.pixels, self.config.size), key)
         if self.config.depth in LARGE:
             x = max_pool(x, 3, stride=2, padding=1)
         stages = []
-        for stage in self.stages:
+        for i, stage in enumerate(self.stages):
             after = []
-            for block in stage:
-                x, moved_block = (block(x), block) if self.inference else block.advance(x)
+            for j, block in enumerate(stage):
+                x, moved_block = block.advance(x, jax.random.fold_in(jax.random.fold_in(key, i), j))
                 after.append(moved_block)
             stages.append(tuple(after))
         x, last = (self.norm(x), self.norm) if self.inference else self.norm.advance(x)
@@ -140,4 +156,17 @@ def torch_names(model: ResNet) -> dict[str, str]:
     return names
 
 
-__all__ = ["ResNet", "ResNetConfig", "torch_names"]
+def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The settings of the residual network that a file of torchvision or timm holds, and the pixels it expects."""
+    counts = tuple(numbered(shapes, f"layer{i}.{{}}.conv1.weight") for i in range(1, 5))
+    deep = "layer1.0.conv3.weight" in shapes
+    found = [depth for depth, blocks in LARGE.items() if blocks == counts and (depth >= 50) == deep]
+    if not found or len(shapes.get("conv1.weight", ())) != 4:
+        raise DataError(
+            f"the file holds no residual network of torchvision's: {counts} blocks in layer1 to layer4",
+            remedy=f"known are {', '.join(f'{blocks} ({depth})' for depth, blocks in LARGE.items())}",
+        )
+    return {"depth": found[0], "width": shapes["conv1.weight"][0], "pixels": "imagenet"}
+
+
+__all__ = ["ResNet", "ResNetConfig", "published", "torch_names"]

@@ -1,7 +1,7 @@
 """VGG."""
 
 from chainrule.models.protocol import Entry
-from chainrule.models.supervised.vgg.model import VGG, VGGConfig, torch_names
+from chainrule.models.supervised.vgg.model import VGG, VGGConfig, published, torch_names
 
 entry = Entry(
     name="vgg",
@@ -21,6 +21,8 @@ entry = Entry(
         "schedule": {"name": "1cycle"},
     },
     torch_names=torch_names,
+    published=published,
+    head="head.layers.2",
 )
 
 __all__ = ["VGG", "VGGConfig", "entry"]

@@ -1,16 +1,26 @@
 """VGG: nothing but 3 x 3 convolutions and pooling, in five blocks, then two wide dense layers."""
 
-from typing import Literal, Self, final
+from collections.abc import Mapping
+from typing import Any, Literal, Self, final
 
 import equinox as eqx
 import jax
 from pydantic import Field
 
+from chainrule.core.errors import DataError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, Flattened
 from chainrule.models.supervised.supervised_model import Supervised, chain, output_count
-from chainrule.networks.image_towers import ConvBlock, DenseHead, resized, scaled, side
+from chainrule.networks.image_towers import (
+    ConvBlock,
+    DenseHead,
+    PixelsSetting,
+    colours,
+    entered,
+    scaled,
+    side,
+)
 from chainrule.nn import adaptive_average_pool, max_pool
 
 CONVOLUTIONS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
@@ -34,6 +44,7 @@ class VGGConfig(Config):
     size: int = Field(
         0, ge=0, description="pixels a side that images are resized to; 0: only if below 32, to 32"
     )
+    pixels: PixelsSetting = "none"
 
 
 @final
@@ -48,7 +59,7 @@ class VGG(Supervised):
 
     def __init__(self, config: VGGConfig, schema: Schema, key: Key) -> None:
         key_head, key = jax.random.split(key)
-        channels, blocks = schema.shape[2], []
+        channels, blocks = colours(schema.shape, config.pixels), []
         for i, (count, published) in enumerate(zip(CONVOLUTIONS[config.depth], WIDTHS, strict=True)):
             width = scaled(published, config.scale)
             keys = jax.random.split(jax.random.fold_in(key, i), count)
@@ -75,7 +86,7 @@ class VGG(Supervised):
         self, x: Float[Array, "batch height width channels"], key: Key
     ) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values, and the model with its state moved on when training."""
-        x = resized(x, self.size)
+        x = entered(x, self.config.pixels, self.size)
         moved = []
         for block in self.blocks:
             x, after = chain(block, x, key)
@@ -101,4 +112,23 @@ def torch_names(model: VGG) -> dict[str, str | Flattened]:
     return names | {f"head.layers.{i}": f"classifier.{3 * i}" for i in (1, 2)}
 
 
-__all__ = ["VGG", "VGGConfig", "torch_names"]
+def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The settings of the VGG that a file of torchvision holds, and the pixels it expects."""
+    kernels = sum(len(shape) == 4 for shape in shapes.values())
+    found = [depth for depth, counts in CONVOLUTIONS.items() if sum(counts) == kernels]
+    if not found or "classifier.6.weight" not in shapes:
+        raise DataError(
+            f"the file holds no VGG of torchvision's: {kernels} convolutions",
+            remedy=f"known are {', '.join(f'{sum(counts)} ({d})' for d, counts in CONVOLUTIONS.items())}",
+        )
+    batch = any(name.endswith("running_mean") for name in shapes)
+    width = shapes["features.0.weight"][0] if "features.0.weight" in shapes else WIDTHS[0]
+    return {
+        "depth": found[0],
+        "normalization": "batch" if batch else "none",
+        "scale": width / WIDTHS[0],
+        "pixels": "imagenet",
+    }
+
+
+__all__ = ["VGG", "VGGConfig", "published", "torch_names"]
