@@ -24,12 +24,21 @@ _CONFIGURATION = beartype.BeartypeConf(is_pep484_tower=True)
 
 
 def enforce(function: F) -> F:
-    """Check arguments and results of a function against its annotations."""
-    hints = getattr(function, "__annotations__", {})
-    loose = {name: loosened(hint) for name, hint in hints.items()}
-    if loose != hints:
-        function.__annotations__ = loose
-    return beartype.beartype(function, conf=_CONFIGURATION)
+    """Check arguments and results of a function against its annotations; the check is made when it is first needed."""
+
+    @functools.cache
+    def checked() -> F:
+        hints = getattr(function, "__annotations__", {})
+        loose = {name: loosened(hint) for name, hint in hints.items()}
+        if loose != hints:
+            function.__annotations__ = loose
+        return beartype.beartype(function, conf=_CONFIGURATION)
+
+    @functools.wraps(function)
+    def checking(*args: Any, **kwargs: Any) -> Any:
+        return checked()(*args, **kwargs)
+
+    return checking  # type: ignore[return-value]
 
 
 def loosened(hint: Any) -> Any:

@@ -10,6 +10,7 @@ from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.report.progress import listener as shown
 from chainrule.train import Run, events
+from chainrule.train.loop import prepared
 
 
 def fit(
@@ -23,11 +24,15 @@ def fit(
 ) -> Run:
     """Train a model on data and leave a run folder with its report.
 
+    A network of your own becomes a model by `cr.models.wrap(network, loss=..., metrics=[...])`.
+
     Progress is shown as a bar in a notebook and as a live line on a terminal; `progress=True` writes the line wherever
     output goes, `progress=False` nothing. `listener` is called with every event (`train/events.py`).
+
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A
     folder that already holds this run is resumed.
     """
+    model = prepared(model, data)
     show = shown(data.schema, model, shown=progress)
 
     def listen(event: events.Event) -> None:

@@ -1,10 +1,13 @@
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data import load
+from chainrule.data import check, from_arrays, load
 from chainrule.data.division import check_shares, complete, divide, sizes
 
 
@@ -84,3 +87,44 @@ def test_shares_from_a_file_are_as_good_as_shares_from_code() -> None:
     for wrong in (0.8, "0.8,0.1,0.1", [0.8, 0.1, "0.1"], [0.8, 0.1, 0.1, "x"]):
         with pytest.raises(ArgumentError, match="three positive numbers"):
             check_shares(wrong)
+
+
+def test_the_test_part_may_be_left_out() -> None:
+    data = load("moons", split=(0.9, 0.1, 0))
+    assert (len(data.train), len(data.val), len(data.test)) == (3600, 400, 0)
+    assert data.describe().endswith("train 90 % / val 10 % / no test")
+    assert data.examples("val") is data.val
+    with pytest.raises(ArgumentError, match=r"the test split of moons has no examples\n.*split=val"):
+        data.examples("test")
+    assert load(**data.source).hash == data.hash == load("moons").hash
+    given = complete(np.repeat([0, 2], [90, 10]), (0.9, 0.1, 0.0), seed=0)
+    assert [len(part) for part in given] == [81, 9, 10]
+
+
+@pytest.mark.parametrize("options", [{}, {"packing": True}, {"tokenizer": "word"}])
+def test_texts_may_lack_a_test_part(options: dict[str, Any]) -> None:
+    data = load("shakespeare", window=16, split=(0.9, 0.1, 0), **options)
+    assert len(data.train) > len(data.val) > len(data.test) == 0
+
+
+def test_a_class_that_training_lacks_is_refused() -> None:
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    y = np.repeat([0, 1, 2], [15, 14, 1])
+    with pytest.raises(
+        DataError, match=r"class '2' \(1 example\) is in validation or test and not in training"
+    ):
+        from_arrays(x, y, split=(0.3, 0.5, 0.2))
+    assert len(from_arrays(x, y, split=(0.6, 0.2, 0.2)).schema.classes) == 3
+
+
+def test_a_class_of_the_official_test_set_alone_is_refused(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    file = tmp_path / "parts.npz"
+    np.savez(file, x_train=x, y_train=np.arange(40) % 2, x_test=x[:6], y_test=np.arange(6) % 3)
+    with pytest.raises(
+        DataError, match=r"class '2' is in validation or test and not in training.*\n.*add training"
+    ):
+        load(file)
+    assert [(group.kind, group.effect) for group in check(file).problems] == [
+        ("class without training", "stop")
+    ]

@@ -27,7 +27,7 @@ def test_held_out_digits_come_back_reversed_each_read_from_its_position(run: Run
     assert run.score("test")["exact_match"].value > 0.95
     model = run.model
     assert isinstance(model, HasAlignment)
-    x, y = (jnp.asarray(side) for side in run.data.test.batch(np.arange(50)))
+    x, y = (jnp.asarray(side) for side in run.data.test.batch(np.arange(50))[:2])
     looked = np.asarray(model.alignment(x, y))[:, 0, :3].argmax(axis=-1)
     assert (looked == np.array([2, 1, 0])[None, :]).mean() > 0.9
 

@@ -157,6 +157,19 @@ def test_pixels_stay_crisp_and_exact() -> None:
     assert set(np.unique(sheet[..., 0])) == {0, 51, 153, 255}
 
 
+def test_samples_are_enlarged_smoothly_where_the_picture_says_so() -> None:
+    pixels = np.zeros((1, 8, 8, 1))
+    pixels[0, 4:] = 1.0
+    crisp, smooth = (Images("two", "Two", pixels, smooth=wanted) for wanted in (False, True))
+    levels = [
+        len(np.unique(np.asarray(Image.open(io.BytesIO(draw_png(one, title=False))))))
+        for one in (crisp, smooth)
+    ]
+    assert levels[0] <= 2 < levels[1]
+    assert "pixelated" in draw(crisp)
+    assert "pixelated" not in draw(smooth)
+
+
 def test_contours_carry_their_names_where_the_field_reaches_them() -> None:
     (picture,) = [picture for picture in ORDINARY if picture.name == "contours"]
     drawn = draw(picture)

@@ -271,6 +271,16 @@ def test_learning_curves_come_in_order_and_mark_the_best_step(trained: Path) -> 
         np.testing.assert_array_equal(curves[0].series[name], run.curve("loss", split))
 
 
+def test_what_was_zero_all_the_time_is_left_out(copy: Callable[..., Run]) -> None:
+    run = copy()
+    lines = [
+        json.dumps({"step": i, "split": "train", "loss": 1.0, "clip_rate": 0.0, "cuts": i - 1})
+        for i in range(1, 4)
+    ]
+    (run.path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert [curve.name for curve in learning_curves(run)] == ["curve-loss", "curve-cuts"]
+
+
 def test_long_curves_are_averaged_and_say_so(copy: Callable[..., Run]) -> None:
     run = copy()
     lines = [json.dumps({"step": i, "split": "train", "loss": float(i % 2)}) for i in range(1, 4001)]

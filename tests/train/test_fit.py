@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from chainrule import models
-from chainrule.core.errors import ArgumentError, RunError
+from chainrule.core.errors import ArgumentError, DataError, RunError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Schema
 from chainrule.models.protocol import Metrics, Model
 from chainrule.train import Run, events, fit, resume, runs
 from chainrule.train.evaluation import mean_loss
-from tests.train.toys import Affine, Mean, line, numbers, rows, train
+from tests.train.toys import Affine, Mean, blobs, line, numbers, rows, train
 
 CONSTANT = {"name": "constant"}
 SETTINGS: dict[str, Any] = {
@@ -276,9 +276,20 @@ def test_settings_that_cannot_be_used_leave_no_run_behind(
 # ---------------------------------------------------------------------- a class of one's own
 
 
+@pytest.mark.parametrize(("part", "number"), [(0, -1), (127, 2)], ids=["training", "test"])
+def test_numbers_that_are_no_classes_are_refused_before_training(part, number, tmp_path: Path) -> None:
+    wrong = blobs(sizes=(8, 8))
+    (wrong.train if part == 0 else wrong.test).arrays["y"][0] = number
+    with pytest.raises(
+        DataError, match=rf"toy, .* split: example 0 is of class number {number}; the 2 classes"
+    ):
+        fit(models.build("mlp", wrong), wrong, run=tmp_path / "run", steps=1)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_class_of_ones_own_is_opened_with_its_structure(run: Run, data: Data) -> None:
     assert run.config["model"] == {"name": None, "settings": {}}
-    with pytest.raises(ArgumentError, match="holds a model class of your own") as raised:
+    with pytest.raises(ArgumentError, match="holds a network of your own") as raised:
         _ = Run.open(run.path).model
     assert "model=" in raised.value.remedy
     opened = Run.open(run.path, model=affine(), data=data)

@@ -111,12 +111,12 @@ def test_what_nobody_asked_for_gives_way_to_few_examples() -> None:
     ("given", "examples", "log_every", "eval_every"),
     [
         ({"steps": 5000}, 640, 50, 200),  # a long run keeps the general pace
-        ({"steps": 125}, 640, 1, 12),
+        ({"steps": 125}, 640, 2, 12),
         ({"steps": 20}, 640, 1, 10),
         ({"steps": 125, "eval_every": 7, "log_every": 3}, 640, 3, 7),
-        ({"epochs": 50}, 640, 5, 10),  # an epoch is 10 steps
-        ({"epochs": 20}, 6400, 20, 100),
-        ({"epochs": 2}, 6400, 2, 20),  # fifths of an epoch
+        ({"epochs": 50}, 640, 10, 10),  # an epoch is 10 steps
+        ({"epochs": 20}, 6400, 40, 100),
+        ({"epochs": 2}, 6400, 4, 20),  # fifths of an epoch
         ({"epochs": 30}, 192, 1, 12),  # four epochs of three steps
         ({"epochs": 1000}, 640, 50, 100),
     ],

@@ -1,5 +1,6 @@
 """`chainrule data`: the data sets at hand, what is in them, and what is wrong with them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,7 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
     from chainrule.core.formatting import file_size
+    from chainrule.core.quoting import shell_word
     from chainrule.data import load, preview
     from chainrule.report import save
 
@@ -61,7 +63,8 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
             "counts": counts,
             "source": data.source,
         }
-        emit({**shown, "skipped": data.skipped, "picture": picture})
+        reading = data.reading.to_json() if data.reading else None
+        emit({**shown, "skipped": data.skipped, "notes": data.notes, "reading": reading, "picture": picture})
         return
     say("data", f"{data.name}   {data.describe()}")
     say("holds", _schema(data))
@@ -70,10 +73,14 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
         "counts",
         "  ".join(f"{part} {count:,}" for part, count in counts.items()) + f"   {file_size(held)} in memory",
     )
+    if data.notes:
+        kinds = ", ".join(f"{kind} ({many:,})" for kind, many in data.notes)
+        say("noted", f"{kinds}   see: chainrule data check {shell_word(source)}")
     if data.skipped:
         say("skipped", f"{len(data.skipped):,}; first: {data.skipped[0][0]} ({data.skipped[0][1]})")
     say("hash", data.hash)
     say("options", "  ".join(f"data.{k}={write(v)}" for k, v in data.source.items() if k != "name_or_path"))
+    _print_columns(data.reading.table() if data.reading else ())
     _print_examples(data)
     if picture is not None:
         say("picture", str(picture))
@@ -91,6 +98,7 @@ def check(source: Source, settings: Settings = None, json: Json = False) -> None
         emit(report.to_json())
     else:
         show("\n".join(report.lines()))
+        _print_columns(report.columns)
     if not report.ok:
         raise typer.Exit(3)
 
@@ -130,6 +138,15 @@ def _schema(data: "Data") -> str:
     ]
     value = f"numeric target of shape {schema.target_shape}" if targets.of(schema).has_values else ""
     return "   ".join(filter(None, [f"{schema.kind} of {shape}{levels}", *lists, value]))
+
+
+def _print_columns(columns: Sequence[Sequence[str]]) -> None:
+    """How the columns of a table were read."""
+    from chainrule.cli.output import show, table
+
+    if columns:
+        show()
+        table(["column", "read as", "missing", "range or examples"], columns)
 
 
 def _print_examples(data: "Data") -> None:

@@ -71,6 +71,8 @@ def _examples(run: "Run") -> "dict[str, np.ndarray]":
         raise CapabilityError(f"{run.id} gives examples no vectors", remedy="train a pair-encoder")
     found: dict[str, np.ndarray] = {}
     for part in ("train", "val", "test"):
+        if not len(data.split(part)):
+            continue
         x = data.split(part).x
         raw = data.inverse(x)
         found[f"x_{part}"] = raw.astype(np.min_scalar_type(data.schema.levels)) if data.schema.levels else raw

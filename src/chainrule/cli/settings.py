@@ -60,8 +60,9 @@ def find(name: str, known: Mapping[str, Setting]) -> Setting | None:
     """The setting a dotted name belongs to, if any."""
     if name in known:
         return known[name]
-    head = name.split(".")[0]
-    return known[head] if "." in name and head in known and known[head].is_open else None
+    parts = name.split(".")
+    above = (".".join(parts[:count]) for count in range(1, len(parts)))
+    return next((known[head] for head in above if head in known and known[head].is_open), None)
 
 
 def unknown(

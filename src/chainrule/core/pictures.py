@@ -74,6 +74,8 @@ class Images:
     labels: Sequence[str] = ()
     columns: int = 10
     caption: str = ""
+    smooth: bool = False
+    """Small images are enlarged smoothly, and more: for what was drawn, where no single pixel is to be read."""
 
 
 @final
@@ -90,6 +92,8 @@ class Film:
     seconds: float = 4.0
     """How long it takes from the first moment to the last, which then stays for a while."""
     caption: str = ""
+    smooth: bool = False
+    """Small images are enlarged smoothly, and more: for what was drawn, where no single pixel is to be read."""
 
 
 @final

@@ -37,6 +37,8 @@ class Batch(NamedTuple):
 
     x: Any
     y: Any = None
+    weights: Any = None
+    """What each example counts for in the loss of a model that predicts, one on average; `None`: all the same."""
 
     @property
     def documents(self) -> Any:

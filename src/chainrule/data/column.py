@@ -47,6 +47,11 @@ class ColumnReading(abc.ABC):
     read_as: ClassVar[str]
     """The name of the file."""
 
+    @property
+    def way(self) -> str:
+        """Default: the name of the file is what such columns are counted under."""
+        return self.read_as
+
     @abc.abstractmethod
     def features(self, name: str) -> tuple[str, ...]:
         """Names of the features that a column of this name becomes."""

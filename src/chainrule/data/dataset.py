@@ -45,6 +45,16 @@ class Data:
             raise ArgumentError(f'split={name!r}: split must be "train", "val" or "test"')
         return splits[name]
 
+    def examples(self, name: str) -> Split:
+        """A split by its name; an error if it has no examples."""
+        split = self.split(name)
+        if not len(split):
+            raise ArgumentError(
+                f"the {name} split of {self.name} has no examples",
+                remedy="use another one (split=val), or divide the data anew: data.split=0.8,0.1,0.1",
+            )
+        return split
+
     def inverse(self, x: Any) -> np.ndarray:
         """Examples in model units back in the original units; data with levels are rounded to them and clipped."""
         return to_original(self.schema, self.scaling, x)
@@ -63,8 +73,11 @@ class Data:
         kind = kinds.of(self.schema)
         sizes = {name: kind.size(self.schema, self.split(name)) for name in NAMES}
         total = max(sum(sizes.values()), 1)
-        shares = " / ".join(f"{name} {100 * size / total:.0f} %" for name, size in sizes.items())
-        return f"{kind.describe(self.schema, total)}, {shares}"
+        shares = " / ".join(
+            f"{name} {100 * size / total:.0f} %" if size else f"no {name}" for name, size in sizes.items()
+        )
+        read = self.reading.describe() if self.reading else ""
+        return ", ".join(filter(None, [kind.describe(self.schema, total), read, shares]))
 
     def renamed(self, name: str) -> "Data":
         """The same data under another name."""

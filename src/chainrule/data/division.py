@@ -1,7 +1,8 @@
 """Division of examples into training, validation and test.
 
 A division depends on the seed and the number of examples alone (and on their classes, whose shares it keeps), so the
-same call divides in the same way on every machine. Every example belongs to exactly one split, and no split is empty.
+same call divides in the same way on every machine. Every example belongs to exactly one split, and no split is empty
+unless it is the test part and its share is 0.
 """
 
 from collections.abc import Sequence
@@ -25,14 +26,14 @@ def check_shares(split: object) -> tuple[float, float, float]:
     >>> check_shares((0.8, 0.2))
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: split=(0.8, 0.2): split must be three positive numbers that add up to 1
-           for example split=(0.8, 0.1, 0.1)
+           for example split=(0.8, 0.1, 0.1), or without a test part split=(0.9, 0.1, 0)
     """
     shares = list(split) if isinstance(split, list | tuple) else []
-    fit = len(shares) == 3 and all(isinstance(share, int | float) and share > 0 for share in shares)
-    if not fit or abs(sum(shares) - 1) > 1e-6:
+    fit = len(shares) == 3 and all(isinstance(share, int | float) and share >= 0 for share in shares)
+    if not fit or min(shares[:2]) == 0 or abs(sum(shares) - 1) > 1e-6:
         raise ArgumentError(
             f"split={split!r}: split must be three positive numbers that add up to 1",
-            remedy="for example split=(0.8, 0.1, 0.1)",
+            remedy="for example split=(0.8, 0.1, 0.1), or without a test part split=(0.9, 0.1, 0)",
         )
     return float(shares[0]), float(shares[1]), float(shares[2])
 
@@ -40,15 +41,16 @@ def check_shares(split: object) -> tuple[float, float, float]:
 def sizes(examples: int, shares: Sequence[float]) -> list[int]:
     """How many examples each share gets: the nearest number, at least one, and the rest for the first.
 
-    >>> sizes(1797, (0.8, 0.1, 0.1)), sizes(4, (0.8, 0.1, 0.1))
-    ([1437, 180, 180], [2, 1, 1])
+    >>> sizes(1797, (0.8, 0.1, 0.1)), sizes(4, (0.8, 0.1, 0.1)), sizes(4, (0.9, 0.1, 0))
+    ([1437, 180, 180], [2, 1, 1], [3, 1, 0])
     """
-    if examples < len(shares):
+    parts = sum(share > 0 for share in shares)
+    if examples < parts:
         raise DataError(
-            f"{examples} example{'s' * (examples != 1)} cannot be divided into {len(shares)} parts",
-            remedy="each of train, val and test needs at least one",
+            f"{examples} example{'s' * (examples != 1)} cannot be divided into {parts} parts",
+            remedy=f"each of {', '.join(NAMES[:parts])} needs at least one",
         )
-    others = [max(1, round(examples * share)) for share in shares[1:]]
+    others = [max(1, round(examples * share)) if share else 0 for share in shares[1:]]
     while sum(others) >= examples:
         others[others.index(max(others))] -= 1
     return [examples - sum(others), *others]
@@ -84,7 +86,7 @@ def complete(
     Training and the missing splits share the official training examples in proportion to their shares.
     """
     given = [np.flatnonzero(parts == code) for code in range(3)]
-    missing = [code for code in (1, 2) if not len(given[code])]
+    missing = [code for code in (1, 2) if not len(given[code]) and shares[code]]
     if not missing:
         return given
     codes = [0, *missing]

@@ -4,6 +4,7 @@ The reader of tables makes the plan and encodes its own rows with it, and a run 
 rows become features exactly as the training rows did. It is no part of the hash of the data.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
@@ -220,6 +221,27 @@ class TableReading:
                 if name not in number:
                     found[row] = CellFault("unknown class", f"{cell[:40]!r} in column {plan.name!r}")
         return y, found
+
+    def describe(self) -> str:
+        """The ways in which columns were read and the target, for the line that describes the data."""
+        ways = Counter(
+            plan.reading.way if plan.reading else "left out" for plan in self.columns if not plan.target
+        )
+        read = ", ".join(f"{way} ({many})" for way, many in ways.items())
+        values = "" if self.classes else " (values)"
+        target = f"target {', '.join(self.targets)}{values}" if self.targets else ""
+        return "; ".join(filter(None, [target, f"columns: {read}" if ways.keys() != {"number"} else ""]))
+
+    def table(self) -> tuple[tuple[str, str, str, str], ...]:
+        """For every column its name, how it was read, how many cells are missing, and its range or examples."""
+        rows = []
+        for plan in self.columns:
+            read = plan.describe()
+            if plan.target:
+                many = f"{len(self.classes)} classes" if len(self.targets) == 1 else "label"
+                read = f"target: {many if self.classes else read}"
+            rows.append((plan.name, read, f"{plan.missing:,}" if plan.reading else "", plan.shown))
+        return tuple(rows)
 
     def filled(self, values: Float[np.ndarray, " features"]) -> "TableReading":
         """The same plan with what is missing filled in by these values of the features; marks and angles become 0."""

@@ -54,7 +54,7 @@ class Split(abc.ABC):
 @final
 @dataclass(frozen=True)
 class Rows(Split):
-    """Examples along the first axis of `arrays["x"]`, targets (if any) along that of `arrays["y"]`."""
+    """Examples along the first axis of `arrays["x"]`, targets and weights (if any) along those of "y" and "weight"."""
 
     arrays: Mapping[str, np.ndarray]
     scaling: Scaling = field(default_factory=Scaling)
@@ -69,7 +69,8 @@ class Rows(Split):
         y = arrays["y"][index] if "y" in arrays else None
         if y is not None and self.target_scaling is not None:
             y = self.target_scaling.apply(y)
-        return Batch(self.scaling.apply(arrays["x"][index]), y)
+        weights = arrays["weight"][index] if "weight" in arrays else None
+        return Batch(self.scaling.apply(arrays["x"][index]), y, weights)
 
 
 @final

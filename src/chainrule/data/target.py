@@ -88,6 +88,10 @@ class Target(abc.ABC):
         """Default: any training examples will do; otherwise, an error if nothing can be learnt from these."""
         del contents, train
 
+    def check(self, schema: Schema, y: np.ndarray, where: str) -> None:
+        """Default: all targets are possible; otherwise, an error for some that a loss would take for others."""
+        del schema, y, where
+
     def prepared(
         self, contents: Contents, schema: Schema, train: Positions
     ) -> tuple[Contents, Schema, Scaling | None]:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
+from chainrule.core.checks import check_class_numbers
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.attention.features import directions, log_features
@@ -114,6 +115,9 @@ def logistic(
         raise ArgumentError(
             f"logistic(penalty={penalty}): without a penalty separable data have no best weights"
         )
+    if labels.shape != psi.shape[:1]:
+        raise ArgumentError(f"logistic: {labels.shape} labels for {psi.shape[0]} rows of features")
+    check_class_numbers("logistic", "labels", labels, classes)
     shape = (psi.shape[1], classes)
 
     @jax.jit

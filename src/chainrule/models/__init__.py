@@ -23,6 +23,7 @@ from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model
+from chainrule.models.wrapping import Wrapped, wrap
 
 _HERE = Path(__file__).parent
 
@@ -114,7 +115,8 @@ def explain(
     hint = ""
     if first["type"] == "literal_error":
         hint = suggest(str(first["input"]), [part.strip("'") for part in _words(first["ctx"]["expected"])])
-    return ArgumentError(f"{where}={first['input']!r}: {_sentence(first['msg'])}{hint}", remedy=remedy)
+    message = _sentence(first["msg"].removeprefix("Value error, "))
+    return ArgumentError(f"{where}={first['input']!r}: {message}{hint}", remedy=remedy)
 
 
 def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:
@@ -187,6 +189,14 @@ def entry_of(model: Model) -> Entry | None:
     if not isinstance(config, Config) or not ours:
         return None
     return entry(parts[3].replace("_", "-"))
+
+
+def title(model: Model) -> str:
+    """What a model is called: its name in the registry, or that of the user's own class."""
+    found = entry_of(model)
+    if found is not None:
+        return found.name
+    return type(model.module if isinstance(model, Wrapped) else model).__name__
 
 
 def import_weights(
@@ -340,5 +350,7 @@ __all__ = [
     "names",
     "open_weights",
     "setting_names",
+    "title",
     "with_weights",
+    "wrap",
 ]

@@ -27,6 +27,7 @@ from chainrule.nn.reparametrize import SpectralNorm, WeightNorm
 from chainrule.nn.residual import LayerScale, ResidualBlock, residual
 from chainrule.nn.resize import Switches, max_pool_with_switches, pixel_shuffle, unpool, upsample
 from chainrule.nn.scattering import Scattering
+from chainrule.nn.sequential import Sequential, StatefulNetwork
 from chainrule.nn.signals import convolve_signal
 
 __all__ = [
@@ -52,8 +53,10 @@ __all__ = [
     "ResidualBlock",
     "Scattering",
     "SelfAttention",
+    "Sequential",
     "SpectralNorm",
     "Stack",
+    "StatefulNetwork",
     "StochasticDepth",
     "Switches",
     "TransformerBlock",

@@ -31,7 +31,11 @@ class Embedding(eqx.Module):
         self.weight = deviation * jax.random.normal(key, (tokens, features))
 
     def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:
-        """The vector of every token; a number outside the table is an error where numbers are known, outside jit."""
+        """The vector of every token.
+
+        A number outside the table is an error where numbers are known. Inside compiled code they are not, and JAX takes
+        the nearest row, counting negative numbers from the end: what enters there has to be checked before.
+        """
         if not isinstance(index, jax.core.Tracer):
             _check(np.asarray(index), len(self.weight))
         return self.weight[index]

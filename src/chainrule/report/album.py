@@ -15,6 +15,7 @@ from chainrule.core.errors import RunError
 from chainrule.core.pictures import Picture, Table
 from chainrule.report import page
 from chainrule.report.drawing import save
+from chainrule.report.style import one_color_per_series
 from chainrule.report.writing import file_names
 from chainrule.train.files import make_folder, write_atomic, write_json
 
@@ -80,7 +81,8 @@ def _page(
         "this page; the numbers are in <code>numbers.json</code>.</p></footer>"
     )
     head = ["<header>", f"<h1>{page.say(title)}</h1>", f'<p class="lead">{page.say(lead)}</p>', "</header>"]
-    body = [_chapter(chapter) for chapter in chapters]
+    with one_color_per_series():
+        body = [_chapter(chapter) for chapter in chapters]
     last = page.section("Again", page.commands(again), page.fold("Settings", page.pairs(settings)))
     return page.document(f"{title} · Chainrule", [*head, "<main>", *body, last, "</main>", footer])
 

@@ -6,6 +6,7 @@ Where nothing can move (SVG, PNG, a reader who asked for no motion), the last mo
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def still(film: Film, moment: int = -1) -> Images:
             f"Film(frames=…): shape {frames.shape} must be (moments, count, height, width, 1 or 3)",
             remedy="give at least one moment, each a set of images",
         )
-    return Images(film.name, film.title, frames[moment], (), film.columns, film.caption)
+    return Images(film.name, film.title, frames[moment], (), film.columns, film.caption, film.smooth)
 
 
 def gif(film: Film, title: bool, metadata: Mapping[str, Any] | None = None) -> bytes:
@@ -62,7 +63,7 @@ def _page(film: Film, moment: int, title: bool) -> Image.Image:
     sheet = still(film, moment)
     said = film.labels[moment] if film.labels else ""
     heading = " · ".join(filter(None, [film.title if title else "", said]))
-    named = Images(sheet.name, heading, sheet.images, (), sheet.columns)
+    named = replace(sheet, title=heading, caption="")
     drawn = image_grids.sheet_png(named, title or bool(film.labels), zoom=1)
     # A palette of its own for each moment, but the same way of choosing it: greys stay exact.
     grey = sheet.images.shape[-1] == 1

@@ -4,6 +4,7 @@ Series carry their names where they end instead of in a legend, so the eye does 
 named above it, where it can be read without turning the head.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -39,7 +40,9 @@ def lines(picture: Lines, title: bool) -> Figure:
     axes = figure.add_subplot()
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     ends: list[tuple[float, float, str, str]] = []
-    for index, (label, columns) in enumerate(picture.series.items()):
+    for index, (label, columns) in zip(
+        style.positions(list(picture.series)), picture.series.items(), strict=True
+    ):
         x, y, *band = (
             _finite(c, log) for c, log in zip(columns, (picture.log_x, *[picture.log_y] * 3), strict=False)
         )
@@ -75,10 +78,11 @@ def bars(picture: Bars, title: bool) -> Figure:
     _name(figure, axes, picture.title if title else "", across, up)
     where = np.arange(len(names), dtype=float)
     thickness = 0.86 / max(len(picture.series), 1)
-    for index, values in enumerate(picture.series.values()):
+    tones = [color(index) for index in style.positions(list(picture.series))]
+    for index, (values, tone) in enumerate(zip(picture.series.values(), tones, strict=True)):
         offset = (index - (len(picture.series) - 1) / 2) * thickness
         draw = axes.barh if lying else axes.bar
-        draw(where + offset, _finite(values), thickness * 0.94, color=color(index), linewidth=0)
+        draw(where + offset, _finite(values), thickness * 0.94, color=tone, linewidth=0)
     if not names:
         _nothing(axes)
     every = max(1, math.ceil(16 * len(names) / height)) if lying else max(1, math.ceil((widest + 8) / slot))
@@ -159,7 +163,7 @@ def _points(
     arrays = [_finite(points).reshape(-1, 2) for points in groups.values()]
     count = sum(len(points) for points in arrays)
     size = float(np.clip(6000 / max(count, 1), 6, 26))
-    for index, (name, points) in enumerate(zip(groups, arrays, strict=True)):
+    for index, name, points in zip(style.positions(list(groups)), groups, arrays, strict=True):
         written = (words or {}).get(name)
         if written is not None:
             _written(axes, points, written, color(index))
@@ -189,7 +193,7 @@ def _written(axes: Axes, points: np.ndarray, words: Sequence[str], tone: str) ->
 
 def _group_names(axes: Axes, groups: Mapping[str, np.ndarray]) -> None:
     if len(groups) > 1:
-        markers = [MARKERS[i // len(style.SERIES) % len(MARKERS)] for i in range(len(groups))]
+        markers = [MARKERS[i // len(style.SERIES) % len(MARKERS)] for i in style.positions(list(groups))]
         _legend(axes, list(groups), markers)
 
 
@@ -300,8 +304,8 @@ def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
 def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:
     """Names above the axes, on the right."""
     handles = [
-        axes.plot([], [], linestyle="", marker=markers[i % len(markers)], markersize=7, color=color(i))[0]
-        for i in range(len(names))
+        axes.plot([], [], linestyle="", marker=marker, markersize=7, color=color(i))[0]
+        for i, marker in zip(style.positions(names), itertools.cycle(markers), strict=False)
     ]
     shown = [plain(n, 20) for n in names]
     room = WIDTH - 80 - 7.5 * len(axes.get_title("left"))

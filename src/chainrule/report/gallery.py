@@ -85,9 +85,9 @@ def judged_split(run: Run) -> str:
 
 
 def learning_curves(run: Run) -> list[Lines]:
-    """Loss first, then every other number that was logged, the optimiser's own last."""
+    """Loss first, then every other number that was logged, the optimiser's own last; none that was always zero."""
     columns = run.metrics
-    names = [name for name in columns if name not in ("step", "split")]
+    names = [name for name in columns if name not in ("step", "split") and np.nan_to_num(columns[name]).any()]
     last = ["lr", "grad_norm"]
     order = ["loss", *(name for name in names if name not in ("loss", *last)), *last]
     return [_curve(run, columns, name) for name in order if name in names]

@@ -1,6 +1,6 @@
-"""Image grids with crisp pixels: as SVG with the labels as text, and as PNG with the labels as pixels.
+"""Image grids: as SVG with the labels as text, and as PNG with the labels as pixels.
 
-Both come from one layout. A pixel of the data becomes a square of whole pixels, never an interpolated blur.
+Both come from one layout. A pixel of the data becomes a square of whole pixels, unless the picture asks to be smooth.
 """
 
 import base64
@@ -26,6 +26,8 @@ from chainrule.report.style import SMALL_SIZE, TITLE_SIZE
 
 _TILE = 48
 """Small images are enlarged to about this many CSS pixels."""
+_SMOOTH_TILE = 80
+"""The same where they are enlarged smoothly."""
 _WIDEST = 928
 _NARROWEST = 160
 _MARGIN = 12
@@ -65,7 +67,7 @@ class _Layout:
 
 def _layout(picture: Images, title: bool) -> _Layout:
     count, height, width, _ = picture.images.shape
-    scale = max(1, round(_TILE / max(width, height, 1)))
+    scale = max(1, round((_SMOOTH_TILE if picture.smooth else _TILE) / max(width, height, 1)))
     tile = (width * scale, height * scale)
     font = ImageFont.truetype(_FONT, SMALL_SIZE)
     texts = [[plain(line) for line in label.split("\n")] for label in picture.labels[:count]]
@@ -101,12 +103,16 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
     root = svg.canvas(width, height)
     if title:
         svg.write_text(root, _MARGIN, 22, picture.title, size=TITLE_SIZE, bold=True)
-    # Every image is embedded with its own few pixels; the reader enlarges it without smoothing.
-    for index, image in enumerate(pixels):
+    # Every image is embedded with its own few pixels; the reader enlarges it without smoothing. A smooth one is
+    # enlarged here: readers differ in how they would do it.
+    for index, image in enumerate(map(_image, pixels)):
         left, top = layout.corner(index)
         box = {"x": left, "y": top, "width": layout.tile[0], "height": layout.tile[1]}
         attributes = {name: str(value) for name, value in box.items()}
-        attributes["style"] = "image-rendering: crisp-edges; image-rendering: pixelated"
+        if picture.smooth:
+            image = _enlarged(image, (2 * layout.tile[0], 2 * layout.tile[1]), smooth=True)
+        else:
+            attributes["style"] = "image-rendering: crisp-edges; image-rendering: pixelated"
         attributes["preserveAspectRatio"] = "none"
         attributes["xlink:href"] = "data:image/png;base64," + base64.b64encode(_png(image)).decode()
         ElementTree.SubElement(root, "image", attributes)
@@ -131,7 +137,8 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
     for index, image in enumerate(pixels):
         left, top = layout.corner(index)
         size = (zoom * layout.tile[0], zoom * layout.tile[1])
-        sheet.paste(_image(image).resize(size, Image.Resampling.NEAREST), (zoom * left, zoom * top))
+        enlarged = _enlarged(_image(image), size, smooth=picture.smooth)
+        sheet.paste(enlarged, (zoom * left, zoom * top))
         for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):
             middle = (zoom * left + zoom * layout.tile[0] // 2, zoom * (top + layout.tile[1] + _LINE * below))
             pen.text(middle, line, fill=LIGHT["soft"], font=font, anchor="ms")
@@ -156,9 +163,13 @@ def _image(pixels: np.ndarray) -> Image.Image:
     return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
 
 
-def _png(pixels: np.ndarray) -> bytes:
+def _enlarged(image: Image.Image, size: tuple[int, int], *, smooth: bool) -> Image.Image:
+    return image.resize(size, Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST)
+
+
+def _png(image: Image.Image) -> bytes:
     out = io.BytesIO()
-    _image(pixels).save(out, "PNG", optimize=True)
+    image.save(out, "PNG", optimize=True)
     return out.getvalue()
 
 

@@ -73,22 +73,37 @@ def notice(*lines: str) -> str:
 
 
 def gallery(pictures: Sequence[Picture]) -> str:
-    """Pictures side by side where there is room."""
-    return "\n".join(['<div class="pictures">', *(figure(picture) for picture in pictures), "</div>"])
+    """Pictures in reading order, two in a row where there is room; one that would be alone in its row fills it."""
+    bodies = [_body(picture) for picture in pictures]
+    figures: list[str] = []
+    waiting = False  # the row holds one picture and has room for another
+    for index, (picture, (body, wide)) in enumerate(zip(pictures, bodies, strict=True)):
+        followed = index + 1 < len(bodies) and not bodies[index + 1][1]
+        alone = not (wide or waiting or followed)
+        figures.append(_figure(picture, body, wide=wide or alone))
+        waiting = not (wide or waiting or alone)
+    return "\n".join(['<div class="pictures">', *figures, "</div>"])
 
 
 def figure(picture: Picture) -> str:
     """A picture under its title and over its caption; tables as tables."""
+    body, wide = _body(picture)
+    return _figure(picture, body, wide=wide)
+
+
+def _body(picture: Picture) -> tuple[str, bool]:
+    """What is shown of a picture, and whether it takes a row of its own."""
     if isinstance(picture, Table):
-        body, wide = grid(picture.columns, picture.rows), len(picture.columns) > 4
-    elif isinstance(picture, Film):
-        body, wide = _film(picture), True
-    else:
-        drawing = draw(picture, theme="auto", title=False)
-        width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
-        # Enlarged a little where there is room, never so much that it shouts.
-        body = f'<div style="max-width: {1.15 * width:.0f}px; margin: 0 auto">{drawing}</div>'
-        wide = width > _ORDINARY
+        return grid(picture.columns, picture.rows), len(picture.columns) > 4
+    if isinstance(picture, Film):
+        return _film(picture), True
+    drawing = draw(picture, theme="auto", title=False)
+    width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
+    # Enlarged a little where there is room, never so much that it shouts.
+    return f'<div style="max-width: {1.15 * width:.0f}px; margin: 0 auto">{drawing}</div>', width > _ORDINARY
+
+
+def _figure(picture: Picture, body: str, *, wide: bool) -> str:
     caption = f"<figcaption>{escape(printable(picture.caption))}</figcaption>" if picture.caption else ""
     return (
         f"<figure{' class=wide' if wide else ''}>\n<h3>{say(picture.title)}</h3>\n{body}\n{caption}</figure>"
@@ -133,7 +148,7 @@ def pairs(values: Mapping[str, Any]) -> str:
     lines = [
         f'<tr><th scope="row">{say(name)}</th><td>{_value(value)}</td></tr>' for name, value in flat(values)
     ]
-    return "\n".join(["<table><tbody>", *lines, "</tbody></table>"])
+    return "\n".join(['<table class="pairs"><tbody>', *lines, "</tbody></table>"])
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:

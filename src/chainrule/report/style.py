@@ -5,10 +5,12 @@ light value gives way to a CSS variable named after its role (`svg.finish`), so 
 seventh repeat the colours with another dash or marker.
 """
 
+import itertools
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import matplotlib as mpl
@@ -106,6 +108,41 @@ def color(index: int) -> str:
     True
     """
     return SERIES[index % len(SERIES)]
+
+
+_USED: ContextVar[dict[str, int] | None] = ContextVar("used", default=None)
+
+
+@contextmanager
+def one_color_per_series() -> Iterator[None]:
+    """Inside, a series keeps the colour it had in an earlier picture."""
+    before = _USED.set({})
+    try:
+        yield
+    finally:
+        _USED.reset(before)
+
+
+def positions(names: Sequence[str]) -> list[int]:
+    """Where in the list of colours the series of a picture stand.
+
+    One after the other, unless some were seen on the same page before: those stay where they were.
+
+    >>> with one_color_per_series():
+    ...     positions(["training", "validation"]), positions(["lr"]), positions(["sgd", "validation"])
+    ([0, 1], [0], [2, 1])
+    """
+    used = _USED.get()
+    if used is None or (len(names) == 1 and names[0] not in used):
+        return list(range(len(names)))
+    taken = {used[name] for name in names if name in used}
+    free = (i for i in itertools.count() if i not in taken)
+    beyond = (i for i in itertools.count(max(used.values(), default=-1) + 1))
+    # Colours that no other series has, as long as there are any.
+    for name in names:
+        if name not in used:
+            used[name] = next(beyond) if len(used) < len(SERIES) else next(free)
+    return [used[name] for name in names]
 
 
 def variables(values: dict[str, str]) -> str:

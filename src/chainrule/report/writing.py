@@ -22,6 +22,7 @@ from chainrule.models.protocol import CanSample, Model
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
+from chainrule.report.style import one_color_per_series
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import read_data
@@ -95,7 +96,8 @@ def _page(run: Run, found: Sequence[PictureGroup]) -> str:
         *_state(run),
         "</header>",
     ]
-    pictures = [_group(group) for group in found]
+    with one_color_per_series():
+        pictures = [_group(group) for group in found]
     main = [
         "<main>",
         _scores(run),
@@ -126,7 +128,7 @@ def _model(run: Run) -> Model | None:
 
 def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
     status, environment = run.status, _environment(run)
-    name = run.config["model"]["name"] or (type(model).__name__ if model is not None else "A model")
+    name = run.config["model"]["name"] or (models.title(model) if model is not None else "A model")
     size = "" if model is None else f" with {tree.size(eqx.filter(model, eqx.is_inexact_array)):,} parameters"
     device = str(environment.get("device", "an unknown device"))
     if environment.get("backend") == "cpu":

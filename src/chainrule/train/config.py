@@ -7,6 +7,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.models import explain
+from chainrule.models.protocol import LossSettings
 
 _Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 
@@ -157,6 +158,7 @@ class TrainConfig(_Settings):
         (),
         description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias",
     )
+    loss: LossSettings = Field(default_factory=LossSettings)
     schedule: LearningRateSchedule = Field(default_factory=LearningRateSchedule)
     augment: Augment = Field(default_factory=Augment)
     accumulate: int = Field(

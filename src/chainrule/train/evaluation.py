@@ -1,7 +1,7 @@
 """Evaluation of a compiled function on every example of a split, with progress."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -9,10 +9,10 @@ import numpy as np
 
 from chainrule.core import progress, random
 from chainrule.core.compiling import compiled
-from chainrule.core.types import Array, Key, Tree
+from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.splits import Split
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import Metrics, Model
 
 BATCH = 512
 
@@ -22,6 +22,15 @@ class EvaluationBatch(NamedTuple):
 
     batch: Batch
     ours: int
+
+
+Loss: TypeAlias = Callable[[Any, Batch, Key], tuple[Scalar, Metrics]]
+"""From a model, a batch and a key to the mean loss and its metrics."""
+
+
+def own_loss(model: Model, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+    """The loss of the model."""
+    return model.loss(batch, key)
 
 
 def batches(split: Split, most: int | None = None, *, filled: bool = False) -> Iterator[EvaluationBatch]:
@@ -39,13 +48,16 @@ def batches(split: Split, most: int | None = None, *, filled: bool = False) -> I
 
 
 def mean_loss(
-    model: Model, split: Split, key: Key, *, most: int | None = None
+    model: Model, split: Split, key: Key, *, most: int | None = None, loss: Loss = own_loss
 ) -> tuple[dict[str, float], int]:
-    """Mean loss and metrics over (the first `most` examples of) a split, and how many examples that was."""
+    """Mean loss and metrics over (the first `most` examples of) a split, and how many examples that was.
+
+    `loss` is the model's own, unless training minimises another.
+    """
     totals: dict[str, float] = {}
     count, weight = 0, 0
     for number, (batch, _) in enumerate(batches(split, most)):
-        for name, value in _loss_of(model, batch, random.at(key, number)).items():
+        for name, value in _loss_of(loss, model, batch, random.at(key, number)).items():
             totals[name] = totals.get(name, 0.0) + float(value) * batch.weight
         count += len(batch.x)
         weight += batch.weight
@@ -71,9 +83,9 @@ def over(
 
 
 @compiled
-def _loss_of(model: Model, batch: Batch, key: Key) -> dict[str, Array]:
-    loss, metrics = model.loss(batch, key)
-    return {"loss": loss, **metrics}
+def _loss_of(loss: Loss, model: Model, batch: Batch, key: Key) -> dict[str, Array]:
+    value, metrics = loss(model, batch, key)
+    return {"loss": value, **metrics}
 
 
 @compiled
@@ -81,4 +93,4 @@ def _call(function: Callable[[Any, Batch, Key], Tree], model: Model, batch: Batc
     return function(model, batch, key)
 
 
-__all__ = ["BATCH", "EvaluationBatch", "batches", "mean_loss", "over"]
+__all__ = ["BATCH", "EvaluationBatch", "Loss", "batches", "mean_loss", "over", "own_loss"]

@@ -19,7 +19,7 @@ from chainrule.core.types import Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
-from chainrule.train.loop import settled
+from chainrule.train.loop import prepared, settled
 from chainrule.train.step import State, Stepper, initial_state
 
 _SMOOTHING = 0.98
@@ -94,7 +94,7 @@ def greedy_lr(
     @jax.jit
     def judge(arrays: Any, batch: Batch) -> Scalar:
         still = eqx.nn.inference_mode(eqx.combine(arrays, stepper.static))
-        return still.loss(batch, key)[0]
+        return stepper.evaluated(still, batch, key)[0]
 
     for step in range(steps):
         batch = jax.tree.map(jnp.asarray, stepper.batch_at(step))
@@ -118,6 +118,7 @@ def _ramp(
         raise ArgumentError(
             f"find_lr(low={low}, high={high}, steps={steps}): needs 0 < low < high and at least 10 steps"
         )
+    model = prepared(model, data)
     entry = models.entry_of(model)
     config, _ = settled(entry.training if entry else {}, settings, len(data.train))
     peak = config.optimizer.lr

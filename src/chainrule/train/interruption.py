@@ -18,7 +18,12 @@ class Clock:
         self.rate = 0.0
         self.steps = 0
         self.seconds = 0.0
-        """Steps since the first call, which is slower than the others, and the time they took."""
+        """Steps since the first call, which is slower than the others, and the time the calls took."""
+        self._call = self.last
+
+    def begin(self) -> None:
+        """Take note that a call begins."""
+        self._call = time.perf_counter()
 
     def ran(self, steps: int) -> None:
         """Take note that a call of that many steps has just ended."""
@@ -26,7 +31,7 @@ class Clock:
         current = steps / max(now - self.last, 1e-9)
         if self.rate:
             self.steps += steps
-            self.seconds += now - self.last
+            self.seconds += now - self._call
         self.rate = current if self.rate == 0.0 else 0.7 * self.rate + 0.3 * current
         self.last = now
 

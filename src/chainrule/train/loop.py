@@ -1,7 +1,7 @@
 """`fit` and `resume`: from a model and data to a run folder that survives whatever happens to the process."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,20 @@ import jax
 from chainrule import __version__, models
 from chainrule.core.errors import ArgumentError, RunError
 from chainrule.core.quoting import shell_word
+from chainrule.data import targets
 from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
-from chainrule.models.protocol import Model
+from chainrule.data.division import NAMES
+from chainrule.models.protocol import Model, NeedsSchema
 from chainrule.train import checkpoints, events, folder, naming
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
-from chainrule.train.run import Run
+from chainrule.train.run import Run, as_model
 from chainrule.train.step import initial_state
 from chainrule.train.trainer import Trainer, check_space
 
 _FEWEST_STEPS = 300
-_LOGGED = 100
+_LOGGED = 50
 """Lines of training metrics that a run has at least, if it has as many steps."""
 _EVALUATED = 10
 _MOST_EVALUATIONS = 100
@@ -48,11 +50,11 @@ def fit(
     `origin` says where the weights of the model come from when they are not those it was built with; such a run
     evaluates and saves them before the first step, because nothing else could bring them back.
     """
+    model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings)
-    name = recipe["model"]["name"]
     if run is None:
         check_space(naming.root(), model, config)
-        path = naming.new_folder(naming.root(), f"{data.name}-{name or type(model).__name__.lower()}")
+        path = naming.new_folder(naming.root(), f"{data.name}-{models.title(model).lower()}")
     else:
         path = Path(run)
         if (path / "config.yaml").exists():
@@ -72,6 +74,7 @@ def fit(
 def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any], **settings: Any) -> Run:
     """Leave a run folder for a model that was trained elsewhere, at step 0 of the training it may still get."""
     path = Path(run)
+    model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings)
     check_space(path, model, config)
     make_folder(path)
@@ -85,11 +88,26 @@ def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any]
     return Run.open(path, model=model, data=data)
 
 
+def prepared(model: Any, data: Any) -> Model:
+    """The model as it is trained on these data; whatever is no model, or no data, is refused here."""
+    if not isinstance(data, Data):
+        raise ArgumentError(
+            f"data is a {type(data).__name__}",
+            remedy="load it first: cr.data.load(name_or_path), or cr.data.from_arrays(x, y)",
+        )
+    checked = as_model(model)
+    return checked.bound(data.schema) if isinstance(checked, NeedsSchema) else checked
+
+
 def _recipe(
     model: Model, data: Data, origin: Mapping[str, Any] | None, settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], TrainConfig, int]:
     """All that config.yaml holds, the training settings in it, and how many steps they mean."""
     entry = models.entry_of(model)
+    for name in NAMES:
+        y = data.split(name).arrays.get("y")
+        if y is not None:
+            targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
     config, total = settled(entry.training if entry else {}, settings, len(data.train))
     described: dict[str, Any] = {"name": entry.name if entry else None, "settings": {}}
     if entry:
@@ -143,12 +161,15 @@ def _evaluation_pace(config: TrainConfig, total: int) -> int:
 def resume(
     run: str | Path | Run,
     *,
-    model: Model | None = None,
+    model: Model | Callable[[], Model] | None = None,
     data: Data | None = None,
     listener: events.Listener = events.silent,
     **overrides: Any,
 ) -> Run:
-    """Go on with a run from its newest intact checkpoint; `overrides` change training settings from here on."""
+    """Go on with a run from its newest intact checkpoint; `overrides` change training settings from here on.
+
+    `model` and `data` are those of `Run.open`.
+    """
     opened = run if isinstance(run, Run) else Run.open(run, model=model, data=data)
     stored = opened.config  # read before anything is written: a folder that is no run stays untouched
     with sole_writer(opened.path):
@@ -246,4 +267,4 @@ def merge(below: Any, above: Any) -> dict[str, Any]:
     return merged
 
 
-__all__ = ["fit", "keep", "merge", "resume", "settled"]
+__all__ = ["fit", "keep", "merge", "prepared", "resume", "settled"]

@@ -14,7 +14,7 @@ from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
-from chainrule.train.loop import merge, settled
+from chainrule.train.loop import merge, prepared, settled
 from chainrule.train.step import Stepper, initial_state
 
 STEPS = 200
@@ -48,6 +48,7 @@ def overfit_one_batch(model: Model, data: Data, **settings: Any) -> OneBatch:
 
     `settings` are those of `fit`. The model itself is left as it is.
     """
+    model = prepared(model, data)
     entry = models.entry_of(model)
     defaults = merge(entry.training if entry else {}, {"steps": STEPS})
     config, steps = settled(defaults, settings, len(data.train))

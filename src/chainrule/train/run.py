@@ -20,7 +20,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.models.protocol import CanSample, Model
+from chainrule.models.protocol import CanSample, Model, NeedsSchema
 from chainrule.train import checkpoints, folder, former, naming, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
@@ -49,12 +49,21 @@ class Run:
         self._config = config
 
     @classmethod
-    def open(cls, path: str | Path, model: Model | None = None, data: Data | None = None) -> "Run":
-        """The run in a folder. `model` gives the structure of a class of your own; `data` replaces the source."""
+    def open(
+        cls,
+        path: str | Path,
+        model: Model | Callable[[], Model] | None = None,
+        data: Data | None = None,
+    ) -> "Run":
+        """The run in a folder; `data` replaces the source.
+
+        A run of a network of your own holds its arrays, not its code: `model` is a model of the same structure, or the
+        function that builds one, whatever its weights.
+        """
         found = Path(path)
         if not found.is_dir():
             raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
-        run = cls(found, model=model, data=data)
+        run = cls(found, model=None if model is None else as_model(model), data=data)
         _ = run.config  # a folder that is no run is refused here, not at first use
         return run
 
@@ -173,11 +182,14 @@ class Run:
         """What makes the model, everything read and checked: what is wrong with the folder is said here."""
         if self._template is not None:
             template = self._template
+            if isinstance(template, NeedsSchema):
+                template = template.bound(self.schema)
             return lambda: template
         name, settings = self.config["model"]["name"], self.config["model"]["settings"]
         if name is None:
             raise ArgumentError(
-                f"{self.id} holds a model class of your own", remedy="open it with Run.open(path, model=...)"
+                f"{self.id} holds a network of your own, whose code is not in it",
+                remedy="open it in Python: Run.open(path, model=build), where build() makes one of the same structure",
             )
         models.fits(models.entry(name), self.schema)
         models.configure(name, **settings)
@@ -252,7 +264,7 @@ class Run:
         model = self.model
         if not isinstance(model, CanSample):
             raise CapabilityError(
-                f"{self.config['model']['name'] or type(model).__name__} does not generate examples",
+                f"{models.title(model)} does not generate examples",
                 remedy=f"it can be scored: chainrule score {naming.handle(self.path)}",
             )
         if n < 1:
@@ -266,6 +278,24 @@ class Run:
         return to_original(self.schema, self.scaling, model.sample(key, n, **options))
 
 
+def as_model(given: Any) -> Model:
+    """A model, or what the function that builds it gives; a network without a loss is refused."""
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, eqx.Module):
+        name = type(given).__name__
+        raise ArgumentError(
+            f"{name} is a network without a loss, not a model",
+            remedy=f'give it one: cr.models.wrap({name.lower()}, loss="cross-entropy", metrics=["accuracy"])',
+        )
+    if not callable(given):
+        raise ArgumentError(
+            f"model is a {type(given).__name__}",
+            remedy='build one: cr.models.build("mlp", data), or wrap a network: cr.models.wrap(network, loss=...)',
+        )
+    return as_model(given())
+
+
 def runs(where: str | Path | None = None) -> list[Run]:
     """Every run in a folder, oldest first."""
     found = [path.parent for path in naming.root(where).glob("*/config.yaml")]
@@ -275,4 +305,4 @@ def runs(where: str | Path | None = None) -> list[Run]:
     ]
 
 
-__all__ = ["Run", "runs"]
+__all__ = ["Run", "as_model", "runs"]

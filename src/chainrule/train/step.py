@@ -24,6 +24,7 @@ from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import augmentation, freezing
 from chainrule.train.config import TrainConfig
+from chainrule.train.objectives import trained_parts
 from chainrule.train.optimizers import (
     SEARCHING,
     check_groups,
@@ -99,7 +100,8 @@ class Stepper:
         self.split = split
         self.rate = rate
         self.most = most
-        self.parts = parts_of(model)
+        self.parts, self.evaluated = trained_parts(model, config.loss, split)
+        """The parts with the losses they minimise, and the loss of the whole on held-out examples."""
         freezing.check(model, config.freeze)
         augmentation.check(config.augment, split)
         check_parts(config.parts, [part.name for part in self.parts])

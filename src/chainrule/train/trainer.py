@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from chainrule import models
 from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
 from chainrule.core.formatting import count
@@ -189,12 +190,11 @@ class Trainer:
         parameters = tree.size(eqx.filter(self.model, eqx.is_inexact_array))
         held = tree.size(eqx.filter(self.model, freezing.frozen(self.model, self.config.freeze)))
         frozen = f", {count(held)} of them frozen" if held else ""
-        name = self.run.config["model"]["name"] or type(self.model).__name__
         return events.Started(
             run=self.run.id,
             path=str(self.path),
             data=f"{self.data.name}   {self.data.describe()}{self._noted()}",
-            model=f"{name}   {count(parameters)} parameters{frozen}",
+            model=f"{models.title(self.model)}   {count(parameters)} parameters{frozen}",
             device=f"{device.platform}{cores}",
             seed=self.config.seed,
             step=step,
@@ -216,6 +216,7 @@ class Trainer:
         limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
         while step < self.total and not (self.signals.received or self.finished):
             wanted = min(self._steps_to_boundary(step), clock.steps_per_call(self.stepper.most))
+            clock.begin()
             state, metrics, done = self.stepper.run(state, step, wanted)
             clock.ran(done)
             self._log(step, metrics, done)
@@ -282,7 +283,9 @@ class Trainer:
         arrays = state.model if state.ema is None else state.ema
         model = eqx.nn.inference_mode(eqx.combine(arrays, self.stepper.static))
         key = random.key(self.config.seed, "evaluate")
-        values, _ = mean_loss(model, self.data.val, key, most=self.config.eval_examples)
+        values, _ = mean_loss(
+            model, self.data.val, key, most=self.config.eval_examples, loss=self.stepper.evaluated
+        )
         self.writer.metrics(step, "val", values)
         self.notify(events.Logged(step, "val", values))
         best = self.journal["best"]

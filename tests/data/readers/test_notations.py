@@ -159,3 +159,33 @@ def test_plain_notation_reads_as_earlier_versions_did(tmp_path: Path) -> None:
     path = table(tmp_path / "old.csv", "a,b,c,d", *rows)
     assert load(path, notation="plain").hash.startswith("183b9072b98d1240")
     assert load(path).schema.columns[0] == "a"
+
+
+def test_few_whole_numbers_are_classes_only_if_each_comes_often(tmp_path: Path) -> None:
+    def report(count: int, different: int) -> tuple[str, list[str]]:
+        rows = [f"{i * i % 97},{i * 7 % 31}.5,{i % different}" for i in range(count)]
+        path = table(tmp_path / f"{count}-{different}.csv", "a,b,n", *rows)
+        return load(path).schema.target, [group.kind for group in check(path).problems]
+
+    assert report(40, 18) == ("value", ["whole numbers as values"])
+    assert report(324, 18) == ("class", ["whole numbers as classes"])
+    assert report(40, 2) == ("class", [])
+    assert report(40, 40) == ("value", [])
+
+
+def test_the_report_and_the_description_say_how_columns_were_read(tmp_path: Path) -> None:
+    rows = [f"{i * i},{i} %,2024-01-{i:02d},{'' if i == 5 else 'uv'[i % 2]},{i % 2}" for i in range(1, 25)]
+    path = table(tmp_path / "a.csv", "n,p,on,w,t", *rows)
+    assert check(path, drop="n").columns == (
+        ("n", "left out", "", ""),
+        ("p", "percent", "0", "1 to 24"),
+        ("on", "date, year first", "0", "2024-01-01 to 2024-01-24"),
+        ("w", "2 words", "1", "u, v"),
+        ("t", "target: 2 classes", "0", "0 to 1"),
+    )
+    said = load(path, missing="median").describe()
+    assert "2 classes, target t; columns: number (1), percent (1), date (1), words (1), train" in said
+    assert (
+        "target p (values); columns: number (2), left out (2)"
+        in load(path, target="p", drop=[2, 3]).describe()
+    )

@@ -64,13 +64,13 @@ def test_a_numeric_target_is_scaled_and_its_scaling_undoes_it(tmp_path: Path) ->
 
 
 def test_whole_numbers_are_classes_if_they_are_few_and_values_if_they_are_many(tmp_path: Path) -> None:
-    rows = [[i, i * i, i % 3, i] for i in range(30)]
+    rows = [[i, i * i, i % 3, i % 22] for i in range(30)]
     path = corpus.csv(tmp_path / "n.csv", [["a", "b", "few", "many"], *rows])
     assert load(path).schema.target == "value"
     assert load(path, target="few").schema.classes == ("0", "1", "2")
     assert load(path, target=2).schema.classes == ("0", "1", "2")
     assert load(path, target="few", target_as="value").schema.target == "value"
-    assert len(load(path, target_as="class").schema.classes) == 30
+    assert len(load(path, target_as="class").schema.classes) == 22
 
 
 def test_the_target_and_dropped_columns_are_chosen_by_name_or_number(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def texts(data: Data) -> set[tuple[str, str]]:
     return {
         (pairs.source_text(schema, x), pairs.target_text(schema, y))
         for split in (data.train, data.val, data.test)
-        for x, y in zip(*split.batch(np.arange(len(split))), strict=True)
+        for x, y in zip(*split.batch(np.arange(len(split)))[:2], strict=True)
     }
 
 
@@ -39,7 +39,7 @@ def test_every_pair_of_a_file_comes_back_as_it_was(tmp_path: Path, tokenizer: st
     assert (data.schema.kind, data.schema.target) == ("text", "text")
     assert tokenizers.of(data.schema).tokens == data.schema.tokens
     assert tokenizers.of_target(data.schema).tokens == data.schema.target_tokens
-    x, y = data.train.batch([0, 1])
+    x, y = data.train.batch([0, 1])[:2]
     assert (x.dtype, y.dtype) == (np.int32, np.int32)
     assert (x.shape[1:], y.shape[1:]) == (data.schema.shape, data.schema.target_shape)
     assert Schema.from_json(json.loads(json.dumps(data.schema.to_json()))) == data.schema
@@ -49,7 +49,7 @@ def test_every_pair_of_a_file_comes_back_as_it_was(tmp_path: Path, tokenizer: st
 def test_rows_end_in_the_number_after_the_vocabulary_and_are_filled_up_with_it(tmp_path: Path) -> None:
     data = load(corpus.write(tmp_path / "pairs.tsv", lines()))
     for split in (data.train, data.val, data.test):
-        x, y = split.batch(np.arange(len(split)))
+        x, y = split.batch(np.arange(len(split)))[:2]
         for rows, tokens in ((x, data.schema.tokens), (y, data.schema.target_tokens)):
             for row in rows:
                 (ends,) = np.nonzero(row == len(tokens))

@@ -363,3 +363,32 @@ def test_a_label_that_does_not_occur_has_no_scores_of_its_own() -> None:
         f"{kind}.a" for kind in ("f1", "roc_auc", "precision", "recall", "support")
     }
     assert (found["f1"].value, found["roc_auc"].value, found["exact_match"].value) == (1.0, 1.0, 1.0)
+
+
+P, LABELS = np.full((4, 3), 1 / 3), np.array([0, 1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: classification(P, np.array([0, 1, -1, 2])), "labels holds -1 at position 2; the 3 classes"),
+        (lambda: classification(P, np.array([0, 1, 2, 5])), "labels holds 5 at position 3"),
+        (
+            lambda: classification(P, LABELS[:, None]),
+            r"probabilities of shape \(4, 3\) and labels of shape \(4, 1\)",
+        ),
+        (lambda: roc_auc(P, LABELS[:3]), r"roc_auc: .* labels of shape \(3,\)"),
+        (lambda: calibration(P, LABELS - 1), "calibration: labels holds -1"),
+        (lambda: confusion(LABELS, LABELS[:, None], 3), "give both the same shape"),
+        (lambda: confusion(LABELS, LABELS + 1, 3), "labels holds 3 at position 2"),
+        (lambda: confusion(LABELS - 1, LABELS, 3), "predicted holds -1 at position 0"),
+        (lambda: multilabel(np.ones((4, 2)), np.ones((4, 1)), ["a", "b"]), "give both the same shape"),
+        (
+            lambda: regression(np.ones((4, 1)), np.ones(4)),
+            r"regression: .*shape \(4, 1\), true has shape \(4,\)",
+        ),
+    ],
+)
+def test_answers_that_do_not_go_with_the_questions_are_not_scored(call, message) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()

@@ -81,10 +81,14 @@ class NumberReading(ColumnReading):
         """Also where the cell says that it is not a number."""
         return is_missing(cell) or cell.lower() == "nan"
 
+    @property
+    def way(self) -> str:
+        """By the unit."""
+        return {"": "number", "%": "percent"}.get(self.unit, f"amount in {self.unit}")
+
     def describe(self) -> str:
         """What the numbers are written in."""
-        what = {"": "number", "%": "percent"}.get(self.unit, f"amount in {self.unit}")
-        return f"{what}, decimal comma" if self.decimal == "," else what
+        return f"{self.way}, decimal comma" if self.decimal == "," else self.way
 
     def shown(self, codes: Float[np.ndarray, " rows"]) -> str:
         """From the smallest to the largest."""

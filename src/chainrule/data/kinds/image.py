@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
 
 _SHOWN = 30
+_SMALL = 32
+"""Samples of at most so many pixels a side are enlarged smoothly."""
 _LINE = 14
 """Characters of a caption in one line below its image."""
 
@@ -90,7 +92,7 @@ class ImageKind(Kind):
 
     def preview(self, data: "Data") -> Picture:
         """A sheet of images with what is said of them."""
-        x, y = some(data, _SHOWN)
+        x, y = some(data, _SHOWN)[:2]
         target = targets.of(data.schema)
         labels = target.captions(data.schema, y) if target.given else []
         columns = 5 if target.has_tokens else 10
@@ -117,7 +119,10 @@ class ImageKind(Kind):
         columns = len(schema.classes) if names and 5 <= len(schema.classes) <= 12 else 10
         if names and targets.of(schema).has_tokens:
             names, columns = [fill(name, _LINE) for name in names], 8
-        return Images("samples", title, unit_images(schema, drawn), names, columns, caption)
+        smooth = (
+            max(schema.shape[:2]) <= _SMALL and schema.levels != 2
+        )  # zeros and ones have nothing between them
+        return Images("samples", title, unit_images(schema, drawn), names, columns, caption, smooth)
 
 
 def unit_images(schema: Schema, x: np.ndarray) -> np.ndarray:

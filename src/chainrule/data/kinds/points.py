@@ -49,7 +49,7 @@ class PointsKind(Kind):
 
     def preview(self, data: "Data") -> Picture:
         """The first two coordinates, by class where there are classes."""
-        x, y = some(data, _SHOWN)
+        x, y = some(data, _SHOWN)[:2]
         strata = targets.of(data.schema).strata(y)
         if strata is None:
             groups = {"points": x[:, :2]}

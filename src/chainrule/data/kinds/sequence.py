@@ -37,7 +37,7 @@ class SequenceKind(Kind):
 
     def preview(self, data: "Data") -> Picture:
         """The first features of some sequences."""
-        x, _ = some(data, _SHOWN)
+        x, _ = some(data, _SHOWN)[:2]
         steps = np.arange(x.shape[1])
         series = {
             f"{i}, feature {j}": (steps, x[i, :, j])

@@ -45,7 +45,7 @@ class TableKind(Kind):
 
     def preview(self, data: "Data") -> Picture:
         """Some rows, with their targets behind."""
-        x, y = some(data, _SHOWN)
+        x, y = some(data, _SHOWN)[:2]
         schema, target = data.schema, targets.of(data.schema)
         heads, behind = target.cells(schema, y) if target.given else ((), [()] * len(x))
         rows = [

@@ -56,7 +56,7 @@ def schema_of(contents: Contents) -> Schema:
 def fingerprint(schema: Schema, contents: Contents) -> str:
     """SHA-256 of the schema and every number, in the order of the source; the same wherever the source lies."""
     digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode() + contents.fill.encode())
-    for name in ("x", "y", "parts", "documents"):
+    for name in ("x", "y", "parts", "documents", "weights"):
         array = getattr(contents, name)
         if array is None:
             continue

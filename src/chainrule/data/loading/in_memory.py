@@ -27,6 +27,7 @@ def from_arrays(
     x: ArrayLike,
     y: ArrayLike | Sequence[str] | None = None,
     *,
+    weights: ArrayLike | None = None,
     name: str = "arrays",
     seed: int = 0,
     split: Sequence[float] | None = None,
@@ -36,7 +37,8 @@ def from_arrays(
     """Data from examples `x` along the first axis and, where there are any, their targets `y`; both are copied.
 
     (n, d) is a table, or points if d is 2; (n, h, w) and (n, h, w, c) are images, bytes or between 0 and 1; (n, t, d)
-    with `kind="sequence"` are sequences. Words and a few whole numbers are classes, other numbers values. `seed`,
+    with `kind="sequence"` are sequences. Words and a few whole numbers are classes, other numbers values. `weights` say
+    what each example counts for in the loss of a model that predicts `y`; only their ratios matter. `seed`,
     `split`, `bad` and further options (`kind`, `levels`, `target_as`, `series`, `binarize`) are those of `load`.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 3))
@@ -46,7 +48,12 @@ def from_arrays(
     """
     examples = _copied("x", x, _NUMBERS)
     targets = None if y is None else _copied("y", y, _NUMBERS + _WORDS)
-    piece = arrays.ArrayPart("", name, examples, targets)
+    counts_for = None if weights is None else _copied("weights", weights, _NUMBERS)
+    if counts_for is not None and counts_for.ndim != 1:
+        raise ArgumentError(
+            f"from_arrays(weights=...): shape {counts_for.shape}", remedy="give one number for each example"
+        )
+    piece = arrays.ArrayPart("", name, examples, targets, counts_for)
     reader = SourceReader(
         "array", "examples", _OPTIONS, lambda request: arrays.examine([piece], name, request.options)
     )

@@ -87,7 +87,9 @@ def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any
     _check_seed(seed)
     source = sources.find(name_or_path)
     scan = _examine(source, source.resolve(options), seed)
-    return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems))
+    reading = scan.contents.reading if scan.contents else None
+    columns = reading.table() if reading else ()
+    return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems), columns)
 
 
 def _check_seed(seed: object) -> None:

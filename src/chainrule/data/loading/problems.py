@@ -74,6 +74,8 @@ class ScanReport:
     usable: int
     """Items that are sound by themselves."""
     problems: tuple[Group, ...] = ()
+    columns: tuple[tuple[str, str, str, str], ...] = ()
+    """Tables that can be read, for every column: its name, how it was read, missing cells, its range or examples."""
 
     @property
     def ok(self) -> bool:
@@ -104,6 +106,7 @@ class ScanReport:
             "usable": self.usable,
             "ok": self.ok,
             "problems": groups,
+            **({"columns": [list(row) for row in self.columns]} if self.columns else {}),
         }
 
     def lines(self, limit: int | None = 10) -> list[str]:

@@ -6,6 +6,7 @@ the digits of, say, a year or a time stamp, which a subtraction in single precis
 memory are only ever touched in pieces.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -53,6 +54,7 @@ def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: i
     contents, fills = _filled(contents, parts[0])
     scaling = _scaling(contents, parts[0])
     contents, schema, target_scaling = targets.of(contents).prepared(contents, schema, parts[0])
+    contents = replace(contents, weights=_weights(contents, parts[0]))
     splits = [_rows(contents, part, scaling, target_scaling) for part in parts]
     return Divided(schema, splits, scaling, target_scaling, fills)
 
@@ -67,10 +69,23 @@ def _filled(contents: Contents, train: Positions) -> tuple[Contents, np.ndarray 
         name = contents.reading.features[empty[0]] if contents.reading else f"feature {empty[0]}"
         raise DataError(
             f"{name!r} is missing in every training example, so nothing is known to fill it in with",
-            remedy=f"leave it out: data.drop={name}, or try another data.seed",
+            remedy="leave its column out with data.drop, or try another data.seed",
         )
     fills = (np.nanmedian if contents.fill == "median" else np.nanmean)(rows, axis=0)
     return replace(contents, x=np.where(np.isnan(contents.x), fills, contents.x)), fills
+
+
+def _weights(contents: Contents, train: Positions) -> np.ndarray | None:
+    """Weights of mean one over the training examples: they say what examples count for, not how fast to learn."""
+    if contents.weights is None:
+        return None
+    mean = float(contents.weights[train].mean(dtype=np.float64))
+    if not math.isfinite(mean) or contents.weights.min() < 0 or mean == 0:
+        raise DataError(
+            "weights of examples must be finite and not negative, and some of the training examples above 0",
+            remedy="mend them, or leave them out",
+        )
+    return (contents.weights / mean).astype(np.float32)
 
 
 def _scaling(contents: Contents, train: Positions) -> Scaling:
@@ -96,6 +111,8 @@ def _rows(contents: Contents, part: Positions, scaling: Scaling, target_scaling:
         arrays["x"] = scaling.apply(arrays["x"].astype(np.float64)).astype(np.float32)
     if contents.y is not None:
         arrays["y"] = contents.y[part]
+    if contents.weights is not None:
+        arrays["weight"] = contents.weights[part]
     if target_scaling is not None:
         arrays["y"] = target_scaling.apply(arrays["y"].astype(np.float64)).astype(np.float32)
     return Rows(arrays, scaling if contents.standardise is None else Scaling())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from chainrule.data.loading.options import Option
 from chainrule.data.loading.problems import Problem
@@ -55,6 +55,8 @@ class Contents:
     """What takes the position of NaN in `x`: "median" or "mean" of the training examples; empty if there is none."""
     reading: TableReading | None = None
     """Tables: how the columns were read."""
+    weights: Float[np.ndarray, " examples"] | None = None
+    """What each example counts for in the loss, not negative; all the same if not given."""
 
     def __len__(self) -> int:
         return len(self.x) if self.rows is None else len(self.rows)

@@ -45,6 +45,7 @@ class ArrayPart(NamedTuple):
     where: str
     x: np.ndarray
     y: np.ndarray | None
+    weights: np.ndarray | None = None
 
 
 def _scan(request: ReadRequest) -> Scan:
@@ -63,11 +64,15 @@ def examine(
     problems: list[Problem] = []
     kept: list[np.ndarray] = []
     for piece in pieces:
-        if piece.y is not None and len(piece.y) != len(piece.x):
-            raise Refused(
-                "wrong count", piece.where, f"{len(piece.y):,} targets for {len(piece.x):,} examples"
-            )
-        bad = _not_finite(piece.x) if piece.y is None else _not_finite(piece.x) | _not_finite(piece.y)
+        bad = _not_finite(piece.x)
+        for what, beside in (("targets", piece.y), ("weights", piece.weights)):
+            if beside is None:
+                continue
+            if len(beside) != len(piece.x):
+                raise Refused(
+                    "wrong count", piece.where, f"{len(beside):,} {what} for {len(piece.x):,} examples"
+                )
+            bad = bad | _not_finite(beside)
         problems += [Problem("NaN or infinite", f"{piece.where} row {row}") for row in np.flatnonzero(bad)]
         kept.append(np.flatnonzero(~bad))
     total, usable = sum(len(piece.x) for piece in pieces), sum(len(rows) for rows in kept)
@@ -167,6 +172,9 @@ def _contents(
     examples = kinds.get(name).arranged(x, rows, options["levels"], where)
     ys = [piece.y[good] for piece, good in zip(pieces, kept, strict=True) if piece.y is not None]
     found = _targets(np.concatenate(ys), options["target_as"], labels, where) if ys else None
+    weights = [
+        piece.weights[good] for piece, good in zip(pieces, kept, strict=True) if piece.weights is not None
+    ]
     codes = [np.full(len(good), _PARTS.index(p.part)) for p, good in zip(pieces, kept, strict=True) if p.part]
     return Contents(
         name,
@@ -179,6 +187,7 @@ def _contents(
         parts=np.concatenate(codes) if len(codes) > 1 else None,
         rows=rows,
         standardise=examples.standardise,
+        weights=np.concatenate(weights).astype(np.float64) if weights else None,
     )
 
 

@@ -5,11 +5,11 @@ cells is a number; numbers are names only if they count up from column to column
 """
 
 import csv
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from chainrule.core.quoting import shell_word
 from chainrule.data.columns.number import decimal_of, is_number
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.readers.text import lines
@@ -50,6 +50,11 @@ class RawTable(NamedTuple):
     def location(self, number: int) -> str:
         """A row as a person would look for it."""
         return f"{self.where} {self.unit} {number}"
+
+    def without(self, name: str) -> str:
+        """The setting that leaves a column out, as it is typed; by number where the name reads as another value."""
+        by_name = "," not in name and not is_number(name) and name not in ("none", "true", "false")
+        return f"data.drop={shell_word(name) if by_name else self.names.index(name)}"
 
 
 def delimited(text: str, unreadable: Mapping[int, Problem], where: str, plain: bool) -> Iterator[Numbered]:
@@ -120,15 +125,6 @@ def names_of(
     return names, True, odd
 
 
-def spelled(name: str) -> str:
-    """The name of a column as a value on the command line.
-
-    >>> spelled("price"), spelled("unit price")
-    ('price', "'unit price'")
-    """
-    return shlex.quote(name)
-
-
 def _numbers_name(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Whether a first row with numbers in it holds names.
 
@@ -152,4 +148,4 @@ def _counts_up(cells: Sequence[str], enough: int) -> bool:
     return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
 
 
-__all__ = ["Numbered", "RawTable", "Row", "RowSource", "collect", "delimited", "names_of", "spelled"]
+__all__ = ["Numbered", "RawTable", "Row", "RowSource", "collect", "delimited", "names_of"]

@@ -14,15 +14,16 @@ from chainrule.data import targets
 from chainrule.data.loading.options import Option, choice
 from chainrule.data.target import ReadTargets
 
-_AUTO = "auto"
+AUTO = "auto"
+"""The value of `target_as` that leaves the choice to the targets themselves."""
 
 
 def _target_as(value: Any) -> str:
-    return choice(_AUTO, *(name for name in targets.names() if targets.get(name).of_numbers))(value)
+    return choice(AUTO, *(name for name in targets.names() if targets.get(name).of_numbers))(value)
 
 
 TARGET_AS = Option(
-    _AUTO,
+    AUTO,
     _target_as,
     "whether targets are classes, labels (several of 0 or 1 for each example) or values",
 )
@@ -35,12 +36,12 @@ def several(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def wants_words(target_as: str) -> bool:
     """Whether `target_as` says that targets are to be read as words."""
-    return target_as != _AUTO and targets.get(target_as).of_words
+    return target_as != AUTO and targets.get(target_as).of_words
 
 
 def wants_numbers(target_as: str) -> bool:
     """Whether `target_as` says that targets are to be read as numbers and nothing else."""
-    return target_as != _AUTO and not targets.get(target_as).of_words
+    return target_as != AUTO and not targets.get(target_as).of_words
 
 
 def of_words(words: Sequence[str], where: str) -> ReadTargets:
@@ -62,9 +63,9 @@ def of_numbers(
     >>> of_numbers(np.array([[0, 1], [1, 1], [0, 0]]), "tags.npz", "auto").target
     'labels'
     """
-    if target_as == _AUTO:
+    if target_as == AUTO:
         target_as = next((name for name in targets.names() if targets.get(name).claims(values)), "value")
     return targets.get(target_as).from_numbers(values, where, names)
 
 
-__all__ = ["TARGET_AS", "of_numbers", "of_words", "several", "wants_numbers", "wants_words"]
+__all__ = ["AUTO", "TARGET_AS", "of_numbers", "of_words", "several", "wants_numbers", "wants_words"]

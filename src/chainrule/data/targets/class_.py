@@ -15,6 +15,12 @@ from chainrule.data.target import Cells, Link, ReadTargets, Target
 MOST_CLASSES = 20
 """Whole numbers with more different values than this are taken for values."""
 
+_WHOLE = "biu"
+"""Types of arrays that hold whole numbers and nothing else, as class numbers are usually kept."""
+
+_LACKING = "is in validation or test and not in training, so that it cannot be learnt"
+_ADD = "add training examples of the class, or leave the class out"
+
 
 @final
 class ClassTarget(Target):
@@ -27,12 +33,19 @@ class ClassTarget(Target):
     of_words: ClassVar[bool] = True
 
     def claims(self, values: np.ndarray) -> bool:
-        """Whole numbers with few different values.
+        """Whole numbers with few different values, and many examples of each.
 
-        >>> target.claims(np.array([3.0, 5.0, 3.0])), target.claims(np.array([0.5, 5.0]))
+        Where the type is one of fractions as well, as in every table, each value has to occur as often, on average,
+        as there are different ones: 3 classes in 9 rows, 18 in no less than 324.
+
+        >>> target.claims(np.array([3.0, 5.0, 3.0, 3.0])), target.claims(np.array([0.5, 5.0]))
         (True, False)
+        >>> target.claims(np.arange(18.0)), target.claims(np.arange(18))
+        (False, True)
         """
-        return _whole(values) and len(np.unique(values)) <= MOST_CLASSES
+        different = len(np.unique(values)) if _whole(values) else MOST_CLASSES + 1
+        often = values.dtype.kind in _WHOLE or len(values) >= different**2
+        return different <= MOST_CLASSES and often
 
     def from_numbers(self, values: np.ndarray, where: str, names: Sequence[str] = ()) -> ReadTargets:
         """Classes in ascending order.
@@ -68,7 +81,7 @@ class ClassTarget(Target):
         return ReadTargets("class", np.array([number[word] for word in words], np.int32), tuple(classes))
 
     def problems(self, contents: Contents, where: str, remedy: str) -> list[Problem]:
-        """A single class in training stops the source; classes with a single example are noted."""
+        """A class that training lacks, or a single one in it, stops the source; single examples are noted."""
         if contents.y is None:
             return []
         train = contents.y if contents.parts is None else contents.y[contents.parts == 0]
@@ -76,6 +89,13 @@ class ClassTarget(Target):
         if len(np.unique(train)) < 2:
             detail = f"every training example is of class {contents.classes[int(train[0])]!r}"
             found.append(Problem("one class only", where, detail, "stop", remedy))
+        elif contents.parts is not None:
+            found += [
+                Problem(
+                    "class without training", where, f"class {contents.classes[k]!r} {_LACKING}", "stop", _ADD
+                )
+                for k in np.setdiff1d(contents.y, train)
+            ]
         # Whichever split a single example falls into, the others cannot tell of its class.
         rare = np.flatnonzero(np.bincount(contents.y, minlength=len(contents.classes)) < 2)
         names = (contents.classes[k] for k in rare)
@@ -89,11 +109,29 @@ class ClassTarget(Target):
         return y
 
     def check_training(self, contents: Contents, train: Positions) -> None:
-        """At least two classes."""
-        if contents.y is not None and len(np.unique(contents.y[train])) < 2:
+        """At least two classes, and all that validation and test have."""
+        if contents.y is None:
+            return
+        if len(np.unique(contents.y[train])) < 2:
             raise DataError(
                 f"{len(contents)} examples leave only one class for training",
                 remedy="give training a larger share, for example split=(0.8, 0.1, 0.1)",
+            )
+        lacking = np.setdiff1d(contents.y, contents.y[train])
+        if len(lacking):
+            many = int((contents.y == lacking[0]).sum())
+            raise DataError(
+                f"class {contents.classes[lacking[0]]!r} ({many:,} example{'s' * (many > 1)}) {_LACKING}",
+                remedy=f"give training a larger share, for example split=(0.8, 0.1, 0.1), or {_ADD}",
+            )
+
+    def check(self, schema: Schema, y: np.ndarray, where: str) -> None:
+        """Numbers of classes that there are."""
+        for index in np.flatnonzero((y < 0) | (y >= len(schema.classes)))[:1]:
+            raise DataError(
+                f"{where}: example {index} is of class number {y[index]}; the {len(schema.classes)} classes are "
+                f"numbered 0 to {len(schema.classes) - 1}",
+                remedy="number classes in the order of schema.classes",
             )
 
     def outputs(self, schema: Schema) -> int:

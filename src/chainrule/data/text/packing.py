@@ -68,7 +68,7 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
     >>> rows.x.tolist(), rows.batch([0, 1]).documents.tolist()
     ([[1, 2, 3, 4, 0], [5, 6, 7, 8, 9]], [[0, 0, 0, 0, -1], [0, 0, 0, 1, 1]])
     """
-    sizes = np.array([len(document) for document in documents])
+    sizes = np.array([len(document) for document in documents], np.int64)
     starts = np.cumsum(sizes) - sizes
     # Of a piece of one token nothing is predicted: there is none.
     pieces = [
@@ -76,12 +76,12 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
         for start, size in zip(starts, sizes, strict=True)
         for first in range(0, int(size) - 1, length)
     ]
-    if not pieces:
+    if documents and not pieces:
         raise DataError(
             "no document has two tokens, so that nothing is predicted", remedy="give longer documents"
         )
     rows = _best_fit([piece.tokens for piece in pieces], length + 1)
-    most = max(map(len, rows))
+    most = max(map(len, rows), default=0)
     positions = np.full((len(rows), length + 1), -1, np.int32 if sizes.sum() < 2**31 else np.int64)
     numbers = np.full((len(rows), length + 1), -1, np.int8 if most < 2**7 else np.int32)
     for row, chosen in enumerate(rows):
@@ -90,7 +90,7 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
             positions[row, at : at + piece.tokens] = np.arange(piece.first, piece.first + piece.tokens)
             numbers[row, at : at + piece.tokens] = number
             at += piece.tokens
-    tokens = np.concatenate(documents)
+    tokens = np.concatenate(documents) if documents else np.zeros(0, np.uint8)
     return Packed({"tokens": tokens, "positions": positions, "numbers": numbers}, length, starts, bytes)
 
 

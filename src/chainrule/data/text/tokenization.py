@@ -108,9 +108,9 @@ def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
 
 def _windows(contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[int], unit: str) -> list[Split]:
     window, streams = contents.window, contents.streams
-    short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if len(t) <= window]
+    short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if 0 < len(t) <= window]
     if short:
-        fitting = min(map(len, tokens)) - 1
+        fitting = min(len(t) for t in tokens if len(t)) - 1
         raise DataError(
             f"the text is too short: window={window} predicts that many {unit} after a first one, "
             f"more than there are in {', '.join(short)}",

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import check_class_numbers
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key, Tree
 from chainrule.derive import validation
@@ -76,6 +77,8 @@ def fisher_product(
             f"fisher_product: targets of shape {jnp.shape(targets)} for outputs of shape {z.shape}",
             remedy=f'likelihood="{likelihood}" takes targets of shape {wanted}',
         )
+    if targets is not None and likelihood == "categorical":
+        check_class_numbers("fisher_product", "targets", targets, z.shape[1])
     pull = jax.linear_transpose(push, params)
     metric = _output_metric(z, likelihood, kind, targets, key, samples)
 

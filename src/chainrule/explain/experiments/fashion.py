@@ -127,7 +127,10 @@ def _once(settings: FashionSettings, name: Name, data: sources.Data) -> list[flo
     def watch(step: int, now: Model) -> None:
         if step:
             still = eqx.nn.inference_mode(now)
-            seen.append(100 * mean_loss(still, data.test, random.key(settings.seed, "test"))[0]["accuracy"])
+            seen.append(
+                100
+                * mean_loss(still, data.examples("test"), random.key(settings.seed, "test"))[0]["accuracy"]
+            )
 
     every = round(len(data.train) / 64)
     rest = {key: value for key, value in of_training.items() if key != "optimizer"}

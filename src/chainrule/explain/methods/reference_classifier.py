@@ -14,6 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Float, Int
 
+from chainrule.core.checks import check_class_numbers
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.nn import Linear
@@ -91,6 +92,7 @@ def trained(
     """A judge that has seen these examples; the same ones make the same judge."""
     if len(x) != len(y) or not len(x):
         raise ArgumentError(f"trained(x, y): {len(x)} examples and {len(y)} classes")
+    check_class_numbers("trained", "y", y, classes)
     start, walk = jax.random.split(jax.random.key(seed))
     judge = ReferenceClassifier(x, classes, width, start)
     rows, labels = judge.inside(x), jnp.asarray(y)

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Bool
 
+from chainrule.core.checks import check_class_numbers
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.explain.methods.features import sensitivity
@@ -51,6 +52,7 @@ def grad_cam(
     positions of the derivative of the class's score; the weighted sum is cut off at zero, then resized.
     """
     count = jax.eval_shape(scores, x).shape[-1]
+    check_class_numbers("grad_cam", "classes", classes, count)
     maps, slopes = sensitivity(scores, layer, x, jax.nn.one_hot(classes, count, dtype=x.dtype))
     weights = slopes.mean(axis=(1, 2), keepdims=True)
     coarse = jax.nn.relu((weights * maps).sum(axis=-1))
@@ -151,6 +153,7 @@ def verdict(
 
 
 def _of(scores: Float[Array, "batch classes"], classes: Int[Array, " batch"]) -> Float[Array, " batch"]:
+    check_class_numbers("saliency", "classes", classes, scores.shape[-1])
     return jnp.take_along_axis(scores, classes[:, None], axis=-1)[:, 0]
 
 

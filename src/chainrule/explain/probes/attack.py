@@ -39,8 +39,9 @@ class AttackSettings(Settings):
 def examine(run: Run, data: Data, settings: AttackSettings) -> Outcome:
     """Accuracy and confidence against the size of the change, by one step and by many."""
     model: Any = run.model  # a classifier, see `_applies`
-    n = min(settings.examples, len(data.test))
-    batch = jax.tree.map(jnp.asarray, data.test.batch(np.arange(n)))
+    part = data.examples("test")
+    n = min(settings.examples, len(part))
+    batch = jax.tree.map(jnp.asarray, part.batch(np.arange(n)))
     bounds = (float(batch.x.min()), float(batch.x.max()))
     unit = bounds[1] - bounds[0]
     signs = _signs(model, batch)

@@ -44,7 +44,7 @@ def examine(run: Run, data: Data, settings: CaptionAttentionSettings) -> Outcome
     """Draw samples of one caption and keep what every position attends to at every step."""
     model, schema = run.model, run.schema
     assert isinstance(model, HasTokenAttention)
-    text = settings.text or captions.text(schema, data.test.batch(np.arange(1)).y[0])
+    text = settings.text or captions.text(schema, data.examples("test").batch(np.arange(1)).y[0])
     row = captions.encode(schema, text)
     words = ["whole", *(piece.strip() for piece in pairs.pieces(tokenizers.of_target(schema), row))]
     key = random.key(settings.seed, "probe")

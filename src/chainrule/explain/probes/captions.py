@@ -46,7 +46,7 @@ def examine(run: Run, data: Data, settings: CaptionSettings) -> Outcome:
     assert isinstance(model, HasDenoiser)
     known = _frequent(data.train)
     train, train_y = _named(data.train, known)
-    real, real_y = _named(data.test, known)
+    real, real_y = _named(data.examples("test"), known)
     judge = trained(train, train_y, len(known))
     wanted = np.arange(settings.n) % len(known)
     shares, right = [], np.zeros(settings.n, bool)

@@ -235,7 +235,7 @@ def _line(run: Run, data: Data, settings: LandscapeSettings, examples: int, poin
     statistics = settings.statistics or "recomputed"
     losses = {
         "training examples": fixed(data.train, examples, statistics),
-        "test examples": fixed(data.test, examples, statistics),
+        "test examples": fixed(data.examples("test"), examples, statistics),
     }
     steps, found = between(losses, run.model, other.model, points=points)
     rise = {name: barrier(steps, values) for name, values in found.items()}

@@ -52,7 +52,8 @@ class SaliencySettings(Settings):
 def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:
     """Maps of some test images, the same of networks with shuffled weights, and how alike they are."""
     model: Any = run.model  # a classifier with logits, see `_applies`
-    batch = data.test.batch(np.arange(min(settings.examples, len(data.test))))
+    part = data.examples("test")
+    batch = part.batch(np.arange(min(settings.examples, len(part))))
     x = jnp.asarray(batch.x)
     height, width = run.schema.shape[:2]
     patch = settings.patch or max(1, min(height, width) // 4)

@@ -30,7 +30,8 @@ class SymmetrySettings(Settings):
 def examine(run: Run, data: Data, settings: SymmetrySettings) -> Outcome:
     """Relative change of every feature map against its shifted self, and of the prediction against itself."""
     model: Any = run.model  # predicts, see `_applies`
-    x = jnp.asarray(data.test.batch(np.arange(min(settings.examples, len(data.test)))).x)
+    part = data.examples("test")
+    x = jnp.asarray(part.batch(np.arange(min(settings.examples, len(part)))).x)
     shifts = np.arange(1, settings.most + 1)
     maps = eqx.filter_jit(lambda x: feature_maps(model.predict, x))
     curves = {}

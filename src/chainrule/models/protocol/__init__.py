@@ -6,6 +6,7 @@ and never what a model is called. All methods take a leading batch axis; data co
 source, which knows the way back.
 """
 
+from chainrule.models.protocol.criteria import Criterion, LossSettings
 from chainrule.models.protocol.denoising import (
     CanInvert,
     FlowLikelihood,
@@ -45,9 +46,11 @@ from chainrule.models.protocol.options import (
 from chainrule.models.protocol.prediction import (
     CanPredict,
     HasLogits,
+    HasOutputs,
     as_prediction,
     output_count,
     supervised_loss,
+    weighted_mean,
 )
 from chainrule.models.protocol.registration import Config, Entry, Recipe
 from chainrule.models.protocol.sampling import CanSample, HasSampleControls
@@ -62,7 +65,7 @@ from chainrule.models.protocol.text import (
     Hypothesis,
     StreamedToken,
 )
-from chainrule.models.protocol.training import HasParts, HasState, Part, parts_of
+from chainrule.models.protocol.training import HasParts, HasState, NeedsSchema, Part, parts_of
 from chainrule.models.protocol.weights import (
     FileFormat,
     Flattened,
@@ -89,6 +92,7 @@ __all__ = [
     "CanSearch",
     "CanTranslate",
     "Config",
+    "Criterion",
     "DecodingState",
     "Entry",
     "FileFormat",
@@ -106,6 +110,7 @@ __all__ = [
     "HasLens",
     "HasLogProb",
     "HasLogits",
+    "HasOutputs",
     "HasParts",
     "HasPictures",
     "HasRecurrence",
@@ -119,10 +124,12 @@ __all__ = [
     "Hypothesis",
     "InOut",
     "Joined",
+    "LossSettings",
     "Metrics",
     "Model",
     "Name",
     "NameTable",
+    "NeedsSchema",
     "OptionGroup",
     "Part",
     "Patches",
@@ -140,4 +147,5 @@ __all__ = [
     "parts_of",
     "read_options",
     "supervised_loss",
+    "weighted_mean",
 ]

@@ -2,17 +2,20 @@
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from chainrule.core.types import Array, Float, Scalar
+from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.data import targets
+from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.data.target import Link
+from chainrule.models.protocol.criteria import Criterion, usual
 from chainrule.models.protocol.model import Metrics, Model
-from chainrule.nn import losses
+from chainrule.models.protocol.training import HasState
 
 
 class CanPredict(Model):
@@ -41,23 +44,10 @@ def output_count(schema: Schema) -> int:
 
 
 class Head(NamedTuple):
-    """What one link function asks for: the loss of outputs, and the prediction they stand for."""
+    """What one link function asks for: numbers to watch beside the loss, and the prediction outputs stand for."""
 
-    loss: Callable[[Float[Array, "batch outputs"], Array], tuple[Scalar, Metrics]]
+    metrics: Callable[[Float[Array, "batch outputs"], Array], Metrics]
     prediction: Callable[[Schema, Float[Array, "batch outputs"]], Array]
-
-
-def _classes(out: Float[Array, "batch outputs"], y: Array) -> tuple[Scalar, Metrics]:
-    return losses.cross_entropy(out, y).mean(), {"accuracy": (out.argmax(axis=-1) == y).mean()}
-
-
-def _labels(out: Float[Array, "batch outputs"], y: Array) -> tuple[Scalar, Metrics]:
-    metrics = {"exact_match": ((out > 0) == (y > 0)).all(axis=-1).mean()}
-    return losses.binary_cross_entropy(out, y.astype(jnp.float32)).mean(), metrics
-
-
-def _values(out: Float[Array, "batch outputs"], y: Array) -> tuple[Scalar, Metrics]:
-    return losses.squared_error(out.reshape(y.shape), y).mean(), {}
 
 
 def _wide(out: Array) -> Array:
@@ -65,16 +55,39 @@ def _wide(out: Array) -> Array:
 
 
 _HEADS: Mapping[Link, Head] = {
-    "softmax": Head(_classes, lambda _, out: jax.nn.softmax(_wide(out), axis=-1)),
-    "sigmoid": Head(_labels, lambda _, out: jax.nn.sigmoid(_wide(out))),
-    "identity": Head(_values, lambda schema, out: out.reshape(out.shape[0], *schema.target_shape)),
+    "softmax": Head(
+        lambda out, y: {"accuracy": (out.argmax(axis=-1) == y).mean()},
+        lambda _, out: jax.nn.softmax(_wide(out), axis=-1),
+    ),
+    "sigmoid": Head(
+        lambda out, y: {"exact_match": ((out > 0) == (y > 0)).all(axis=-1).mean()},
+        lambda _, out: jax.nn.sigmoid(_wide(out)),
+    ),
+    "identity": Head(lambda out, y: {}, lambda schema, out: out.reshape(out.shape[0], *schema.target_shape)),
 }
 """By the link function that the target names."""
 
 
-def supervised_loss(schema: Schema, out: Float[Array, "batch outputs"], y: Array) -> tuple[Scalar, Metrics]:
-    """Mean cross-entropy of logits with accuracy (for labels: all of an example's right), or mean squared error."""
-    return _HEADS[targets.of(schema).link].loss(out, y)
+def supervised_loss(
+    schema: Schema,
+    out: Float[Array, "batch outputs"],
+    y: Array,
+    *,
+    weights: Float[Array, " batch"] | None = None,
+    criterion: Criterion | None = None,
+) -> tuple[Scalar, Metrics]:
+    """Mean cross-entropy of logits with accuracy (for labels: all of an example's right), or mean squared error.
+
+    `weights` of the examples multiply their losses; a `criterion` takes the place of the usual loss.
+    """
+    link = targets.of(schema).link
+    values = (criterion or usual(link))(out, y)
+    return weighted_mean(values, weights), _HEADS[link].metrics(out, y)
+
+
+def weighted_mean(values: Float[Array, " batch"], weights: Float[Array, " batch"] | None) -> Scalar:
+    """The mean of values that are multiplied by the weights of their examples, which are one on average."""
+    return values.mean() if weights is None else (weights.astype(values.dtype) * values).mean()
 
 
 def as_prediction(schema: Schema, out: Float[Array, "batch outputs"]) -> Array:
@@ -82,4 +95,37 @@ def as_prediction(schema: Schema, out: Float[Array, "batch outputs"]) -> Array:
     return _HEADS[targets.of(schema).link].prediction(schema, out)
 
 
-__all__ = ["CanPredict", "HasLogits", "as_prediction", "output_count", "supervised_loss"]
+class HasOutputs(HasState, HasLogits):
+    """Is trained by a loss of its outputs and the targets, in whose place training may put another one."""
+
+    schema: eqx.AbstractVar[Schema]
+
+    @abc.abstractmethod
+    def outputs(self, x: Array, key: Key) -> tuple[Array, Self]:
+        """Logits or values, and the model with its state moved on when training."""
+
+    @abc.abstractmethod
+    def judge(self, out: Array, batch: Batch, criterion: Criterion | None = None) -> tuple[Scalar, Metrics]:
+        """The mean loss of outputs, the model's own or by another criterion, and named numbers worth watching."""
+
+    @abc.abstractmethod
+    def loss_unit(self) -> str:
+        """What its own loss is measured in; empty where that has no unit."""
+
+    def loss_and_state(
+        self, batch: Batch, key: Key, criterion: Criterion | None = None
+    ) -> tuple[Scalar, Metrics, Self]:
+        """The mean loss of the outputs, its metrics, and the model with its state moved on."""
+        out, moved = self.outputs(batch.x, key)
+        return *self.judge(out, batch, criterion), moved
+
+
+__all__ = [
+    "CanPredict",
+    "HasLogits",
+    "HasOutputs",
+    "as_prediction",
+    "output_count",
+    "supervised_loss",
+    "weighted_mean",
+]

@@ -9,6 +9,7 @@ import jax
 
 from chainrule.core.types import Key, Scalar, Tree
 from chainrule.data.batches import Batch
+from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Metrics, Model
 
 
@@ -32,6 +33,14 @@ class HasState(Model):
         """The loss alone."""
         loss, metrics, _ = self.loss_and_state(batch, key)
         return loss, metrics
+
+
+class NeedsSchema(Model):
+    """Learns only from the data what its outputs mean."""
+
+    @abc.abstractmethod
+    def bound(self, schema: Schema) -> Self:
+        """The same model for data of this schema; raises where the two do not fit."""
 
 
 M = TypeVar("M", bound=Model)
@@ -90,4 +99,4 @@ def parts_of(model: Model) -> Sequence[Part[Any]]:
     return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
 
 
-__all__ = ["HasParts", "HasState", "Part", "parts_of"]
+__all__ = ["HasParts", "HasState", "NeedsSchema", "Part", "parts_of"]

@@ -3,47 +3,44 @@
 A network says how its outputs (logits or values) come about; everything else follows from the schema of the data.
 """
 
-import abc
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
+from chainrule.data import targets
 from chainrule.data.batches import Batch
-from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
-    HasLogits,
-    HasState,
+    Criterion,
+    HasOutputs,
     Metrics,
     as_prediction,
     output_count,
     supervised_loss,
 )
-from chainrule.nn import Norm
+from chainrule.nn.sequential import running_statistics
 
 L = TypeVar("L")
 
 
-class Supervised(HasState, HasLogits):
+class Supervised(HasOutputs):
     """A network that ends in logits (cross-entropy: of one class, or of each label) or values (squared error)."""
 
-    schema: eqx.AbstractVar[Schema]
-
-    @abc.abstractmethod
-    def outputs(self, x: Array, key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
-        """Logits or values, and the model with its state moved on when training."""
-
-    def loss_and_state(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics, Self]:
+    def judge(
+        self, out: Float[Array, "batch outputs"], batch: Batch, criterion: Criterion | None = None
+    ) -> tuple[Scalar, Metrics]:
         """Mean cross-entropy with accuracy (for labels: all of an example's right), or mean squared error."""
-        out, moved = self.outputs(batch.x, key)
-        return *supervised_loss(self.schema, out, batch.y), moved
+        return supervised_loss(self.schema, out, batch.y, weights=batch.weights, criterion=criterion)
+
+    def loss_unit(self) -> str:
+        """That of the usual loss of the target."""
+        return targets.of(self.schema).loss_unit
 
     def state(self) -> Sequence[Tree]:
         """The running statistics of all normalisers."""
-        nodes = jax.tree.leaves(self, is_leaf=lambda node: isinstance(node, Norm))
-        return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
+        return running_statistics(self)
 
     def logits(self, x: Array) -> Float[Array, "batch outputs"]:
         """The outputs of the network before any softmax, in inference mode."""

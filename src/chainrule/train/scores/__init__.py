@@ -56,12 +56,7 @@ def score(
     evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
     for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for.
     """
-    whole = data.split(split)
-    if not len(whole):
-        raise ArgumentError(
-            f"the {split} split of {data.name} has no examples",
-            remedy="score another split, or load the data with another data.split",
-        )
+    whole = data.examples(split)
     if n is not None and n < 1:
         raise ArgumentError(f"n={n}: at least one example is needed")
     if n is not None and isinstance(whole, Windows | Packed):

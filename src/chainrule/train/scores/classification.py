@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.core.checks import check_class_numbers, check_same_shape
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.train.ranking import area_under, average_precision
 from chainrule.train.scoring import Judged, Metric, of_predictions
@@ -22,7 +23,7 @@ def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, M
     >>> classification(p, np.array([0, 1, 1, 1]))["accuracy"].value
     0.75
     """
-    n, classes = probabilities.shape
+    n, classes = _check("classification", probabilities, labels)
     accuracy = float((probabilities.argmax(axis=1) == labels).mean())
     found = {"accuracy": Metric(accuracy, stderr=math.sqrt(accuracy * (1 - accuracy) / n))}
     if classes > 5:
@@ -114,6 +115,7 @@ def roc_auc(probabilities: np.ndarray, labels: np.ndarray) -> float:
     >>> roc_auc(np.stack([1 - p, p], axis=1), np.array([0, 0, 1, 1]))
     0.75
     """
+    _check("roc_auc", probabilities, labels)
     classes = [1] if probabilities.shape[1] == 2 else [int(c) for c in np.unique(labels)]
     return float(np.mean([area_under(probabilities[:, c], labels == c) for c in classes]))
 
@@ -124,6 +126,9 @@ def confusion(predicted: np.ndarray, labels: np.ndarray, classes: int) -> np.nda
     >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]), 2).tolist()
     [[1, 1], [0, 1]]
     """
+    check_same_shape("confusion", "predicted", predicted, "labels", labels)
+    check_class_numbers("confusion", "predicted", predicted, classes)
+    check_class_numbers("confusion", "labels", labels, classes)
     cell = labels.astype(np.int64) * classes + predicted  # small integer types would wrap around
     return np.bincount(cell, minlength=classes**2).reshape(classes, classes)
 
@@ -132,6 +137,7 @@ def calibration(
     probabilities: np.ndarray, labels: np.ndarray, bins: int = 15
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Expected calibration error, and per bin of confidence: mean confidence, accuracy, count (Guo et al., 2017)."""
+    _check("calibration", probabilities, labels)
     confidence = probabilities.max(axis=1).astype(np.float64)
     right = probabilities.argmax(axis=1) == labels
     which = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
@@ -141,6 +147,16 @@ def calibration(
     accuracy = np.bincount(which, right, minlength=bins) / some
     error = float((count / len(labels) * np.abs(mean - accuracy)).sum())
     return error, mean, accuracy, count
+
+
+def _check(where: str, probabilities: np.ndarray, labels: np.ndarray) -> tuple[int, int]:
+    if probabilities.ndim != 2 or labels.shape != probabilities.shape[:1]:
+        raise ArgumentError(
+            f"{where}: probabilities of shape {probabilities.shape} and labels of shape {labels.shape}",
+            remedy="give a row of probabilities, one for each class, and one class number for each example",
+        )
+    check_class_numbers(where, "labels", labels, probabilities.shape[1])
+    return probabilities.shape
 
 
 def _judge(judged: Judged) -> dict[str, Metric]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.core.checks import check_same_shape
 from chainrule.train.ranking import area_under, average_precision
 from chainrule.train.scoring import Metric, of_predictions
 
@@ -23,6 +24,7 @@ def multilabel(
     >>> round(found["exact_match"].value, 3), round(found["f1.cat"].value, 3), found["roc_auc.dog"].value
     (0.667, 0.667, 1.0)
     """
+    check_same_shape("multilabel", "probabilities", probabilities, "labels", labels)
     truth, said = labels > 0, probabilities >= threshold
     whole, single = (said == truth).all(axis=1), (said == truth).mean(axis=1)
     root_n = math.sqrt(len(truth))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.core.checks import check_same_shape
 from chainrule.data import targets
 from chainrule.data.scaling import Scaling
 from chainrule.train.scoring import Judged, Metric, of_predictions
@@ -21,6 +22,7 @@ def regression(
     >>> found["mae"].value, found["mae.a"].value, found["rmse.b"].value
     (0.5, 0.0, 1.0)
     """
+    check_same_shape("regression", "predicted", predicted, "true", true)
     if scaling is not None:
         predicted, true = (scaling.inverse(a.astype(np.float64)) for a in (predicted, true))
     found = _together(predicted, true)

@@ -5,7 +5,8 @@ texts is a linear probe of what it has learnt; a new way in and a new head on im
 patches of an image stand where tokens of a text stood, and only the two ends learn.
 """
 
-from typing import Any, Literal, final
+from collections.abc import Sequence
+from typing import Any, Literal, Self, final
 
 import equinox as eqx
 import jax
@@ -15,14 +16,15 @@ from jaxtyping import Bool
 from pydantic import Field
 
 from chainrule.core.errors import CapabilityError
-from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import kinds, tokenizers
+from chainrule.core.types import Array, Float, Int, Key, Scalar, Tree
+from chainrule.data import kinds, targets, tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
     CanEncode,
-    CanPredict,
     Config,
+    Criterion,
+    HasOutputs,
     Metrics,
     Model,
     as_prediction,
@@ -68,7 +70,7 @@ class ReaderConfig(Config):
 
 
 @final
-class Reader(CanPredict, CanEncode):
+class Reader(HasOutputs, CanEncode):
     """A way in (tokens or patches), a body, a pooled vector, and a linear head."""
 
     body: TokenTransformer
@@ -102,13 +104,31 @@ class Reader(CanPredict, CanEncode):
         self.config = config
         self.schema = schema
 
-    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+    def outputs(self, x: Array, key: Key) -> tuple[Float[Array, "batch outputs"], Self]:
+        """Logits or values, and the model as it is: nothing in it is moved by rule."""
+        return self.head(self._vectors(x, key)), self
+
+    def judge(
+        self, out: Float[Array, "batch outputs"], batch: Batch, criterion: Criterion | None = None
+    ) -> tuple[Scalar, Metrics]:
         """Mean cross-entropy with accuracy, or mean squared error, as the target is."""
-        return supervised_loss(self.schema, self.head(self._vectors(batch.x, key)), batch.y)
+        return supervised_loss(self.schema, out, batch.y, weights=batch.weights, criterion=criterion)
+
+    def loss_unit(self) -> str:
+        """That of the usual loss of the target."""
+        return targets.of(self.schema).loss_unit
+
+    def state(self) -> Sequence[Tree]:
+        """Nothing."""
+        return ()
+
+    def logits(self, x: Array) -> Float[Array, "batch outputs"]:
+        """The outputs of the head, without dropout."""
+        return self.head(self.encode(x))
 
     def predict(self, x: Array) -> Array:
         """Class probabilities, the probability of each label, or values in model units."""
-        return as_prediction(self.schema, self.head(self.encode(x)))
+        return as_prediction(self.schema, self.logits(x))
 
     def encode(self, x: Array) -> Float[Array, "batch width"]:
         """The vector of each example, of what the body makes of its positions, pooled as the settings say."""

@@ -1,0 +1,5 @@
+"""Networks of the user's own as models: any Equinox module, or a class in a file that the user names."""
+
+from chainrule.models.wrapping.wrapped import Wrapped, wrap
+
+__all__ = ["Wrapped", "wrap"]

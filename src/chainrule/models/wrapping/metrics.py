@@ -1,0 +1,73 @@
+"""Numbers to watch beside the loss, by name or as functions of outputs and targets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+
+from chainrule.core.errors import ArgumentError, suggest
+from chainrule.core.types import Array
+from chainrule.data import targets
+from chainrule.data.schema import Schema
+from chainrule.models.protocol.criteria import links, usual
+from chainrule.models.protocol.criteria import names as losses
+
+MetricFunction: TypeAlias = Callable[[Any, Any], Array]
+"""From outputs and targets of a batch to a number for each example, or one for all."""
+
+
+def _top_5(out: Array, y: Array) -> Array:
+    own = jnp.take_along_axis(out, y[:, None], axis=-1)
+    return (out > own).sum(axis=-1) < 5
+
+
+_NAMED: Mapping[str, MetricFunction] = {
+    "accuracy": lambda out, y: out.argmax(axis=-1) == y,
+    "top_5_accuracy": _top_5,
+    "exact_match": lambda out, y: ((out > 0) == (y > 0)).all(axis=-1),
+}
+_LINKS = {"accuracy": "softmax", "top_5_accuracy": "softmax", "exact_match": "sigmoid"}
+
+
+def named(
+    metrics: Sequence[str | MetricFunction] | Mapping[str, MetricFunction],
+) -> tuple[tuple[str, Any], ...]:
+    """Each metric with the name it is logged under."""
+    if isinstance(metrics, Mapping):
+        return tuple(metrics.items())
+    if isinstance(metrics, str):
+        raise ArgumentError(f"wrap(metrics={metrics!r}): give a list", remedy=f"metrics=[{metrics!r}]")
+    return tuple((one, one) if isinstance(one, str) else (_name(one), one) for one in metrics)
+
+
+def _name(function: Any) -> str:
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier():
+        raise ArgumentError(
+            f"wrap(metrics=...): {function!r} has no name to be logged under",
+            remedy='give it one: metrics={"error": function}',
+        )
+    return str(name)
+
+
+def resolved(metric: str | MetricFunction, schema: Schema) -> MetricFunction:
+    """The function of a metric, for data of this schema."""
+    if not isinstance(metric, str):
+        return metric
+    link = targets.of(schema).link
+    if metric not in _NAMED and metric not in losses():
+        known = [*_NAMED, *losses()]
+        raise ArgumentError(
+            f"wrap(metrics=[{metric!r}]): there is no such metric{suggest(metric, known)}",
+            remedy=f"there are {', '.join(known)}; or give a function of outputs and targets",
+        )
+    if link not in ([_LINKS[metric]] if metric in _NAMED else links(metric)):
+        raise ArgumentError(
+            f"wrap(metrics=[{metric!r}]): this is no number about a target that is a {schema.target}"
+        )
+    if metric in _NAMED:
+        return _NAMED[metric]
+    return usual(link, metric)
+
+
+__all__ = ["MetricFunction", "named", "resolved"]
