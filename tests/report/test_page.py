@@ -47,8 +47,10 @@ def test_a_series_keeps_its_colour_on_a_page() -> None:
         second = page.gallery([curve("error", "validation", "test")])
     alone = page.gallery([curve("error", "validation", "test")])
     colours = [
-        dict.fromkeys(
-            tone for tone in re.findall(r"stroke: var\(--cr-\w+, (#\w+)\)", html) if tone in style.SERIES
+        list(
+            dict.fromkeys(
+                t for t in re.findall(r"stroke: var\(--cr-\w+, (#\w+)\)", html) if t in style.SERIES
+            )
         )
         for html in (first, second, alone)
     ]
