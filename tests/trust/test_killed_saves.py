@@ -113,3 +113,16 @@ def test_metrics_reach_the_disk_before_the_checkpoint_that_counts_them(tmp_path:
     run = train(tmp_path / "toy", steps=4, log_every=1)
     manifest = checkpoints.read_manifest(checkpoints.path(run.path / "checkpoints", 4))
     assert manifest["journal"]["metrics_bytes"] == (run.path / "metrics.jsonl").stat().st_size
+
+
+@pytest.mark.parametrize("points", [2, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_run_killed_anywhere_over_its_whole_length_loses_no_announced_save_and_ends_the_same(
+    quick: Path, compiled: dict[str, str], points: int
+) -> None:
+    command = [sys.executable, "-m", "tests.trust.sweeping", str(quick), str(points)]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=os.environ | compiled, capture_output=True, text=True, check=False
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{points} kills: 0 announced saves lost" in done.stdout

@@ -1,8 +1,12 @@
-"""Ctrl-C and SIGTERM save the run and stop it; a second one stops it at once and spoils nothing."""
+"""Signals, closed pipes and closed terminals save the run and stop it; a second signal stops it at once."""
 
+import errno
 import itertools
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +81,8 @@ def once(number: int) -> Ring:
 
 
 @pytest.mark.parametrize(
-    ("moment", "number"), list(zip(MOMENTS, itertools.cycle([signal.SIGINT, signal.SIGTERM]), strict=False))
+    ("moment", "number"),
+    list(zip(MOMENTS, itertools.cycle([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]), strict=False)),
 )
 def test_a_signal_saves_the_run_where_it_stands_and_it_can_be_gone_on_with(
     tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, moment: str, number: signal.Signals
@@ -201,3 +206,101 @@ def test_the_signal_of_somebody_else_is_heard(tmp_path: Path) -> None:
     run = train(tmp_path / "toy", steps=5000, save_every=5000, eval_every=5000, listener=listen)
     assert run.status["status"] == "interrupted"
     assert run.checkpoints == [run.status["step"]]
+
+
+def test_a_signal_to_be_ignored_is_ignored_as_under_nohup(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run = train(tmp_path / "toy", listener=lambda event: signal.raise_signal(signal.SIGHUP))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert run.status["status"] == "done"
+
+
+@pytest.mark.parametrize("code", [errno.EPIPE, errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("moment", [(events.Started, 0), (events.Progress, 6), (events.Saved, 8)])
+def test_output_that_cannot_be_written_any_more_costs_no_step(
+    tmp_path: Path, finished: Path, moment: tuple[type, int], code: int
+) -> None:
+    """The reader of a pipe leaves, the terminal is closed, the disk behind the log is full."""
+    told: list[events.Event] = []
+
+    def listen(event: events.Event) -> None:
+        told.append(event)
+        if isinstance(event, moment[0]) and getattr(event, "step", 0) >= moment[1]:
+            raise OSError(code, os.strerror(code))
+
+    with pytest.raises(OSError, match=os.strerror(code)):
+        train(tmp_path / "toy", keep=3, listener=listen)
+    run = Run.open(tmp_path / "toy")
+    assert (run.status["status"], run.checkpoints[-1]) == ("interrupted", run.status["step"])
+    assert run.status["message"] == f"its output could not be written ({os.strerror(code)})"
+    assert isinstance(told[-1], moment[0])
+    go_on(tmp_path / "toy")
+    assert fingerprint(tmp_path / "toy") == fingerprint(finished)
+
+
+def test_a_run_whose_last_words_are_not_heard_is_done(tmp_path: Path) -> None:
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Finished):
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):
+        train(tmp_path / "toy", listener=listen)
+    assert Run.open(tmp_path / "toy").status["status"] == "done"
+
+
+LONG = [
+    *("mlp", "data=moons", "data.n=200", "width=8", "batch=16", "run=long"),
+    *("steps=1000000", "save_every=1000000", "eval_every=1000000"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["pipe", "full disk", "hangup", "terminal"])
+def test_the_command_line_saves_and_says_so_when_its_output_goes_away(
+    tmp_path: Path, compiled: dict[str, str], how: str
+) -> None:
+    command = [sys.executable, "-m", "chainrule", "train", *LONG, f"runs={tmp_path}"]
+    master, terminal = os.openpty()
+    full = os.open("/dev/full", os.O_WRONLY)
+    out = {"full disk": full, "terminal": terminal}.get(how, subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=os.environ | compiled, stdout=out, stderr=subprocess.PIPE, start_new_session=True
+    )
+    for ours in (full, terminal):
+        os.close(ours)
+    with process:
+        if how == "terminal":
+            seen = b""
+            while b"step" not in seen:
+                seen += os.read(master, 1000)
+        elif process.stdout is not None:
+            while not process.stdout.readline().startswith(b"step"):
+                pass
+            if how == "pipe":
+                process.stdout.close()
+            else:
+                process.send_signal(signal.SIGHUP)
+                assert b"interrupted by SIGHUP" in process.stdout.read()
+        os.close(master)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert process.wait() == 130, said
+    run = Run.open(tmp_path / "long")
+    assert (run.status["status"], run.checkpoints) == ("interrupted", [run.status["step"]])
+    assert how == "hangup" or f"saved at step {run.status['step']}" in said
+    assert "Traceback" not in said
+
+
+def test_the_time_of_all_sittings_adds_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = train(tmp_path / "toy", listener=on(events.Progress, 6)(monkeypatch, once(signal.SIGTERM)))
+    status = json.loads((run.path / "status.json").read_text())
+    (run.path / "status.json").write_text(json.dumps({**status, "seconds": 1000.0}))
+    seconds: list[float] = []
+    go_on(
+        run.path,
+        listener=lambda event: seconds.append(event.seconds) if isinstance(event, events.Finished) else None,
+    )
+    assert 1000 < run.status["seconds"] < 1060
+    assert seconds == [run.status["seconds"]]

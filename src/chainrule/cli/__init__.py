@@ -4,6 +4,7 @@ Importing this package costs Typer and nothing else: a verb imports what it need
 does not wait for JAX. Errors leave through `main` alone, which turns them into a message and an exit code.
 """
 
+import errno
 import io
 import os
 import sys
@@ -29,6 +30,9 @@ from chainrule.cli import (
     train,
 )
 from chainrule.cli.defaults import EXAMPLES
+
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)
+"""Of an error without a file: standard output is a full disk, a terminal that was closed, or was never open."""
 
 app = typer.Typer(
     add_completion=False,
@@ -111,9 +115,8 @@ def _report(error: Exception, *, trace: bool, machine: bool) -> int:
     from chainrule.cli import output
     from chainrule.core.errors import ChainruleError, DiskError
 
-    if isinstance(error, BrokenPipeError):
-        # The reader left (`chainrule models ls | head -1`); Python would complain again when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # the reader left (`chainrule models ls | head -1`)
+        output.silence()
         return 1
     if isinstance(error, typer.Abort):  # Ctrl-C or the end of the input instead of an answer
         return 130
@@ -124,6 +127,10 @@ def _report(error: Exception, *, trace: bool, machine: bool) -> int:
     elif isinstance(error, OSError) and error.filename is not None:
         # Nobody below could say more than the operating system does: a file that cannot be made, opened or read.
         message, code = f"{error.filename}: {(error.strerror or str(error)).lower()}", DiskError.exit_code
+    elif isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS:
+        output.silence()
+        machine = False
+        message, code = f"output cannot be written: {(error.strerror or '').lower()}", DiskError.exit_code
     elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(
         error
     ):  # JAX has no class of its own for it

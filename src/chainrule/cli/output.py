@@ -3,6 +3,7 @@
 Everything here is light, so that `--help` and a mistyped verb answer at once; rich is imported where a table is drawn.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -59,6 +60,11 @@ def jsonable(value: Any) -> Any:
     return number if math.isfinite(number) else None
 
 
+def silence() -> None:
+    """Let standard output lead nowhere, because it can no longer be written; Python would complain when it closes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def complain(message: str) -> None:
     """An error on standard error: its first line after `error:`, further lines below, six at most."""
     first, *rest = printable(message).splitlines() or [""]
@@ -66,7 +72,8 @@ def complain(message: str) -> None:
         f"{paint('error:', 'red', sys.stderr)} {first}",
         *(f"       {line.strip()}" for line in rest if line.strip()),
     ]
-    print("\n".join(lines[:_ERROR_LINES]), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a terminal that was closed cannot be told
+        print("\n".join(lines[:_ERROR_LINES]), file=sys.stderr, flush=True)
 
 
 def paint(text: str, style: str, stream: Stream | None = None) -> str:
@@ -108,5 +115,6 @@ __all__ = [
     "paint",
     "say",
     "show",
+    "silence",
     "table",
 ]

@@ -22,7 +22,7 @@ class ProgressLine:
 
     def __init__(self, stream: Stream, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock, self._due = stream, clock, clock() + LOG_SECONDS
-        self._open = False
+        self._open = self._gone = False
         self._what = ""
 
     def __call__(self, what: str, done: int, total: int) -> None:
@@ -32,19 +32,26 @@ class ProgressLine:
             self._what, self._due = what, self._clock() + LOG_SECONDS
         counts = f"{done:>{len(f'{total:,}')},}/{total:,}"
         if self._stream.isatty():
-            self._stream.write(f"\r{bar(done / max(total, 1))} {counts}   {what}\033[K")
+            self._put(f"\r{bar(done / max(total, 1))} {counts}   {what}\033[K")
             self._open = True
         elif self._clock() >= self._due:
             self._due = self._clock() + LOG_SECONDS
-            self._stream.write(f"{what}  {counts}\n")
-        self._stream.flush()
+            self._put(f"{what}  {counts}\n")
 
     def close(self) -> None:
         """Wipe the line away."""
         if self._open:
-            self._stream.write("\r\033[K")
-            self._stream.flush()
+            self._put("\r\033[K")
             self._open = False
+
+    def _put(self, text: str) -> None:
+        """Write some text; where nobody can read it any more, the work goes on without."""
+        if not self._gone:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except OSError:
+                self._gone = True
 
 
 @contextmanager

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from chainrule.data.schema import Schema
     from chainrule.models.protocol import Model
     from chainrule.train import Run
-    from chainrule.train.events import Listener
+    from chainrule.train.events import Event, Listener
 
 
 def train_and_report(
@@ -27,8 +27,10 @@ def train_and_report(
 
     from chainrule.api import with_report
     from chainrule.cli.memory import keep_freed
+    from chainrule.cli.output import silence
     from chainrule.cli.progress import progress_printer
     from chainrule.report.progress import Unit
+    from chainrule.train import Run
 
     if jax.default_backend() == "cpu":
         keep_freed()
@@ -38,8 +40,30 @@ def train_and_report(
         printer.close()
         _write_report(run, json=json, quiet=quiet)
 
+    unheard: list[OSError] = []
+
+    def tell(event: "Event") -> None:
+        try:
+            printer(event)
+        except (
+            OSError
+        ) as error:  # the reader left, the terminal was closed, the disk behind the output is full
+            silence()
+            unheard.append(error)
+            raise
+
+    def train(listener: "Listener") -> "Run":
+        try:
+            return training(listener)
+        except OSError as error:
+            if error not in unheard:
+                raise
+            run = Run.open(path)  # trained until then and saved, as after a signal
+            _stopped_unheard(run, error)
+            return run
+
     try:
-        run = with_report(training, printer, write=write)
+        run = with_report(train, tell, write=write)
     except KeyboardInterrupt:
         printer.close()
         _stopped_at_once(path, json=json, quiet=quiet)
@@ -76,6 +100,18 @@ def _conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
     _last_line(run, json=json, quiet=quiet)
     if interrupted:
         raise typer.Exit(130)
+
+
+def _stopped_unheard(run: "Run", error: OSError) -> None:
+    """What can still be said when standard output is gone."""
+    from chainrule.cli.folders import handle
+    from chainrule.cli.output import complain
+
+    why = (error.strerror or str(error)).lower()
+    complain(
+        f"output cannot be written ({why}): the run is {run.status['status']} and saved at step {run.status['step']}\n"
+        f"go on with it: chainrule resume {handle(run.path)}"
+    )
 
 
 def _stopped_at_once(path: Path, *, json: bool, quiet: bool) -> None:

@@ -90,6 +90,7 @@ class Finished:
     best: Mapping[str, float]
     """Best validation loss and the step it was reached at; empty without validation."""
     seconds: float
+    """How long the run was trained, all sittings together."""
     reason: str
     """Why it ended when it did, e.g. "all steps done", "no improvement for 5 evaluations", "interrupted by SIGINT"."""
 

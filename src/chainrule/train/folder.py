@@ -12,6 +12,7 @@
 | `log.txt` | what happened when, for people |
 """
 
+import contextlib
 import importlib.metadata
 import itertools
 import json
@@ -170,6 +171,7 @@ class RunWriter:
     def __init__(self, folder: Path, total: int) -> None:
         self.folder = folder
         self.began = time.time()
+        self._earlier = _seconds_so_far(folder)
         self._last_beat = 0.0
         self._metrics = folder / "metrics.jsonl"
         self.status: dict[str, Any] = {
@@ -181,7 +183,7 @@ class RunWriter:
             "heartbeat": self.began,
             "step": 0,
             "total": total,
-            "seconds": 0.0,
+            "seconds": self._earlier,
             "best": {},
             "message": "",
         }
@@ -228,7 +230,9 @@ class RunWriter:
     def write(self, *, durable: bool = True, **changes: Any) -> None:
         """Write status.json now."""
         self._last_beat = time.time()
-        self.status.update(changes, heartbeat=self._last_beat, seconds=self._last_beat - self.began)
+        self.status.update(
+            changes, heartbeat=self._last_beat, seconds=self._earlier + self._last_beat - self.began
+        )
         write_json(self.folder / "status.json", self.status, durable=durable)
 
 
@@ -256,6 +260,13 @@ def read_status(folder: Path) -> dict[str, Any]:
             remedy=f"remove {folder / 'status.json'} and resume the run",
         ) from None
     return dict(status)
+
+
+def _seconds_so_far(folder: Path) -> float:
+    """How long a run was trained before; a status that cannot be read does not keep it from going on."""
+    with contextlib.suppress(RunError):
+        return float(read_status(folder)["seconds"])
+    return 0.0
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

@@ -1,10 +1,12 @@
-"""Interruption of training: compiled calls kept short, and the signals that ask for a stop."""
+"""Interruption of training: compiled calls kept short, and what asks for a stop: signals, and output that is gone."""
 
 import signal
 import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any, Self, final
+
+from chainrule.train.events import Event, Listener
 
 _SECONDS_PER_CALL = 0.2
 
@@ -42,9 +44,10 @@ class Clock:
 
 @final
 class Signals:
-    """The first SIGINT or SIGTERM is remembered, so that the run can be saved; the second stops at once.
+    """The first SIGINT, SIGTERM or SIGHUP is remembered, so that the run can be saved; the second stops at once.
 
-    Only the main thread can receive signals; anywhere else this does nothing.
+    A SIGHUP that was to be ignored (`nohup`) still is. Only the main thread can receive signals; anywhere else this
+    does nothing.
     """
 
     def __init__(self) -> None:
@@ -54,7 +57,10 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {n: signal.signal(n, self._receive) for n in (signal.SIGINT, signal.SIGTERM)}
+            numbers = [signal.SIGINT, signal.SIGTERM]
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+                numbers.append(signal.SIGHUP)
+            self._before = {n: signal.signal(n, self._receive) for n in numbers}
         return self
 
     def __exit__(
@@ -71,4 +77,25 @@ class Signals:
         self.received = signal.Signals(number).name
 
 
-__all__ = ["Clock", "Signals"]
+@final
+class Audience:
+    """The listener of a run, which cannot take the run with it when its output can no longer be written.
+
+    The reader of a pipe leaves, a terminal is closed, the disk behind a log fills up: the error is kept in `lost`, so
+    that the run can be saved before it is raised, and nothing more is told.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.lost: OSError | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Pass an event on."""
+        if self.lost is None:
+            try:
+                self._listener(event)
+            except OSError as error:
+                self.lost = error
+
+
+__all__ = ["Audience", "Clock", "Signals"]

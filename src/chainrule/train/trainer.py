@@ -27,7 +27,7 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.evaluation import mean_loss
 from chainrule.train.files import free_bytes, make_folder, sweep
-from chainrule.train.interruption import Clock, Signals
+from chainrule.train.interruption import Audience, Clock, Signals
 from chainrule.train.run import Run
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import State, Stepper, initial_state
@@ -46,7 +46,7 @@ class Trainer:
         self.path = run.path
         self.config = run.settings
         self.total = total
-        self.notify = listener
+        self.notify = Audience(listener)
         self.data = run.data
         self.model = run.skeleton()
         self.store = run.path / "checkpoints"
@@ -84,7 +84,6 @@ class Trainer:
             check_space(self.path, self.model, self.config, have=len(checkpoints.steps(self.store)))
         if folder.plain(self.run.config) != folder.read_config(self.path):
             folder.write_config(self.path, self.run.config)  # only now: these settings fit the checkpoint
-        began = time.perf_counter()
         status, message = "failed", ""
         try:
             with self.signals:
@@ -110,10 +109,10 @@ class Trainer:
                 self.writer.write(status=status, message=message, best=self.journal["best"])
             with contextlib.suppress(DiskError):
                 self.writer.log(f"{status} at step {self.writer.status['step']}: {message}")
-        seconds = time.perf_counter() - began
-        self.notify(
-            events.Finished(self.run.id, str(self.path), status, step, self.journal["best"], seconds, message)
-        )
+        best, seconds = self.journal["best"], self.writer.status["seconds"]
+        self.notify(events.Finished(self.run.id, str(self.path), status, step, best, seconds, message))
+        if self.notify.lost is not None:
+            raise self.notify.lost  # only now: the run is saved
         return Run.open(self.path, model=self.run._template, data=self.data)
 
     def keep(self) -> None:
@@ -135,7 +134,14 @@ class Trainer:
     def _outcome(self, step: int) -> tuple[str, str]:
         if self.finished or step >= self.total:
             return "done", self.finished or "all steps done"
-        return "interrupted", f"interrupted by {self.signals.received}"
+        if self.signals.received:
+            return "interrupted", f"interrupted by {self.signals.received}"
+        assert self.notify.lost is not None, "a run ends early for a reason"
+        return "interrupted", f"its output could not be written ({self.notify.lost.strerror})"
+
+    @property
+    def _must_stop(self) -> bool:
+        return bool(self.signals.received or self.finished or self.notify.lost)
 
     # ------------------------------------------------------------------ before
 
@@ -214,7 +220,7 @@ class Trainer:
         self.notify(events.Compiled(time.perf_counter() - began))
         clock = Clock()
         limit = math.inf if self.config.minutes is None else time.monotonic() + 60 * self.config.minutes
-        while step < self.total and not (self.signals.received or self.finished):
+        while step < self.total and not self._must_stop:
             wanted = min(self._steps_to_boundary(step), clock.steps_per_call(self.stepper.most))
             clock.begin()
             state, metrics, done = self.stepper.run(state, step, wanted)
