@@ -45,7 +45,7 @@ class Point(NamedTuple):
 
 def begin(path: Path) -> tuple[int, int]:
     """A child that trains, or goes on; its number, and a pipe from which its events can be read."""
-    told, tell = os.pipe()
+    pipe, tell = os.pipe()
     if (child := os.fork()) == 0:
 
         def listen(event: events.Event) -> None:
@@ -54,14 +54,14 @@ def begin(path: Path) -> tuple[int, int]:
         start(CASE, path, listener=listen)
         os._exit(0)
     os.close(tell)
-    return child, told
+    return child, pipe
 
 
 def to_the_end(path: Path) -> list[str]:
     """Train in peace; every event."""
-    child, told = begin(path)
-    with os.fdopen(told) as pipe:
-        lines = pipe.read().splitlines()
+    child, pipe = begin(path)
+    with os.fdopen(pipe) as file:
+        lines = file.read().splitlines()
     _, status = os.waitpid(child, 0)
     assert status == 0, f"{path} was not trained to the end: {status}"
     return lines
@@ -69,16 +69,16 @@ def to_the_end(path: Path) -> list[str]:
 
 def kill(path: Path, number: int, delay: float) -> Point:
     """Train, and kill from outside a moment after the event of that number; nothing if it had ended before."""
-    child, told = begin(path)
+    child, pipe = begin(path)
     heard = b""
-    while heard.count(b"\n") <= number and (more := os.read(told, 1 << 16)):
+    while heard.count(b"\n") <= number and (more := os.read(pipe, 1 << 16)):
         heard += more
     time.sleep(delay)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    while select.select([told], [], [], 0)[0] and (more := os.read(told, 1 << 16)):
+    while select.select([pipe], [], [], 0)[0] and (more := os.read(pipe, 1 << 16)):
         heard += more
-    os.close(told)
+    os.close(pipe)
     lines = heard.decode().splitlines()
     announced = [int(line.split()[1]) for line in lines if line.startswith("Saved")]
     store = path / "checkpoints"

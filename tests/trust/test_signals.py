@@ -223,10 +223,10 @@ def test_output_that_cannot_be_written_any_more_costs_no_step(
     tmp_path: Path, finished: Path, moment: tuple[type, int], code: int
 ) -> None:
     """The reader of a pipe leaves, the terminal is closed, the disk behind the log is full."""
-    told: list[events.Event] = []
+    heard: list[events.Event] = []
 
     def listen(event: events.Event) -> None:
-        told.append(event)
+        heard.append(event)
         if isinstance(event, moment[0]) and getattr(event, "step", 0) >= moment[1]:
             raise OSError(code, os.strerror(code))
 
@@ -235,7 +235,7 @@ def test_output_that_cannot_be_written_any_more_costs_no_step(
     run = Run.open(tmp_path / "toy")
     assert (run.status["status"], run.checkpoints[-1]) == ("interrupted", run.status["step"])
     assert run.status["message"] == f"its output could not be written ({os.strerror(code)})"
-    assert isinstance(told[-1], moment[0])
+    assert isinstance(heard[-1], moment[0])
     go_on(tmp_path / "toy")
     assert fingerprint(tmp_path / "toy") == fingerprint(finished)
 

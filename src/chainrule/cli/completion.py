@@ -65,15 +65,20 @@ def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="The shell to complete in.")],
 ) -> None:
     """Print what makes a shell complete verbs, models, runs and settings: source <(chainrule completion bash)."""
-    print(SCRIPTS[shell], end="")
+    from chainrule.cli.output import show
+
+    show(SCRIPTS[shell], end="")
 
 
 def complete(line: Annotated[str, typer.Argument(help="The command up to the cursor.")]) -> None:
     """Print the words that can follow, one a line."""
     from chainrule.cli import app
+    from chainrule.cli.output import show
+    from chainrule.core.quoting import shell_word
 
     for word in candidates(line, app):
-        print(word)
+        if shell_word(word.rstrip()) == word.rstrip():  # a shell would read anything else as more than a name
+            show(word)
 
 
 def candidates(line: str, app: typer.Typer) -> list[str]:
