@@ -8,6 +8,7 @@ import typer
 
 _ENABLES = {
     "text": "sub-word tokenizers",
+    "tables": "Parquet and Excel files",
     "cuda12": "NVIDIA GPUs, driver 525 or newer",
     "cuda13": "NVIDIA GPUs, driver 580 or newer",
 }

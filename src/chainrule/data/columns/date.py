@@ -147,7 +147,9 @@ def recognise(name: str, held: Sequence[str], hints: Hints) -> DateReading | Non
             f"column {name!r} holds dates like {held[0]}, which may begin with the day or the month",
             "say which: data.dates=day-first or data.dates=month-first",
         )
-    return DateReading(fitting[0], time=any(":" in cell for cell in held)) if fitting else None
+    if not fitting:
+        return None
+    return DateReading(fitting[0], time=bool((DateReading(fitting[0]).codes(held) % 1).any()))
 
 
 def _days(parts: Mapping[str, str | None]) -> float:

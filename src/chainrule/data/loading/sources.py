@@ -20,6 +20,7 @@ from chainrule.data.loading.options import Option, resolve
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import arrays, cifar, recognise, text
+from chainrule.data.readers.table import FORMATS, suffix_of
 
 _EMBEDDED = Path(__file__).parents[1] / "embedded"
 _SYSTEM = Path("/usr/share/datasets")
@@ -187,7 +188,9 @@ def find(name_or_path: str | os.PathLike[str]) -> DataSource:
     if not path.exists():
         raise _unknown(given, path)
     path = path.resolve()
-    return DataSource(path.stem if path.is_file() else path.name, str(path), given, recognise(path), path)
+    ending = suffix_of(path) if path.is_file() else ""
+    name = path.name[: -len(ending)] if ending in FORMATS else path.stem if path.is_file() else path.name
+    return DataSource(name, str(path), given, recognise(path), path)
 
 
 def _defaults(options: Mapping[str, Option]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from chainrule.data.loading.scan import SourceReader
 from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
 
 _SUFFIXES = {
-    ".csv": table.reader,
-    ".tsv": table.reader,
+    **{suffix: format.reader for suffix, format in table.FORMATS.items()},
     ".npy": arrays.reader,
     ".npz": arrays.reader,
     ".txt": text.reader,
@@ -22,7 +21,7 @@ def recognise(path: Path) -> SourceReader:
     """The reader for an existing file or folder, by its name and, failing that, by its first bytes."""
     if path.is_dir():
         return _recognise_folder(path)
-    suffix = path.suffix.lower()
+    suffix = table.suffix_of(path)
     if suffix == ".tsv" and pairs.has_pairs(path):
         return pairs.reader
     if suffix in _SUFFIXES:
@@ -42,7 +41,8 @@ def recognise(path: Path) -> SourceReader:
     if b"\0" in start or start[:2] == b"\x1f\x8b":
         raise DataError(
             f"{path.name}: this kind of file is not known",
-            remedy="read are: text, .jsonl, .csv, .npy, .npz, IDX files, and folders of images (PNG, JPEG) or texts",
+            remedy=f"read are: text, .jsonl, {', '.join(table.FORMATS)}, .npy, .npz, IDX files, "
+            "and folders of images (PNG, JPEG) or texts",
         )
     return text.reader
 

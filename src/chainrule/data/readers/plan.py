@@ -130,6 +130,9 @@ def _plan(
     options: Mapping[str, Any],
 ) -> ColumnPlan:
     name = raw.names[index]
+    if name in raw.unreadable:
+        detail = f"column {name!r} holds {raw.unreadable[name]}; only numbers, words and dates are read"
+        raise Refused("cells that are not read", raw.where, detail, f"leave it out: {raw.without(name)}")
     if cells and all(
         is_missing(cell) or (is_number(cell) and not math.isfinite(float(cell))) for cell in cells
     ):

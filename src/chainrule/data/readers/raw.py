@@ -5,8 +5,10 @@ cells is a number; numbers are names only if they count up from column to column
 """
 
 import csv
+import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from chainrule.core.quoting import shell_word
@@ -31,6 +33,8 @@ class RowSource(NamedTuple):
     """What the numbers of rows count."""
     named: bool | None = None
     """Whether the first row holds names, where the format says so."""
+    unreadable: Mapping[str, str] = MappingProxyType({})
+    """What columns hold whose cells cannot be written as text, by name."""
 
 
 class RawTable(NamedTuple):
@@ -46,6 +50,8 @@ class RawTable(NamedTuple):
     notes: list[Problem]
     unit: str = "line"
     """What the numbers of rows count."""
+    unreadable: Mapping[str, str] = MappingProxyType({})
+    """What columns hold whose cells are no text, by name."""
 
     def location(self, number: int) -> str:
         """A row as a person would look for it."""
@@ -76,6 +82,22 @@ def delimited(text: str, unreadable: Mapping[int, Problem], where: str, plain: b
                 yield line, [cell.strip() for cell in cells]
     except csv.Error as error:
         raise Refused("not CSV", f"{where} line {reader.line_num}", str(error)) from None
+
+
+def cell_text(value: object) -> str:
+    """A value of a typed table as CSV would hold it.
+
+    >>> cell_text(2.5), cell_text(True), cell_text(None), cell_text(datetime.datetime(2024, 3, 31))
+    ('2.5', 'true', '', '2024-03-31')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime.datetime):
+        midnight = value.time() == datetime.time() and not value.tzinfo
+        return f"{value:%Y-%m-%d}" if midnight else value.isoformat(" ")
+    return value.strip() if isinstance(value, str) else str(value)
 
 
 def collect(numbered: Iterable[Numbered]) -> tuple[list[Row], dict[int, Problem]]:
@@ -148,4 +170,4 @@ def _counts_up(cells: Sequence[str], enough: int) -> bool:
     return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
 
 
-__all__ = ["Numbered", "RawTable", "Row", "RowSource", "collect", "delimited", "names_of"]
+__all__ = ["Numbered", "RawTable", "Row", "RowSource", "cell_text", "collect", "delimited", "names_of"]

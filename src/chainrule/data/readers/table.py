@@ -1,9 +1,15 @@
-"""CSV tables: columns of numbers are features as they are, columns of words become one feature per word."""
+"""Tables of any format: their options, their scan, and the rows of new ones.
 
-from collections.abc import Iterator, Mapping
+A format only says how the cells of a file are found. What they mean is decided in one way for all of them: columns of
+numbers are features as they are, columns of words become one feature per word, dates their parts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, final
 
 from chainrule.core.errors import DataError
 from chainrule.data.loading import bounded
@@ -18,44 +24,47 @@ from chainrule.data.loading.options import (
     flag,
     guard,
     optional,
-    resolve,
 )
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
-from chainrule.data.readers import plan, targets
+from chainrule.data.readers import excel, parquet, plan, targets
 from chainrule.data.readers.raw import Numbered, RawTable, RowSource, collect, delimited, names_of
 from chainrule.data.readers.text import decode
 from chainrule.data.reading import TableReading
+
+Opener: TypeAlias = Callable[[Path, str, Mapping[str, Any]], RowSource]
+"""From a file, its name in messages and the options to the rows in it."""
 
 _PIECE = 50_000
 """Rows of a new table that are in memory at a time."""
 
 
-def _scan(request: ReadRequest) -> Scan:
+def _scan(open_rows: Opener, request: ReadRequest) -> Scan:
     where, options = request.path.name, request.options
     plain = options["notation"] == "plain"
-    source = _open_csv(request.path, where, options)
+    source = open_rows(request.path, where, options)
     rows, problems = collect(source.rows)
     if not rows:
         raise Refused("no rows", where, "no row can be read")
-    names, header, odd = names_of(rows, options["header"], plain, where)
+    names, header, odd = names_of(rows, source.named or options.get("header"), plain, where)
     notes = list(source.notes)
     if odd:
         detail = f"the first row is taken for names: {', '.join(names[:6])}; if it is data: data.header=false"
         notes.append(Problem("numbers as names", where, detail, "note"))
-    return plan.scan(RawTable(where, names, header, rows[header:], problems, notes, source.unit), options)
+    raw = RawTable(where, names, header, rows[header:], problems, notes, source.unit, source.unreadable)
+    return plan.scan(raw, options)
 
 
 def new_rows(path: Path, reading: TableReading, **options: Any) -> Iterator[RawTable]:
     """The rows of another table for `reading.encode`, some at a time; problems are those of rows left out of them.
 
-    Names are in the table or, where the training table had none, follow from the positions. `options` are `notation`
-    and limits (`max_bytes`, `max_ratio`).
+    Names are in the table or, where the training table had none, follow from the positions. `options` are `notation`,
+    `sheet` (of a workbook) and limits (`max_bytes`, `max_ratio`); others are left aside.
     """
-    where = path.name
-    known = {name: option for name, option in OPTIONS.items() if option.guard or name == "notation"}
+    where, format = path.name, FORMATS.get(suffix_of(path), csv)
+    chosen = {name: options.get(name, option.default) for name, option in format.reader.options.items()}
     try:
-        source = _open_csv(path, where, resolve("table", known, options))
+        source = format.open_rows(path, where, chosen)
         ahead: list[Numbered] = []
         for number, found in source.rows:
             ahead.append((number, found))
@@ -70,12 +79,6 @@ def new_rows(path: Path, reading: TableReading, **options: Any) -> Iterator[RawT
     except Refused as refused:
         problem = refused.problem
         raise DataError(f"{problem.where}: {problem.detail}", remedy=problem.remedy) from None
-
-
-def _open_csv(path: Path, where: str, options: Mapping[str, Any]) -> RowSource:
-    data = bounded.read(path, where, options["max_bytes"], options["max_ratio"])
-    text, unreadable, notes = decode(data, where)
-    return RowSource(delimited(text, unreadable, where, options["notation"] == "plain"), notes)
 
 
 OPTIONS = {
@@ -110,14 +113,51 @@ OPTIONS = {
 }
 """Options of tables of any format."""
 
-reader = SourceReader(
-    "CSV",
-    "rows",
-    {
-        **OPTIONS,
-        "header": Option(None, optional(flag), "whether the first row holds names; found out by default"),
-    },
-    _scan,
-)
+_HEADER = {"header": Option(None, optional(flag), "whether the first row holds names; found out by default")}
+_SHEET = {
+    "sheet": Option(None, optional(column), "sheet of the workbook: its name or number; the first by default")
+}
 
-__all__ = ["OPTIONS", "new_rows", "reader"]
+
+@final
+@dataclass(frozen=True)
+class TableFormat:
+    """A format of tables: its reader, and what opens a file of it."""
+
+    reader: SourceReader
+    open_rows: Opener
+
+    @classmethod
+    def of(cls, label: str, open_rows: Opener, own: Mapping[str, Option]) -> "TableFormat":
+        """A format with options of its own."""
+        return cls(SourceReader(label, "rows", {**OPTIONS, **own}, partial(_scan, open_rows)), open_rows)
+
+
+def _open_csv(path: Path, where: str, options: Mapping[str, Any]) -> RowSource:
+    data = bounded.read(path, where, options["max_bytes"], options["max_ratio"])
+    text, unreadable, notes = decode(data, where)
+    return RowSource(delimited(text, unreadable, where, options["notation"] == "plain"), notes)
+
+
+csv = TableFormat.of("CSV", _open_csv, _HEADER)
+FORMATS = {
+    ".csv": csv,
+    ".tsv": csv,
+    ".csv.gz": csv,
+    ".tsv.gz": csv,
+    ".parquet": TableFormat.of("Parquet", parquet.open_rows, {}),
+    ".xlsx": TableFormat.of("Excel", excel.open_rows, {**_HEADER, **_SHEET}),
+}
+"""Formats by the ending of a file's name."""
+
+
+def suffix_of(path: Path) -> str:
+    """The ending that tells the format of a file; two where the last says only that it is packed.
+
+    >>> suffix_of(Path("a.b.CSV.gz")), suffix_of(Path("a.csv"))
+    ('.csv.gz', '.csv')
+    """
+    return "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
+
+
+__all__ = ["FORMATS", "OPTIONS", "TableFormat", "new_rows", "suffix_of"]
