@@ -31,10 +31,13 @@ from chainrule import models
 from chainrule.cli import training_request
 from chainrule.cli.arguments import nest, parse
 from chainrule.core import random, tree
+from chainrule.core.errors import CapabilityError
 from chainrule.data import Batch, Data, Schema
+from chainrule.data.text import pairs
 from chainrule.models.protocol import (
     CanDecode,
     CanEncode,
+    CanForecast,
     CanPredict,
     CanSample,
     CanTranslate,
@@ -67,6 +70,7 @@ VERBS = (
         "train",
         "resume",
         "sample",
+        "predict",
         "score",
         "probe",
         "compare",
@@ -327,6 +331,39 @@ def check_predict(model: Model, batch: Batch, schema: Schema) -> None:
     if schema.target == "class":
         assert (out >= 0).all(), "probabilities are negative"
         assert np.allclose(out.sum(axis=1), 1, atol=1e-4), "probabilities do not sum to one"
+
+
+def check_new_inputs(run: Run, data: Data) -> None:
+    """Inputs in the units of the data get what the model says of them; a model that predicts nothing names a verb."""
+    model, x = run.model, data.test.batch(np.arange(5)).x
+    if isinstance(model, CanForecast):
+        found = run.predict(data.inverse(x)[0], horizon=3)
+        assert found.names == ("+1", "+2", "+3"), f"rows are called {found.names}"
+        assert (found["low"] < found.prediction).all(), "intervals do not hold the forecast"
+        assert (found.prediction < found["high"]).all(), "intervals do not hold the forecast"
+    elif isinstance(model, CanPredict):
+        found = run.predict(data.inverse(x))
+        expected = np.asarray(model.predict(jnp.asarray(x)))
+        ours = np.stack([found[name] for name in data.schema.classes], axis=1)
+        assert np.allclose(ours, expected, atol=1e-5), (
+            "new inputs are not prepared as the training examples were"
+        )
+        assert found.prediction.tolist() == [data.schema.classes[i] for i in expected.argmax(axis=1)]
+    elif isinstance(model, CanTranslate):
+        found = run.predict([pairs.source_text(data.schema, row) for row in x])
+        expected = [
+            pairs.target_text(data.schema, row) for row in np.asarray(model.translate(jnp.asarray(x)))
+        ]
+        assert found.prediction.tolist() == expected, "new texts are not prepared as the training texts were"
+    else:
+        try:
+            run.predict(np.asarray(x))
+        except CapabilityError as error:
+            verbs = re.findall(r"chainrule (\w+)", str(error))
+            assert verbs, "the error names no verb"
+            assert set(verbs) <= set(VERBS), f"the error names {verbs}"
+        else:
+            raise AssertionError("it predicts without being able to")
 
 
 def check_sample(model: Model, schema: Schema) -> None:

@@ -120,6 +120,10 @@ def test_what_it_can_do_it_does_as_promised(subject: Subject, run: Run) -> None:
     assert found, "it can be trained but is of no use"
 
 
+def test_new_inputs_are_answered_or_another_verb_is_named(subject: Subject, run: Run) -> None:
+    checks.check_new_inputs(run, subject.data)
+
+
 def test_scores_are_numbers(subject: Subject, run: Run) -> None:
     for name, metric in run.score("val").items():
         assert np.isfinite(metric.value), name

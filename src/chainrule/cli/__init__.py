@@ -22,6 +22,7 @@ from chainrule.cli import (
     export,
     importing,
     models,
+    predict,
     probe,
     resume,
     runs,
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.command("train", add_help_option=False)(train.train)
 app.command("resume")(resume.resume)
 app.command("sample")(sample.sample)
+app.command("predict")(predict.predict)
 app.command("score")(score.score)
 app.command("probe", add_help_option=False)(probe.probe)
 app.add_typer(runs.app, name="runs")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.rows import Divided, in_rows
@@ -21,6 +22,8 @@ from chainrule.data.target import Cells
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
+    from chainrule.data.inputs.protocol import Given, Inputs, Preparation
+    from chainrule.data.inputs.series import History
 
 
 class Arranged(NamedTuple):
@@ -114,6 +117,17 @@ class Kind(abc.ABC):
         """Default: the size of a split is the number of its examples."""
         del schema
         return len(split)
+
+    # ------------------------------------------------------------------ new inputs of a trained model
+
+    @abc.abstractmethod
+    def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
+        """New examples from a path, an array or whatever else a user has of this kind."""
+
+    def histories(self, given: "Given", prepared: "Preparation") -> "list[History]":
+        """Default: examples are no series to go on from."""
+        del given, prepared
+        raise CapabilityError(f"{type(self).__name__}: only sequences can be forecast")
 
     # ------------------------------------------------------------------ pictures and files
 

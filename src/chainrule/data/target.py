@@ -6,8 +6,8 @@ Each target is one file in `data/targets`, and the file is the registration. `Sc
 
 import abc
 import math
-from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 
 Cell: TypeAlias = str | float | int
+Answers: TypeAlias = Mapping[str, np.ndarray]
+"""Columns of a table of predictions by their names, words or numbers."""
+_OWN_COLUMNS = ("name", "prediction", "probability", "low", "high", "target")
+"""Columns of a table of predictions that have nothing to do with the names of classes."""
 Link: TypeAlias = Literal["softmax", "sigmoid", "identity"]
 
 
@@ -120,6 +124,23 @@ class Target(abc.ABC):
         del schema
         return []
 
+    def recognised(self, schema: Schema, values: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Default: nothing is known; otherwise targets by the names or numbers that stand for them, and which are.
+
+        Classes go by their names, whatever their order elsewhere. `None` is never known.
+        """
+        del schema
+        return np.zeros(len(values)), np.zeros(len(values), bool)
+
+    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+        """Default: nothing can be predicted; otherwise the columns of a table of predictions.
+
+        `predicted` is what a model gives, values in the units of the data; `half` is how far an interval reaches to
+        either side of them, where that is known.
+        """
+        del schema, predicted, half
+        return {}
+
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
         """Default: nothing is written below an example; otherwise what is to be written below each."""
         del schema, y
@@ -131,4 +152,13 @@ class Target(abc.ABC):
         return Cells([], [[] for _ in range(len(y))])
 
 
-__all__ = ["Cell", "Cells", "Link", "ReadTargets", "Target"]
+def column_names(names: Sequence[str]) -> list[str]:
+    """Names of classes, labels or outputs as columns beside `name`, `prediction` and the like.
+
+    >>> column_names(["cat", "target"])
+    ['cat', 'target (class)']
+    """
+    return [f"{name} (class)" if name in _OWN_COLUMNS else name for name in names]
+
+
+__all__ = ["Answers", "Cell", "Cells", "Link", "ReadTargets", "Target", "column_names"]

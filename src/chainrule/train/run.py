@@ -17,13 +17,17 @@ from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointErro
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
+from chainrule.data.inputs.protocol import Given, Preparation
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.models.protocol import CanSample, Model, NeedsSchema
+from chainrule.models.protocol import CanForecast, CanSample, Model, NeedsSchema
 from chainrule.train import checkpoints, folder, former, naming, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
+from chainrule.train.forecasting import Forecaster
+from chainrule.train.predicting import Answering, Predictor
+from chainrule.train.predictions import Predictions, Written, collect, write
 from chainrule.train.scoring import Metric
 
 
@@ -142,6 +146,11 @@ class Run:
         found: Scaling | None = self._data_record["target_scaling"]
         return found
 
+    @property
+    def preparation(self) -> Preparation:
+        """How examples became what the model sees; known without the data."""
+        return Preparation(self.schema, self.scaling, self.target_scaling, self.config["data"] or {})
+
     def tokenizer_file(self) -> Path:
         """The tokenizer of a run on text as a file of its folder, written when it is asked for first."""
         file = self.path / "tokenizer.json"
@@ -255,6 +264,31 @@ class Run:
         """
         seed = self.settings.seed
         return scores.score(self.model, self.data, split, seed=seed, stride=stride, n=n, positive=positive)
+
+    def predict(self, given: Given, *, level: float = 0.9, horizon: int | None = None) -> Predictions:
+        """What the model predicts for new inputs, prepared as the training examples were.
+
+        `given` is a path (an image, a folder of images or texts, a CSV, NumPy or text file), an array in the units of
+        the data, a data frame, a text, an image of Pillow, or a list of these. Inputs that cannot be used are named in
+        `problems` and keep their rows. `level` is the probability with which intervals hold a value. A model of series
+        forecasts the next `horizon` steps of the one that is given, as many as a training example has unless told.
+        """
+        return collect(self._answering(given, level, horizon))
+
+    def write_predictions(
+        self, given: Given, out: str | Path, *, level: float = 0.9, horizon: int | None = None
+    ) -> Written:
+        """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number."""
+        return write(self._answering(given, level, horizon), Path(out).expanduser())
+
+    def _answering(self, given: Given, level: float, horizon: int | None) -> Answering:
+        if isinstance(self.model, CanForecast):
+            return Forecaster(self, self.model, given, level=level, horizon=horizon)
+        if horizon is not None:
+            raise CapabilityError(
+                f"horizon={horizon}: {self.id} is no model of series", remedy="leave horizon out"
+            )
+        return Predictor(self, given, level=level)
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.

@@ -16,6 +16,7 @@ from chainrule.data.schema import Schema
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
+    from chainrule.data.inputs.protocol import Given, Inputs, Preparation
 
 _SHOWN = 30
 _SMALL = 32
@@ -89,6 +90,12 @@ class ImageKind(Kind):
             )
         small = np.min_scalar_type(levels - 1)
         return Arranged(x if isinstance(x, np.memmap) else x.astype(small, copy=False), levels)
+
+    def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
+        """Images in files, folders, arrays, and images of Pillow."""
+        from chainrule.data.inputs import images
+
+        return images.inputs(given, prepared)
 
     def preview(self, data: "Data") -> Picture:
         """A sheet of images with what is said of them."""

@@ -14,6 +14,7 @@ from chainrule.data.target import Cells
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
+    from chainrule.data.inputs.protocol import Given, Inputs, Preparation
 
 _SHOWN = 2000
 
@@ -46,6 +47,12 @@ class PointsKind(Kind):
         """Every coordinate is standardised."""
         del rows, levels, where
         return Arranged(x, standardise=np.ones(x.shape[-1], bool))
+
+    def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
+        """Rows of a CSV file, an array or a data frame."""
+        from chainrule.data.inputs import tables
+
+        return tables.inputs(given, prepared)
 
     def preview(self, data: "Data") -> Picture:
         """The first two coordinates, by class where there are classes."""

@@ -14,6 +14,7 @@ from chainrule.data.target import Cells
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
+    from chainrule.data.inputs.protocol import Given, Inputs, Preparation
 
 _SHOWN = 10
 
@@ -42,6 +43,12 @@ class TableKind(Kind):
         del rows, levels, where
         columns = tuple(f"column {j}" for j in range(x.shape[1]))
         return Arranged(x, columns=columns, standardise=np.ones(x.shape[-1], bool))
+
+    def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
+        """Rows of a CSV file, an array or a data frame."""
+        from chainrule.data.inputs import tables
+
+        return tables.inputs(given, prepared)
 
     def preview(self, data: "Data") -> Picture:
         """Some rows, with their targets behind."""

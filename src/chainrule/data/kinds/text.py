@@ -20,6 +20,7 @@ from chainrule.data.text import pairs, tokenization
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
+    from chainrule.data.inputs.protocol import Given, Inputs, Preparation
 
 _SHOWN = 10
 _TOKENS = 40
@@ -76,6 +77,12 @@ class TextKind(Kind):
     def size(self, schema: Schema, split: Split) -> int:
         """Tokens of one long text."""
         return len(split.arrays["tokens"]) if self.is_corpus(schema) else len(split)
+
+    def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
+        """Strings, lines of a file, files of a folder."""
+        from chainrule.data.inputs import texts
+
+        return texts.inputs(given, prepared)
 
     def preview(self, data: "Data") -> Picture:
         """How often each token comes in one long text; texts beside their targets otherwise."""

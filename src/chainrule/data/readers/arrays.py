@@ -49,7 +49,7 @@ class ArrayPart(NamedTuple):
 
 
 def _scan(request: ReadRequest) -> Scan:
-    pieces, labels, notes = _pieces(request)
+    pieces, labels, notes = read_parts(request)
     return examine(pieces, request.path.name, request.options, labels, notes)
 
 
@@ -83,7 +83,7 @@ def examine(
     return Scan(total, usable, (*problems, *notes), contents)
 
 
-def _pieces(request: ReadRequest) -> tuple[list[ArrayPart], bool, list[Problem]]:
+def read_parts(request: ReadRequest) -> tuple[list[ArrayPart], bool, list[Problem]]:
     """The arrays of the file by part, whether targets are called labels, and notes on arrays that are not used."""
     where, options = request.path.name, request.options
     if request.path.suffix.lower() == ".npy":
@@ -248,4 +248,4 @@ reader = SourceReader(
     _scan,
 )
 
-__all__ = ["ArrayPart", "examine", "reader"]
+__all__ = ["ArrayPart", "examine", "read_parts", "reader"]

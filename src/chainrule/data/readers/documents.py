@@ -77,7 +77,7 @@ def _scan_lines(request: ReadRequest) -> Scan:
         if not line.strip():
             continue
         total += 1
-        found = bad.get(number) or _text_of(line, field, f"{where} line {number}")
+        found = bad.get(number) or text_of(line, field, f"{where} line {number}")
         if isinstance(found, Problem):
             problems.append(found)
         else:
@@ -88,7 +88,8 @@ def _scan_lines(request: ReadRequest) -> Scan:
     return Scan(total, len(texts), tuple(problems), text.contents_of(_on_lines(texts), request.options))
 
 
-def _text_of(line: str, field: str, where: str) -> str | Problem:
+def text_of(line: str, field: str, where: str) -> str | Problem:
+    """The text in a field of a JSON object on one line."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -120,4 +121,4 @@ lines_reader = SourceReader(
     _scan_lines,
 )
 
-__all__ = ["SUFFIXES", "folder_reader", "has_suffix", "has_texts", "lines_reader"]
+__all__ = ["SUFFIXES", "folder_reader", "has_suffix", "has_texts", "lines_reader", "text_of"]

@@ -72,7 +72,7 @@ def decode(
                 raise Unusable("CMYK", "convert it to RGB")
             if image.getexif().get(_ORIENTATION, 1) != 1:
                 notes.append(("rotated", "turned the way its metadata say"))
-            pixels = _flatten(ImageOps.exif_transpose(image), notes)
+            pixels = flatten(ImageOps.exif_transpose(image), notes)
     except Image.DecompressionBombError:
         raise Unusable("too many pixels", f"more than {MOST_PIXELS}") from None
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error) as error:
@@ -105,7 +105,7 @@ def _content(path: Path, max_bytes: int) -> tuple[bytes, str]:
     return data, found
 
 
-def _flatten(image: "Image", notes: Notes) -> "Image":
+def flatten(image: "Image", notes: Notes) -> "Image":
     """The image in grey or RGB, on white where it is transparent."""
     from PIL import Image
 
@@ -118,4 +118,4 @@ def _flatten(image: "Image", notes: Notes) -> "Image":
     return image.convert("L" if grey else "RGB")
 
 
-__all__ = ["FORMATS", "MOST_PIXELS", "Notes", "Unusable", "decode"]
+__all__ = ["FORMATS", "MOST_PIXELS", "Notes", "Unusable", "decode", "flatten"]

@@ -1,7 +1,8 @@
 """One class of several for each example."""
 
+import math
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
-from chainrule.data.target import Cells, Link, ReadTargets, Target
+from chainrule.data.target import Answers, Cells, Link, ReadTargets, Target, column_names
 
 MOST_CLASSES = 20
 """Whole numbers with more different values than this are taken for values."""
@@ -150,6 +151,23 @@ class ClassTarget(Target):
         """Their names."""
         return [("classes", schema.classes)]
 
+    def recognised(self, schema: Schema, values: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of classes by their names; a whole number is the name of a class as well."""
+        number: dict[str | None, int] = {name: i for i, name in enumerate(schema.classes)}
+        y = np.array([number.get(_called(value), -1) for value in values], np.int32)
+        return y, y >= 0
+
+    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+        """The likeliest class, its probability, and that of every class."""
+        del half
+        names = np.array(schema.classes)
+        each = dict(zip(column_names(schema.classes), predicted.T, strict=True))
+        return {
+            "prediction": names[predicted.argmax(axis=1)],
+            "probability": predicted.max(axis=1, initial=0),
+            **each,
+        }
+
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
         """The name of the class."""
         return [schema.classes[int(i)] for i in y]
@@ -157,6 +175,18 @@ class ClassTarget(Target):
     def cells(self, schema: Schema, y: np.ndarray) -> Cells:
         """A column with the name of the class."""
         return Cells(["class"], [[name] for name in self.captions(schema, y)])
+
+
+def _called(value: Any) -> str | None:
+    """The name of a class that a word or a whole number stands for.
+
+    >>> _called("cat"), _called(np.float64(3.0)), _called(0.5), _called(None)
+    ('cat', '3', None, None)
+    """
+    if isinstance(value, str):
+        return value.strip()
+    number = value if isinstance(value, int | float | np.number) else math.nan
+    return str(int(number)) if number == np.rint(number) else None
 
 
 def _whole(values: np.ndarray) -> bool:

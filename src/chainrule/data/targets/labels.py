@@ -1,7 +1,7 @@
 """Several labels for each example, each there or not."""
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -10,7 +10,10 @@ from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
-from chainrule.data.target import Cells, Link, ReadTargets, Target
+from chainrule.data.target import Answers, Cells, Link, ReadTargets, Target, column_names
+
+THRESHOLD = 0.5
+"""The probability from which on a label is said to be there."""
 
 
 @final
@@ -64,6 +67,23 @@ class LabelsTarget(Target):
         """Their names."""
         return [("labels", schema.classes)]
 
+    def recognised(self, schema: Schema, values: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Zeros and ones in the order of the labels."""
+        y = np.zeros((len(values), len(schema.classes)), np.uint8)
+        known = np.zeros(len(values), bool)
+        for row, value in enumerate(values):
+            found = np.asarray(value) if value is not None else np.zeros(0)
+            if found.shape == y.shape[1:] and bool(np.isin(found, (0, 1)).all()):
+                y[row], known[row] = found, True
+        return y, known
+
+    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+        """The labels with a probability of at least one half, and the probability of each."""
+        del half
+        chosen = np.array(self.captions(schema, predicted >= THRESHOLD), np.str_)
+        each = dict(zip(column_names(schema.classes), predicted.T, strict=True))
+        return {"prediction": chosen, **each}
+
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
         """The names of the labels that are there."""
         return [", ".join(np.array(schema.classes)[ones > 0]) for ones in y]
@@ -75,4 +95,4 @@ class LabelsTarget(Target):
 
 target = LabelsTarget()
 
-__all__ = ["LabelsTarget", "target"]
+__all__ = ["THRESHOLD", "LabelsTarget", "target"]

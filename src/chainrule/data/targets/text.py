@@ -1,16 +1,18 @@
 """A text for each example: a caption, or what another text becomes."""
 
+import contextlib
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
+from chainrule.core.errors import ArgumentError
 from chainrule.data.division import Positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
-from chainrule.data.target import Cells, Target
-from chainrule.data.text import captions
+from chainrule.data.target import Answers, Cells, Target
+from chainrule.data.text import captions, pairs
 
 
 @final
@@ -33,6 +35,21 @@ class TextTarget(Target):
     def details(self, schema: Schema) -> list[tuple[str, Sequence[str]]]:
         """The vocabulary."""
         return [("target tokens", [repr(token)[1:-1] for token in schema.target_tokens])]
+
+    def recognised(self, schema: Schema, values: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of tokens of the texts that the run's own tokens can write."""
+        y = np.full((len(values), *schema.target_shape), len(schema.target_tokens), np.int32)
+        known = np.zeros(len(values), bool)
+        for row, value in enumerate(values):
+            if isinstance(value, str):
+                with contextlib.suppress(ArgumentError):  # tokens that training did not have
+                    y[row], known[row] = pairs.encode_target(schema, value), True
+        return y, known
+
+    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+        """The text."""
+        del half
+        return {"prediction": np.array(self.captions(schema, predicted), np.str_)}
 
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:
         """The texts."""

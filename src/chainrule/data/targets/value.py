@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from chainrule.data.loading.moments import moments, standardising
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
-from chainrule.data.target import Cells, ReadTargets, Target
+from chainrule.data.target import Answers, Cells, ReadTargets, Target
 
 _SAME = 1e-3
 """Share by which vectors may differ in length and still be taken for equally long."""
@@ -53,12 +53,44 @@ class ValueTarget(Target):
         del schema
         return ""
 
+    def recognised(self, schema: Schema, values: Sequence[Any] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers, where they are finite."""
+        y = np.zeros((len(values), *schema.target_shape))
+        known = np.zeros(len(values), bool)
+        for row, value in enumerate(values):
+            found = _numbers(value)
+            if found is not None and found.shape == y.shape[1:]:
+                y[row], known[row] = found, True
+        return y, known
+
+    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+        """The value and the ends of its interval; of several values, each under its name."""
+        flat = predicted.reshape(len(predicted), -1)
+        reach = np.full(flat.shape[1], np.nan) if half is None else half.reshape(-1)
+        names = self.output_names(schema)
+        columns: dict[str, np.ndarray] = {}
+        for index, name in enumerate(names):
+            suffix = f" {name}" if len(names) > 1 else ""
+            columns[f"prediction{suffix}"] = flat[:, index]
+            columns[f"low{suffix}"] = flat[:, index] - reach[index]
+            columns[f"high{suffix}"] = flat[:, index] + reach[index]
+        return columns
+
     def cells(self, schema: Schema, y: np.ndarray) -> Cells:
         """A column with the number, where there is one."""
         del schema
         if y.ndim != 1:
             return Cells([], [[] for _ in range(len(y))])
         return Cells(["value"], [[float(f"{value:.6g}")] for value in y])
+
+
+def _numbers(value: Any) -> np.ndarray | None:
+    """Finite numbers, if that is what stands there."""
+    try:
+        found = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return None
+    return found if np.isfinite(found).all() else None
 
 
 def _common_length(y: np.ndarray) -> float:

@@ -96,14 +96,26 @@ def encode(schema: Schema, text: str) -> Int[np.ndarray, " length"]:
     >>> encode(Schema("text", (5,), "text", (3,), tokens=("a", "b"), target_tokens=("c",)), "bab").tolist()
     [1, 0, 1, 2, 2]
     """
-    ids = tokenizers.of(schema).encode(text)
-    (length,) = schema.shape
+    return _row(tokenizers.of(schema), text, *schema.shape)
+
+
+def encode_target(schema: Schema, text: str) -> Int[np.ndarray, " length"]:
+    """A text that another one becomes, as a row of `y`.
+
+    >>> encode_target(Schema("text", (5,), "text", (4,), target_tokens=("c", "d")), "dc").tolist()
+    [1, 0, 2, 2]
+    """
+    return _row(tokenizers.of_target(schema), text, *schema.target_shape)
+
+
+def _row(tokenizer: Tokenizer, text: str, length: int) -> Int[np.ndarray, " length"]:
+    ids = tokenizer.encode(text)
     if len(ids) >= length:
         raise ArgumentError(
             f"the text has {len(ids)} tokens; the model was made for {length - 1} at most",
-            remedy="translate it in shorter pieces, or train on longer ones",
+            remedy="give it in shorter pieces, or train on longer ones",
         )
-    return np.concatenate([ids, np.full(length - len(ids), len(schema.tokens), np.int32)]).astype(np.int32)
+    return np.concatenate([ids, np.full(length - len(ids), len(tokenizer), np.int32)]).astype(np.int32)
 
 
 def source_text(schema: Schema, row: Iterable[SupportsIndex]) -> str:
@@ -150,6 +162,7 @@ __all__ = [
     "Pairs",
     "divide",
     "encode",
+    "encode_target",
     "labelled",
     "padded",
     "pieces",

@@ -20,6 +20,7 @@ from chainrule.models.protocol.denoising import (
 )
 from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
 from chainrule.models.protocol.filling import CanFill
+from chainrule.models.protocol.forecasting import CanForecast
 from chainrule.models.protocol.likelihood import (
     Bounded,
     HasBound,
@@ -84,6 +85,7 @@ __all__ = [
     "CanDecode",
     "CanEncode",
     "CanFill",
+    "CanForecast",
     "CanInvert",
     "CanPack",
     "CanPad",

@@ -6,6 +6,7 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import scipy.stats
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
@@ -16,7 +17,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.autoregressive.ar import pictures
 from chainrule.models.autoregressive.ar.process import ARProcess, Forecast, Start, predictors
-from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, Metrics
+from chainrule.models.protocol import CanForecast, CanSample, Config, HasLogProb, HasPictures, Metrics
 
 
 @final
@@ -31,7 +32,7 @@ class ARConfig(Config):
 
 
 @final
-class AR(CanSample, HasLogProb, HasPictures):
+class AR(CanSample, CanForecast, HasLogProb, HasPictures):
     """`x_t = mean + Σ_k a_k (x_{t-k} - mean) + e_t`.
 
     With a stationary start the free parameters are the inverse hyperbolic tangents of the partial autocorrelations:
@@ -92,6 +93,20 @@ class AR(CanSample, HasLogProb, HasPictures):
     def forecast(self, history: Float[Array, "batch past 1"], steps: int, level: float = 0.95) -> Forecast:
         """The values that follow a history, with intervals, in model units."""
         return self.process.forecast(history[..., 0], steps, level)
+
+    @property
+    def history_needed(self) -> int:
+        """As many values as the next one depends on."""
+        return self.config.order
+
+    def forecast_quantiles(
+        self, key: Key, history: Float[Array, "batch past 1"], steps: int, levels: Sequence[float]
+    ) -> Float[np.ndarray, "levels batch steps 1"]:
+        """Those of the Gaussians that the process implies, the parameters taken as true."""
+        del key
+        found = self.forecast(history, steps)
+        z = scipy.stats.norm.ppf(np.asarray(levels))[:, None, None]
+        return (found.mean[None] + z * found.std[None])[..., None]
 
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """Autocorrelations of data and model, the roots, forecasts, and the coefficients by every method."""

@@ -16,12 +16,22 @@ from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import CanSample, Config, HasLogProb, HasPictures, HasRecurrence, Metrics
+from chainrule.models.protocol import (
+    CanForecast,
+    CanSample,
+    Config,
+    HasLogProb,
+    HasPictures,
+    HasRecurrence,
+    Metrics,
+)
 from chainrule.nn import Linear, Recurrent, Stack
 
 _LEAST = 1e-3
 """The smallest standard deviation, in model units: repeated values must not have an infinite density."""
 _FUTURES = 256
+_DRAWN = 2048
+"""Continuations whose quantiles are taken: those of 5 % then rest on a hundred."""
 _BAND = (0.05, 0.95)
 
 
@@ -38,7 +48,7 @@ class SeriesRNNConfig(Config):
 
 
 @final
-class SeriesRNN(CanSample, HasLogProb, HasRecurrence, HasPictures):
+class SeriesRNN(CanSample, CanForecast, HasLogProb, HasRecurrence, HasPictures):
     """`x_t ~ N(m(h_t), s(h_t)²)`, where the state h_t has read `x_1 ... x_(t-1)`; the numbers of a step independent."""
 
     body: Stack
@@ -99,6 +109,12 @@ class SeriesRNN(CanSample, HasLogProb, HasRecurrence, HasPictures):
         start = out[:, -1:], states
         keys = jax.random.split(key, futures)
         return jax.lax.map(lambda key: _continued(self, key, start, steps), keys)
+
+    def forecast_quantiles(
+        self, key: Key, history: Float[Array, "batch past features"], steps: int, levels: Sequence[float]
+    ) -> Float[np.ndarray, "levels batch steps features"]:
+        """Those of many continuations."""
+        return np.quantile(np.asarray(self.forecast(key, history, steps, _DRAWN)), levels, axis=0)
 
     def recurrence(
         self, x: Float[Array, "batch time features"]

@@ -1,0 +1,138 @@
+"""New images: files and folders, arrays, and images of Pillow, in the size and colours of the training images."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Num, UInt8
+from PIL import Image, ImageOps
+
+from chainrule.core.errors import DataError
+from chainrule.data.inputs import arrays
+from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
+from chainrule.data.loading.moments import chunks
+from chainrule.data.loading.problems import Problem, Refused
+from chainrule.data.readers import picture
+from chainrule.data.readers.images import PICTURES, divided, files_of, reader
+
+_ARRAYS = (".npy", ".npz")
+_LIMITS = {name: option.default for name, option in reader.options.items() if option.guard}
+
+
+def inputs(given: Given, prepared: Preparation) -> Inputs:
+    """Images from a file, a folder, an array, an image of Pillow, or a list of these.
+
+    Folders called like the classes say what the images in them are.
+    """
+    if isinstance(given, str | Path):
+        return _at(Path(given).expanduser(), prepared)
+    if isinstance(given, Image.Image):
+        return _listed([given], prepared)
+    if isinstance(given, list | tuple) and any(isinstance(one, str | Path | Image.Image) for one in given):
+        return _listed(given, prepared)
+    return arrays.inputs(given, prepared, "images", lambda x: _converter(x, prepared))
+
+
+def _at(path: Path, prepared: Preparation) -> Inputs:
+    if path.is_dir():
+        return _folder(path, prepared)
+    if path.suffix.lower() in _ARRAYS:
+        return arrays.inputs(path, prepared, "images", lambda x: _converter(x, prepared))
+    return _listed([path], prepared)
+
+
+def _folder(folder: Path, prepared: Preparation) -> Inputs:
+    try:
+        files = files_of(folder, _LIMITS["max_files"])
+    except Refused as refused:
+        raise DataError(refused.problem.detail, remedy="give a smaller folder") from None
+    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    if not pictures:
+        raise DataError(f"{folder}: there are no images in this folder", remedy=f"read are: {_formats()}")
+    names = [file.relative_to(folder).as_posix() for file in pictures]
+    tops = [below[0] if below else None for _, below in divided(folder, pictures)]
+    return _listed(pictures, prepared, names, tops)
+
+
+def _listed(
+    images: Sequence[Given],
+    prepared: Preparation,
+    names: Sequence[str] | None = None,
+    folders: Sequence[str | None] | None = None,
+) -> Inputs:
+    """Images one by one, each a path, an image of Pillow or an array."""
+    called = names or [one.name if isinstance(one, Path) else _name(one, i) for i, one in enumerate(images)]
+
+    def read(size: int) -> Iterator[InputChunk]:
+        for first in range(0, len(images), size):
+            part = slice(first, first + size)
+            found = [_read(one, name, prepared) for one, name in zip(images[part], called[part], strict=True)]
+            yield chunk(prepared, called[part], found, None if folders is None else folders[part])
+
+    return Inputs("images", len(images), read)
+
+
+def _name(one: Given, index: int) -> str:
+    return Path(one).name if isinstance(one, str) else str(index)
+
+
+def _read(one: Given, name: str, prepared: Preparation) -> np.ndarray | Problem:
+    """One image in model units, or why it cannot be used."""
+    height, width, _ = prepared.schema.shape
+    try:
+        if isinstance(one, str | Path):
+            limits = _LIMITS["max_pixels"], _LIMITS["max_bytes"]
+            pixels, _ = picture.decode(Path(one).expanduser(), [height, width], *limits)
+        elif isinstance(one, Image.Image):
+            flat = picture.flatten(ImageOps.exif_transpose(one), [])
+            pixels = np.asarray(ImageOps.fit(flat, (width, height), Image.Resampling.BICUBIC))
+        else:
+            x = arrays.examples(arrays.as_array(one), prepared)
+            return prepared.examples(_converter(x, prepared)(x))[0]
+    except picture.Unusable as bad:
+        return Problem(bad.kind, name, bad.detail)
+    return prepared.examples(_in_units(_coloured(pixels, prepared.schema.shape[2]), prepared)[None])[0]
+
+
+def _coloured(pixels: UInt8[np.ndarray, "height width *colours"], channels: int) -> np.ndarray:
+    """Pixels with that many channels: grey repeated, or colours as the grey that the eye sees."""
+    pixels = pixels if pixels.ndim == 3 else pixels[..., None]
+    if pixels.shape[2] == channels:
+        return pixels
+    if pixels.shape[2] == 3 and channels == 1:
+        return np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
+    if pixels.shape[2] == 1:
+        return np.broadcast_to(pixels, (*pixels.shape[:2], channels))
+    raise picture.Unusable("wrong channels", f"{pixels.shape[2]} channels; the run was trained on {channels}")
+
+
+def _in_units(pixels: UInt8[np.ndarray, "..."], prepared: Preparation) -> Num[np.ndarray, "..."]:
+    """Bytes in the units of the training images, which may have another number of levels."""
+    levels = prepared.schema.levels
+    if not levels:
+        return pixels / 255.0
+    return pixels if levels == 256 else np.rint(pixels * ((levels - 1) / 255.0))
+
+
+def _converter(x: Num[np.ndarray, "..."], prepared: Preparation) -> arrays.Convert:
+    """How images in an array become what the training images are, by the largest of all numbers.
+
+    Fractions up to 1 are parts of the brightest level; bytes beyond the last level are those of a file.
+    """
+    levels = prepared.schema.levels
+    if x.dtype.kind == "f" and levels > 2 and _largest(x) <= 1:
+        return lambda part: np.rint(part * (levels - 1))
+    if x.dtype == np.uint8 and levels != 256 and (not levels or _largest(x) >= levels):
+        return lambda part: _in_units(part, prepared)
+    return lambda part: part
+
+
+def _largest(x: Num[np.ndarray, "..."]) -> float:
+    return float(max(np.nanmax(piece, initial=0) for piece in chunks(x)))
+
+
+def _formats() -> str:
+    return ", ".join(sorted({suffix.lstrip(".") for suffix in picture.FORMATS}))
+
+
+__all__ = ["inputs"]

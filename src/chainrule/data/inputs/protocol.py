@@ -1,0 +1,101 @@
+"""What new inputs are made of: chunks of examples in model units, in the order in which they were given."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, final
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from chainrule.data import targets
+from chainrule.data.loading.problems import Problem
+from chainrule.data.scaling import Scaling
+from chainrule.data.schema import Schema
+
+Given: TypeAlias = Any
+"""A path, an array, a data frame, a text, an image, or a list of these."""
+
+
+class KnownTargets(NamedTuple):
+    """What is known beforehand of what a model is to predict."""
+
+    y: Shaped[np.ndarray, "examples ..."]
+    """In the form and units of a split."""
+    known: Bool[np.ndarray, " examples"]
+    """Whose target is known; the others have any value."""
+
+
+@final
+@dataclass(frozen=True)
+class Preparation:
+    """How the examples of some data became what a model sees: the way that new inputs go too."""
+
+    schema: Schema
+    scaling: Scaling
+    target_scaling: Scaling | None = None
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Options of the source that decide what its examples are, such as `lower`."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the entries of the last axis of an example."""
+        return self.schema.columns or tuple(f"feature {index}" for index in range(self.schema.shape[-1]))
+
+    def examples(self, raw: Shaped[np.ndarray, "examples ..."]) -> Shaped[np.ndarray, "examples ..."]:
+        """Examples in the units of the data as a model sees them."""
+        return np.asarray(self.scaling.apply(raw.astype(np.float64))).astype(np.float32)
+
+    def targets(self, values: Sequence[Any] | np.ndarray) -> KnownTargets | None:
+        """Targets from what stands beside the inputs (names or numbers, `None` where nothing does), if any is known."""
+        y, known = targets.of(self.schema).recognised(self.schema, values)
+        if not known.any():
+            return None
+        if self.target_scaling is not None:
+            y = self.target_scaling.apply(y.astype(np.float64)).astype(np.float32)
+        return KnownTargets(y, known)
+
+
+class InputChunk(NamedTuple):
+    """Some inputs, one after the other."""
+
+    names: Sequence[str]
+    """Of every input: the name of a file, the number of a row."""
+    rows: Int[np.ndarray, " examples"]
+    """Which of them can be used, by their position here."""
+    x: Shaped[np.ndarray, "examples ..."]
+    """These, in model units."""
+    problems: Sequence[Problem] = ()
+    """What is wrong with the others, and remarks."""
+    targets: KnownTargets | None = None
+    """What is known of the targets of `x`."""
+
+
+class Inputs(NamedTuple):
+    """All inputs, read as they are asked for."""
+
+    unit: str
+    """What they are: "images", "rows", "texts"."""
+    total: int
+    """How many there are; 0 where that is not known beforehand."""
+    chunks: Callable[[int], Iterator[InputChunk]]
+    """The inputs in chunks of at most this many."""
+
+
+def chunk(
+    prepared: Preparation,
+    names: Sequence[str],
+    read: Sequence[np.ndarray | Problem],
+    beside: Sequence[Any] | None = None,
+    remarks: Sequence[Problem] = (),
+) -> InputChunk:
+    """A chunk of examples in model units, or what is wrong with each, and what stands beside them."""
+    rows = np.array([i for i, one in enumerate(read) if not isinstance(one, Problem)], np.int64)
+    good = [one for one in read if not isinstance(one, Problem)]
+    x = np.stack(good) if good else np.zeros((0, *prepared.schema.shape), np.float32)
+    problems = [*(one for one in read if isinstance(one, Problem)), *remarks]
+    found = None if beside is None else prepared.targets([beside[row] for row in rows])
+    return InputChunk(names, rows, x, problems, found)
+
+
+__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Preparation", "chunk"]
