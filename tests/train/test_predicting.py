@@ -85,7 +85,7 @@ def test_an_input_that_cannot_be_used_keeps_its_row_and_is_named(classifier: Run
     raw = np.ones((4, 3))
     raw[2, 1] = np.inf
     found = classifier.predict(raw)
-    assert [(one.where, one.kind) for one in found.problems] == [("row 2", "NaN or infinite")]
+    assert found.problems == (("2", "row 2", "NaN or infinite"),)
     assert found.prediction[2] == ""
     assert np.isnan(found["yes"][2])
     assert np.isfinite(found["yes"][[0, 1, 3]]).all()
@@ -95,7 +95,7 @@ def test_an_input_that_cannot_be_used_keeps_its_row_and_is_named(classifier: Run
     assert table[3] == ["2", "", "", "", ""]
     assert len(table) == 5
     assert written.problems_path is not None
-    assert written.problems_path.read_text().splitlines() == ["name,problem", "row 2,NaN or infinite"]
+    assert written.problems_path.read_text().splitlines() == ["name,where,problem", "2,row 2,NaN or infinite"]
     again = classifier.write_predictions(raw[:2], tmp_path / "out")
     assert again.problems_path is None
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["predictions.csv"]

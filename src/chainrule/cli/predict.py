@@ -92,7 +92,7 @@ def _machine(run: str, written: "Written") -> dict[str, Any]:
         "path": written.path,
         "columns": written.heads,
         "rows": written.total,
-        "problems": [{"name": one.where, "problem": one.reason} for one in written.problems],
+        "problems": [one._asdict() for one in written.problems],
         "problems_path": written.problems_path,
         "metrics": {name: metric.to_json() for name, metric in written.metrics.items()},
         "notes": written.notes,

@@ -30,7 +30,9 @@ class ProgressLine:
         what = plain(what)
         if what != self._what:
             self._what, self._due = what, self._clock() + LOG_SECONDS
-        counts = f"{done:>{len(f'{total:,}')},}/{total:,}"
+        counts = (
+            f"{done:>{len(f'{total:,}')},}/{total:,}" if total else f"{done:,}"
+        )  # how many is not always known
         if self._stream.isatty():
             self._put(f"\r{bar(done / max(total, 1))} {counts}   {what}\033[K")
             self._open = True

@@ -11,10 +11,9 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data import kinds
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.inputs.series import of_steps
-from chainrule.data.loading.problems import Problem
 from chainrule.models.protocol import CanForecast
 from chainrule.train import intervals
-from chainrule.train.predicting import Answered, Answering
+from chainrule.train.predicting import Answered, Answering, Unanswered
 
 if TYPE_CHECKING:
     from chainrule.train.run import Run
@@ -41,7 +40,7 @@ class Forecaster(Answering):
             raise ArgumentError(
                 f"a series of {len(shortest.x)} steps: the model goes on from {model.history_needed} at least"
             )
-        self.problems: list[Problem] = []
+        self.problems: list[Unanswered] = []
         self.count = 0
 
     def __iter__(self) -> Iterator[Answered]:

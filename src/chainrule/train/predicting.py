@@ -16,7 +16,6 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.inputs.protocol import Given, InputChunk
-from chainrule.data.loading.problems import Problem
 from chainrule.data.target import Answers
 from chainrule.models.protocol import CanContinue, CanEncode, CanPredict, CanSample, CanTranslate, Model
 from chainrule.train import intervals, scores
@@ -41,11 +40,21 @@ class Answered(NamedTuple):
     """What is predicted, a row for each input: NaN, or no word, where an input cannot be used."""
 
 
+class Unanswered(NamedTuple):
+    """An input that cannot be used."""
+
+    name: str
+    """As in the table of predictions."""
+    where: str
+    """The file, or the file and line, as a person would look for it."""
+    reason: str
+
+
 class Answering(abc.ABC):
     """Answers of a run to new inputs, made while one goes through them; what they are worth is known afterwards."""
 
-    problems: list[Problem]
-    """Inputs that cannot be used, and remarks on others."""
+    problems: list[Unanswered]
+    """Inputs that cannot be used, so far."""
     count: int
     """Rows so far."""
 
@@ -78,7 +87,7 @@ class Predictor(Answering):
         if self._target.has_values:
             self._half, note = intervals.half_widths(run, level)
             self.notes.append(note)
-        self.problems: list[Problem] = []
+        self.problems: list[Unanswered] = []
         self.count = 0
         self._unknown = 0
         self._judged: list[tuple[np.ndarray, np.ndarray]] = []
@@ -102,7 +111,7 @@ class Predictor(Answering):
 
     def remarks(self) -> list[str]:
         """What intervals are, and whose targets are unknown."""
-        found = list(self.notes)
+        found = [*filter(None, self.inputs.notes), *self.notes]
         if self._unknown and self._judged:
             found.append(
                 f"the targets of {self._unknown:,} {self.inputs.unit} are not known to the run: not scored"
@@ -122,7 +131,10 @@ class Predictor(Answering):
         )
 
     def _remember(self, chunk: InputChunk, predicted: np.ndarray) -> None:
-        self.problems += chunk.problems
+        self.problems += [
+            Unanswered(chunk.names[row], chunk.faults[row].where, chunk.faults[row].reason)
+            for row in sorted(chunk.faults)
+        ]
         self.count += len(chunk.names)
         if chunk.targets is None:
             self._unknown += len(chunk.rows)
@@ -193,4 +205,12 @@ def _translate(model: CanTranslate, x: Array) -> Array:
     return model.translate(x)
 
 
-__all__ = ["Answered", "Answering", "Predictor", "in_batches", "no_predictions", "predict_function"]
+__all__ = [
+    "Answered",
+    "Answering",
+    "Predictor",
+    "Unanswered",
+    "in_batches",
+    "no_predictions",
+    "predict_function",
+]

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, TextIO, final
 
 import numpy as np
 
-from chainrule.data.loading.problems import Problem
 from chainrule.train.files import disk_errors, make_folder, sync_folder
-from chainrule.train.predicting import Answered, Answering
+from chainrule.train.predicting import Answered, Answering, Unanswered
 from chainrule.train.scoring import Metric
 
 FILE, PROBLEMS = "predictions.csv", "problems.csv"
@@ -28,7 +27,7 @@ class Predictions:
     """Of the inputs: names of files, numbers of rows."""
     columns: Mapping[str, np.ndarray]
     """`prediction`, and probabilities or the ends of intervals; NaN or an empty word where an input cannot be used."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Unanswered, ...]
     """Inputs that cannot be used, with the reason."""
     metrics: Mapping[str, Metric]
     """Scores, where the inputs came with their targets."""
@@ -63,7 +62,7 @@ class Written(NamedTuple):
     heads: list[str]
     first: list[list[str]]
     """The first few rows."""
-    problems: list[Problem]
+    problems: list[Unanswered]
     """Of the inputs that cannot be used."""
     problems_path: Path | None
     """The file that lists them, if there are any."""
@@ -97,10 +96,10 @@ def write(answering: Answering, out: Path) -> Written:
                 table.writerow(heads)
                 first = rows[:_SHOWN]
             table.writerows(rows)
-    bad = [problem for problem in answering.problems if problem.effect == "skip"]
+    bad = answering.problems
     if bad:
         with _replaced(problems_path) as file:
-            csv.writer(file).writerows([["name", "problem"], *([one.where, one.reason] for one in bad)])
+            csv.writer(file).writerows([["name", "where", "problem"], *bad])
     else:
         problems_path.unlink(missing_ok=True)  # those of predictions that are replaced
     return Written(

@@ -13,11 +13,19 @@ import numpy as np
 from chainrule import data as data_sources
 from chainrule import models
 from chainrule.core import random
-from chainrule.core.errors import ArgumentError, CapabilityError, CheckpointError, DataError, RunError
+from chainrule.core.errors import (
+    ArgumentError,
+    CapabilityError,
+    ChainruleError,
+    CheckpointError,
+    DataError,
+    RunError,
+)
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.inputs.protocol import Given, Preparation
+from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -149,7 +157,15 @@ class Run:
     @property
     def preparation(self) -> Preparation:
         """How examples became what the model sees; known without the data."""
-        return Preparation(self.schema, self.scaling, self.target_scaling, self.config["data"] or {})
+        record, options = self._data_record, self.config["data"] or {}
+        scalings = self.scaling, self.target_scaling
+        return Preparation(self.schema, *scalings, options, record["reading"], self._reread)
+
+    def _reread(self) -> TableReading | None:
+        try:
+            return self.data.reading
+        except ChainruleError:  # the table is gone or has changed; the caller says that it did without
+            return None
 
     def tokenizer_file(self) -> Path:
         """The tokenizer of a run on text as a file of its folder, written when it is asked for first."""

@@ -43,7 +43,7 @@ def test_a_folder_is_read_in_order_with_targets_by_the_names_of_folders(folder: 
     (found,) = read(folder)
     assert found.names == ["bird/c.png", "cat/a.png", "cat/broken.jpg", "cat/deep/d.png", "dog/b.png"]
     assert found.rows.tolist() == [0, 1, 3, 4]
-    assert [(bad.where, bad.kind) for bad in found.problems] == [("cat/broken.jpg", "truncated")]
+    assert [(bad.where, bad.kind) for bad in found.faults.values()] == [("cat/broken.jpg", "truncated")]
     assert found.targets is not None
     assert found.targets.known.tolist() == [False, True, True, True]
     assert found.targets.y[1:].tolist() == [0, 0, 1]
@@ -101,7 +101,7 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there are no images in this folder"):
         read(tmp_path)
     (found,) = read(tmp_path / "a.txt")
-    assert [bad.kind for bad in found.problems] == ["not an image"]
+    assert [bad.kind for bad in found.faults.values()] == ["not an image"]
     assert len(found.x) == 0
 
 
@@ -119,4 +119,4 @@ def test_numbers_that_are_none_are_named() -> None:
     bad[1, 0, 0] = np.nan
     (found,) = read(bad)
     assert found.rows.tolist() == [0]
-    assert [problem.where for problem in found.problems] == ["row 1"]
+    assert [problem.where for problem in found.faults.values()] == ["row 1"]

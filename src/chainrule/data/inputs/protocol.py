@@ -10,6 +10,7 @@ from jaxtyping import Bool, Int, Shaped
 
 from chainrule.data import targets
 from chainrule.data.loading.problems import Problem
+from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 
@@ -36,24 +37,34 @@ class Preparation:
     target_scaling: Scaling | None = None
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Options of the source that decide what its examples are, such as `lower`."""
+    reading: TableReading | None = None
+    """Tables: how every column was read."""
+    reread: Callable[[], TableReading | None] = lambda: None
+    """Tables: reads the training table again, where that is possible, if the reading was not kept."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the entries of the last axis of an example."""
-        return self.schema.columns or tuple(f"feature {index}" for index in range(self.schema.shape[-1]))
+        read = self.reading.features if self.reading is not None else ()
+        return self.schema.columns or read or tuple(f"feature {i}" for i in range(self.schema.shape[-1]))
 
     def examples(self, raw: Shaped[np.ndarray, "examples ..."]) -> Shaped[np.ndarray, "examples ..."]:
         """Examples in the units of the data as a model sees them."""
-        return np.asarray(self.scaling.apply(raw.astype(np.float64))).astype(np.float32)
+        numbers = (raw > 0.5 if self.schema.levels == 2 else raw).astype(np.float64)
+        return np.asarray(self.scaling.apply(numbers)).astype(np.float32)
 
     def targets(self, values: Sequence[Any] | np.ndarray) -> KnownTargets | None:
         """Targets from what stands beside the inputs (names or numbers, `None` where nothing does), if any is known."""
-        y, known = targets.of(self.schema).recognised(self.schema, values)
-        if not known.any():
-            return None
-        if self.target_scaling is not None:
-            y = self.target_scaling.apply(y.astype(np.float64)).astype(np.float32)
-        return KnownTargets(y, known)
+        return scaled_targets(self, *targets.of(self.schema).recognised(self.schema, values))
+
+
+def scaled_targets(prepared: Preparation, y: np.ndarray, known: np.ndarray) -> KnownTargets | None:
+    """Targets in the units of the data as splits hold them, if any is known."""
+    if not known.any():
+        return None
+    if prepared.target_scaling is not None:
+        y = prepared.target_scaling.apply(y.astype(np.float64)).astype(np.float32)
+    return KnownTargets(y, known)
 
 
 class InputChunk(NamedTuple):
@@ -65,8 +76,8 @@ class InputChunk(NamedTuple):
     """Which of them can be used, by their position here."""
     x: Shaped[np.ndarray, "examples ..."]
     """These, in model units."""
-    problems: Sequence[Problem] = ()
-    """What is wrong with the others, and remarks."""
+    faults: Mapping[int, Problem]
+    """What is wrong with the others, by their position here."""
     targets: KnownTargets | None = None
     """What is known of the targets of `x`."""
 
@@ -79,7 +90,9 @@ class Inputs(NamedTuple):
     total: int
     """How many there are; 0 where that is not known beforehand."""
     chunks: Callable[[int], Iterator[InputChunk]]
-    """The inputs in chunks of at most this many."""
+    """The inputs in chunks of about this many."""
+    notes: Sequence[str] = ()
+    """What there is to say when all are read."""
 
 
 def chunk(
@@ -87,15 +100,14 @@ def chunk(
     names: Sequence[str],
     read: Sequence[np.ndarray | Problem],
     beside: Sequence[Any] | None = None,
-    remarks: Sequence[Problem] = (),
 ) -> InputChunk:
     """A chunk of examples in model units, or what is wrong with each, and what stands beside them."""
-    rows = np.array([i for i, one in enumerate(read) if not isinstance(one, Problem)], np.int64)
+    faults = {i: one for i, one in enumerate(read) if isinstance(one, Problem)}
+    rows = np.array([i for i in range(len(read)) if i not in faults], np.int64)
     good = [one for one in read if not isinstance(one, Problem)]
     x = np.stack(good) if good else np.zeros((0, *prepared.schema.shape), np.float32)
-    problems = [*(one for one in read if isinstance(one, Problem)), *remarks]
     found = None if beside is None else prepared.targets([beside[row] for row in rows])
-    return InputChunk(names, rows, x, problems, found)
+    return InputChunk(names, rows, x, faults, found)
 
 
-__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Preparation", "chunk"]
+__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Preparation", "chunk", "scaled_targets"]

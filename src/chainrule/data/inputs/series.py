@@ -1,4 +1,4 @@
-"""Series to go on from: arrays and NumPy files, in the units of the training series."""
+"""Series to go on from: files, data frames and arrays, in the units of the training series."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data.inputs import arrays
+from chainrule.data.inputs import arrays, frames, tables
 from chainrule.data.inputs.protocol import Given, Preparation
+from chainrule.data.loading.problems import Problem
 from chainrule.data.scaling import Scaling
 
 
@@ -29,8 +30,11 @@ def histories(given: Given, prepared: Preparation) -> list[History]:
     Of each the last steps are kept, as many as a training example has: more than that a model has never seen.
     """
     if isinstance(given, str | Path):
-        parts = arrays.read_file(Path(given).expanduser())
-        found = parts[0].x
+        path = Path(given).expanduser()
+        is_array = path.suffix.lower() in (".npy", ".npz")
+        found = arrays.read_file(path)[0].x if is_array else _table(path, prepared)
+    elif isinstance(given, frames.Frame):
+        found = _frame(given, prepared)
     else:
         found = arrays.as_array(given)
     window, features = prepared.schema.shape
@@ -43,6 +47,25 @@ def histories(given: Given, prepared: Preparation) -> list[History]:
             remedy=f"give (steps, {features}), one row a step",
         )
     return [history(str(index) if several else "", one, prepared, window) for index, one in enumerate(shaped)]
+
+
+def _table(path: Path, prepared: Preparation) -> Float[np.ndarray, "steps features"]:
+    """The rows of a file as the steps of a series; NaN where a row cannot be read."""
+    reading, _ = tables.reading_for(prepared)
+    found = []
+    for names, rows in tables.rows_of(path, reading):
+        cells = [row for _, row in rows if not isinstance(row, Problem)]
+        x = np.full((len(rows), len(reading.features)), np.nan)
+        x[[not isinstance(row, Problem) for _, row in rows]] = reading.encode(names, cells).x
+        found.append(x)
+    return np.concatenate(found)
+
+
+def _frame(given: frames.Frame, prepared: Preparation) -> Float[np.ndarray, "steps features"]:
+    reading, _ = tables.reading_for(prepared)
+    columns = frames.columns_of(given)
+    rows = [list(row) for row in zip(*map(frames.cells, columns.values()), strict=True)]
+    return reading.encode(list(columns), rows).x
 
 
 def history(name: str, x: np.ndarray, prepared: Preparation, window: int) -> History:
