@@ -1,6 +1,7 @@
 """Training functions at the top of the package: a run folder and its report."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.report.progress import listener as shown
 from chainrule.train import Run, events
+from chainrule.train.callbacks import Callback
 from chainrule.train.loop import prepared
 
 
@@ -20,6 +22,7 @@ def fit(
     run: str | Path | None = None,
     progress: bool | None = None,
     listener: events.Listener = events.silent,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
     """Train a model on data and leave a run folder with its report.
@@ -28,6 +31,7 @@ def fit(
 
     Progress is shown as a bar in a notebook and as a live line on a terminal; `progress=True` writes the line wherever
     output goes, `progress=False` nothing. `listener` is called with every event (`train/events.py`).
+    `callbacks` are asked after every evaluation and may stop the run or change its rate (`train.Moment`).
 
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A
     folder that already holds this run is resumed.
@@ -38,9 +42,11 @@ def fit(
     def listen(event: events.Event) -> None:
         show(event)
         listener(event)
+        if isinstance(event, events.Noticed):
+            warnings.warn(event.text, stacklevel=2)
 
     return with_report(
-        lambda listener: train.fit(model, data, run=run, listener=listener, **settings),
+        lambda listener: train.fit(model, data, run=run, listener=listener, callbacks=callbacks, **settings),
         listen,
         opened=lambda path: Run.open(path, model=model, data=data),
     )

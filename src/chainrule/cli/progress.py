@@ -7,7 +7,7 @@ so that the next message starts on a line of its own.
 import abc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import final
@@ -15,10 +15,11 @@ from typing import final
 from chainrule.cli.defaults import LOG_SECONDS
 from chainrule.cli.folders import handle
 from chainrule.cli.output import emit, say, show
-from chainrule.core.formatting import duration, memory_size, short_duration
+from chainrule.core.formatting import duration, memory_size, short_duration, short_number
 from chainrule.core.progress import Stream
 from chainrule.report.progress import LiveLine, Pieces, Unit
-from chainrule.train.events import Compiled, Estimated, Event, Finished, Progress, Started
+from chainrule.train.events import Compiled, Estimated, Event, Finished, Noticed, Progress, Started
+from chainrule.train.folder import decisive
 
 LONG_SECONDS = 30 * 60
 """A run that takes longer than this is said to be long before it has begun in earnest."""
@@ -97,6 +98,11 @@ class LivePrinter(ProgressPrinter):
             self._line.draw("")  # the words "compile ..." make room for the time it took
             self._line.close(standing=False)
             announce(event, self._unit)
+        elif isinstance(event, Noticed):
+            self._line.draw("")
+            self._line.close(standing=False)
+            announce(event, self._unit)
+            self._line.draw("compile  ...")
         elif isinstance(event, Started | Estimated | Finished):
             self.close()
             announce(event, self._unit)
@@ -131,15 +137,26 @@ def announce(event: Event, unit: Unit) -> None:
         say("compile", f"{event.seconds:.1f} s")
     elif isinstance(event, Estimated):
         tell_estimate(event, unit)
+    elif isinstance(event, Noticed):
+        say("note", event.text)
     elif isinstance(event, Finished) and event.status == "interrupted":
         say("stopped", f"saved at step {event.step} ({event.reason})")
         say("next", f"chainrule resume {handle(Path(event.path))}")
     elif isinstance(event, Finished):
         best = event.best
-        what = (
-            f"best val {unit.loss(best['loss'])} at step {best['step']:.0f}" if best else f"step {event.step}"
-        )
+        what = f"{best_value(best, unit)} at step {best['step']:.0f}" if best else f"step {event.step}"
         say("done", f"{what}   {short_duration(event.seconds)}   {event.reason}")
+
+
+def best_value(best: Mapping[str, float], unit: Unit) -> str:
+    """The number that made a step the best.
+
+    >>> best_value({"loss": 0.5, "accuracy": 0.91, "step": 100}, Unit("ex/s", 1))
+    'best val accuracy 0.91'
+    """
+    name = decisive(best)
+    shown = unit.loss(best["loss"]) if name == "loss" else f"{name} {short_number(best[name])}"
+    return f"best val {shown}"
 
 
 def tell_estimate(event: Estimated, unit: Unit) -> None:
@@ -165,6 +182,7 @@ __all__ = [
     "ProgressPrinter",
     "SilentPrinter",
     "announce",
+    "best_value",
     "progress_printer",
     "tell_estimate",
 ]

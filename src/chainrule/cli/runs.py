@@ -50,6 +50,7 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.arguments import of_data
     from chainrule.cli.output import emit, say
     from chainrule.core.formatting import short_duration, short_number
+    from chainrule.train.folder import decisive
 
     run = _open(name, _runs_folder(settings))
     status, last = run.status, last_numbers(run)
@@ -64,7 +65,8 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     if status["message"]:
         say("", status["message"])
     if status["best"]:
-        say("best", f"val loss {short_number(status['best']['loss'])} at step {status['best']['step']}")
+        name = decisive(status["best"])
+        say("best", f"val {name} {short_number(status['best'][name])} at step {status['best']['step']}")
     for split, values in last.items():
         say(f"{split}", "  ".join(f"{key} {short_number(value)}" for key, value in values.items()))
     config = run.config
@@ -291,9 +293,12 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     import time
 
     from chainrule.core.formatting import short_duration, short_number
+    from chainrule.train.folder import decisive
 
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["date"]))
-    best = short_number(row["best"]["loss"]) if "loss" in row["best"] else "-"
+    by = decisive(row["best"])
+    best = short_number(row["best"][by]) if by in row["best"] else "-"
+    best = best if by == "loss" else f"{by} {best}"
     model = row["model"] or "(your own)"
     what = [row["id"], model, row["data"], row["status"], str(row["step"])]
     return [*what, date, short_duration(row["seconds"]), best]

@@ -11,7 +11,7 @@ import jax
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
 from chainrule.nn.activations import activation
-from chainrule.nn.normalize import Norm
+from chainrule.nn.normalize import BatchNorm, Norm
 from chainrule.nn.residual import ResidualBlock
 
 
@@ -96,4 +96,11 @@ def running_statistics(tree: Any) -> Sequence[Tree]:
     return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
 
 
-__all__ = ["Sequential", "StatefulNetwork", "called", "running_statistics", "wants_key"]
+def batch_statistics(tree: Any) -> bool:
+    """Whether anything in a tree normalises by the examples of a batch, with layers of this package or of Equinox."""
+    kinds = (BatchNorm, eqx.nn.BatchNorm)
+    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, kinds))
+    return any(isinstance(node, kinds) for node in nodes)
+
+
+__all__ = ["Sequential", "StatefulNetwork", "batch_statistics", "called", "running_statistics", "wants_key"]

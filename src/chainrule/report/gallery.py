@@ -24,6 +24,7 @@ from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPi
 from chainrule.report import language_models, predictions
 from chainrule.report.samples import captions_to_show, classes_to_show
 from chainrule.train import Run
+from chainrule.train.folder import decisive
 
 _MOST_EXAMPLES = 5000
 _MOST_POINTS = 1000
@@ -110,8 +111,13 @@ def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
             "nats per example" if {"accuracy", "exact_match"} & columns.keys() else ""
         )  # only a classifier's loss is a cross-entropy
         if best:
-            marks = [(best["step"], f"best {number(best['loss'], 3)} at {best['step']:,}")]
-            words.append("The mark is the lowest validation loss.")
+            by = decisive(best)
+            marks = [(best["step"], f"best {number(best[by], 3)} at {best['step']:,}")]
+            words.append(
+                "The mark is the lowest validation loss."
+                if by == "loss"
+                else f"The mark is the best validation {by}."
+            )
     wide = name != "lr" and len(values) > 0 and 0 < _LOG_RATIO * values.min() < values.max()
     return Lines(
         f"curve-{name}", title, "step", unit, series, log_y=bool(wide), marks=marks, caption=" ".join(words)

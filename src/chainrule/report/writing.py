@@ -25,7 +25,7 @@ from chainrule.report.gallery import PictureGroup, groups, judged_split
 from chainrule.report.style import one_color_per_series
 from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
-from chainrule.train.folder import read_data
+from chainrule.train.folder import decisive, read_data
 from chainrule.train.naming import handle, recipe_word
 from chainrule.train.scores import by_item
 
@@ -140,7 +140,8 @@ def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
     )
     best = status["best"]
     if best:
-        sentence += f" Best validation loss {number(best['loss'])} at step {best['step']:,}."
+        name = decisive(best)
+        sentence += f" Best validation {page.say(name)} {number(best[name])} at step {best['step']:,}."
     return f'<p class="lead">{sentence}</p>'
 
 

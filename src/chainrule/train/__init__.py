@@ -1,6 +1,7 @@
 """Training: the loop, optimisers and schedules, checkpoints, scores, the run folder."""
 
 from chainrule.train import events
+from chainrule.train.callbacks import Callback, Moment
 from chainrule.train.config import TrainConfig
 from chainrule.train.finder import FoundRate, find_lr
 from chainrule.train.loop import fit, keep, resume
@@ -11,8 +12,10 @@ from chainrule.train.scores import score
 from chainrule.train.scoring import Metric
 
 __all__ = [
+    "Callback",
     "FoundRate",
     "Metric",
+    "Moment",
     "OneBatch",
     "Run",
     "TrainConfig",

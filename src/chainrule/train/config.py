@@ -116,10 +116,10 @@ class LearningRateSchedule(_Settings):
 
 @final
 class Stopping(_Settings):
-    """Early stopping on the validation loss."""
+    """Early stopping by the validation loss, or by the number that `best` names."""
 
     patience: int = Field(0, ge=0, description="evaluations without improvement before stopping; 0 = never")
-    min_delta: float = Field(0.0, ge=0, description="smallest fall that counts as improvement")
+    min_delta: float = Field(0.0, ge=0, description="smallest change for the better that counts")
 
 
 @final
@@ -171,6 +171,14 @@ class TrainConfig(_Settings):
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="type of the computation; state is float32"
+    )
+    best: str = Field(
+        "loss",
+        description="number of the validation split by which the best checkpoint is chosen and early stopping judges: "
+        "loss, accuracy, f1, roc_auc, rmse, r2, ...",
+    )
+    best_mode: Literal["auto", "min", "max"] = Field(
+        "auto", description="which way best is better; auto: as is known of it"
     )
     stopping: Stopping = Field(default_factory=Stopping)
     log_every: int = Field(

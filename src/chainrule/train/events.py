@@ -48,6 +48,14 @@ class Estimated:
 
 @final
 @dataclass(frozen=True)
+class Noticed:
+    """Something a user may not expect of the settings."""
+
+    text: str
+
+
+@final
+@dataclass(frozen=True)
 class Progress:
     """Numbers worth showing; `metrics` holds the latest of each, e.g. loss, accuracy, lr, grad_norm, val_loss."""
 
@@ -88,14 +96,14 @@ class Finished:
     status: str
     step: int
     best: Mapping[str, float]
-    """Best validation loss and the step it was reached at; empty without validation."""
+    """Validation loss at the best step, the number that made it the best, and the step; empty without validation."""
     seconds: float
     """How long the run was trained, all sittings together."""
     reason: str
     """Why it ended when it did, e.g. "all steps done", "no improvement for 5 evaluations", "interrupted by SIGINT"."""
 
 
-Event: TypeAlias = Started | Compiled | Estimated | Progress | Logged | Saved | Finished
+Event: TypeAlias = Started | Compiled | Estimated | Noticed | Progress | Logged | Saved | Finished
 Listener: TypeAlias = Callable[[Event], None]
 
 
@@ -111,6 +119,7 @@ __all__ = [
     "Finished",
     "Listener",
     "Logged",
+    "Noticed",
     "Progress",
     "Saved",
     "Started",

@@ -269,6 +269,15 @@ def _seconds_so_far(folder: Path) -> float:
     return 0.0
 
 
+def decisive(best: Mapping[str, float]) -> str:
+    """The name of the number that made a step the best: the one beside the loss, if there is another.
+
+    >>> decisive({"loss": 0.4, "step": 200}), decisive({"loss": 0.5, "accuracy": 0.9, "step": 100})
+    ('loss', 'accuracy')
+    """
+    return next((name for name in best if name not in ("loss", "step")), "loss")
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl; one that is just being written, or was cut short by a kill, is left out."""
     file = folder / "metrics.jsonl"
@@ -341,6 +350,7 @@ def plain(values: Any) -> Any:
 
 __all__ = [
     "RunWriter",
+    "decisive",
     "plain",
     "process_start",
     "read_config",

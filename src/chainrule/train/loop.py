@@ -1,7 +1,7 @@
 """`fit` and `resume`: from a model and data to a run folder that survives whatever happens to the process."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
 from chainrule.models.protocol import Model, NeedsSchema
 from chainrule.train import checkpoints, events, folder, naming
+from chainrule.train.beginning import check_space
+from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer
 from chainrule.train.run import Run, as_model
 from chainrule.train.step import initial_state
-from chainrule.train.trainer import Trainer, check_space
+from chainrule.train.trainer import Trainer
 
 _FEWEST_STEPS = 300
 _LOGGED = 50
@@ -37,6 +39,7 @@ def fit(
     *,
     run: str | Path | None = None,
     listener: events.Listener = events.silent,
+    callbacks: Sequence[Callback] = (),
     origin: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Run:
@@ -46,6 +49,9 @@ def fit(
     model's registry entry, then from the general defaults. `run` is the folder; without it one is made under
     `$CHAINRULE_RUNS` or `./runs`. If the folder holds an unfinished run of the same model, data and settings, it is
     resumed.
+
+    `callbacks` are functions that are asked after every evaluation and may stop the run or change its learning rate;
+    see `Moment`. A run folder does not hold them: give them again to go on with it.
 
     `origin` says where the weights of the model come from when they are not those it was built with; such a run
     evaluates and saves them before the first step, because nothing else could bring them back.
@@ -58,14 +64,14 @@ def fit(
     else:
         path = Path(run)
         if (path / "config.yaml").exists():
-            return _continue(Run.open(path, model=model, data=data), recipe, settings, listener)
+            return _continue(Run.open(path, model=model, data=data), recipe, settings, listener, callbacks)
         naming.check_name("run", path.absolute().name)
         check_space(path, model, config)
         make_folder(path)
     with sole_writer(path):
         folder.write_data(path, data)
         folder.write_environment(path)
-        trainer = Trainer(Run(path, model=model, data=data, config=recipe), total, listener)
+        trainer = Trainer(Run(path, model=model, data=data, config=recipe), total, listener, callbacks)
         # Last, because this file makes the folder a run: settings that cannot be used must not leave one behind.
         folder.write_config(path, recipe)
         return trainer.start()
@@ -164,11 +170,12 @@ def resume(
     model: Model | Callable[[], Model] | None = None,
     data: Data | None = None,
     listener: events.Listener = events.silent,
+    callbacks: Sequence[Callback] = (),
     **overrides: Any,
 ) -> Run:
     """Go on with a run from its newest intact checkpoint; `overrides` change training settings from here on.
 
-    `model` and `data` are those of `Run.open`.
+    `model` and `data` are those of `Run.open`, `callbacks` those of `fit`.
     """
     opened = run if isinstance(run, Run) else Run.open(run, model=model, data=data)
     stored = opened.config  # read before anything is written: a folder that is no run stays untouched
@@ -191,7 +198,7 @@ def resume(
                 f"{opened.id} is at step {done} already: it cannot end at step {total}",
                 remedy=f"name more steps, e.g. steps={2 * done}, or look at an earlier checkpoint with Run.model_at",
             )
-        return Trainer(opened, total, listener).start()
+        return Trainer(opened, total, listener, callbacks).start()
 
 
 def _check_state(run: Run, overrides: dict[str, Any]) -> None:
@@ -223,7 +230,11 @@ def _each(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any
 
 
 def _continue(
-    found: Run, recipe: dict[str, Any], settings: Mapping[str, Any], listener: events.Listener
+    found: Run,
+    recipe: dict[str, Any],
+    settings: Mapping[str, Any],
+    listener: events.Listener,
+    callbacks: Sequence[Callback],
 ) -> Run:
     """`fit` into a folder that holds a run already: the same run goes on, another one is refused.
 
@@ -245,7 +256,8 @@ def _continue(
             f"{found.path} holds a run with other settings",
             remedy=f"choose another folder, or remove it: chainrule runs rm {naming.handle(found.path)}",
         )
-    return resume(found, listener=listener, **{k: settings[k] for k in longer if settings.get(k) is not None})
+    further = {k: settings[k] for k in longer if settings.get(k) is not None}
+    return resume(found, listener=listener, callbacks=callbacks, **further)
 
 
 def _resolved(name: str | None, settings: Mapping[str, Any], **_: Any) -> Mapping[str, Any]:

@@ -8,29 +8,24 @@ that is not finite is never saved.
 
 import contextlib
 import math
-import os
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import equinox as eqx
-import jax
 import numpy as np
 
-from chainrule import models
-from chainrule.core import random, tree
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
-from chainrule.core.formatting import count
-from chainrule.models.protocol import Model
-from chainrule.train import checkpoints, events, folder, former, freezing, naming
-from chainrule.train.config import TrainConfig
+from chainrule.train import checkpoints, events, folder, former, naming
+from chainrule.train.beginning import check_space, started, unexpected
+from chainrule.train.callbacks import Callback, Moment, kept, named
 from chainrule.train.diagnose import first_bad_value, not_finite
-from chainrule.train.evaluation import mean_loss
-from chainrule.train.files import free_bytes, make_folder, sweep
+from chainrule.train.files import make_folder, sweep
 from chainrule.train.interruption import Audience, Clock, Signals
 from chainrule.train.run import Run
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.step import State, Stepper, initial_state
+from chainrule.train.watching import Watched
 
 MOST_STEPS_PER_CALL = 256
 _RESIDENT_BYTES = 4 << 30
@@ -41,7 +36,9 @@ _SECONDS_BEFORE_ESTIMATE = 1.0
 class Trainer:
     """Trains a run from where it stands; the caller holds the run folder."""
 
-    def __init__(self, run: Run, total: int, listener: events.Listener) -> None:
+    def __init__(
+        self, run: Run, total: int, listener: events.Listener, callbacks: Sequence[Callback] = ()
+    ) -> None:
         self.run = run
         self.path = run.path
         self.config = run.settings
@@ -62,7 +59,12 @@ class Trainer:
             "pending": {},
             "rollbacks": 0,
             "metrics_bytes": 0,
+            "callbacks": {},
+            "stopped": "",
         }
+        self.callbacks = named(callbacks)
+        self.latest: dict[str, float] = {}
+        """The newest line of training metrics."""
         split = self.data.train
         resident = split.nbytes <= _RESIDENT_BYTES
         # Streamed data are copied into every call: keep those calls small.
@@ -76,6 +78,7 @@ class Trainer:
             most=most,
             momentum=momentum_cycle(self.config.schedule, total),
         )
+        self.watched = Watched.of(self.config, self.model, self.data, self.stepper.evaluated)
 
     def start(self) -> Run:
         """Train; always leaves an honest status behind."""
@@ -88,7 +91,8 @@ class Trainer:
         try:
             with self.signals:
                 self.writer.write(step=step, best=self.journal["best"])
-                self.notify(self._started(step))
+                self.notify(started(self.run, self.model, step, self.total))
+                self._notice()
                 if self.saved is None and "from" in self.run.config["model"]:
                     self._keep_first(state)
                 if step < self.total and not self.finished:
@@ -189,28 +193,9 @@ class Trainer:
                 )
         self.journal |= journal
         self._check_patience()
-
-    def _started(self, step: int) -> events.Started:
-        device = jax.devices()[0]
-        cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
-        parameters = tree.size(eqx.filter(self.model, eqx.is_inexact_array))
-        held = tree.size(eqx.filter(self.model, freezing.frozen(self.model, self.config.freeze)))
-        frozen = f", {count(held)} of them frozen" if held else ""
-        return events.Started(
-            run=self.run.id,
-            path=str(self.path),
-            data=f"{self.data.name}   {self.data.describe()}{self._noted()}",
-            model=f"{models.title(self.model)}   {count(parameters)} parameters{frozen}",
-            device=f"{device.platform}{cores}",
-            seed=self.config.seed,
-            step=step,
-            total=self.total,
-        )
-
-    def _noted(self) -> str:
-        """What the scan of the data found odd, where it found anything."""
-        kinds = ", ".join(f"{kind} ({count:,})" for kind, count in self.data.notes)
-        return f"   noted: {kinds}" if kinds else ""
+        # A run that one of its callbacks ended stays so; without them it goes on.
+        if self.callbacks:
+            self.finished = self.finished or self.journal["stopped"]
 
     # ------------------------------------------------------------------ the loop
 
@@ -267,48 +252,68 @@ class Trainer:
                 rates = {name: values[i] for name, values in metrics.items() if name.split(".")[-1] == "lr"}
                 means |= {name: float(rate) for name, rate in rates.items() if not np.isnan(rate)}
                 pending.clear()
+                self.latest = means
                 self.writer.metrics(now, "train", means)
                 self.notify(events.Logged(now, "train", means))
 
     def _at_boundaries(self, state: State, step: int) -> State:
         improved = False
         if step % self.config.eval_every == 0 or step == self.total:
-            improved = self._evaluate(state, step)
+            values = self._evaluate(state, step)
+            improved = bool(values) and self.journal["best"].get("step") == step
             plateau = self.config.schedule
             stale = self.journal["stale"]
             if plateau.name == "plateau" and stale and stale % plateau.patience == 0:
                 state = eqx.tree_at(lambda s: s.factor, state, state.factor * plateau.gamma)
+            state = self._ask(state, step, values)
         if improved or step % self.config.save_every == 0 or step == self.total:
             self._save(state, step)
         return state
 
-    def _evaluate(self, state: State, step: int) -> bool:
-        """Loss on the validation split; true when it is the best so far."""
+    def _evaluate(self, state: State, step: int) -> dict[str, float]:
+        """Loss and metrics on the validation split, compared with the best so far; nothing without such a split."""
         if not len(self.data.val):
-            return False
+            return {}
         arrays = state.model if state.ema is None else state.ema
         model = eqx.nn.inference_mode(eqx.combine(arrays, self.stepper.static))
-        key = random.key(self.config.seed, "evaluate")
-        values, _ = mean_loss(
-            model, self.data.val, key, most=self.config.eval_examples, loss=self.stepper.evaluated
-        )
+        values = self.watched.measure(model, self.data, self.stepper.evaluated, self.config)
         self.writer.metrics(step, "val", values)
         self.notify(events.Logged(step, "val", values))
-        best = self.journal["best"]
-        if math.isfinite(values["loss"]) and (
-            not best or values["loss"] < best["loss"] - self.config.stopping.min_delta
-        ):
-            self.journal["best"] = {"loss": values["loss"], "step": step}
+        if self.watched.improves(values, self.journal["best"], self.config.stopping.min_delta):
+            name = self.watched.name
+            self.journal["best"] = {"loss": values["loss"], name: values[name], "step": step}
             self.journal["stale"] = 0
-            return True
-        self.journal["stale"] += 1
-        self._check_patience()
-        return False
+        else:
+            self.journal["stale"] += 1
+            self._check_patience()
+        return values
+
+    def _ask(self, state: State, step: int, values: Mapping[str, float]) -> State:
+        """Let the callbacks of the user stop the run or change its rate."""
+        memories = self.journal["callbacks"]
+        for name, callback in self.callbacks.items():
+            memory = memories.get(name, {})
+            moment = Moment(step, self.total, values, self.latest, self.journal["best"], memory)
+            callback(moment)
+            memories[name] = kept(moment.memory, name)
+            if moment.factor != 1:
+                state = eqx.tree_at(lambda s: s.factor, state, state.factor * moment.factor)
+                self.writer.log(f"step {step}: {name} multiplied the learning rate by {moment.factor:g}")
+            if moment.reason:
+                self.finished = self.journal["stopped"] = moment.reason
+        return state
+
+    def _notice(self) -> None:
+        """Say what a user may not expect of these settings."""
+        for text in unexpected(self.model, self.config, set(self.journal["callbacks"]) - set(self.callbacks)):
+            self.writer.log(f"note: {text}")
+            self.notify(events.Noticed(text))
 
     def _check_patience(self) -> None:
         patience = self.config.stopping.patience
         if patience and self.journal["stale"] >= patience:
-            self.finished = f"no improvement for {patience} evaluations"
+            of = "" if self.watched.name == "loss" else f" of {self.watched.name}"
+            self.finished = f"no improvement{of} for {patience} evaluations"
 
     def _save(self, state: State, step: int) -> None:
         self.journal["metrics_bytes"] = self.writer.sync()
@@ -360,16 +365,4 @@ class Trainer:
         )
 
 
-def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) -> None:
-    """Refuse to start a run whose checkpoints will not fit on the disk; `have` of them are there already."""
-    one = tree.nbytes(jax.eval_shape(lambda: initial_state(model, config)))
-    needed = max(config.keep + 2 - have, 1) * one + (16 << 20)
-    free = free_bytes(path)
-    if free < needed:
-        raise DiskError(
-            f"{path} has {free / 1e6:,.0f} MB free; the checkpoints of this run need about {needed / 1e6:,.0f} MB",
-            remedy="free some space or choose another folder with runs=DIR",
-        )
-
-
-__all__ = ["Trainer", "check_space"]
+__all__ = ["Trainer"]

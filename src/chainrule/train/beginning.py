@@ -1,0 +1,69 @@
+"""The beginning of a run: what is said about it, and whether its checkpoints will fit on the disk."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import equinox as eqx
+import jax
+
+from chainrule import models
+from chainrule.core import tree
+from chainrule.core.errors import DiskError
+from chainrule.core.formatting import count
+from chainrule.models.protocol import Model
+from chainrule.nn.sequential import batch_statistics
+from chainrule.train import events, freezing
+from chainrule.train.config import TrainConfig
+from chainrule.train.files import free_bytes
+from chainrule.train.run import Run
+from chainrule.train.step import initial_state
+
+
+def started(run: Run, model: Model, step: int, total: int) -> events.Started:
+    """A few lines about data, model and device."""
+    device, data, config = jax.devices()[0], run.data, run.settings
+    cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
+    parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
+    held = tree.size(eqx.filter(model, freezing.frozen(model, config.freeze)))
+    frozen = f", {count(held)} of them frozen" if held else ""
+    odd = ", ".join(f"{kind} ({number:,})" for kind, number in data.notes)
+    return events.Started(
+        run=run.id,
+        path=str(run.path),
+        data=f"{data.name}   {data.describe()}{f'   noted: {odd}' if odd else ''}",
+        model=f"{models.title(model)}   {count(parameters)} parameters{frozen}",
+        device=f"{device.platform}{cores}",
+        seed=config.seed,
+        step=step,
+        total=total,
+    )
+
+
+def unexpected(model: Model, config: TrainConfig, missing: Iterable[str]) -> list[str]:
+    """What a user may not expect of these settings; `missing` are callbacks that were not given again."""
+    found = []
+    if config.accumulate > 1 and batch_statistics(model):
+        found.append(
+            f"accumulate={config.accumulate}: batch normalisation sees each micro-batch of "
+            f"{config.batch // config.accumulate} by itself, not the batch of {config.batch}"
+        )
+    names = ", ".join(sorted(missing))
+    if names:
+        found.append(f"callbacks that are not asked any more, because they were not given again: {names}")
+    return found
+
+
+def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) -> None:
+    """Refuse to start a run whose checkpoints will not fit on the disk; `have` of them are there already."""
+    one = tree.nbytes(jax.eval_shape(lambda: initial_state(model, config)))
+    needed = max(config.keep + 2 - have, 1) * one + (16 << 20)
+    free = free_bytes(path)
+    if free < needed:
+        raise DiskError(
+            f"{path} has {free / 1e6:,.0f} MB free; the checkpoints of this run need about {needed / 1e6:,.0f} MB",
+            remedy="free some space or choose another folder with runs=DIR",
+        )
+
+
+__all__ = ["check_space", "started", "unexpected"]

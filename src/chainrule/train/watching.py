@@ -1,0 +1,110 @@
+"""The number by which checkpoints are compared and early stopping judges: which one, and which way is better."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import numpy as np
+
+from chainrule.core import random
+from chainrule.core.errors import ArgumentError, suggest
+from chainrule.core.types import Key
+from chainrule.data.dataset import Data
+from chainrule.data.splits import Split, Subset
+from chainrule.models.protocol import CanPredict, Model
+from chainrule.models.protocol.criteria import names as losses
+from chainrule.train import scores
+from chainrule.train.config import TrainConfig
+from chainrule.train.evaluation import Loss, mean_loss
+from chainrule.train.scoring import Evaluation, Judged, predictions
+
+_HIGHER = {
+    *("accuracy", "balanced_accuracy", "top_5_accuracy", "label_accuracy", "exact_match"),
+    *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision", "r2"),
+}
+_LOWER = {"loss", "rmse", "mae", "calibration_error", *losses()}
+
+
+def direction(name: str) -> int:
+    """1 where more is better, -1 where less is, 0 where nothing is known of a number of this name.
+
+    >>> direction("accuracy"), direction("f1.cat"), direction("val_perplexity")
+    (1, 1, 0)
+    """
+    measure = name.split(".")[0].removeprefix("positive_")
+    return 1 if measure in _HIGHER else -1 if measure in _LOWER else 0
+
+
+@final
+@dataclass(frozen=True)
+class Watched:
+    """A number of the validation split, and the sign with which more of it is better."""
+
+    name: str
+    sign: int
+    predicted: bool
+    """Whether it comes from predictions of the whole split instead of the loss."""
+
+    @classmethod
+    def of(cls, config: TrainConfig, model: Model, data: Data, loss: Loss) -> "Watched":
+        """What the settings ask for; a number that there will not be is refused."""
+        name, plain = config.best, config.best == "loss"
+        sign = {"min": -1, "max": 1}.get(config.best_mode, direction(name))
+        if plain and config.best_mode == "auto":
+            return cls(name, sign, predicted=False)
+        if not len(data.val):
+            raise ArgumentError(
+                f"best={name}: {data.name} have no validation split to measure it on",
+                remedy="give them one with data.split, or leave best out",
+            )
+        batch = data.val.batch(np.zeros(1, np.int32))
+        given = ["loss", *jax.eval_shape(loss, model, batch, random.key(0, "evaluate"))[1]]
+        judged = [] if name in given else _judged_names(model, data)
+        if name not in (*given, *judged):
+            known = [*given, *judged]
+            raise ArgumentError(
+                f"best={name}: this run will have no such number{suggest(name, known)}",
+                remedy=f"it will have {', '.join(one for one in known if '.' not in one)}",
+            )
+        if not sign:
+            raise ArgumentError(
+                f"best={name}: is more or less of it better?", remedy="say so: best_mode=max or min"
+            )
+        return cls(name, sign, predicted=name not in given)
+
+    def measure(self, model: Model, data: Data, loss: Loss, config: TrainConfig) -> dict[str, float]:
+        """Loss and metrics on the validation split, with what is watched among them."""
+        key = random.key(config.seed, "evaluate")
+        values, _ = mean_loss(model, data.val, key, most=config.eval_examples, loss=loss)
+        if self.predicted:
+            values[self.name] = _judged(model, data, key, config.eval_examples)[self.name]
+        return values
+
+    def improves(self, values: Mapping[str, float], best: Mapping[str, float], least: float) -> bool:
+        """Whether these values are better than the best so far, by more than `least`."""
+        value = self.sign * values[self.name]
+        if not math.isfinite(value):
+            return False
+        return self.name not in best or value > self.sign * best[self.name] + least
+
+
+def _judged(model: Model, data: Data, key: Key, most: int) -> dict[str, float]:
+    split: Split = data.val if len(data.val) <= most else Subset(data.val, np.arange(most))
+    predicted = predictions(Evaluation(model, data, split, len(data.val), key))
+    judged = Judged(data.schema, predicted, np.asarray(split.y), data.target_scaling)
+    return {name: metric.value for name, metric in scores.judge(judged).items()}
+
+
+def _judged_names(model: Model, data: Data) -> list[str]:
+    """The numbers that predictions will give, found with predictions that say nothing."""
+    if not isinstance(model, CanPredict) or "y" not in data.val.arrays:
+        return []
+    shape = jax.eval_shape(model.predict, data.val.batch(np.zeros(1, np.int32)).x).shape
+    y = np.asarray(data.val.y)
+    silent = np.full((len(y), *shape[1:]), 0.5, np.float32)
+    return list(scores.judge(Judged(data.schema, silent, y, data.target_scaling)))
+
+
+__all__ = ["Watched", "direction"]
