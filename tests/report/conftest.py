@@ -37,7 +37,7 @@ class Everything(CanPredict, CanSample, HasPictures):
     def predict(self, x: Array) -> Array:
         return jax.nn.softmax(-self._distances(x), axis=-1)
 
-    def sample(self, key: Key, n: int, condition: Any = None) -> Array:
+    def sample(self, key: Key, n: int, *, condition: Any = None) -> Array:
         which = jnp.zeros(n, dtype=int) if condition is None else jnp.asarray(condition)
         noise = 0.1 * jax.random.normal(key, (n, *self.schema.shape))
         return self.means[which].reshape(n, *self.schema.shape) + noise

@@ -10,6 +10,7 @@ import pytest
 from chainrule import models, train
 from chainrule.core.pictures import Images, Lines, Scatter, Table
 from chainrule.data import Data, Rows, Scaling, Schema, kinds
+from chainrule.models.protocol import CanSample
 from chainrule.report import draw
 from chainrule.report.gallery import prediction_pictures
 from chainrule.report.samples import classes_to_show
@@ -68,6 +69,14 @@ def test_conditional_models_show_every_class_in_turn(classes: int, n: int, each:
     assert chosen is not None
     assert len(chosen) == min(n, each * classes)
     np.testing.assert_array_equal(chosen[:3], [0, 1, 2])
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+def test_a_diffusion_model_shows_its_classes_only_if_it_learned_them(conditional: bool) -> None:
+    schema = Schema("points", (2,), target="class", classes=("a", "b"))
+    model = models.build("diffusion", schema, width=4, depth=1, conditional=conditional)
+    assert isinstance(model, CanSample)
+    assert (classes_to_show(model, schema, 4) is not None) == conditional
 
 
 def test_values_are_shown_in_the_units_of_the_data(tmp_path: Path) -> None:

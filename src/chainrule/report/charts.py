@@ -40,9 +40,8 @@ def lines(picture: Lines, title: bool) -> Figure:
     axes = figure.add_subplot()
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     ends: list[tuple[float, float, str, str]] = []
-    for index, (label, columns) in zip(
-        style.positions(list(picture.series)), picture.series.items(), strict=True
-    ):
+    indices = style.positions(list(picture.series))
+    for index, (label, columns) in zip(indices, picture.series.items(), strict=True):
         x, y, *band = (
             _finite(c, log) for c, log in zip(columns, (picture.log_x, *[picture.log_y] * 3), strict=False)
         )

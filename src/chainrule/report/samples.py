@@ -1,7 +1,5 @@
 """Samples for the pictures of a report: every class in turn, held-out captions, or without a condition."""
 
-import inspect
-
 import numpy as np
 
 from chainrule.data import kinds, targets
@@ -12,7 +10,7 @@ from chainrule.models.protocol import CanSample
 
 def classes_to_show(model: CanSample, schema: Schema, n: int) -> np.ndarray | None:
     """The class of each of about `n` samples, all in turn; nothing for a model that takes no class."""
-    if not schema.classes or "condition" not in inspect.signature(model.sample).parameters:
+    if not schema.classes or not model.conditional:
         return None
     count = len(schema.classes)
     return np.resize(np.arange(count, dtype=np.int32), max(1, n // count) * count if count <= n else n)

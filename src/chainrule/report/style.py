@@ -110,6 +110,16 @@ def color(index: int) -> str:
     return SERIES[index % len(SERIES)]
 
 
+def dash(index: int) -> Any:
+    """How the line of a series is drawn: another way for every turn through the colours."""
+    return DASHES[index // len(SERIES) % len(DASHES)]
+
+
+def marker(index: int) -> str:
+    """How the points of a series are drawn."""
+    return MARKERS[index // len(SERIES) % len(MARKERS)]
+
+
 _USED: ContextVar[dict[str, int] | None] = ContextVar("used", default=None)
 
 

@@ -34,11 +34,6 @@ class HasDenoiser(CanSample):
     def classes(self) -> int:
         """How many classes it can be conditioned on; 0 without conditions, or with others."""
 
-    @property
-    @abc.abstractmethod
-    def conditional(self) -> bool:
-        """Whether it takes conditions of any kind."""
-
     @abc.abstractmethod
     def conditions(self, condition: Any, n: int) -> Array:
         """The conditions of `n` examples as arrays: one class, caption, vector or picture for all, or one for each."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from chainrule.core.types import Array, Key
 from chainrule.models.protocol.model import Model
-from chainrule.models.protocol.options import OptionGroup, from_signature
+from chainrule.models.protocol.options import OptionGroup, from_signature, option_fields
 
 
 class CanSample(Model):
@@ -27,6 +27,11 @@ class CanSample(Model):
         A model with many options returns groups of its own, and reads with `read_options` what `sample` is given.
         """
         return from_signature(cls.sample)
+
+    @property
+    def conditional(self) -> bool:
+        """Default: examples can be asked for by a condition if that is an option."""
+        return "condition" in option_fields(self.sample_options())
 
 
 class HasSampleControls(CanSample):
