@@ -4,7 +4,6 @@ Series carry their names where they end instead of in a legend, so the eye does 
 named above it, where it can be read without turning the head.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +16,7 @@ from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
 from chainrule.core.quoting import plain
 from chainrule.report import style, ticks
-from chainrule.report.style import DASHES, MARKERS, SMALL_SIZE, TEXT_SIZE, WIDTH, color
+from chainrule.report.style import SMALL_SIZE, TEXT_SIZE, WIDTH, color
 
 _MANY_SERIES = 40
 _MANY_POINTS = 4000
@@ -45,7 +44,7 @@ def lines(picture: Lines, title: bool) -> Figure:
         x, y, *band = (
             _finite(c, log) for c, log in zip(columns, (picture.log_x, *[picture.log_y] * 3), strict=False)
         )
-        tone, dash = color(index), DASHES[index // len(style.SERIES) % len(DASHES)]
+        tone, dash = color(index), style.dash(index)
         there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
         few = 0 < len(there) <= _FEW_POINTS
         axes.plot(x, y, color=tone, linestyle=dash, marker="o" if few else None, markersize=4, label="_")
@@ -98,7 +97,7 @@ def bars(picture: Bars, title: bool) -> Figure:
         axes.spines["left"].set_visible(False)
     axes.margins(x=0.02) if not lying else axes.margins(y=0.01)
     if len(picture.series) > 1:
-        _legend(axes, list(picture.series), ["s"])
+        _legend(axes, list(picture.series), ["s"] * len(picture.series))
     return figure
 
 
@@ -172,7 +171,7 @@ def _points(
             points[:, 1],
             s=size,
             color=color(index),
-            marker=MARKERS[index // len(style.SERIES) % len(MARKERS)],
+            marker=style.marker(index),
             edgecolors=LIGHT["paper"],
             linewidths=0.5,
             alpha=0.9 if count < 500 else 0.7,
@@ -192,8 +191,7 @@ def _written(axes: Axes, points: np.ndarray, words: Sequence[str], tone: str) ->
 
 def _group_names(axes: Axes, groups: Mapping[str, np.ndarray]) -> None:
     if len(groups) > 1:
-        markers = [MARKERS[i // len(style.SERIES) % len(MARKERS)] for i in style.positions(list(groups))]
-        _legend(axes, list(groups), markers)
+        _legend(axes, list(groups), [style.marker(i) for i in style.positions(list(groups))])
 
 
 def _name(figure: Figure, axes: Axes, title: str, x_label: str, y_label: str) -> None:
@@ -304,7 +302,7 @@ def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:
     """Names above the axes, on the right."""
     handles = [
         axes.plot([], [], linestyle="", marker=marker, markersize=7, color=color(i))[0]
-        for i, marker in zip(style.positions(names), itertools.cycle(markers), strict=False)
+        for i, marker in zip(style.positions(names), markers, strict=True)
     ]
     shown = [plain(n, 20) for n in names]
     room = WIDTH - 80 - 7.5 * len(axes.get_title("left"))
