@@ -184,11 +184,11 @@ def test_what_is_no_function_is_no_callback() -> None:
 
 def test_a_user_is_told_that_micro_batches_are_normalised_by_themselves(tmp_path: Path) -> None:
     data = blobs(64, kind="table")
-    for normalization, told in (("batch", 1), ("layer", 0)):
+    for normalization, expected in (("batch", 1), ("layer", 0)):
         heard: list[events.Event] = []
         model = models.build("mlp", data, depth=2, width=4, normalization=normalization)
         settings = {"steps": 1, "batch": 16, "accumulate": 4}
         run = fit(model, data, run=tmp_path / normalization, listener=heard.append, **settings)
         noticed = [event.text for event in heard if isinstance(event, events.Noticed)]
-        assert len(noticed) == told
-        assert ("micro-batch of 4 by itself" in (run.path / "log.txt").read_text()) == bool(told)
+        assert len(noticed) == expected
+        assert ("micro-batch of 4 by itself" in (run.path / "log.txt").read_text()) == bool(expected)
