@@ -32,6 +32,13 @@ def packed(image: Image.Image, form: str = "PNG") -> bytes:
     return out.getvalue()
 
 
+def packed_webp(image: Image.Image) -> bytes:
+    """The bytes of a WebP file that keeps every pixel."""
+    out = io.BytesIO()
+    image.save(out, "WEBP", lossless=True)
+    return out.getvalue()
+
+
 def write(path: Path, data: bytes) -> Path:
     """A file with its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -132,4 +132,5 @@ def test_tables_of_earlier_runs_are_read_as_they_were() -> None:
     assert former.load_call(stored) == {**stored, "notation": "plain"}
     present = {**stored, "notation": "auto"}
     assert former.load_call(present) == present
+    assert former.load_call({"size": None})["convert"] is False
     assert former.load_call({"name_or_path": "digits"}) == {"name_or_path": "digits"}

@@ -41,11 +41,14 @@ def config(stored: dict[str, Any]) -> dict[str, Any]:
 def load_call(stored: Any) -> Any:
     """The call that loaded data, as it is written today.
 
-    Tables were once read without percent, currencies, decimal commas, dates and numbers as names.
+    Tables were once read without percent, currencies, decimal commas, dates and numbers as names, and image files that
+    have to be converted were bad files.
     """
-    if isinstance(stored, dict) and "header" in stored and "notation" not in stored:
-        return {**stored, "notation": "plain"}
-    return stored
+    if not isinstance(stored, dict):
+        return stored
+    tables = {"notation": "plain"} if "header" in stored else {}
+    images = {"convert": False} if "size" in stored else {}
+    return {**tables, **images, **stored}
 
 
 def settings(stored: Mapping[str, Any], table: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from PIL import Image
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import check, load
+from chainrule.data.readers.picture import Unusable, decode
 from tests.data import corpus
 
 
@@ -119,7 +120,7 @@ def _broken(tmp_path: Path) -> Path:
 
 
 def test_check_counts_every_kind_of_broken_image_and_names_the_first(broken: Path) -> None:
-    assert kinds(broken) == {
+    assert kinds(broken, convert=False) == {
         ("truncated", "skip"): (2, "pets/cats/a-truncated.png"),
         ("empty", "skip"): (1, "pets/dogs/c-empty.jpg"),
         ("wrong extension", "skip"): (1, "pets/dogs/e-gif.png"),
@@ -133,7 +134,7 @@ def test_check_counts_every_kind_of_broken_image_and_names_the_first(broken: Pat
         ("transparent", "note"): (1, "pets/dogs/k-clear.png"),
         ("not an image file", "note"): (1, "pets/dogs/readme.txt"),
     }
-    report = check(broken)
+    report = check(broken, convert=False)
     assert (report.total, report.usable, report.ok) == (32, 22, False)
 
 
@@ -167,14 +168,14 @@ def test_an_image_of_the_test_split_that_training_has_seen_is_noted(tmp_path: Pa
 
 def test_load_refuses_what_check_finds_and_skip_leaves_it_out(broken: Path) -> None:
     with pytest.raises(DataError) as caught:
-        load(broken)
+        load(broken, convert=False)
     assert caught.value.message == (
         "10 of 32 images cannot be read; first: pets/cats/a-truncated.png (truncated)"
     )
     assert caught.value.remedy == (
         f"training would use 22.   accept: data.bad=skip   list: chainrule data check {broken}"
     )
-    data = load(broken, bad="skip")
+    data = load(broken, bad="skip", convert=False)
     assert sum(len(s) for s in (data.train, data.val, data.test)) == 22
     assert len(data.skipped) == 10
     assert data.skipped[0] == ("pets/cats/a-truncated.png", "truncated")
@@ -182,13 +183,68 @@ def test_load_refuses_what_check_finds_and_skip_leaves_it_out(broken: Path) -> N
 
 
 def test_a_report_is_plain_values_and_readable_lines(broken: Path) -> None:
-    report = check(broken)
+    report = check(broken, convert=False)
     plain = report.to_json()
     assert plain["ok"] is False
     assert sum(len(group["items"]) for group in plain["problems"]) == 13
     assert report.lines()[0] == "pets: 22 of 32 images can be used"
     assert "  pets/cats/b-truncated.jpg" in report.lines()
     assert "  and 1 more" in report.lines(limit=1)
+
+
+def test_what_has_to_be_converted_is_converted_and_noted(broken: Path) -> None:
+    found = kinds(broken)
+    assert {kind: found[kind, "note"] for kind in ("CMYK", "16-bit", "wrong extension")} == {
+        "CMYK": (1, "pets/dogs/f-cmyk.jpg"),
+        "16-bit": (1, "pets/dogs/g-16bit.png"),
+        "wrong extension": (2, "pets/dogs/d-jpeg.png"),
+    }
+    assert check(broken).usable == 26
+
+
+def test_webp_gif_cmyk_and_sixteen_bits_keep_their_pixels(tmp_path: Path) -> None:
+    image = corpus.picture(mode="L", size=(8, 8))
+    pixels = np.asarray(image)
+    deep = Image.fromarray(pixels.astype(np.uint16) * 257)
+    dim = Image.fromarray(pixels.astype(np.uint16) + 1)
+    for i, (name, file) in enumerate(
+        [
+            ("a.webp", corpus.packed_webp(image)),
+            ("b.gif", corpus.packed(image, "GIF")),
+            ("c.png", corpus.packed(deep)),
+        ]
+    ):
+        array, notes = decode(corpus.write(tmp_path / name, file), None, 100, 10_000)
+        assert np.array_equal(array[..., 0], pixels)
+        assert [kind for kind, _ in notes] == [[], [], ["16-bit"]][i]
+    _, notes = decode(corpus.write(tmp_path / "d.png", corpus.packed(dim)), None, 100, 10_000)
+    assert "the brightest value is 2" in notes[0][1]
+    white = Image.new("CMYK", (4, 4), (0, 0, 0, 0))
+    array, notes = decode(corpus.write(tmp_path / "e.jpg", corpus.packed(white, "JPEG")), None, 100, 10_000)
+    assert notes == [("CMYK", "brought to RGB")]
+    assert array.min() > 250
+
+
+def test_an_animation_gives_its_first_frame(tmp_path: Path) -> None:
+    frames = [Image.new("L", (5, 5), grey) for grey in (10, 200, 90)]
+    for form, name in (("GIF", "a.gif"), ("WEBP", "a.webp"), ("PNG", "a.png")):
+        options = {"lossless": True} if form == "WEBP" else {}
+        frames[0].save(tmp_path / name, form, save_all=True, append_images=frames[1:], **options)
+        array, notes = decode(tmp_path / name, None, 100, 10_000)
+        assert np.unique(array).tolist() == [10]
+        assert notes == [("animated", "the first frame is used")]
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP"])
+def test_a_file_without_its_end_is_truncated(form: str, tmp_path: Path) -> None:
+    data = corpus.packed(corpus.picture(size=(40, 40)), form)
+    path = corpus.write(tmp_path / f"a.{form.lower()}", data[: len(data) // 2])
+    with pytest.raises(Unusable, match="truncated"):
+        decode(path, None, 10_000, 100_000)
+    with pytest.raises(Unusable, match="too many pixels"):
+        decode(corpus.write(path, data), None, 1000, 100_000)
+    with pytest.raises(Unusable, match="not an image"):
+        decode(corpus.write(path, b"RIFF1234WAVEfmt "), None, 1000, 100_000)
 
 
 def test_a_transparent_image_is_put_on_white(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def recognise(path: Path) -> SourceReader:
         raise DataError(
             f"{path.name}: this kind of file is not known",
             remedy=f"read are: text, .jsonl, {', '.join(table.FORMATS)}, .npy, .npz, IDX files, "
-            "and folders of images (PNG, JPEG) or texts",
+            "and folders of images (PNG, JPEG, WebP, GIF) or texts",
         )
     return text.reader
 
@@ -59,7 +59,8 @@ def _recognise_folder(folder: Path) -> SourceReader:
     names = sorted(path.name for path in folder.iterdir())
     held = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing"
     raise DataError(
-        f"{folder.name}: no images (PNG, JPEG), no texts (.txt, .md) and no IDX files in this folder; it holds {held}",
+        f"{folder.name}: no images (PNG, JPEG, WebP, GIF), no texts (.txt, .md) and no IDX files in this folder; "
+        f"it holds {held}",
         remedy="for a table or arrays, give the file itself",
     )
 

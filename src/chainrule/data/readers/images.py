@@ -1,4 +1,4 @@
-"""Folders of PNG and JPEG images, with the names of subfolders as classes.
+"""Folders of images (PNG, JPEG, WebP, GIF), with the names of subfolders as classes.
 
 Top folders called `train`, `val` and `test` divide the images instead. Pictures in grey keep one channel; if any is in
 colour, all become RGB. Every file is decoded to its last byte before anything is trained.
@@ -15,13 +15,13 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from chainrule.data.loading.options import BINARIZE, MAX_BYTES, Option, choice, guard, optional, size
+from chainrule.data.loading.options import BINARIZE, MAX_BYTES, Option, choice, flag, guard, optional, size
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.readers.pairs import numbered
 from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Unusable, decode
 
-PICTURES = {*FORMATS, ".gif", ".bmp", ".webp", ".tif", ".tiff", ".heic", ".avif"}
+PICTURES = {*FORMATS, ".bmp", ".tif", ".tiff", ".heic", ".avif"}
 _PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 
 
@@ -156,7 +156,9 @@ def gather(
             try:
                 if fault is not None:
                     raise fault
-                array, notes = decode(file, options["size"], options["max_pixels"], options["max_bytes"])
+                array, notes = decode(
+                    file, options["size"], options["max_pixels"], options["max_bytes"], options["convert"]
+                )
             except Unusable as bad:
                 problems.append(Problem(bad.kind, request.shown(file), bad.detail))
                 continue
@@ -199,6 +201,11 @@ reader = SourceReader(
     {
         "size": Option(None, optional(size), "height and width to scale and crop to"),
         "target": Option("folder", choice("folder", "none"), "whether subfolders are classes"),
+        "convert": Option(
+            True,
+            flag,
+            "bring CMYK to RGB and 16 bits to 8, read WebP and the first frame of GIF; otherwise these are bad files",
+        ),
         "binarize": BINARIZE,
         "max_pixels": guard(2**26, "largest image, in pixels", MOST_PIXELS),
         "max_bytes": MAX_BYTES,
