@@ -1,6 +1,7 @@
 """Initial weights: variance by the number of inputs and outputs, times a gain on the standard deviation.
 
-Weights have shape (..., inputs, outputs); leading axes are a convolution's kernel and count towards both fans.
+The gain of a scheme is one unless given, and √2 for He's, whose point it is. Weights have shape (..., inputs, outputs);
+leading axes are a convolution's kernel and count towards both fans.
 """
 
 import math
@@ -15,6 +16,9 @@ from chainrule.core.types import Array, Key
 Initializer = Callable[[Key, tuple[int, ...], float], Array]
 """(key, shape, gain) -> weights."""
 
+GAINS = {"he": math.sqrt(2)}
+"""The gain of a scheme where none is given and it is not one."""
+
 initializers: Registry[Initializer] = Registry("initializer")
 
 
@@ -28,10 +32,26 @@ def fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return kernel * shape[-2], kernel * shape[-1]
 
 
+def draw(initializer: str, key: Key, shape: tuple[int, ...], gain: float | None = None) -> Array:
+    """Weights by the scheme of this name, with its own gain unless another is given.
+
+    >>> weights = draw("he", jax.random.key(0), (1000, 10))
+    >>> round(float(1000 * weights.var()), 1)
+    2.0
+    """
+    return initializers[initializer](key, shape, GAINS.get(initializer, 1.0) if gain is None else gain)
+
+
+@initializers.register("fan-in")
+def fan_in(key: Key, shape: tuple[int, ...], gain: float) -> Array:
+    """Normal with variance gain²/fan_in: a layer keeps the variance of its inputs."""
+    return gain / math.sqrt(fans(shape)[0]) * jax.random.normal(key, shape)
+
+
 @initializers.register("he")
 def he(key: Key, shape: tuple[int, ...], gain: float) -> Array:
-    """Normal with variance gain²/fan_in (gain √2 for ReLU; He et al., 2015)."""
-    return gain / math.sqrt(fans(shape)[0]) * jax.random.normal(key, shape)
+    """Normal with variance 2/fan_in, for ReLU; gain²/fan_in where a gain is given (He et al., 2015)."""
+    return fan_in(key, shape, gain)
 
 
 @initializers.register("xavier")
@@ -76,7 +96,10 @@ def torch(key: Key, shape: tuple[int, ...], gain: float) -> Array:
 
 
 __all__ = [
+    "GAINS",
     "Initializer",
+    "draw",
+    "fan_in",
     "fans",
     "he",
     "initializers",

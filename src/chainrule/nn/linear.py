@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.nn.initializers import initializers
+from chainrule.nn.initializers import draw
 
 
 @final
@@ -16,7 +16,8 @@ class Linear(eqx.Module):
     """`x W + b` over the last axis, for any leading axes.
 
     Leading axes are flattened into one before the product: XLA's CPU backend runs one large matrix product much
-    faster than a batched contraction over the same numbers.
+    faster than a batched contraction over the same numbers. `initializer` is a scheme of `chainrule.nn.initializers`;
+    `gain` takes the place of its own factor on the standard deviation (√2 for "he", 1 for the others).
     """
 
     weight: Float[Array, "inputs outputs"]
@@ -28,12 +29,12 @@ class Linear(eqx.Module):
         outputs: int,
         *,
         key: Key,
-        initializer: str = "he",
-        gain: float = 1.0,
+        initializer: str = "fan-in",
+        gain: float | None = None,
         bias: bool = True,
     ) -> None:
         key_weight, key_bias = jax.random.split(key)
-        self.weight = initializers[initializer](key_weight, (inputs, outputs), gain)
+        self.weight = draw(initializer, key_weight, (inputs, outputs), gain)
         self.bias = self._initial_bias(key_bias, inputs, outputs, initializer) if bias else None
 
     def __call__(self, x: Float[Array, "*leading inputs"]) -> Float[Array, "*leading outputs"]:

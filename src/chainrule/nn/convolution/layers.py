@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.convolution.functions import convolve, convolve_transpose
-from chainrule.nn.initializers import initializers
+from chainrule.nn.initializers import GAINS, draw
 from chainrule.nn.linear import as_weights, plus
 from chainrule.nn.windows import (
     Padding,
@@ -62,8 +62,8 @@ class Conv(eqx.Module):
         dilation: PerAxis = 1,
         groups: int = 1,
         bias: bool = True,
-        initializer: str = "he",
-        gain: float = 1.0,
+        initializer: str = "fan-in",
+        gain: float | None = None,
         key: Key,
     ) -> None:
         check_dimensions("Conv", dimensions)
@@ -72,7 +72,7 @@ class Conv(eqx.Module):
         kernel = per_axis("Conv", "kernel", kernel, dimensions)
         key_weight, key_bias = jax.random.split(key)
         shape = (*kernel, inputs // groups, outputs)
-        self.weight = initializers[initializer](key_weight, shape, gain)
+        self.weight = draw(initializer, key_weight, shape, gain)
         fan_in = math.prod(shape[:-1])
         self.bias = initial_bias(key_bias, fan_in, outputs, initializer) if bias else None
         self.stride = per_axis("Conv", "stride", stride, dimensions)
@@ -150,8 +150,8 @@ class ConvTranspose(eqx.Module):
         dilation: PerAxis = 1,
         groups: int = 1,
         bias: bool = True,
-        initializer: str = "he",
-        gain: float = 1.0,
+        initializer: str = "fan-in",
+        gain: float | None = None,
         key: Key,
     ) -> None:
         where = "ConvTranspose"
@@ -291,13 +291,13 @@ def _adjoint_weight(
     groups: int,
     stride: tuple[int, ...],
     initializer: str,
-    gain: float,
+    gain: float | None,
 ) -> Array:
     if initializer == "torch":  # whose fan counts outputs
-        return initializers[initializer](key, (*kernel, outputs // groups, inputs), gain)
+        return draw(initializer, key, (*kernel, outputs // groups, inputs))
     # An output is reached by one entry of the kernel in `stride`, so that many fewer products are summed.
-    scaled = gain * math.sqrt(math.prod(stride))
-    drawn = initializers[initializer](key, (*kernel, inputs // groups, outputs), scaled)
+    scaled = (GAINS.get(initializer, 1.0) if gain is None else gain) * math.sqrt(math.prod(stride))
+    drawn = draw(initializer, key, (*kernel, inputs // groups, outputs), scaled)
     grouped = drawn.reshape(*kernel, inputs // groups, groups, outputs // groups)
     return grouped.swapaxes(-1, -3).reshape(*kernel, outputs // groups, inputs)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.nn.initializers import initializers
+from chainrule.nn.initializers import draw
 from chainrule.nn.linear import Linear
 from chainrule.nn.recurrent.cells import Cell, EarlyResetCell, Feedback, GRUCell, LSTMCell, PlainCell, States
 from chainrule.nn.recurrent.sequence_layer import SequenceLayer
@@ -275,12 +275,10 @@ def _weights(
         inward = eqx.tree_at(lambda one: (one.weight, one.bias), inward, drawn)
         bias = jax.random.uniform(key_bias, (outputs,), minval=-limit, maxval=limit)
     if recurrent_initializer is None:
-        weight = initializers[initializer](key_weight, (hidden, outputs), 1.0)
+        weight = draw(initializer, key_weight, (hidden, outputs))
     else:
-        draw = initializers[recurrent_initializer]
-        weight = jnp.concatenate(
-            [draw(k, (hidden, hidden), 1.0) for k in jax.random.split(key_weight, gates)], 1
-        )
+        parts = jax.random.split(key_weight, gates)
+        weight = jnp.concatenate([draw(recurrent_initializer, k, (hidden, hidden)) for k in parts], 1)
     return inward, Feedback(weight, bias if recurrent_bias else None)
 
 

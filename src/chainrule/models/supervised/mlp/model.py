@@ -83,7 +83,9 @@ class MLP(Supervised):
         *keys, key_head = jax.random.split(key, config.depth)
         widths = [schema.dimensions] + [config.width] * (config.depth - 1)
         self.blocks = tuple(Block(n, config, k) for n, k in zip(widths[:-1], keys, strict=True))
-        self.head = Linear(widths[-1], output_count(schema), key=key_head, initializer=config.initializer)
+        self.head = Linear(
+            widths[-1], output_count(schema), key=key_head, initializer=config.initializer, gain=1.0
+        )
         self.config = config
         self.schema = schema
 
