@@ -37,6 +37,34 @@ def whole(where: str, name: str, value: Any, least: int = 1) -> int:
     return number
 
 
+def share(where: str, name: str, value: Any, meaning: str) -> float:
+    """A number from 0 to below 1.
+
+    >>> share("Dropout", "p", 1.5, "the share that is dropped")
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: Dropout(p=1.5): p is the share that is dropped and must lie in [0, 1)
+    """
+    if not isinstance(value, int | float | np.number) or not 0 <= value < 1:
+        raise ArgumentError(f"{where}({name}={value!r}): {name} is {meaning} and must lie in [0, 1)")
+    return float(value)
+
+
+def check_features(where: str, x: Any, features: int) -> None:
+    """Raise unless the last axis has this many entries.
+
+    >>> check_features("Linear", np.zeros((4, 3)), 5)
+    Traceback (most recent call last):
+    chainrule.core.errors.ArgumentError: Linear: the input of shape (4, 3) has 3 features, the layer takes 5
+           features come last
+    """
+    if not x.ndim or x.shape[-1] != features:
+        found = x.shape[-1] if x.ndim else "no"
+        raise ArgumentError(
+            f"{where}: the input of shape {x.shape} has {found} features, the layer takes {features}",
+            remedy="features come last",
+        )
+
+
 def check_same_shape(where: str, first: str, a: Any, second: str, b: Any) -> None:
     """Raise unless two arrays have one shape; broadcasting would compare every example with every other.
 
@@ -73,4 +101,4 @@ def check_class_numbers(where: str, name: str, numbers: Any, classes: int | Sequ
         )
 
 
-__all__ = ["check_class_numbers", "check_same_shape", "whole"]
+__all__ = ["check_class_numbers", "check_features", "check_same_shape", "share", "whole"]

@@ -53,12 +53,21 @@ def step(x: Array) -> Array:
 
 def glu(x: Float[Array, "*axes doubled"]) -> Float[Array, "*axes features"]:
     """The first half of the features times the sigmoid of the second (Dauphin et al., 2017)."""
-    return _from_argument(lambda value, gate: value * jax.nn.sigmoid(gate))(*jnp.split(x, 2, axis=-1))
+    return _from_argument(lambda value, gate: value * jax.nn.sigmoid(gate))(*_halves("glu", x))
 
 
 def swiglu(x: Float[Array, "*axes doubled"]) -> Float[Array, "*axes features"]:
     """The first half of the features times the SiLU of the second (Shazeer, 2020)."""
-    return _from_argument(lambda value, gate: value * jax.nn.silu(gate))(*jnp.split(x, 2, axis=-1))
+    return _from_argument(lambda value, gate: value * jax.nn.silu(gate))(*_halves("swiglu", x))
+
+
+def _halves(where: str, x: Array) -> list[Array]:
+    if not x.ndim or x.shape[-1] % 2 or not x.shape[-1]:
+        raise ArgumentError(
+            f"{where}: an input of shape {x.shape} has no two halves along its last axis",
+            remedy="give it an even number of features, twice as many as come out",
+        )
+    return jnp.split(x, 2, axis=-1)
 
 
 def _from_argument(function: Callable[..., Array]) -> Callable[..., Array]:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Shaped
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 
@@ -26,8 +27,7 @@ class Moves(NamedTuple):
 
 def draw_moves(key: Key, batch: int, *, flip: bool = False, crop: int = 0) -> Moves:
     """Every second example mirrored left to right if `flip`, all moved by up to `crop` pixels each way."""
-    if crop < 0:
-        raise ArgumentError(f"draw_moves(crop={crop}): pixels are not negative")
+    batch, crop = whole("draw_moves", "batch", batch), whole("draw_moves", "crop", crop, least=0)
     to_flip, to_shift = jax.random.split(key)
     mirrored = jax.random.bernoulli(to_flip, 0.5, (batch,)) if flip else jnp.zeros(batch, bool)
     return Moves(mirrored, jax.random.randint(to_shift, (batch, 2), -crop, crop + 1))

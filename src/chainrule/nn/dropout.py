@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.checks import share, whole
 from chainrule.core.types import Array, Key
 
 
@@ -68,14 +68,13 @@ class StochasticDepth(eqx.Module):
 
 def monte_carlo(predict: Callable[[Key], Array], key: Key, samples: int) -> tuple[Array, Array]:
     """Mean and standard deviation of predictions with dropout switched on (Gal and Ghahramani, 2016)."""
+    samples = whole("monte_carlo", "samples", samples)
     drawn = jax.lax.map(predict, jax.random.split(key, samples))
     return drawn.mean(axis=0), drawn.std(axis=0)
 
 
 def _checked(where: str, p: float) -> float:
-    if not 0 <= p < 1:
-        raise ArgumentError(f"{where}(p={p}): p is the share that is dropped and must lie in [0, 1)")
-    return p
+    return share(where, "p", p, "the share that is dropped")
 
 
 def _dropped(x: Array, p: float, shape: tuple[int, ...], key: Key) -> Array:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int as Whole
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 
@@ -28,6 +29,7 @@ class Embedding(eqx.Module):
     weight: Float[Array, "tokens features"]
 
     def __init__(self, tokens: int, features: int, *, deviation: float = 0.02, key: Key) -> None:
+        tokens, features = whole("Embedding", "tokens", tokens), whole("Embedding", "features", features)
         self.weight = deviation * jax.random.normal(key, (tokens, features))
 
     def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import check_features, whole
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.initializers import draw
 
@@ -33,12 +34,14 @@ class Linear(eqx.Module):
         gain: float | None = None,
         bias: bool = True,
     ) -> None:
+        inputs, outputs = whole("Linear", "inputs", inputs), whole("Linear", "outputs", outputs)
         key_weight, key_bias = jax.random.split(key)
         self.weight = draw(initializer, key_weight, (inputs, outputs), gain)
         self.bias = self._initial_bias(key_bias, inputs, outputs, initializer) if bias else None
 
     def __call__(self, x: Float[Array, "*leading inputs"]) -> Float[Array, "*leading outputs"]:
         """The affine map of every vector along the last axis."""
+        check_features("Linear", x, self.weight.shape[0])
         flat = as_weights(x, self.weight).reshape(math.prod(x.shape[:-1]), x.shape[-1])
         out = flat @ self.weight
         if self.bias is not None:

@@ -82,7 +82,7 @@ def infer_layers(
     """For each layer of a table every (kernel, stride, padding, bias) that explains it.
 
     `shapes` are (size, channels) of the input and of each layer's output, `parameters` the layers' numbers. Padding is
-    less than the kernel, stride at most the kernel.
+    less than the kernel; the stride may be larger (a shortcut of kernel 1 and stride 2), up to the size of the input.
 
     >>> infer_layers([(5, 1), (3, 2)], [18])
     [[Candidate(kernel=3, stride=1, padding=0, bias=False),
@@ -102,7 +102,7 @@ def _explanations(
         kernel = round(entries ** (1 / dimensions)) if entries > 0 else 0
         if rest or kernel < 1 or kernel**dimensions != entries:
             continue
-        for stride, padding in itertools.product(range(1, kernel + 1), range(kernel)):
+        for stride, padding in itertools.product(range(1, max(kernel, size) + 1), range(kernel)):
             if (
                 size + 2 * padding >= kernel
                 and output_size(size, kernel, stride, (padding, padding)) == wanted

@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import check_features, whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Float, Tree
@@ -67,11 +68,13 @@ class LayerNorm(Norm):
     eps: float = eqx.field(static=True)
 
     def __init__(self, features: int, *, eps: float = 1e-5, bias: bool = True) -> None:
+        features = whole("LayerNorm", "features", features)
         self.scale = jnp.ones(features)
         self.shift = jnp.zeros(features) if bias else None
         self.eps = eps
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        check_features("LayerNorm", x, len(self.scale))
         unit, _, _ = standardised(x, (x.ndim - 1,), self.eps)
         return _affine(unit, self.scale, self.shift).astype(x.dtype)
 
@@ -102,6 +105,7 @@ class BatchNorm(Norm):
     def __init__(
         self, features: int, *, eps: float = 1e-5, new_weight: float = 0.1, unbiased: bool = False
     ) -> None:
+        features = whole("BatchNorm", "features", features)
         self.scale = jnp.ones(features)
         self.shift = jnp.zeros(features)
         self.mean = jnp.zeros(features)
@@ -111,11 +115,13 @@ class BatchNorm(Norm):
         self.unbiased = unbiased
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        check_features("BatchNorm", x, len(self.scale))
         mean, var = jax.lax.stop_gradient((self.mean, self.var))
         unit = (_wide(x) - _last(mean, x)) * _last(jax.lax.rsqrt(var + self.eps), x)
         return _affine(unit, self.scale, self.shift).astype(x.dtype)
 
     def advance(self, x: Float[Array, "*leading features"]) -> tuple[Float[Array, "*leading features"], Self]:
+        check_features("BatchNorm", x, len(self.scale))
         if x.size // x.shape[-1] < 2:
             raise ArgumentError(
                 f"BatchNorm: one value per feature cannot be normalised while training (input shape {x.shape})",
@@ -158,8 +164,9 @@ class GroupNorm(Norm):
     def __init__(
         self, features: int, *, groups: int | None = None, dimensions: int = 2, eps: float = 1e-5
     ) -> None:
-        groups = math.gcd(32, features) if groups is None else groups
-        if groups < 1 or features % groups:
+        features = whole("GroupNorm", "features", features)
+        groups = math.gcd(32, features) if groups is None else whole("GroupNorm", "groups", groups)
+        if features % groups:
             raise ArgumentError(f"GroupNorm(groups={groups}): {features} features cannot be split evenly")
         self.scale = jnp.ones(features)
         self.shift = jnp.zeros(features)
@@ -174,6 +181,7 @@ class GroupNorm(Norm):
         activation: str = "identity",
     ) -> Float[Array, "*leading features"]:
         """The normalised input, modulated and activated if asked for."""
+        check_features("GroupNorm", x, len(self.scale))
         if x.ndim <= self.dimensions:
             raise ArgumentError(
                 f"GroupNorm(dimensions={self.dimensions}): shape {x.shape} has fewer axes before the features",
@@ -218,10 +226,11 @@ class RMSNorm(Norm):
     eps: float = eqx.field(static=True)
 
     def __init__(self, features: int, *, eps: float = 1e-5) -> None:
-        self.scale = jnp.ones(features)
+        self.scale = jnp.ones(whole("RMSNorm", "features", features))
         self.eps = eps
 
     def __call__(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading features"]:
+        check_features("RMSNorm", x, len(self.scale))
         wide = _wide(x)
         size = jax.lax.rsqrt(jnp.square(wide).mean(axis=-1, keepdims=True) + self.eps)
         return (wide * size * _last(self.scale, x)).astype(x.dtype)

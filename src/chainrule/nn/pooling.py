@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.nn.windows import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
@@ -111,8 +112,7 @@ def blur_pool(
     >>> blur_pool(jnp.array([0.0, 0.0, 4.0, 0.0, 0.0])[:, None], dimensions=1)[:, 0]
     Array([0., 2., 0.], dtype=float32)
     """
-    if size < 1 or stride < 1:
-        raise ArgumentError(f"blur_pool(stride={stride}, size={size}): both must be at least 1")
+    stride, size = whole("blur_pool", "stride", stride), whole("blur_pool", "size", size)
     weights = np.array([math.comb(size - 1, k) for k in range(size)]) / 2 ** (size - 1)
     before = (size - 1) // 2
     for axis in _axes(x, dimensions):

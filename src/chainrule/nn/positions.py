@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.linear import plus
@@ -28,7 +29,7 @@ def sinusoids(
     >>> sinusoids(jnp.array([1]), 4).round(4)
     Array([[0.8415, 0.5403, 0.01  , 1.    ]], dtype=float32)
     """
-    if width < 2 or width % 2:
+    if whole("sinusoids", "width", width) % 2:
         raise ArgumentError(
             f"sinusoids(width={width}): sines and cosines come in pairs, so the width must be even"
         )
@@ -43,6 +44,7 @@ class Learned(eqx.Module):
     weight: Float[Array, "context width"]
 
     def __init__(self, context: int, width: int, *, deviation: float = 0.02, key: Key) -> None:
+        context, width = whole("Learned", "context", context), whole("Learned", "width", width)
         self.weight = deviation * jax.random.normal(key, (context, width))
 
     def __call__(self, length: int, offset: int | Int[Array, ""] = 0) -> Float[Array, "length width"]:

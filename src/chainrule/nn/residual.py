@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key, Tree
 from chainrule.nn.activations import activation
@@ -84,6 +85,9 @@ class ResidualBlock(eqx.Module):
         check_choice("ResidualBlock", "kind", kind, ("basic", "bottleneck"))
         check_choice("ResidualBlock", "order", order, ("post", "pre"))
         check_choice("ResidualBlock", "shortcut", shortcut, ("projection", "pad"))
+        where = "ResidualBlock"
+        inputs, outputs = whole(where, "inputs", inputs), whole(where, "outputs", outputs)
+        stride, dimensions = whole(where, "stride", stride), whole(where, "dimensions", dimensions)
         inner = max(1, outputs // 4)
         shapes = {
             "basic": [(inputs, outputs, 3, stride), (outputs, outputs, 3, 1)],

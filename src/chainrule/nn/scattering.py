@@ -15,6 +15,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 
@@ -53,7 +54,7 @@ class Scattering(eqx.Module):
             ("angles", self.angles, 64),
             ("order", self.order, 2),
         ):
-            if not 1 <= value <= most:
+            if whole("Scattering", name, value) > most:
                 raise ArgumentError(f"Scattering({name}={value}): must be between 1 and {most}")
 
     @property

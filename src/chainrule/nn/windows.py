@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias, final
 
 import jax.numpy as jnp
+import numpy as np
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
 
@@ -28,15 +30,13 @@ def per_axis(where: str, name: str, value: PerAxis, dimensions: int, least: int 
     >>> per_axis("Conv", "stride", 2, 3)
     (2, 2, 2)
     """
-    numbers = (value,) * dimensions if isinstance(value, int) else tuple(value)
+    numbers = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value,) * dimensions
     if len(numbers) != dimensions:
         raise ArgumentError(
             f"{where}({name}={value}): {len(numbers)} numbers for {dimensions} axes",
             remedy="give one number, or one for each axis",
         )
-    if any(number < least for number in numbers):
-        raise ArgumentError(f"{where}({name}={value}): {name} must be at least {least}")
-    return numbers
+    return tuple(whole(where, name, number, least) for number in numbers)
 
 
 def check_padding(where: str, padding: Padding, dimensions: int) -> str | Pairs:
@@ -51,17 +51,15 @@ def check_padding(where: str, padding: Padding, dimensions: int) -> str | Pairs:
                 f'{where}(padding="{padding}"): padding must be "same", "valid", a number or a pair for each axis'
             )
         return padding
-    if isinstance(padding, int):
-        padding = (padding,) * dimensions
-    pairs = tuple((p, p) if isinstance(p, int) else (int(p[0]), int(p[1])) for p in padding)
-    if len(pairs) != dimensions:
+    entries = padding if isinstance(padding, list | tuple | np.ndarray) else (padding,) * dimensions
+    pairs = [p if isinstance(p, list | tuple | np.ndarray) else (p, p) for p in entries]
+    if len(pairs) != dimensions or any(len(pair) != 2 for pair in pairs):
         raise ArgumentError(
             f"{where}(padding={padding}): {len(pairs)} entries for {dimensions} axes",
             remedy="give one number, or a number or a pair for each axis",
         )
-    if any(p < 0 for pair in pairs for p in pair):
-        raise ArgumentError(f"{where}(padding={padding}): padding must not be negative")
-    return pairs
+    low, high = zip(*[[whole(where, "padding", p, least=0) for p in pair] for pair in pairs], strict=True)
+    return tuple(zip(low, high, strict=True))
 
 
 def resolve(

@@ -115,6 +115,12 @@ def test_the_table_of_a_stack_and_what_it_gives_away() -> None:
         assert any((c.kernel, c.stride, c.padding, c.bias) == (3, 2, 1, True) for c in found)
 
 
+def test_strides_larger_than_the_kernel_are_inferred_too() -> None:
+    shortcut = nn.Conv(2, 64, 128, 1, stride=2, padding=0, bias=False, key=KEY)
+    (found,) = nn.infer_layers([(56, 64), (28, 128)], [shortcut.weight.size])
+    assert [(c.kernel, c.stride, c.padding, c.bias) for c in found] == [(1, 2, 0, False)]
+
+
 def test_matrices_reproduce_layers_and_are_toeplitz_or_circulant() -> None:
     banded = nn.Conv(1, 1, 1, 3, padding="valid", key=KEY)
     matrix, x = np.asarray(nn.as_matrix(banded, (6, 1))), normal(6, 1)

@@ -10,6 +10,7 @@ from typing import Literal, final
 import equinox as eqx
 import jax
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.activations import activation as named_activation
@@ -80,7 +81,7 @@ class TransformerBlock(eqx.Module):
         key: Key,
     ) -> None:
         check_choice("TransformerBlock", "norm_at", norm_at, ("pre", "post"))
-        keys = jax.random.split(key, 4)
+        width, keys = whole("TransformerBlock", "width", width), jax.random.split(key, 4)
         into_sum = deviation / (2 * layers) ** 0.5
         self.first_norm, self.second_norm = (_norm(norm, width, eps, bias) for _ in range(2))
         self.attention = SelfAttention(

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.attention.cache import Cache
@@ -55,8 +56,8 @@ class SelfAttention(eqx.Module):
         key: Key,
     ) -> None:
         size = _size("SelfAttention", width, heads)
-        self.groups = heads if groups is None else groups
-        if self.groups < 1 or heads % self.groups:
+        self.groups = heads if groups is None else whole("SelfAttention", "groups", groups)
+        if heads % self.groups:
             raise ArgumentError(f"SelfAttention(groups={groups}): {heads} heads cannot share evenly")
         if positions is not None:  # a head they cannot turn is refused when it is made, not when it is used
             jax.eval_shape(positions.turned, jnp.zeros((1, size)), jnp.zeros(1, jnp.int32))
@@ -65,7 +66,7 @@ class SelfAttention(eqx.Module):
         self.outward = linear(width, width, outward_deviation or deviation, bias, second)
         self.heads = heads
         self.causal = causal
-        self.window = window
+        self.window = None if window is None else whole("SelfAttention", "window", window)
         self.positions = positions
         self.mixing = Softmax() if mixing is None else mixing
 
@@ -174,7 +175,8 @@ class CrossAttention(eqx.Module):
         _size("CrossAttention", width, heads)
         keys = jax.random.split(key, 3)
         self.query = linear(width, width, deviation, bias, keys[0])
-        self.inward = linear(width if source is None else source, 2 * width, deviation, bias, keys[1])
+        inputs = width if source is None else whole("CrossAttention", "source", source)
+        self.inward = linear(inputs, 2 * width, deviation, bias, keys[1])
         self.outward = linear(width, width, outward_deviation or deviation, bias, keys[2])
         self.heads = heads
         self.dropout = dropout
@@ -213,13 +215,11 @@ def linear(inputs: int, outputs: int, deviation: float | None, bias: bool, key: 
 
 
 def _size(where: str, width: int, heads: int) -> int:
-    if heads < 1 or width % heads:
+    if whole(where, "width", width) % whole(where, "heads", heads):
         fitting = [count for count in range(1, min(width, 16) + 1) if width % count == 0]
         raise ArgumentError(
             f"{where}(heads={heads}): a width of {width} cannot be split evenly",
-            remedy=f"use heads={', '.join(map(str, fitting))}, or a width that {heads} divides"
-            if heads > 1
-            else "use at least one head",
+            remedy=f"use heads={', '.join(map(str, fitting))}, or a width that {heads} divides",
         )
     return width // heads
 

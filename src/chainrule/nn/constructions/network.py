@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.activations import activation
@@ -115,10 +116,9 @@ def mlp(
     """A random network of these sizes; `gain` is that of the activation unless given, and one for the last layer."""
     from chainrule.nn.activations import activation as find
 
-    if len(sizes) < 2 or min(sizes) < 1:
-        raise ArgumentError(
-            f"mlp(sizes={list(sizes)}): needs at least an input and an output size, all positive"
-        )
+    if len(sizes) < 2:
+        raise ArgumentError(f"mlp(sizes={list(sizes)}): needs at least an input and an output size")
+    sizes = [whole("mlp", "sizes", size) for size in sizes]
     hidden = find(activation).gain if gain is None else gain
     last = find(final_activation).gain if gain is None else gain
     gains = [hidden] * (len(sizes) - 2) + [last]

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.convolution.functions import convolve, convolve_transpose
@@ -67,7 +68,7 @@ class Conv(eqx.Module):
         key: Key,
     ) -> None:
         check_dimensions("Conv", dimensions)
-        check_groups("Conv", inputs, outputs, groups)
+        inputs, outputs, groups = check_groups("Conv", inputs, outputs, groups)
         check_choice("Conv", "padding_mode", padding_mode, PADDING_MODES)
         kernel = per_axis("Conv", "kernel", kernel, dimensions)
         key_weight, key_bias = jax.random.split(key)
@@ -156,7 +157,7 @@ class ConvTranspose(eqx.Module):
     ) -> None:
         where = "ConvTranspose"
         check_dimensions(where, dimensions)
-        check_groups(where, inputs, outputs, groups)
+        inputs, outputs, groups = check_groups(where, inputs, outputs, groups)
         kernel = per_axis(where, "kernel", kernel, dimensions)
         self.stride = per_axis(where, "stride", stride, dimensions)
         self.dilation = per_axis(where, "dilation", dilation, dimensions)
@@ -216,17 +217,20 @@ class ConvTranspose(eqx.Module):
 
 def check_dimensions(where: str, dimensions: int) -> None:
     """Raise unless there are one to three dimensions."""
-    if dimensions not in (1, 2, 3):
+    if whole(where, "dimensions", dimensions) not in (1, 2, 3):
         raise ArgumentError(f"{where}(dimensions={dimensions}): dimensions must be 1, 2 or 3")
 
 
-def check_groups(where: str, inputs: int, outputs: int, groups: int) -> None:
-    """Raise unless the groups divide the channels on both sides."""
-    if groups < 1 or inputs % groups or outputs % groups:
+def check_groups(where: str, inputs: int, outputs: int, groups: int) -> tuple[int, int, int]:
+    """Channels that go in and come out, and groups; an error unless the groups divide both."""
+    inputs, outputs = whole(where, "inputs", inputs), whole(where, "outputs", outputs)
+    groups = whole(where, "groups", groups)
+    if inputs % groups or outputs % groups:
         raise ArgumentError(
             f"{where}(groups={groups}): {groups} groups cannot share {inputs} inputs and {outputs} outputs",
             remedy=f"use a divisor of {math.gcd(inputs, outputs)}",
         )
+    return inputs, outputs, groups
 
 
 def check_input(where: str, x: Array, dimensions: int, inputs: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.initializers import draw
@@ -259,6 +260,8 @@ def _weights(
     recurrent_bias: bool,
     key: Key,
 ) -> tuple[Linear, Feedback]:
+    where = {4: "LSTM", 3: "GRU", 1: "RNN"}[gates]
+    inputs, hidden = whole(where, "inputs", inputs), whole(where, "hidden", hidden)
     first, second = jax.random.split(key)
     outputs = gates * hidden
     # PyTorch draws everything within the same limits, by the number of hidden units.

@@ -6,7 +6,8 @@ from typing import final
 import jax
 import jax.numpy as jnp
 
-from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
+from chainrule.core.checks import whole
+from chainrule.core.errors import CapabilityError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.dropout import Dropout
 from chainrule.nn.recurrent.layers import GRU, LSTM, RNN, Recurrent
@@ -86,8 +87,7 @@ class Stack(SequenceLayer):
         key: Key,
     ) -> None:
         check_choice("Stack", "cell", cell, _LAYERS)
-        if depth < 1:
-            raise ArgumentError(f"Stack(depth={depth}): depth must be at least 1")
+        depth = whole("Stack", "depth", depth)
 
         def layer(inputs: int, key: Key) -> Recurrent:
             return _LAYERS[cell](
