@@ -3,8 +3,9 @@
 - Shapes: annotations are enforced at run time (jaxtyping with `tests/typecheck.py`, switched on in `pyproject.toml`)
   and NumPy-style rank promotion is an error.
 - Compiling takes most of the time here, so programs are compiled quickly instead of well (a small U-Net in a
-  quarter of the time; results differ in the last digits). `XLA_FLAGS= make test` compiles as users do, and so does the
-  test that promises bits (`tests/trust/test_exact_resume.py`).
+  quarter of the time; results differ in the last digits), and fewer of them (`tests/quickly.py`). With
+  `XLA_FLAGS= make test` all is compiled as users do, and so is the test that promises bits
+  (`tests/trust/test_exact_resume.py`).
 - No network: see `tests/offline`.
 - No traces: run folders and caches of the user are never touched. What is expensive to rebuild and safe to share
   lives in `.pytest_cache`, which survives from one test run of a checkout to the next.
@@ -16,7 +17,6 @@ import gc
 import importlib.metadata
 import os
 import runpy
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -42,7 +42,6 @@ _MOST_MEMORY = 4 * 2**30
 
 About 35,000 mappings of compiled programs; Linux kills a process that asks for more than 65,530 of them.
 """
-_PROGRAMS_OF_A_CONTEXT = 200
 _MEMORY_LIMIT = pytest.StashKey[int]()
 """Bytes at which compiled programs are let go of next."""
 _LEFT_OUT = pytest.StashKey[int]()
@@ -85,31 +84,11 @@ def pytest_collection_finish() -> None:
     """Look for garbage seldom: tracing makes many short-lived objects, and what was imported stays anyway."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
-    _share_contexts()
+    if _KNOWN_JAX and os.environ["XLA_FLAGS"] == _COMPILED_QUICKLY:
+        from tests import quickly
 
-
-def _share_contexts() -> None:
-    """Let programs share what JAX sets up for each one before lowering it: a tenth of the time of a small program.
-
-    This replaces a private function, so it is done only where that function is known. A context keeps every constant it
-    has seen and is therefore renewed now and then; what is lowered while something else is being lowered needs its own.
-    """
-    if not _KNOWN_JAX:
-        return
-    from jax._src.interpreters import mlir
-
-    new = mlir.make_ir_context
-    shared = threading.local()
-
-    def context() -> Any:
-        if mlir.ir.Context.current is not None:
-            return new()
-        if getattr(shared, "uses", _PROGRAMS_OF_A_CONTEXT) >= _PROGRAMS_OF_A_CONTEXT:
-            shared.context, shared.uses = new(), 0
-        shared.uses += 1
-        return shared.context
-
-    mlir.make_ir_context = context
+        quickly.share_contexts()
+        quickly.move_on_the_host()
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
