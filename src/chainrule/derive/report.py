@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
+from chainrule.core import notebook
 from chainrule.core.formatting import memory_size
 
 
@@ -53,6 +54,9 @@ class Report:
             )
         lines += [f"  note      {note}" for note in self.notes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return notebook.text(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TextIO, final
 
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.train.files import disk_errors, make_folder, sync_folder
 from chainrule.train.predicting import Answered, Answering, Unanswered
 from chainrule.train.scoring import Metric
@@ -45,6 +46,11 @@ class Predictions:
         if "prediction" in self.columns:
             return self.columns["prediction"]
         return np.stack([v for name, v in self.columns.items() if name.startswith("prediction ")], axis=1)
+
+    def _repr_html_(self) -> str:
+        shown = [[*row.values()] for row in self.rows[:_SHOWN]]
+        rest = f"{len(self):,} predictions" + (f", the first {_SHOWN}" if len(self) > _SHOWN else "")
+        return notebook.table(["name", *self.columns], shown, title=rest)
 
     @property
     def rows(self) -> list[dict[str, Any]]:

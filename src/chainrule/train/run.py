@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule import data as data_sources
 from chainrule import models
-from chainrule.core import random
+from chainrule.core import notebook, random
 from chainrule.core.errors import (
     ArgumentError,
     CapabilityError,
@@ -21,6 +21,7 @@ from chainrule.core.errors import (
     DataError,
     RunError,
 )
+from chainrule.core.formatting import duration, number
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
@@ -36,7 +37,7 @@ from chainrule.train.files import disk_errors
 from chainrule.train.forecasting import Forecaster
 from chainrule.train.predicting import Answering, Predictor
 from chainrule.train.predictions import Predictions, Written, collect, write
-from chainrule.train.scoring import Metric
+from chainrule.train.scoring import Scores
 
 
 @final
@@ -82,6 +83,26 @@ class Run:
     def __repr__(self) -> str:
         status = self.status
         return f"Run({str(self.path)!r}, {status['status']}, step {status['step']} of {status['total']})"
+
+    def _repr_html_(self) -> str:
+        status, config = self.status, self.config
+        best = status["best"]
+        rows = [
+            ("model", config["model"]["name"] or "your own"),
+            ("data", folder.read_data(self.path)["summary"]),
+            ("status", f"{status['status']} at step {status['step']:,} of {status['total']:,}"),
+            ("time", duration(status["seconds"])),
+            *([("best", f"{number(best['loss'])} at step {best['step']:,}")] if "loss" in best else []),
+            ("folder", self.path),
+        ]
+        return notebook.table([], rows, title=self.id)
+
+    def report(self, height: int = 800) -> notebook.InlinePage:
+        """The report of the run, to be shown inside a notebook."""
+        page = self.path / "report.html"
+        if not page.is_file():
+            raise RunError(f"{self.id} has no report", remedy="write it: chainrule.report.write(run)")
+        return notebook.InlinePage(page.read_text(encoding="utf-8"), height)
 
     @property
     def id(self) -> str:
@@ -272,7 +293,7 @@ class Run:
         stride: int | None = None,
         n: int | None = None,
         positive: str | None = None,
-    ) -> dict[str, Metric]:
+    ) -> Scores:
         """Every number the model's capabilities give on a split, or on `n` of its examples.
 
         Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.

@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
@@ -37,6 +38,14 @@ class Metric:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+@final
+class Scores(dict[str, Metric]):
+    """Scores by name, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return notebook.table(["score", "value"], self.items())
 
 
 @final
@@ -132,4 +141,4 @@ def predictions(evaluation: Evaluation) -> np.ndarray:
     )
 
 
-__all__ = ["Evaluation", "Judged", "Metric", "Score", "mean", "of_predictions", "predictions"]
+__all__ = ["Evaluation", "Judged", "Metric", "Score", "Scores", "mean", "of_predictions", "predictions"]

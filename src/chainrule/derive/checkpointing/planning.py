@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
@@ -85,6 +86,9 @@ class Plan:
         if path is not None:
             Path(path).write_text(picture, encoding="utf-8")
         return picture
+
+    def _repr_html_(self) -> str:
+        return notebook.drawing(self.to_svg(), self)
 
 
 def plan(

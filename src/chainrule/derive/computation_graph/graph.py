@@ -6,6 +6,7 @@ from typing import Any, final
 
 from jax.extend.core import ClosedJaxpr
 
+from chainrule.core import notebook
 from chainrule.core.pictures import Table
 from chainrule.derive.computation_graph import cuts, drawing, export, folding, inner_graphs, paths
 from chainrule.derive.computation_graph.node import Edge, Node
@@ -166,6 +167,9 @@ class Graph:
         """
         centre = None if focus is None else self.node(focus)
         return export.save(drawing.svg(self._record, limit, centre, radius), path)
+
+    def _repr_html_(self) -> str:
+        return notebook.drawing(self.to_svg())
 
 
 __all__ = ["Graph", "graph"]

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError, ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive import validation
@@ -50,6 +51,9 @@ class CheckReport:
         lines += [f"  Taylor remainder, {name:<26} order {value:.2f}" for name, value in self.slopes.items()]
         lines += [f"  {name:<44} skipped: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return notebook.text(self)
 
 
 def check(

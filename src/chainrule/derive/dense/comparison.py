@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Table
@@ -94,6 +95,9 @@ class Comparison:
             for row in cells
         ]
         return "\n".join([head, *lines])
+
+    def _repr_html_(self) -> str:
+        return notebook.text(self)
 
     def picture(self) -> Table:
         """The table as a picture record."""

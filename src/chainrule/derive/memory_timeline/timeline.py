@@ -13,6 +13,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, check_choice
 from chainrule.core.pictures import Lines
 from chainrule.derive.jaxprs.source import SourceLine
@@ -174,6 +175,9 @@ class Timeline:
         if path is not None:
             Path(path).write_text(picture, encoding="utf-8")
         return picture
+
+    def _repr_html_(self) -> str:
+        return notebook.drawing(self.to_svg(compiled=False))
 
 
 _TITLES = {

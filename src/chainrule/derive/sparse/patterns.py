@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 import scipy.sparse
 
+from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError
 
 
@@ -140,6 +141,9 @@ class Pattern:
 
     def __repr__(self) -> str:
         return f"Pattern({self.shape[0]} x {self.shape[1]}, {self.nnz} entries, density {self.density:.3g})"
+
+    def _repr_html_(self) -> str:
+        return notebook.drawing(self.to_svg(), repr(self))
 
 
 __all__ = ["Pattern"]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Tree
 from chainrule.derive.sparse import certificate, formats
@@ -213,6 +214,9 @@ class SparseDerivative:
 
     def __repr__(self) -> str:
         return f"sparse {self.what}: {self.pattern!r}, {self.coloring!r}, as {self.format}"
+
+    def _repr_html_(self) -> str:
+        return notebook.drawing(self.coloring.to_svg(), repr(self))
 
 
 __all__ = ["SparseDerivative"]

@@ -19,7 +19,7 @@ from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import Model
-from chainrule.train.scoring import Evaluation, Judged, Metric, Score
+from chainrule.train.scoring import Evaluation, Judged, Metric, Score, Scores
 
 ESTIMATED = 2048
 """Examples by which costly numbers are estimated unless told otherwise."""
@@ -49,7 +49,7 @@ def score(
     stride: int | None = None,
     n: int | None = None,
     positive: str | None = None,
-) -> dict[str, Metric]:
+) -> Scores:
     """Every number there is for a model on a split, or on `n` of its examples drawn at random.
 
     Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
@@ -74,7 +74,7 @@ def score(
     count = n or (ESTIMATED if any(one.costly(evaluation) for one in chosen) else len(whole))
     if count < len(whole):
         evaluation = replace(evaluation, split=Subset.drawn(whole, count))
-    found: dict[str, Metric] = {}
+    found = Scores()
     for one in sorted(chosen, key=lambda one: one.order):
         found |= one.measure(evaluation)
     return found

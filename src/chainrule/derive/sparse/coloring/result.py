@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from chainrule.core import notebook
 from chainrule.derive.sparse.coloring import checking
 from chainrule.derive.sparse.patterns import Pattern
 
@@ -111,6 +112,9 @@ class Coloring:
     def __repr__(self) -> str:
         bound = "the fewest possible" if self.optimal else f"at least {self.lower_bound} needed"
         return f"Coloring({self.method}, {self.num_colors} colours by {self.order}, {bound})"
+
+    def _repr_html_(self) -> str:
+        return notebook.drawing(self.to_svg(), repr(self))
 
 
 __all__ = ["TWO_SIDED", "Coloring", "SideColors"]
