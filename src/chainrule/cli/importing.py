@@ -84,10 +84,10 @@ def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def _named(runs: Path, name: str) -> Path:
-    from chainrule.core.errors import ArgumentError, RunError
+    from chainrule.core.errors import RunError
+    from chainrule.train.naming import check_name
 
-    if not name or Path(name).name != name or name == "..":
-        raise ArgumentError(f"run={name}: give a plain name", remedy="runs=DIR says where run folders go")
+    check_name("run", name)
     folder = runs / name
     if folder.exists():
         raise RunError(f"there is a run {name!r} already", remedy="give another name with run=")

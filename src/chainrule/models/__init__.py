@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import equinox as eqx
 import pydantic
 
 from chainrule.core import random
@@ -22,7 +23,7 @@ from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, starting
 from chainrule.models.interchange import Imported, Names
-from chainrule.models.protocol import Config, Entry, Model
+from chainrule.models.protocol import Config, Entry, Model, weight_checks
 from chainrule.models.wrapping import Wrapped, wrap
 
 _HERE = Path(__file__).parent
@@ -231,7 +232,9 @@ def with_weights(
     found, file = entry(name), Path(path).expanduser()
     stored = interchange.shapes(file)
     own = {} if found.published is None else dict(found.published(stored))
-    model = build(name, data, seed=seed, **{**own, **settings})
+    make = functools.partial(build, name, data, seed=seed, **{**own, **settings})
+    weight_checks.check_held(file, stored, eqx.filter_eval_shape(make))
+    model = make()
     if head == "new":
         return import_weights(model, file, fresh=[found.head])
     try:
@@ -265,9 +268,13 @@ def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path,
         for setting in settings:
             raise ArgumentError(f"{setting}: {file.name} says itself what its model is like")
         return found.formats[file.suffix].weights(file, tokenizer)
-    model = found.sized(interchange.shapes(file), tokenizer, **settings)
-    whole: Model = import_weights(model, file).model
-    return whole
+    stored = interchange.shapes(file)
+    try:
+        model = found.sized(stored, tokenizer, **settings)
+    except pydantic.ValidationError as error:
+        raise explain(error, found.config, f"this is what {file.name} or the settings say") from None
+    weight_checks.check_held(file, stored, model)
+    return weight_checks.filled(import_weights(model, file).model)
 
 
 def begin(

@@ -20,6 +20,7 @@ from chainrule import nn
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DataError, DiskError, suggest
 from chainrule.models.protocol import Flattened, InOut, Joined, Model, Name, NameTable, Patches, Spelled
+from chainrule.models.protocol.weight_checks import check_values
 
 M = TypeVar("M", bound=Model)
 Names: TypeAlias = Mapping[str, Name] | NameTable
@@ -140,6 +141,8 @@ def read(
         odd = [(name, wanted) for name, wanted in parts if stored[name].shape != wanted]
         missing += lacking
         misshapen += [f"{name} is {stored[name].shape} instead of {wanted}" for name, wanted in odd]
+        for name, _ in parts:
+            check_values(name, stored[name])
         if lacking or odd:
             arrays.append(one.array)
         else:
@@ -203,7 +206,8 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
 
 
 def _read(path: Path) -> Arrays:
-    with _opened(path) as file:
+    # A number beyond 32 bits becomes infinite, and as such is refused.
+    with _opened(path) as file, np.errstate(over="ignore"):
         return {name: np.asarray(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
 
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.walking import special
 
+STDIN = Path("/dev/stdin")
+"""Opened whatever it is, because the user has asked for it with a dash."""
 _GZIP = b"\x1f\x8b"
 # Small files may expand as much as they like: a ratio only matters once the result is large.
 _FREE = 2**24
@@ -19,6 +22,9 @@ _FREE = 2**24
 
 def read(path: Path, where: str, max_bytes: int, max_ratio: int) -> bytes:
     """The bytes of a file, unpacked if it is compressed with gzip."""
+    what = special(path)
+    if what and path != STDIN:
+        raise Refused("not a file", where, f"it is {what}, which is never opened")
     try:
         packed = path.stat().st_size
         _check(where, packed, max_bytes)
@@ -46,6 +52,8 @@ def members(
     path: Path, where: str, max_bytes: int, max_ratio: int, max_files: int
 ) -> Iterator[tuple[str, bytes]]:
     """Names and bytes of the members of a zip archive, one after the other."""
+    if what := special(path):
+        raise Refused("not a file", where, f"it is {what}, which is never opened")
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -90,4 +98,4 @@ def _check_ratio(where: str, size: int, packed: int, max_ratio: int) -> None:
         )
 
 
-__all__ = ["members", "read"]
+__all__ = ["STDIN", "members", "read"]

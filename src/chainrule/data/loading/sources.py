@@ -16,6 +16,7 @@ from chainrule.data.generated.oscillations import OSCILLATIONS, Oscillation
 from chainrule.data.generated.plays import PLAYS, Plays
 from chainrule.data.generated.tasks import TASKS, Task
 from chainrule.data.generated.toys import TOYS, Toy
+from chainrule.data.loading.bounded import STDIN
 from chainrule.data.loading.options import Option, resolve
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
@@ -183,7 +184,7 @@ def find(name_or_path: str | os.PathLike[str]) -> DataSource:
             raise _absent(given)
         return DataSource(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
     if given == "-":
-        return DataSource("stdin", given, given, text.reader, Path("/dev/stdin"))
+        return DataSource("stdin", given, given, text.reader, STDIN)
     path = Path(given).expanduser()
     if not path.exists():
         raise _unknown(given, path)

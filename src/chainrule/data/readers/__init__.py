@@ -4,6 +4,7 @@ from pathlib import Path
 
 from chainrule.core.errors import DataError
 from chainrule.data.loading.scan import SourceReader
+from chainrule.data.loading.walking import special
 from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
 
 _SUFFIXES = {
@@ -21,6 +22,11 @@ def recognise(path: Path) -> SourceReader:
     """The reader for an existing file or folder, by its name and, failing that, by its first bytes."""
     if path.is_dir():
         return _recognise_folder(path)
+    if what := special(path):
+        raise DataError(
+            f"{path} is {what}: data are read from files and folders",
+            remedy="a text that another program writes: PROGRAM | chainrule train gpt data=-",
+        )
     suffix = table.suffix_of(path)
     if suffix == ".tsv" and pairs.has_pairs(path):
         return pairs.reader

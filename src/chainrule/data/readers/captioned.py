@@ -14,6 +14,7 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_RATIO, Option, whole
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
+from chainrule.data.loading.walking import files_of
 from chainrule.data.readers import images, text
 from chainrule.data.readers.picture import Unusable
 from chainrule.data.readers.raw import collect, delimited
@@ -81,7 +82,7 @@ def _fault(caption: str, longest: int) -> Unusable | None:
 
 def _scan(request: ReadRequest) -> Scan:
     root, options = request.path, request.options
-    files = images.files_of(root, options["max_files"])
+    files = files_of(root, options["max_files"], options["links"])
     pictures = [file for file in files if file.suffix.lower() in images.PICTURES]
     names = [file.relative_to(root).as_posix() for file in pictures]
     captions, problems = _listed(request) if (root / LIST).is_file() else _beside(request, pictures)

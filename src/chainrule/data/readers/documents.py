@@ -13,8 +13,8 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.options import Option, guard
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
+from chainrule.data.loading.walking import LINKS, files_of
 from chainrule.data.readers import text
-from chainrule.data.readers.images import files_of
 
 SUFFIXES = (".txt", ".md")
 
@@ -33,7 +33,8 @@ def _on_lines(texts: list[str]) -> list[str]:
 
 
 def _scan_folder(request: ReadRequest) -> Scan:
-    files = [file for file in files_of(request.path, request.options["max_files"]) if has_suffix(file)]
+    every = files_of(request.path, request.options["max_files"], request.options["links"])
+    files = [file for file in every if has_suffix(file)]
     left = request.options["max_bytes"]
     texts: list[str] = []
     problems: list[Problem] = []
@@ -111,7 +112,7 @@ def _name(value: Any) -> str:
 folder_reader = SourceReader(
     "text",
     "files",
-    {**text.OPTIONS, "max_files": guard(1_000_000, "most files in a folder")},
+    {**text.OPTIONS, "max_files": guard(1_000_000, "most files in a folder"), "links": LINKS},
     _scan_folder,
 )
 lines_reader = SourceReader(

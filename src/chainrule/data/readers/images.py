@@ -18,6 +18,7 @@ import numpy as np
 from chainrule.data.loading.options import BINARIZE, MAX_BYTES, Option, choice, flag, guard, optional, size
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
+from chainrule.data.loading.walking import LINKS, files_of
 from chainrule.data.readers.pairs import numbered
 from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Unusable, decode
 
@@ -103,26 +104,6 @@ class Gathered:
         return Contents("image", x, y, "class", classes=tuple(classes), levels=256, parts=parts)
 
 
-def files_of(folder: Path, max_files: int) -> list[Path]:
-    """Every file below a folder, hidden ones left out, sorted by path; a folder reached twice is entered once."""
-    found: list[Path] = []
-    seen: set[str] = set()
-    for here, folders, names in os.walk(folder, followlinks=True):
-        seen.add(os.path.realpath(here))
-        folders[:] = [
-            name
-            for name in sorted(folders)
-            if not name.startswith((".", "__MACOSX")) and os.path.realpath(Path(here, name)) not in seen
-        ]
-        found += [Path(here, name) for name in names if not name.startswith(".") and name != "Thumbs.db"]
-        if len(found) > max_files:
-            detail = f"more than max_files={max_files:,} files"
-            raise Refused(
-                "too many files", folder.name, detail, f"to read them all: data.max_files={10 * max_files}"
-            )
-    return sorted(found, key=lambda path: path.relative_to(folder).parts)
-
-
 def has_pictures(folder: Path) -> bool:
     """Whether a folder holds picture files at any depth."""
     return any(
@@ -177,7 +158,7 @@ def gather(
 
 def _scan(request: ReadRequest) -> Scan:
     root, target = request.path, request.options["target"]
-    files = files_of(root, request.options["max_files"])
+    files = files_of(root, request.options["max_files"], request.options["links"])
     pictures = [file for file in files if file.suffix.lower() in PICTURES]
     notes = [
         Problem("not an image file", request.shown(file), effect="note")
@@ -210,6 +191,7 @@ reader = SourceReader(
         "max_pixels": guard(2**26, "largest image, in pixels", MOST_PIXELS),
         "max_bytes": MAX_BYTES,
         "max_files": guard(1_000_000, "largest number of files"),
+        "links": LINKS,
     },
     _scan,
 )
@@ -219,7 +201,6 @@ __all__ = [
     "Gathered",
     "ImageAnnotation",
     "divided",
-    "files_of",
     "gather",
     "has_pictures",
     "reader",

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import UInt8
 
+from chainrule.data.loading.walking import special
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -99,6 +101,8 @@ def decode(
 def _content(path: Path, max_bytes: int, convert: bool) -> tuple[bytes, str]:
     """The bytes of a file and the format they are in, if it is one that is read."""
     try:
+        if what := special(path):
+            raise Unusable("not a file", f"it is {what}")
         if path.stat().st_size > max_bytes:
             raise Unusable("too large", f"more than max_bytes={max_bytes:,} bytes")
         data = path.read_bytes()

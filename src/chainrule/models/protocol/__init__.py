@@ -76,6 +76,7 @@ from chainrule.models.protocol.weights import (
     NameTable,
     Patches,
     Spelled,
+    matrix_shape,
     numbered,
 )
 
@@ -143,6 +144,7 @@ __all__ = [
     "Trajectory",
     "as_prediction",
     "check_options",
+    "matrix_shape",
     "numbered",
     "option_fields",
     "output_count",

@@ -63,7 +63,7 @@ class Entry:
     head: str = "head"
     """The layer that gives the outputs: a new one replaces it where weights serve for other classes."""
     sized: Callable[..., Model] | None = None
-    """From the shapes in a file of weights, a tokenizer and settings to a model that these weights fit."""
+    """From the shapes in a file of weights, a tokenizer and settings to a model with shapes that these weights fit."""
     formats: Mapping[str, FileFormat] = field(default_factory=dict)
     """Files of weights that are not safetensors, by the ending of their names."""
     adopts: Callable[[Any, str], Mapping[str, Any]] | None = None

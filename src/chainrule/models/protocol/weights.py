@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, final
 
+from chainrule.core.errors import DataError
 from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.protocol.model import Model
 
@@ -73,13 +74,25 @@ class NameTable:
     """Names that repeat another array, where they are there at all: `{"lm_head.weight": "wte.weight"}`."""
 
 
-def numbered(shapes: Mapping[str, object], pattern: str) -> int:
-    """How many layers of a file are numbered 0, 1, ... in names of this pattern; never more than it has arrays.
+def matrix_shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, int]:
+    """Rows and columns of an array of a file, which must be a matrix with something in it."""
+    shape = shapes[name]
+    if len(shape) != 2 or 0 in shape:
+        raise DataError(f"{name} has the shape {shape}; a matrix of weights is expected")
+    rows, columns = shape
+    return rows, columns
+
+
+def numbered(shapes: Mapping[str, object], pattern: str, arrays: int = 1) -> int:
+    """How many layers of a file are numbered 0, 1, ... in names of this pattern; never more than it has arrays for.
+
+    `arrays` is what a layer has at least.
 
     >>> numbered({"h.0.w": (), "h.1.w": (), "h.3.w": ()}, "h.{}.w")
     2
     """
-    return next(n for n in range(len(shapes) + 1) if pattern.format(n) not in shapes)
+    most = len(shapes) // arrays
+    return next(n for n in range(most + 1) if n == most or pattern.format(n) not in shapes)
 
 
 class FileFormat(NamedTuple):
@@ -98,5 +111,6 @@ __all__ = [
     "NameTable",
     "Patches",
     "Spelled",
+    "matrix_shape",
     "numbered",
 ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.core.errors import ArgumentError, ChainruleError, DataError
+from chainrule.data.loading.walking import special
 from chainrule.data.text.tokenizers import package, sentence_piece, word_piece
 from chainrule.data.text.tokenizers.bpe import BPE, rule_of
 from chainrule.data.text.tokenizers.byte_bpe import BYTES, ByteBPE
@@ -55,6 +56,8 @@ def from_json(values: Mapping[str, Any]) -> Tokenizer:
 def read(path: str | Path, *, any_length: bool = False) -> Tokenizer:
     """The tokenizer in a JSON file; `any_length` leaves out what the file says about cutting and padding texts."""
     path = Path(path).expanduser()
+    if what := special(path):
+        raise DataError(f"{path} is {what}, not the file of a tokenizer")
     try:
         size = path.stat().st_size
         values = json.loads(path.read_bytes().decode()) if size <= _MAX_BYTES else None

@@ -5,12 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
-from chainrule.models.protocol import Joined, Name, NameTable
+from chainrule.models.protocol import Joined, Name, NameTable, matrix_shape, numbered
 from chainrule.models.representation.bert.masked import BERTConfig, MaskedModel
 from chainrule.models.representation.bert.model import BERT
 
@@ -51,7 +50,7 @@ def torch_names(model: MaskedModel) -> NameTable:
 def sized(
     shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
 ) -> BERT:
-    """A model for the arrays of a file of BERT's style, with zeros in their place.
+    """A model for the arrays of a file of BERT's style, with their shapes in their places.
 
     A file does not say how many `heads` share its width: one for every 32, as in MiniLM, unless told.
     """
@@ -60,7 +59,7 @@ def sized(
     inner = "encoder.layer.0.intermediate.dense.weight"
     if not all(name in shapes for name in (*wanted, inner)):
         raise ArgumentError("the file holds no model of BERT's style")
-    (tokens, width), (context, _), (segments, _) = (shapes[name] for name in wanted)
+    (tokens, width), (context, _), (segments, _) = (matrix_shape(shapes, name) for name in wanted)
     if len(tokenizer) != tokens:
         raise ArgumentError(
             f"the weights are for {tokens:,} tokens, the tokenizer has {len(tokenizer):,}",
@@ -69,23 +68,18 @@ def sized(
     config = BERTConfig(
         **{
             "preset": "bert",
-            "layers": 1
-            + max(int(name.split(".")[2]) for name in shapes if name.startswith("encoder.layer.")),
+            "layers": numbered(shapes, "encoder.layer.{}.intermediate.dense.weight", arrays=8),
             "heads": max(1, width // _HEAD) if heads is None else heads,
             "width": width,
-            "hidden": shapes[inner][0],
+            "hidden": matrix_shape(shapes, inner)[0],
             "context": context,
             "segments": segments,
             **settings,
         }
     )
     schema = Schema("text", (context,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
-    skeleton = eqx.filter_eval_shape(BERT, config, schema, jax.random.key(0))
-    blank: BERT = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
-        skeleton,
-    )
-    return blank
+    skeleton: BERT = eqx.filter_eval_shape(BERT, config, schema, jax.random.key(0))
+    return skeleton
 
 
 __all__ = ["sized", "torch_names"]

@@ -5,7 +5,6 @@ The tokenizer comes with both, because weights without their vocabulary say noth
 `import_weights` and `export_weights` use.
 """
 
-import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.sentence_piece import BYTES, SPACE, SentencePiece
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
-from chainrule.models.protocol import InOut, Joined, Name, NameTable
+from chainrule.models.protocol import InOut, Joined, Name, NameTable, matrix_shape, numbered
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.model import GPT
 
@@ -89,7 +88,7 @@ def _llama(model: GPT) -> NameTable:
 def sized(
     shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
 ) -> GPT:
-    """A model for the arrays of a file of GPT-2's or Llama's style, with zeros in their place.
+    """A model for the arrays of a file of GPT-2's or Llama's style, with their shapes in their places.
 
     A file does not say how many `heads` share its width: one for every 64 unless told. `settings` are further settings
     of the model, for Llama's style `context`, which is not in the file either (2,048 unless told).
@@ -110,13 +109,13 @@ def _gpt2_settings(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | No
     plain = {name.removeprefix("transformer."): shape for name, shape in shapes.items()}
     if not {"wte.weight", "wpe.weight", "h.0.mlp.c_fc.weight"} <= plain.keys():
         return None
-    tokens, width = plain["wte.weight"]
-    sides = plain["h.0.mlp.c_fc.weight"]
+    tokens, width = matrix_shape(plain, "wte.weight")
+    sides = matrix_shape(plain, "h.0.mlp.c_fc.weight")
     return {
         "preset": "gpt2",
-        "layers": _layers(plain, r"h\.(\d+)\."),
+        "layers": numbered(plain, "h.{}.mlp.c_fc.weight", arrays=6),
         "width": width,
-        "context": plain["wpe.weight"][0],
+        "context": matrix_shape(plain, "wpe.weight")[0],
         "hidden": sides[1] if sides[0] == width else sides[0],
         "bias": "h.0.mlp.c_fc.bias" in plain,
         "tokens": tokens,
@@ -128,11 +127,11 @@ def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) ->
     wanted = ("embed_tokens.weight", "layers.0.mlp.gate_proj.weight", "layers.0.self_attn.k_proj.weight")
     if not all(name in plain for name in wanted):
         return None
-    (tokens, width), (hidden, _), (shared, _) = (plain[name] for name in wanted)
+    (tokens, width), (hidden, _), (shared, _) = (matrix_shape(plain, name) for name in wanted)
     heads = max(1, width // _HEAD) if heads is None else heads
     return {
         "preset": "modern",
-        "layers": _layers(plain, r"layers\.(\d+)\."),
+        "layers": numbered(plain, "layers.{}.mlp.gate_proj.weight", arrays=6),
         "width": width,
         "key_heads": shared * heads // width,
         "hidden": hidden,
@@ -142,12 +141,8 @@ def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) ->
     }
 
 
-def _layers(shapes: Mapping[str, tuple[int, ...]], pattern: str) -> int:
-    return 1 + max(int(found[1]) for name in shapes if (found := re.match(pattern, name)))
-
-
 def _skeleton(config: GPTConfig, tokenizer: Tokenizer, tokens: int) -> GPT:
-    """A model of the right shapes, with zeros."""
+    """A model with the shapes of its arrays in their places: nothing is allocated for what a file only claims."""
     if len(tokenizer) != tokens:
         raise ArgumentError(
             f"the weights are for {tokens:,} tokens, the tokenizer has {len(tokenizer):,}",
@@ -155,13 +150,8 @@ def _skeleton(config: GPTConfig, tokenizer: Tokenizer, tokens: int) -> GPT:
         )
     assert config.context is not None
     schema = Schema("text", (config.context + 1,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
-    shapes = eqx.filter_eval_shape(GPT, config, schema, jax.random.key(0))
-    blank = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf,
-        shapes,
-    )
-    model: GPT = blank
-    return model
+    shapes: GPT = eqx.filter_eval_shape(GPT, config, schema, jax.random.key(0))
+    return shapes
 
 
 def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
@@ -182,7 +172,6 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
         rotary="interleaved",
         tie=tied,
     )
-    model = _skeleton(config, tokenizer, abs(tokens))
     shared, size = width // heads * groups, width // heads
     shapes = {
         "embedding": (abs(tokens), width),
@@ -200,6 +189,7 @@ def from_llama2c(path: str | Path, tokenizer: Tokenizer) -> GPT:
         **({} if tied else {"head": (abs(tokens), width)}),
     }
     held = _parts(source, shapes)
+    model = _skeleton(config, tokenizer, abs(tokens))
     arrays = [held["embedding"], held["norm"], *(() if tied else (held["head"].T,))]
     for i in range(layers):
         inward = np.concatenate([held[name][i] for name in ("query", "key", "value")])
@@ -241,6 +231,8 @@ def _parts(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.nd
             remedy="the file is cut short, or of a later version of llama2.c, which is not read",
         )
     flat = np.fromfile(path, "<f4", offset=4 * _FIELDS)
+    if not np.isfinite(flat).all():
+        raise DataError(f"{path.name} holds weights that are not finite")
     pieces = np.split(flat, np.cumsum(counts)[:-1])
     return {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
 
