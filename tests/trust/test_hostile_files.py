@@ -222,9 +222,9 @@ def main(folder: Path) -> None:
     ):
         print(f"\n{title}")
         for number, name in enumerate(names):
-            place = folder / f"{title}-{number}"
-            place.mkdir(parents=True)
-            print(f"  {name:<32}{answer(place, name)}")
+            location = folder / f"{title}-{number}"
+            location.mkdir(parents=True)
+            print(f"  {name:<32}{answer(location, name)}")
 
 
 if __name__ == "__main__":
