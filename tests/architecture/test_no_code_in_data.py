@@ -40,7 +40,7 @@ IMPORTS_BY_NAME = {
 }
 # Modules that import a file, and why they may.
 IMPORTS_A_FILE = {
-    "chainrule.cli.derive": "runs the file a person names, as that person asked; its help says so"
+    "chainrule.core.code_files": "runs the file a person names, as that person asked; the help of the verbs says so"
 }
 
 

@@ -60,28 +60,10 @@ def derive(
 
 def load(target: str) -> tuple[Path, str, Callable[..., Any]]:
     """The function a person names as FILE:FUNCTION; the file is run, as the person asked."""
-    import importlib.util
+    from chainrule.core import code_files
 
-    from chainrule.core.errors import ArgumentError, suggest
-
-    file, colon, name = target.rpartition(":")
-    if not colon or not file or not name:
-        raise ArgumentError(f"{target!r}: write FILE:FUNCTION, for example model.py:loss")
-    path = Path(file).expanduser()
-    if not path.is_file():
-        raise ArgumentError(f"there is no file {file!r}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ArgumentError(f"{file!r} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-    if name not in functions:
-        raise ArgumentError(
-            f"{file} has no function {name!r}{suggest(name, functions)}",
-            remedy=f"it has: {', '.join(functions[:12]) or 'none'}",
-        )
-    return path, name, getattr(module, name)
+    path, name = code_files.named(target, "FUNCTION", "model.py:loss")
+    return path, name, code_files.member(path, name, "function")
 
 
 def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Report"], str]:

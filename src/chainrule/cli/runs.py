@@ -78,6 +78,24 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
         say("report", str(report))
 
 
+@app.command("trust")
+def trust(name: RunName, settings: Settings = None, json: Json = False) -> None:
+    """Allow the Python file of a run to be run on this machine.
+
+    A run of `chainrule train FILE.py:CLASS` that came from elsewhere runs no code until you say so: look at the file
+    first. What is allowed is the file as it is now; after a change it is asked for again.
+    """
+    from chainrule.cli.output import emit, say
+
+    run = _open(name, _runs_folder(settings))
+    file = run.code_file()
+    file.allow()
+    if json:
+        emit({"run": run.id, **file.to_json()})
+    else:
+        say("allowed", f"{file.path}   SHA-256 {file.sha256}")
+
+
 @app.command("diff")
 def diff(
     first: RunName,

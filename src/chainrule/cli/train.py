@@ -19,7 +19,9 @@ def train(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", show_default=False, help=f"Name of a model; {defaults.MODEL} if not given."
+            metavar="MODEL",
+            show_default=False,
+            help=f"Name of a model, or FILE.py:CLASS of your own, which is run; {defaults.MODEL} if not given.",
         ),
     ] = None,
     settings: Settings = None,
@@ -38,7 +40,13 @@ def train(
         bool, typer.Option("--help", "-h", help="Show this message, with every setting.")
     ] = False,
 ) -> None:
-    """Train a model on data and write a run folder."""
+    """Train a model on data and write a run folder.
+
+    FILE.py:CLASS (or a function) trains a network of your own. This runs the Python file, with all that it does when it
+    is imported: name only files you trust. Its arguments are the settings of the model; inputs, shape, outputs, schema
+    and key come from the data. The run records the file's SHA-256, and other verbs run the file again only while it is
+    the same. With data= it can be tried on any data.
+    """
     if help:
         _help(context, model)
         return
@@ -81,7 +89,9 @@ def _train(
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
         train_and_report(
-            lambda listener: fit(model, data, run=path, listener=listener, origin=origin, **request.train),
+            lambda listener: fit(
+                model, data, run=path, listener=listener, origin=origin, code=request.code, **request.train
+            ),
             path,
             data.schema,
             model,
@@ -194,6 +204,7 @@ def _help(context: Context, name: str | None) -> None:
     from chainrule.cli.models import recipes_table, settings_table
     from chainrule.cli.output import heading, show, table
     from chainrule.cli.training_request import OWN
+    from chainrule.models.wrapping import ModelFile
     from chainrule.train import TrainConfig
 
     show(context.get_help())
@@ -203,9 +214,10 @@ def _help(context: Context, name: str | None) -> None:
     settings_table(settings.of(TrainConfig))
     chosen = name if name and "=" not in name else None
     if chosen:
+        found = ModelFile.named(chosen).entry() if ".py" in chosen else models.entry(chosen)
         heading(f"Settings of {chosen}")
-        settings_table(settings.of(models.entry(chosen).config))
-        recipes_table(models.entry(chosen))
+        settings_table(settings.of(found.config))
+        recipes_table(found)
     else:
         show("\nSettings of a model: chainrule models show MODEL   ·   of data: chainrule data show NAME")
 

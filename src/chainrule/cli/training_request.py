@@ -15,6 +15,7 @@ from chainrule.cli import defaults, settings
 from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import runs_folder
+from chainrule.core import random
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
@@ -22,11 +23,12 @@ from chainrule.data.dataset import Data
 from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
+from chainrule.models.wrapping import FromFile, ModelFile
 from chainrule.train import Run, TrainConfig, former
 from chainrule.train.config import FORMER_SETTINGS
-from chainrule.train.folder import read_config
+from chainrule.train.folder import CODE, read_config
 from chainrule.train.loop import merge, settled
-from chainrule.train.naming import check_name
+from chainrule.train.naming import check_name, handle
 
 OWN = {
     "model": "name of the model, another way to write it first",
@@ -74,10 +76,15 @@ class TrainingRequest:
     """What it begins with, if not with weights drawn at random."""
     vectors: Path | None = None
     """The file its tokens take their vectors from."""
+    file: ModelFile | None = None
+    """The Python file the model comes from, if it is one of the user's own."""
 
     def build(self, data: Data) -> tuple[Model, dict[str, Any] | None]:
         """The model before training, and what a recipe says about weights that were not drawn at random."""
         name, seed = self.entry.name, self.settled(data)[0].seed
+        if self.file is not None:
+            config = self.entry.config(**self.model)
+            return self.entry.build(config, data.schema, random.key(seed, "init")), None
         if self.start is not None:
             begun = models.begin(
                 name, self.start.run.model, data, seed=seed, fresh=self.start.fresh, **self.model
@@ -90,6 +97,13 @@ class TrainingRequest:
         known = {"of_tokens": found.tokens, "of_text": found.text}
         return found.model, {"vectors": str(self.vectors), "coverage": known}
 
+    @property
+    def code(self) -> FromFile | None:
+        """Which file and settings a run of a model of the user's own records."""
+        return (
+            None if self.file is None else FromFile(self.file, self.entry.config(**self.model).model_dump())
+        )
+
     def settled(self, data: Data) -> tuple[TrainConfig, int]:
         """All training settings, those that suit the model and the data where none were given, and the steps."""
         return settled(self.entry.training, self.train, len(data.train))
@@ -100,8 +114,9 @@ def parse_request(words: Words) -> TrainingRequest:
     own = _own(words)
     recipe = _recipe(own["config"]) if "config" in own else {"model": {}, "data": {}, "train": {}}
     folder = runs_folder(own.get("runs"))
+    file = _file(words, own, recipe)
     start = _start(own, recipe, folder)
-    entry = models.entry(_model_name(words, own, recipe, start))
+    entry = models.entry(_model_name(words, own, recipe, start)) if file is None else file.entry()
     named = _named(own, entry)
     same = start is not None and start.run.config["model"]["name"] == entry.name
     if "data" in own:
@@ -112,7 +127,7 @@ def parse_request(words: Words) -> TrainingRequest:
         source = (
             _stored(start.run.config["data"], start.run.id)
             if start and same
-            else {"name_or_path": entry.data}
+            else {"name_or_path": _default_data(entry)}
         )
     known = find(source["name_or_path"]).options
     model, data, train = sort(words.settings, entry, ["seed", "split", "bad", *known])
@@ -123,14 +138,54 @@ def parse_request(words: Words) -> TrainingRequest:
     given = merge(merge(recipe["train"], named.train), nest(train))
     return TrainingRequest(
         entry=entry,
-        model=models.configure(entry.name, **merge(settings, nest(model))).model_dump(exclude_unset=True),
+        model=_configured(entry, merge(settings, nest(model)), file),
         data={**source, **named.data, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
         runs_folder=folder,
         run=_run_name(own.get("run")),
         start=start,
         vectors=_vectors(own, recipe, start),
+        file=file,
     )
+
+
+def _file(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any]) -> ModelFile | None:
+    """The Python file of a model of the user's own: the one that is named, or the one of the recipe."""
+    named = [*words.names, *([own["model"]] if "model" in own else [])]
+    if named and ".py" in named[0]:
+        take(Words(tuple(named), {}), "MODEL")
+        for other in ("config", "from", "recipe", "vectors"):
+            if other in own:
+                raise ArgumentError(
+                    f"{other}={own[other]}: this is for models of the registry",
+                    remedy=f"leave it out, or leave {named[0]!r} out",
+                )
+        return ModelFile.named(named[0])
+    if "file" not in recipe["model"]:
+        return None
+    path = Path(own["config"]).expanduser()
+    run = path if path.is_dir() else path.parent
+    found = ModelFile.recorded(recipe["model"]["file"], handle(run), run / CODE)
+    found.check_allowed(f"chainrule runs trust {handle(run)}")
+    return found
+
+
+def _configured(entry: Entry, given: Mapping[str, Any], file: ModelFile | None) -> dict[str, Any]:
+    where = (
+        f"models show {entry.name}"
+        if file is None
+        else f"train {shell_word(f'{file.path}:{file.name}')} --help"
+    )
+    remedy = f"settings of {entry.name}: chainrule {where}"
+    return models.configured(entry, given, remedy).model_dump(exclude_unset=True)
+
+
+def _default_data(entry: Entry) -> str:
+    if not entry.data:
+        raise ArgumentError(
+            f"{entry.name} needs data", remedy="name them: data=FILE-OR-NAME   some to try: chainrule data ls"
+        )
+    return entry.data
 
 
 def _own(words: Words) -> dict[str, str]:

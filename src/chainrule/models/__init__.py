@@ -85,11 +85,14 @@ def configure(name: str, **settings: Any) -> Config:
     chainrule.core.errors.ArgumentError: unknown setting 'depht' (did you mean 'depth'?)
            settings of mlp: chainrule models show mlp
     """
-    found = entry(name)
+    return configured(entry(name), settings, f"settings of {name}: chainrule models show {name}")
+
+
+def configured(found: Entry, settings: Mapping[str, Any], remedy: str) -> Config:
+    """The validated settings of the model of an entry; `remedy` says where they are listed."""
     try:
         return found.config(**settings)
     except pydantic.ValidationError as error:
-        remedy = f"settings of {name}: chainrule models show {name}"
         raise explain(error, found.config, remedy, former=found.former_settings) from None
 
 
@@ -346,6 +349,7 @@ __all__ = [
     "build",
     "card",
     "configure",
+    "configured",
     "entry",
     "entry_of",
     "explain",

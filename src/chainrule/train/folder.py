@@ -9,6 +9,7 @@
 | `status.json` | state, process, heartbeat |
 | `checkpoints/step-*/` | tensors and manifest |
 | `tokenizer.json` | text that another run or file was the start of: the tokenizer, as a file to load data with |
+| `model.py` | networks of the user's own out of a file: a copy of it, never run |
 | `log.txt` | what happened when, for people |
 """
 
@@ -39,10 +40,12 @@ from chainrule.train.naming import recipe_word
 
 _HEARTBEAT_SECONDS = 2.0
 _STALE_SECONDS = 60.0
+CODE = "model.py"
+"""The copy of the Python file that a model of the user's own came from."""
 _SECTIONS = ("model", "data", "train")
 _OWN = (
     *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
-    *("checkpoints", ".lock", "tokenizer.json"),
+    *("checkpoints", ".lock", "tokenizer.json", CODE),
 )
 
 
@@ -349,6 +352,7 @@ def plain(values: Any) -> Any:
 
 
 __all__ = [
+    "CODE",
     "RunWriter",
     "decisive",
     "plain",

@@ -15,11 +15,12 @@ from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
 from chainrule.models.protocol import Model, NeedsSchema
+from chainrule.models.wrapping import FromFile
 from chainrule.train import checkpoints, events, folder, naming
 from chainrule.train.beginning import check_space
 from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
-from chainrule.train.files import make_folder, sole_writer
+from chainrule.train.files import make_folder, sole_writer, write_atomic
 from chainrule.train.run import Run, as_model
 from chainrule.train.step import initial_state
 from chainrule.train.trainer import Trainer
@@ -41,6 +42,7 @@ def fit(
     listener: events.Listener = events.silent,
     callbacks: Sequence[Callback] = (),
     origin: Mapping[str, Any] | None = None,
+    code: FromFile | None = None,
     **settings: Any,
 ) -> Run:
     """Train a model and leave a run folder.
@@ -54,10 +56,11 @@ def fit(
     see `Moment`. A run folder does not hold them: give them again to go on with it.
 
     `origin` says where the weights of the model come from when they are not those it was built with; such a run
-    evaluates and saves them before the first step, because nothing else could bring them back.
+    evaluates and saves them before the first step, because nothing else could bring them back. `code` says which Python
+    file the model comes from, so that the run can be opened without building it again by hand.
     """
     model = prepared(model, data)
-    recipe, config, total = _recipe(model, data, origin, settings)
+    recipe, config, total = _recipe(model, data, origin, settings, code)
     if run is None:
         check_space(naming.root(), model, config)
         path = naming.new_folder(naming.root(), f"{data.name}-{models.title(model).lower()}")
@@ -71,6 +74,8 @@ def fit(
     with sole_writer(path):
         folder.write_data(path, data)
         folder.write_environment(path)
+        if code:
+            write_atomic(path / folder.CODE, code.file.path.read_bytes())
         trainer = Trainer(Run(path, model=model, data=data, config=recipe), total, listener, callbacks)
         # Last, because this file makes the folder a run: settings that cannot be used must not leave one behind.
         folder.write_config(path, recipe)
@@ -106,7 +111,11 @@ def prepared(model: Any, data: Any) -> Model:
 
 
 def _recipe(
-    model: Model, data: Data, origin: Mapping[str, Any] | None, settings: Mapping[str, Any]
+    model: Model,
+    data: Data,
+    origin: Mapping[str, Any] | None,
+    settings: Mapping[str, Any],
+    code: FromFile | None = None,
 ) -> tuple[dict[str, Any], TrainConfig, int]:
     """All that config.yaml holds, the training settings in it, and how many steps they mean."""
     entry = models.entry_of(model)
@@ -118,6 +127,8 @@ def _recipe(
     described: dict[str, Any] = {"name": entry.name if entry else None, "settings": {}}
     if entry:
         described["settings"] = model.config.model_dump()  # type: ignore[attr-defined]
+    if code:
+        described |= {"settings": dict(code.settings), "file": code.file.to_json()}
     if origin:
         described["from"] = dict(origin)
     sections = {"model": described, "data": dict(data.source), "train": config.model_dump()}

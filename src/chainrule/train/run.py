@@ -31,9 +31,11 @@ from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanForecast, CanSample, Model, NeedsSchema
+from chainrule.models.wrapping import ModelFile
 from chainrule.train import checkpoints, folder, former, naming, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
+from chainrule.train.folder import CODE
 from chainrule.train.forecasting import Forecaster
 from chainrule.train.predicting import Answering, Predictor
 from chainrule.train.predictions import Predictions, Written, collect, write
@@ -232,6 +234,12 @@ class Run:
                 template = template.bound(self.schema)
             return lambda: template
         name, settings = self.config["model"]["name"], self.config["model"]["settings"]
+        if "file" in self.config["model"]:
+            file = self.code_file()
+            file.check_allowed(f"chainrule runs trust {naming.handle(self.path)}")
+            entry = file.entry()
+            config = models.configured(entry, settings, f"the settings are in {self.path / 'config.yaml'}")
+            return functools.partial(entry.build, config, self.schema, random.key(self.settings.seed, "init"))
         if name is None:
             raise ArgumentError(
                 f"{self.id} holds a network of your own, whose code is not in it",
@@ -240,6 +248,13 @@ class Run:
         models.fits(models.entry(name), self.schema)
         models.configure(name, **settings)
         return functools.partial(models.build, name, self.schema, seed=self.settings.seed, **settings)
+
+    def code_file(self) -> ModelFile:
+        """The Python file that a model of the user's own came from, as long as it is the same."""
+        stored = self.config["model"].get("file")
+        if stored is None:
+            raise ArgumentError(f"the model of {self.id} is not code from a file")
+        return ModelFile.recorded(stored, naming.handle(self.path), self.path / CODE)
 
     @property
     def origin(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array
 from chainrule.data import targets
 from chainrule.data.schema import Schema
-from chainrule.models.protocol.criteria import links, usual
+from chainrule.models.protocol import criteria
+from chainrule.models.protocol.criteria import links
 from chainrule.models.protocol.criteria import names as losses
 
 MetricFunction: TypeAlias = Callable[[Any, Any], Array]
@@ -26,6 +27,11 @@ _NAMED: Mapping[str, MetricFunction] = {
     "top_5_accuracy": _top_5,
     "exact_match": lambda out, y: ((out > 0) == (y > 0)).all(axis=-1),
 }
+_USUAL: Mapping[str, tuple[str, ...]] = {
+    "softmax": ("accuracy",),
+    "sigmoid": ("exact_match",),
+    "identity": (),
+}
 _LINKS = {"accuracy": "softmax", "top_5_accuracy": "softmax", "exact_match": "sigmoid"}
 
 
@@ -38,6 +44,11 @@ def named(
     if isinstance(metrics, str):
         raise ArgumentError(f"wrap(metrics={metrics!r}): give a list", remedy=f"metrics=[{metrics!r}]")
     return tuple((one, one) if isinstance(one, str) else (_name(one), one) for one in metrics)
+
+
+def usual(schema: Schema) -> tuple[tuple[str, Any], ...]:
+    """What is watched unless told otherwise: how often predictions of classes or labels are right."""
+    return named(_USUAL[targets.of(schema).link])
 
 
 def _name(function: Any) -> str:
@@ -67,7 +78,7 @@ def resolved(metric: str | MetricFunction, schema: Schema) -> MetricFunction:
         )
     if metric in _NAMED:
         return _NAMED[metric]
-    return usual(link, metric)
+    return criteria.usual(link, metric)
 
 
-__all__ = ["MetricFunction", "named", "resolved"]
+__all__ = ["MetricFunction", "named", "resolved", "usual"]

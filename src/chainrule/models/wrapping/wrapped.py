@@ -31,7 +31,7 @@ from chainrule.nn.sequential import StatefulNetwork, called, running_statistics,
 def wrap(
     module: Any,
     loss: str | Criterion | None = None,
-    metrics: Sequence[str | MetricFunction] | Mapping[str, MetricFunction] = (),
+    metrics: Sequence[str | MetricFunction] | Mapping[str, MetricFunction] | None = None,
     *,
     predict: Callable[[Array], Array] | None = None,
     state: eqx.nn.State | None = None,
@@ -43,7 +43,8 @@ def wrap(
     targets that gives a number for each example or one for the batch, or nothing: cross-entropy of classes and labels,
     squared error of values. Outputs are logits of classes and labels, and values in the units of training. Data without
     targets are their own targets, as for an autoencoder. `metrics` are names (accuracy, top_5_accuracy, exact_match, or
-    those of the losses) or functions like a loss. `predict` makes predictions of outputs where they are something else.
+    those of the losses) or functions like a loss; unless given, how often classes or labels are right. `predict` makes
+    predictions of outputs where they are something else.
 
     A module of Equinox is called on one example, as `jax.vmap` does it, and one that holds layers of `chainrule.nn` on
     a whole batch, channels last; `batched` says otherwise. If it takes a `key` it gets one. `state` is what
@@ -66,7 +67,8 @@ def wrap(
     if isinstance(loss, str):
         links(loss)
     _check_state(module, state)
-    return Wrapped(module, loss, watched.named(metrics), predict, state, _on_batches(module, batched), None)
+    seen = None if metrics is None else watched.named(metrics)
+    return Wrapped(module, loss, seen, predict, state, _on_batches(module, batched), None)
 
 
 @final
@@ -77,7 +79,7 @@ class Wrapped(HasOutputs, NeedsSchema):
     memory: eqx.nn.State | None
     """What layers of Equinox keep beside their module."""
     own_loss: str | Criterion | None = eqx.field(static=True)
-    watched: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    watched: tuple[tuple[str, Any], ...] | None = eqx.field(static=True)
     prediction: Callable[[Array], Array] | None = eqx.field(static=True)
     batched: bool = eqx.field(static=True)
     data: Schema | None = eqx.field(static=True)
@@ -86,7 +88,7 @@ class Wrapped(HasOutputs, NeedsSchema):
         self,
         module: Any,
         loss: str | Criterion | None,
-        metrics: tuple[tuple[str, Any], ...],
+        metrics: tuple[tuple[str, Any], ...] | None,
         prediction: Callable[[Array], Array] | None,
         memory: eqx.nn.State | None,
         batched: bool,
@@ -121,7 +123,7 @@ class Wrapped(HasOutputs, NeedsSchema):
                 f'wrap(loss="{self.own_loss}"): this is no loss of a target that is a {schema.target}',
                 remedy=f"use one of {', '.join(names(link))}, or a function of outputs and targets",
             )
-        for _, metric in self.watched:
+        for _, metric in self.watched or ():
             watched.resolved(metric, schema)
         _check_outputs(one, schema)
         return one
@@ -155,7 +157,7 @@ class Wrapped(HasOutputs, NeedsSchema):
         values = self._per_example(criterion or self._criterion(), out, y, batch.weights is not None)
         seen = {
             name: jnp.asarray(watched.resolved(metric, self.schema)(out, y), jnp.float32).mean()
-            for name, metric in self.watched
+            for name, metric in (watched.usual(self.schema) if self.watched is None else self.watched)
         }
         return weighted_mean(values, batch.weights), seen
 
