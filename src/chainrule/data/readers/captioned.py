@@ -99,7 +99,8 @@ def _scan(request: ReadRequest) -> Scan:
     return replace(scan, problems=(*problems, *idle, *scan.problems), contents=contents)
 
 
-_IMAGES = {name: option for name, option in images.reader.options.items() if name != "target"}
+_LABELS = ("target", "target_as", "labels")
+_IMAGES = {name: option for name, option in images.reader.options.items() if name not in _LABELS}
 
 reader = SourceReader(
     "captioned images",

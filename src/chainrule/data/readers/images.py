@@ -1,7 +1,8 @@
 """Folders of images (PNG, JPEG, WebP, GIF), with the names of subfolders as classes.
 
 Top folders called `train`, `val` and `test` divide the images instead. Pictures in grey keep one channel; if any is in
-colour, all become RGB. Every file is decoded to its last byte before anything is trained.
+colour, all become RGB. Every file is decoded to its last byte before anything is trained. Labels may also come from a
+CSV file.
 """
 
 import hashlib
@@ -15,12 +16,27 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from chainrule.data.loading.options import BINARIZE, MAX_BYTES, Option, choice, flag, guard, optional, size
+from chainrule.core.errors import ArgumentError
+from chainrule.data.loading.options import (
+    BINARIZE,
+    MAX_BYTES,
+    MAX_RATIO,
+    NO_COLUMN,
+    Option,
+    column,
+    flag,
+    guard,
+    optional,
+    size,
+)
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.loading.walking import LINKS, files_of
+from chainrule.data.readers import image_labels
+from chainrule.data.readers.image_labels import LabelList
 from chainrule.data.readers.pairs import numbered
 from chainrule.data.readers.picture import FORMATS, MOST_PIXELS, Unusable, decode
+from chainrule.data.readers.targets import TARGET_AS, several
 
 PICTURES = {*FORMATS, ".bmp", ".tif", ".tiff", ".heic", ".avif"}
 _PARTS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
@@ -33,6 +49,8 @@ class ImageAnnotation(NamedTuple):
     name: str | None
     caption: str = ""
     """Where images come with captions, what is said of it."""
+    listed: str = ""
+    """Where labels come from a file, the name of the image in it."""
 
 
 @final
@@ -48,6 +66,8 @@ class Gathered:
     nbytes: int = 0
     seen: dict[bytes, tuple[str, ImageAnnotation]] = field(default_factory=dict)
     """The first file of every picture, by a fingerprint of its pixels."""
+    labels: LabelList | None = None
+    """Where labels come from a file, all of them."""
 
     def remarks(self, array: np.ndarray, annotation: ImageAnnotation, where: str) -> list[Problem]:
         """What is odd about a sound image: pixels that came before, or nothing to see."""
@@ -98,6 +118,9 @@ class Gathered:
         if any(captions):
             rows, alphabet = numbered(captions)
             return Contents("image", x, rows, "text", target_alphabet=alphabet, levels=256, parts=parts)
+        if self.labels is not None:
+            found = self.labels.targets([annotation.listed for annotation in self.annotations])
+            return Contents("image", x, found.y, found.target, classes=found.classes, levels=256, parts=parts)
         if not classes:
             return Contents("image", x, levels=256, parts=parts)
         y = np.array([number[p.name] for p in self.annotations if p.name is not None], np.int32)
@@ -126,10 +149,11 @@ def gather(
     files: Sequence[Path],
     annotations: Sequence[ImageAnnotation],
     faults: Sequence[Unusable | None],
+    labels: LabelList | None = None,
 ) -> Scan:
     """All images that have no fault and can be decoded, put together; `faults` are those known beforehand."""
     options, problems = request.options, []
-    gathered = Gathered(request.path.name, options["max_bytes"])
+    gathered = Gathered(request.path.name, options["max_bytes"], labels=labels)
     with warnings.catch_warnings():
         # Pillow warns of large images and odd metadata; limits and damage are dealt with here.
         warnings.simplefilter("ignore")
@@ -163,8 +187,16 @@ def _scan(request: ReadRequest) -> Scan:
     notes = [
         Problem("not an image file", request.shown(file), effect="note")
         for file in files
-        if file.suffix.lower() not in PICTURES
+        if file.suffix.lower() not in PICTURES and file.name != Path(request.options["labels"] or "").name
     ]
+    if request.options["labels"] is not None and target != NO_COLUMN:
+        scan = _labelled(request, pictures)
+        return replace(scan, problems=(*notes, *scan.problems))
+    if target not in ("folder", NO_COLUMN):
+        raise ArgumentError(
+            f'target={target!r}: target must be "folder" or "none"',
+            remedy="columns are those of a list of labels: data.labels=FILE.csv",
+        )
     annotations = [
         ImageAnnotation(part, below[0] if below and target == "folder" else None)
         for part, below in divided(root, pictures)
@@ -176,12 +208,32 @@ def _scan(request: ReadRequest) -> Scan:
     return replace(scan, problems=(*notes, *scan.problems))
 
 
+def _labelled(request: ReadRequest, pictures: Sequence[Path]) -> Scan:
+    """Images whose labels stand in a file."""
+    names = [file.relative_to(request.path).as_posix() for file in pictures]
+    labels = image_labels.read(request, names)
+    parts = divided(request.path, pictures)
+    annotations = [
+        ImageAnnotation(part, None, listed=name) for name, (part, _) in zip(names, parts, strict=True)
+    ]
+    scan = gather(request, pictures, annotations, [labels.fault(name) for name in names], labels)
+    return replace(scan, problems=(*labels.problems, *scan.problems))
+
+
 reader = SourceReader(
     "image folder",
     "images",
     {
         "size": Option(None, optional(size), "height and width to scale and crop to"),
-        "target": Option("folder", choice("folder", "none"), "whether subfolders are classes"),
+        "target": Option(
+            *("folder", several(column)),
+            'whether subfolders are classes: "folder" or "none"; with labels, the columns to predict, all by default',
+        ),
+        "labels": Option(
+            *(None, optional(image_labels.parse)),
+            "CSV file with the labels, in the folder or beside it: a column file, and one or several to predict",
+        ),
+        "target_as": TARGET_AS,
         "convert": Option(
             True,
             flag,
@@ -190,6 +242,7 @@ reader = SourceReader(
         "binarize": BINARIZE,
         "max_pixels": guard(2**26, "largest image, in pixels", MOST_PIXELS),
         "max_bytes": MAX_BYTES,
+        "max_ratio": MAX_RATIO,
         "max_files": guard(1_000_000, "largest number of files"),
         "links": LINKS,
     },

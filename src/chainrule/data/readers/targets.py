@@ -44,6 +44,22 @@ def wants_numbers(target_as: str) -> bool:
     return target_as != AUTO and not targets.get(target_as).of_words
 
 
+def wants_labels(target_as: str) -> bool:
+    """Whether `target_as` says that an example may have several labels."""
+    return target_as != AUTO and targets.get(target_as).has_labels
+
+
+def of_tags(tags: Sequence[Sequence[str]], where: str) -> ReadTargets:
+    """Labels from the names of those that each example has; empty names are none.
+
+    >>> of_tags([["dog", "cat"], ["cat"], [""]], "pets.csv").y.tolist()
+    [[1, 1], [1, 0], [0, 0]]
+    """
+    names = sorted({tag for own in tags for tag in own if tag})
+    marks = np.array([[name in own for name in names] for own in tags], np.float64)
+    return targets.get("labels").from_numbers(marks.reshape(len(tags), -1), where, names)
+
+
 def of_words(words: Sequence[str], where: str) -> ReadTargets:
     """Classes from words.
 
@@ -68,4 +84,14 @@ def of_numbers(
     return targets.get(target_as).from_numbers(values, where, names)
 
 
-__all__ = ["AUTO", "TARGET_AS", "of_numbers", "of_words", "several", "wants_numbers", "wants_words"]
+__all__ = [
+    "AUTO",
+    "TARGET_AS",
+    "of_numbers",
+    "of_tags",
+    "of_words",
+    "several",
+    "wants_labels",
+    "wants_numbers",
+    "wants_words",
+]
