@@ -1,6 +1,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chainrule.train import Run
@@ -57,4 +58,41 @@ def test_every_class_has_a_row_and_the_positive_one_is_named(cli: Command, train
 def test_a_mistake_in_the_words_is_told(cli: Command, trained: Path, words: list[str], message: str) -> None:
     result = cli("score", "toy", *words)
     assert result.code == 2
+    assert message in result.err
+
+
+def test_other_data_are_scored_with_the_scaling_of_training(cli: Command, trained: Path) -> None:
+    run = Run.open(trained)
+    data = run.data
+    classes = np.array(data.schema.classes)[np.asarray(data.test.y)]
+    np.savez("new.npz", x=data.inverse(data.test.x), y=classes)
+    ours = cli("score", "toy", "data=new.npz", "--json").last
+    assert ours["scored"] == f"{len(data.test)} points in 2 dimensions, 2 classes"
+    expected = cli("score", "toy", "--json").last["metrics"]
+    assert {name: one["value"] for name, one in ours["metrics"].items()} == pytest.approx(
+        {name: one["value"] for name, one in expected.items()}, rel=1e-4
+    )
+    out = cli("score", "toy", "data=moons", "data.seed=3", "data.n=50").out
+    assert out.startswith("scored   moons   50 points in 2 dimensions, 2 classes, prepared as")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["data=digits"], 3, "error: digits holds images; the run was trained on points"),
+        (["data=moons", "split=val"], 2, "error: split=val: other data are judged as a whole"),
+        (["data.n=50"], 2, "error: unknown setting 'data.n'"),
+        (["data=moons", "data.m=50"], 2, "error: unknown option 'm' of toy data"),
+        (["data=mons"], 2, "error: unknown data 'mons' (did you mean 'moons'?)"),
+        (["data=cuts.npz"], 3, "the targets of 1 of 2 examples are not known to the run; first: 'middle'"),
+        (["data=bare.npz"], 3, "error: bare: the examples have no targets to judge predictions by"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(
+    cli: Command, trained: Path, words: list[str], code: int, message: str
+) -> None:
+    np.savez("cuts.npz", x=np.ones((2, 2)), y=np.array(["upper", "middle"]))
+    np.savez("bare.npz", x=np.ones((2, 2)))
+    result = cli("score", "toy", *words)
+    assert result.code == code
     assert message in result.err

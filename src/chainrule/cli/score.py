@@ -6,43 +6,64 @@ from typing import TYPE_CHECKING
 from chainrule.cli.options import Json, RunName, Settings
 
 if TYPE_CHECKING:
+    from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-_OWN = ("runs", "split", "stride", "n", "positive")
+_OWN = ("runs", "split", "data", "stride", "n", "positive")
+_HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, runs=DIR"
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
 
 
 def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
-    """Judge a trained model on held-out data.
+    """Judge a trained model on held-out data, or on other data.
 
-    Settings: split=test (or val, or train), n=5000 (so many examples, drawn at random; unless told all of them, and
-    2048 where a bound is estimated), stride=32 (texts: how far windows are apart), positive=CLASS (two classes: the one
-    that is looked for; the second unless told), runs=DIR.
+    Settings: split=test (or val, or train), data=OTHER (a file, folder or name: all of it, or its own test part, with
+    the scaling and the classes of training; data.bad=skip and the other options of the source as in training), n=5000
+    (so many examples, drawn at random; unless told all of them, and 2048 where a bound is estimated), stride=32 (texts:
+    how far windows are apart), positive=CLASS (two classes: the one that is looked for; the second unless told),
+    runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
-    from chainrule.cli.output import emit
+    from chainrule.cli.output import emit, say
     from chainrule.cli.progress_line import progress_line
-    from chainrule.cli.settings import unknown
+    from chainrule.cli.settings import guess, unknown
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
-    for word in words.settings:
-        if word not in _OWN:
-            raise unknown(
-                word, _OWN, "settings of score: split=test, n=5000, stride=32, positive=CLASS, runs=DIR"
-            )
-    stride, n = (_whole(words.settings, *one) for one in (("stride", "tokens"), ("n", "examples")))
-    run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
-    positive = words.settings.get("positive")
+    given = words.settings
+    options = {word[5:]: guess(text) for word, text in given.items() if word.startswith("data.")}
+    for word in given:
+        if word not in _OWN and not (word.startswith("data.") and "data" in given):
+            raise unknown(word, _OWN, _HOW)
+    stride, n = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples")))
+    run = Run.open(find(wanted, runs_folder(given.get("runs"))))
+    positive = given.get("positive")
     with progress_line(silent=json):
-        found = run.score(words.settings.get("split", "test"), stride=stride, n=n, positive=positive)
+        other = run.other(given["data"], **options) if "data" in given else None
+        found = run.score(given.get("split"), data=other, stride=stride, n=n, positive=positive)
+    metrics = {name: metric.to_json() for name, metric in found.items()}
+    what = "" if other is None else described(other)
     if json:
-        emit({"metrics": {name: metric.to_json() for name, metric in found.items()}})
+        emit(
+            {"metrics": metrics}
+            if other is None
+            else {"metrics": metrics, "data": other.name, "scored": what}
+        )
         return
+    if other is not None:
+        say("scored", f"{other.name}   {what}, prepared as the training data were")
     show(found)
+
+
+def described(other: "Data") -> str:
+    """What other data hold, in a few words."""
+    from chainrule.data import kinds
+
+    kind = kinds.of(other.schema)
+    return kind.describe(other.schema, kind.size(other.schema, other.test))
 
 
 def show(found: "Mapping[str, Metric]") -> None:
@@ -85,4 +106,4 @@ def _whole(given: Mapping[str, str], name: str, of: str) -> int | None:
     return None if text is None else int(text)
 
 
-__all__ = ["score", "show"]
+__all__ = ["described", "score", "show"]

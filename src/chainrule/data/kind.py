@@ -7,7 +7,7 @@ is the object. Code elsewhere asks the object; it never compares names.
 import abc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class Arranged(NamedTuple):
 class Kind(abc.ABC):
     """What an example is."""
 
+    noun: ClassVar[str]
+    """What examples are called, in the plural."""
     sample_count: ClassVar[int]
     """How many examples make a good picture."""
     spatial: ClassVar[bool] = False
@@ -128,6 +130,20 @@ class Kind(abc.ABC):
         """Default: examples are no series to go on from."""
         del given, prepared
         raise CapabilityError(f"{type(self).__name__}: only sequences can be forecast")
+
+    # ------------------------------------------------------------------ other data of a trained model
+
+    def own_options(self, schema: Schema) -> dict[str, Any]:
+        """Default: none; otherwise options of sources that make examples what those of a schema are."""
+        del schema
+        return {}
+
+    def adopted(self, contents: Contents, rows: np.ndarray, prepared: "Preparation", where: str) -> Split:
+        """Default: these examples of another source, scaled as those of training were."""
+        from chainrule.data.loading.others import examples_like
+
+        x = contents.x[rows if contents.rows is None else contents.rows[rows]]
+        return examples_like(contents, rows, prepared, where, np.asarray(x))
 
     # ------------------------------------------------------------------ pictures and files
 

@@ -132,6 +132,12 @@ class Target(abc.ABC):
         del schema
         return np.zeros(len(values)), np.zeros(len(values), bool)
 
+    def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:
+        """Default: the numbers beside these examples; otherwise what `recognised` knows them by."""
+        del schema
+        assert contents.y is not None, "there are targets"
+        return contents.y[rows]
+
     def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
         """Default: nothing can be predicted; otherwise the columns of a table of predictions.
 

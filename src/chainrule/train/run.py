@@ -1,6 +1,7 @@
 """Runs: the handle on a run folder, during training and after it."""
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.inputs.protocol import Given, Preparation
+from chainrule.data.loading.others import load_other
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
@@ -303,19 +305,38 @@ class Run:
 
     def score(
         self,
-        split: str = "test",
+        split: str | None = None,
         *,
+        data: Data | str | os.PathLike[str] | None = None,
         stride: int | None = None,
         n: int | None = None,
         positive: str | None = None,
+        **options: Any,
     ) -> Scores:
-        """Every number the model's capabilities give on a split, or on `n` of its examples.
+        """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
 
+        `data` is another source to judge the model by, or what `other` made of it; `options` are those of that source.
         Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.
         `positive` names the one of two classes that is looked for, the second unless told.
         """
-        seed = self.settings.seed
-        return scores.score(self.model, self.data, split, seed=seed, stride=stride, n=n, positive=positive)
+        if options and (data is None or isinstance(data, Data)):
+            raise ArgumentError(
+                f"{next(iter(options))}: no such setting of score",
+                remedy="options of a source need data=SOURCE",
+            )
+        if data is not None and split is not None:
+            raise ArgumentError(f"split={split}: other data are judged as a whole", remedy="leave split out")
+        found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
+        model, seed, part = self.model, self.settings.seed, split or "test"
+        return scores.score(model, found, part, seed=seed, stride=stride, n=n, positive=positive)
+
+    def other(self, data: str | os.PathLike[str], **options: Any) -> Data:
+        """Another source as data of this run, to judge the model by: all is in their test split.
+
+        Scaling, classes (by their names), tokens and the reading of columns are those of training. Where the source has
+        a test part of its own, only that is taken. `options` are those of the source.
+        """
+        return load_other(data, self.preparation, **options)
 
     def predict(self, given: Given, *, level: float = 0.9, horizon: int | None = None) -> Predictions:
         """What the model predicts for new inputs, prepared as the training examples were.

@@ -28,7 +28,7 @@ def test_a_file_has_a_text_on_every_line_and_names_them_by_it(tmp_path: Path) ->
     (tmp_path / "new.txt").write_text("ab\n\nabz\nabcabc\n")
     found = read(tmp_path / "new.txt")
     assert (found.names, found.rows.tolist()) == (["1", "3", "4"], [0])
-    assert [bad.where for bad in found.faults.values()] == ["3", "4"]
+    assert [bad.where for bad in found.faults.values()] == ["new.txt line 3", "new.txt line 4"]
     assert "'z'" in found.faults[1].detail
     assert "6 tokens; the model was made for 4" in found.faults[2].detail
     assert read(str(tmp_path / "new.txt")).names == ["1", "3", "4"]

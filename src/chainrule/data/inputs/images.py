@@ -16,6 +16,8 @@ from chainrule.data.readers import picture
 from chainrule.data.readers.images import PICTURES, divided, files_of, reader
 
 _ARRAYS = (".npy", ".npz")
+_LUMA = np.array([0.299, 0.587, 0.114])
+"""The grey that the eye sees in red, green and blue (ITU-R BT.601), as Pillow computes it."""
 _LIMITS = {name: option.default for name, option in reader.options.items() if option.guard}
 
 
@@ -114,6 +116,20 @@ def _in_units(pixels: UInt8[np.ndarray, "..."], prepared: Preparation) -> Num[np
     return pixels if levels == 256 else np.rint(pixels * ((levels - 1) / 255.0))
 
 
+def converted(
+    x: Num[np.ndarray, "images height width colours"], levels: int, prepared: Preparation
+) -> Num[np.ndarray, "images height width channels"]:
+    """Images of this many levels (0: fractions) with the channels and in the units of the training images."""
+    schema = prepared.schema
+    channels, found = schema.shape[2], x.shape[3]
+    if levels != schema.levels:
+        shares = x / (levels - 1) if levels else x
+        x = np.rint(shares * (schema.levels - 1)) if schema.levels else shares
+    if channels == found or found not in (1, 3) or channels not in (1, 3):
+        return x
+    return np.repeat(x, 3, axis=3) if found == 1 else np.rint(x @ _LUMA)[..., None]
+
+
 def _converter(x: Num[np.ndarray, "..."], prepared: Preparation) -> arrays.Convert:
     """How images in an array become what the training images are, by the largest of all numbers.
 
@@ -135,4 +151,4 @@ def _formats() -> str:
     return ", ".join(sorted({suffix.lstrip(".") for suffix in picture.FORMATS}))
 
 
-__all__ = ["inputs"]
+__all__ = ["converted", "inputs"]

@@ -25,6 +25,8 @@ class KnownTargets(NamedTuple):
     """In the form and units of a split."""
     known: Bool[np.ndarray, " examples"]
     """Whose target is known; the others have any value."""
+    unknown: str = ""
+    """The first that is not."""
 
 
 @final
@@ -55,16 +57,16 @@ class Preparation:
 
     def targets(self, values: Sequence[Any] | np.ndarray) -> KnownTargets | None:
         """Targets from what stands beside the inputs (names or numbers, `None` where nothing does), if any is known."""
-        return scaled_targets(self, *targets.of(self.schema).recognised(self.schema, values))
+        y, known = targets.of(self.schema).recognised(self.schema, values)
+        unknown = next((repr(value) for value, good in zip(values, known, strict=True) if not good), "")
+        found = self.scaled(KnownTargets(y, known, unknown))
+        return found if known.any() else None
 
-
-def scaled_targets(prepared: Preparation, y: np.ndarray, known: np.ndarray) -> KnownTargets | None:
-    """Targets in the units of the data as splits hold them, if any is known."""
-    if not known.any():
-        return None
-    if prepared.target_scaling is not None:
-        y = prepared.target_scaling.apply(y.astype(np.float64)).astype(np.float32)
-    return KnownTargets(y, known)
+    def scaled(self, found: KnownTargets) -> KnownTargets:
+        """Targets in the units of the data as splits hold them."""
+        if self.target_scaling is None:
+            return found
+        return found._replace(y=self.target_scaling.apply(found.y.astype(np.float64)).astype(np.float32))
 
 
 class InputChunk(NamedTuple):
@@ -110,4 +112,4 @@ def chunk(
     return InputChunk(names, rows, x, faults, found)
 
 
-__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Preparation", "chunk", "scaled_targets"]
+__all__ = ["Given", "InputChunk", "Inputs", "KnownTargets", "Preparation", "chunk"]

@@ -53,10 +53,10 @@ def _table(path: Path, prepared: Preparation) -> Float[np.ndarray, "steps featur
     """The rows of a file as the steps of a series; NaN where a row cannot be read."""
     reading, _ = tables.reading_for(prepared)
     found = []
-    for names, rows in tables.rows_of(path, reading):
-        cells = [row for _, row in rows if not isinstance(row, Problem)]
-        x = np.full((len(rows), len(reading.features)), np.nan)
-        x[[not isinstance(row, Problem) for _, row in rows]] = reading.encode(names, cells).x
+    for piece in tables.pieces(path, reading, prepared):
+        cells = [row for row in piece.rows if not isinstance(row, Problem)]
+        x = np.full((len(piece.rows), len(reading.features)), np.nan)
+        x[[not isinstance(row, Problem) for row in piece.rows]] = reading.encode(piece.columns, cells).x
         found.append(x)
     return np.concatenate(found)
 

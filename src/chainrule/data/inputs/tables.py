@@ -6,6 +6,7 @@ there, and what is missing is filled in by the same values.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from chainrule.data.inputs.protocol import (
     Inputs,
     KnownTargets,
     Preparation,
-    scaled_targets,
 )
 from chainrule.data.loading.problems import Problem
 from chainrule.data.readers.table import new_rows
@@ -79,15 +79,26 @@ def reading_of(schema: Schema) -> TableReading:
     return TableReading(tuple(plans), header=features != tuple(f"column {index}" for index in range(count)))
 
 
-def rows_of(
-    path: Path, reading: TableReading
-) -> Iterator[tuple[list[str], list[tuple[int, list[str] | Problem]]]]:
-    """The rows of a file, some at a time: names of its columns, and each row or what is wrong with it."""
+class Piece(NamedTuple):
+    """Some rows of a file."""
+
+    columns: list[str]
+    locations: list[str]
+    """Of each row, as a person would look for it."""
+    rows: list[list[str] | Problem]
+    """The cells of each, or what is wrong with it."""
+
+
+def pieces(path: Path, reading: TableReading, prepared: Preparation) -> Iterator[Piece]:
+    """The rows of a file in their order, some at a time."""
     if not path.is_file():
-        raise DataError(f"{path} does not exist" if not path.exists() else f"{path} is no file")
-    for piece in new_rows(path, reading):
+        raise DataError(f"{path} is no file" if path.exists() else f"{path} does not exist")
+    for piece in new_rows(path, reading, **prepared.options):
         rows: dict[int, list[str] | Problem] = {**dict(piece.rows), **piece.problems}
-        yield piece.names, [(number, rows[number]) for number in sorted(rows)]
+        numbers = sorted(rows)
+        yield Piece(
+            piece.names, [piece.location(number) for number in numbers], [rows[number] for number in numbers]
+        )
 
 
 def _of_file(path: Path, prepared: Preparation) -> Inputs:
@@ -97,11 +108,10 @@ def _of_file(path: Path, prepared: Preparation) -> Inputs:
     def chunks(size: int) -> Iterator[InputChunk]:
         del size  # the reader of the file decides
         count = 0
-        for columns, rows in rows_of(path, reading):
-            locations = [f"{path.name} line {number}" for number, _ in rows]
-            names = [str(count + index) for index in range(1, len(rows) + 1)]
-            count += len(rows)
-            yield _chunk(columns, [row for _, row in rows], names, locations, reading, prepared, notes)
+        for piece in pieces(path, reading, prepared):
+            names = [str(count + index) for index in range(1, len(piece.rows) + 1)]
+            count += len(piece.rows)
+            yield _chunk(piece, names, reading, prepared, notes)
 
     return Inputs("rows", _lines(path), chunks, notes)
 
@@ -115,39 +125,28 @@ def _of_frame(
         for first in range(0, total, size):
             cells = [frames.cells(column[first : first + size]) for column in columns.values()]
             names = [str(index) for index in range(first, first + len(cells[0]))]
-            rows = [list(row) for row in zip(*cells, strict=True)]
-            where = [f"row {name}" for name in names]
-            yield _chunk(list(columns), rows, names, where, reading, prepared, notes)
+            rows: list[list[str] | Problem] = [list(row) for row in zip(*cells, strict=True)]
+            piece = Piece(list(columns), [f"row {name}" for name in names], rows)
+            yield _chunk(piece, names, reading, prepared, notes)
 
     return Inputs("rows", total, chunks, notes)
 
 
 def _chunk(
-    columns: Sequence[str],
-    rows: Sequence[list[str] | Problem],
-    names: Sequence[str],
-    where: Sequence[str],
-    reading: TableReading,
-    prepared: Preparation,
-    notes: list[str],
+    piece: Piece, names: Sequence[str], reading: TableReading, prepared: Preparation, notes: list[str]
 ) -> InputChunk:
+    rows = piece.rows
     faults = {index: row for index, row in enumerate(rows) if isinstance(row, Problem)}
-    whole = [index for index, row in enumerate(rows) if not isinstance(row, Problem)]
+    whole = [index for index in range(len(rows)) if index not in faults]
     cells = [row for row in rows if not isinstance(row, Problem)]
-    found = reading.encode(columns, cells)
+    found = reading.encode(piece.columns, cells)
     notes += [note for note in found.notes if note not in notes]
-    faults |= {
-        whole[row]: Problem(bad.kind, where[whole[row]], bad.detail) for row, bad in found.faults.items()
-    }
+    for row, bad in found.faults.items():
+        faults[whole[row]] = Problem(bad.kind, piece.locations[whole[row]], bad.detail)
     good = np.array([row for row in range(len(cells)) if row not in found.faults], np.int64)
-    positions = np.array(whole, np.int64)[good] if len(good) else good
-    return InputChunk(
-        names,
-        positions,
-        prepared.examples(found.x[good]),
-        faults,
-        _targets(columns, cells, good, reading, prepared),
-    )
+    positions = np.array(whole, np.int64)[good]
+    known = _targets(piece.columns, cells, good, reading, prepared)
+    return InputChunk(names, positions, prepared.examples(found.x[good]), faults, known)
 
 
 def _targets(
@@ -161,7 +160,8 @@ def _targets(
     if decoded is None:
         return None
     known = np.array([row not in decoded.faults for row in range(len(cells))], bool)[good]
-    return scaled_targets(prepared, decoded.y[good], known)
+    unknown = next((decoded.faults[row].reason for row in good.tolist() if row in decoded.faults), "")
+    return prepared.scaled(KnownTargets(decoded.y[good], known, unknown)) if known.any() else None
 
 
 def _are_features(reading: TableReading) -> bool:
@@ -177,4 +177,4 @@ def _lines(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))
 
 
-__all__ = ["inputs", "reading_for", "reading_of", "rows_of"]
+__all__ = ["Piece", "inputs", "pieces", "reading_for", "reading_of"]

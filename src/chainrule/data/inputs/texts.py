@@ -29,6 +29,8 @@ class _Text(NamedTuple):
     name: str
     text: str | Problem
     target: str | None = None
+    where: str = ""
+    """As a person would look for it, where its name is not enough."""
 
 
 def inputs(given: Given, prepared: Preparation) -> Inputs:
@@ -73,7 +75,7 @@ def _read(one: _Text, prepared: Preparation) -> np.ndarray | Problem:
     try:
         return pairs.encode(prepared.schema, one.text.strip())
     except ArgumentError as error:
-        return Problem("not like the training texts", one.name, error.message)
+        return Problem("not like the training texts", one.where or one.name, error.message)
 
 
 def _at(path: Path) -> list[_Text]:
@@ -93,9 +95,10 @@ def _at(path: Path) -> list[_Text]:
 
 def _lines(where: str, rows: Sequence[str], bad: dict[int, Problem]) -> list[_Text]:
     """A text on every line; empty lines are none."""
-    del where
     return [
-        _Text(str(number), bad.get(number, row)) for number, row in enumerate(rows, start=1) if row.strip()
+        _Text(str(number), bad.get(number, row), where=f"{where} line {number}")
+        for number, row in enumerate(rows, start=1)
+        if row.strip()
     ]
 
 
@@ -104,7 +107,7 @@ def _tabs(where: str, rows: Sequence[str], bad: dict[int, Problem]) -> list[_Tex
     found = []
     for one in _lines(where, rows, bad):
         first, tab, rest = one.text.partition("\t") if isinstance(one.text, str) else (one.text, "", "")
-        found.append(_Text(one.name, first, rest.strip() or None if tab else None))
+        found.append(one._replace(text=first, target=rest.strip() or None if tab else None))
     return found
 
 
@@ -114,11 +117,11 @@ def _objects(where: str, rows: Sequence[str], bad: dict[int, Problem]) -> list[_
     for one in _lines(where, rows, bad):
         value, target = one.text, None
         if isinstance(value, str):
-            value = documents.text_of(value, "text", f"{where} line {one.name}")
+            value = documents.text_of(value, "text", one.where)
             if not isinstance(value, Problem):
                 label = json.loads(str(one.text)).get("label")
                 target = None if label is None else str(label)
-        found.append(_Text(one.name, value, target))
+        found.append(one._replace(text=value, target=target))
     return found
 
 

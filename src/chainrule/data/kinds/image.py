@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from chainrule.data import targets
 from chainrule.data.kind import Arranged, Kind
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.scan import Contents
 from chainrule.data.previews import some, table, title_of
 from chainrule.data.schema import Schema
+from chainrule.data.splits import Split
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
@@ -29,6 +31,7 @@ _LINE = 14
 class ImageKind(Kind):
     """Pixels between 0 and 1, or of a number of levels."""
 
+    noun: ClassVar[str] = "images"
     sample_count: ClassVar[int] = 50
     spatial: ClassVar[bool] = True
     can_be_binary: ClassVar[bool] = True
@@ -96,6 +99,18 @@ class ImageKind(Kind):
         from chainrule.data.inputs import images
 
         return images.inputs(given, prepared)
+
+    def own_options(self, schema: Schema) -> dict[str, Any]:
+        """Files are scaled and cropped to the size of the training images; arrays count by the same levels."""
+        return {"size": list(schema.shape[:2]), "levels": schema.levels or None}
+
+    def adopted(self, contents: Contents, rows: np.ndarray, prepared: "Preparation", where: str) -> Split:
+        """Images with the channels and levels of the training images."""
+        from chainrule.data.inputs.images import converted
+        from chainrule.data.loading.others import examples_like
+
+        x = np.asarray(contents.x[rows if contents.rows is None else contents.rows[rows]])
+        return examples_like(contents, rows, prepared, where, converted(x, contents.levels, prepared))
 
     def preview(self, data: "Data") -> Picture:
         """A sheet of images with what is said of them."""

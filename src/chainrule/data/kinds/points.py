@@ -23,6 +23,7 @@ _SHOWN = 2000
 class PointsKind(Kind):
     """Coordinates."""
 
+    noun: ClassVar[str] = "points"
     sample_count: ClassVar[int] = 1000
     has_distances: ClassVar[bool] = True
     can_be_binary: ClassVar[bool] = True

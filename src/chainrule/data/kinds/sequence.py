@@ -24,6 +24,7 @@ _FEATURES = 3
 class SequenceKind(Kind):
     """Features in time, each standardised over all times."""
 
+    noun: ClassVar[str] = "sequences"
     sample_count: ClassVar[int] = 5
     axes: ClassVar[tuple[int, ...]] = (2, 3)
 

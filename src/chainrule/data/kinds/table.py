@@ -23,6 +23,7 @@ _SHOWN = 10
 class TableKind(Kind):
     """Features, standardised by the training rows; words are one feature for each."""
 
+    noun: ClassVar[str] = "rows of a table"
     sample_count: ClassVar[int] = 10
     can_be_binary: ClassVar[bool] = True
     has_rows: ClassVar[bool] = True

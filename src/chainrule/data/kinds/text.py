@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -32,6 +32,7 @@ _LETTERS = 80
 class TextKind(Kind):
     """Token numbers; `Schema.tokens` is the vocabulary."""
 
+    noun: ClassVar[str] = "texts"
     sample_count: ClassVar[int] = 3
     has_tokens: ClassVar[bool] = True
 
@@ -83,6 +84,21 @@ class TextKind(Kind):
         from chainrule.data.inputs import texts
 
         return texts.inputs(given, prepared)
+
+    def own_options(self, schema: Schema) -> dict[str, Any]:
+        """Passages as long as those of training, in characters until the run's own tokenizer sees them."""
+        corpus = {"window": schema.shape[0] - 1} if self.is_corpus(schema) else {}
+        return {**corpus, "tokenizer": "character", "vocab": None, "streams": 0}
+
+    def adopted(self, contents: Contents, rows: np.ndarray, prepared: "Preparation", where: str) -> Split:
+        """Texts in the run's own tokens."""
+        from chainrule.data.loading.others import targets_like
+
+        if self.is_corpus(prepared.schema):
+            return tokenization.adopted(contents, prepared.schema, where)
+        y = targets_like(contents, rows, prepared, where)
+        assert y is not None, "texts that are no corpus have targets"
+        return pairs.Pairs({"x": pairs.adopted(contents, rows, prepared.schema, where), "y": y})
 
     def preview(self, data: "Data") -> Picture:
         """How often each token comes in one long text; texts beside their targets otherwise."""

@@ -97,8 +97,13 @@ def _check_seed(seed: object) -> None:
         raise ArgumentError(f"seed={seed!r}: seed must be a whole number of at least 0")
 
 
-def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
-    """The scan of a source, with what can be said about contents of any format added to it."""
+def read_contents(source: sources.DataSource, options: Mapping[str, Any], seed: int, bad: str) -> Contents:
+    """The contents of a source as they are, whether or not anything could be learnt from them."""
+    return _accept(_scanned(source, options, seed), source, bad)
+
+
+def _scanned(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
+    """The scan of a source, its contents as all the options want them."""
     scan = source.scan(options, seed)
     if scan.contents is None:
         return scan
@@ -109,6 +114,15 @@ def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) 
         return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     if source.classes and len(source.classes) == len(contents.classes):
         contents = replace(contents, classes=source.classes)
+    return replace(scan, contents=contents)
+
+
+def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
+    """The scan of a source, with what can be said about contents of any format added to it."""
+    scan = _scanned(source, options, seed)
+    contents = scan.contents
+    if contents is None:
+        return scan
     without = "to do without classes: data.target=none" if "target" in source.options else ""
     found = [
         *targets.of(contents).problems(contents, source.name, without),
@@ -156,4 +170,4 @@ def _accept(scan: Scan, source: sources.DataSource, bad: str) -> Contents:
     return scan.contents
 
 
-__all__ = ["check", "load", "load_from"]
+__all__ = ["check", "load", "load_from", "read_contents"]

@@ -157,6 +157,12 @@ class ClassTarget(Target):
         y = np.array([number.get(_called(value), -1) for value in values], np.int32)
         return y, y >= 0
 
+    def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:
+        """The names of the classes."""
+        del schema
+        assert contents.y is not None, "there are classes"
+        return [contents.classes[number] for number in contents.y[rows].tolist()]
+
     def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
         """The likeliest class, its probability, and that of every class."""
         del half

@@ -77,6 +77,13 @@ class LabelsTarget(Target):
                 y[row], known[row] = found, True
         return y, known
 
+    def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:
+        """Zeros and ones in the order of the schema's labels, where they have the same names."""
+        assert contents.y is not None, "there are labels"
+        if set(contents.classes) != set(schema.classes):
+            return [None] * len(rows)
+        return contents.y[rows][:, [contents.classes.index(name) for name in schema.classes]]
+
     def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
         """The labels with a probability of at least one half, and the probability of each."""
         del half

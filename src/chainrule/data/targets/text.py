@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -13,6 +14,8 @@ from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 from chainrule.data.target import Answers, Cells, Target
 from chainrule.data.text import captions, pairs
+
+_EMPTY = Schema("text", (0,))
 
 
 @final
@@ -45,6 +48,13 @@ class TextTarget(Target):
                 with contextlib.suppress(ArgumentError):  # tokens that training did not have
                     y[row], known[row] = pairs.encode_target(schema, value), True
         return y, known
+
+    def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:
+        """The texts."""
+        del schema
+        assert contents.y is not None, "there are texts"
+        letters = replace(_EMPTY, target_tokens=contents.target_alphabet)
+        return [pairs.target_text(letters, row) for row in contents.y[rows]]
 
     def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
         """The text."""

@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 from jaxtyping import Int, Integer
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data.batches import Batch
 from chainrule.data.division import Positions
 from chainrule.data.loading.scan import Contents
@@ -118,6 +118,20 @@ def _row(tokenizer: Tokenizer, text: str, length: int) -> Int[np.ndarray, " leng
     return np.concatenate([ids, np.full(length - len(ids), len(tokenizer), np.int32)]).astype(np.int32)
 
 
+def adopted(
+    contents: Contents, rows: Positions, schema: Schema, where: str
+) -> Int[np.ndarray, "rows length"]:
+    """Texts of another source as rows of the tokens of a schema."""
+    letters = tokenizers.Character(tuple(contents.alphabet))
+    found = []
+    for row in rows.tolist():
+        try:
+            found.append(encode(schema, _text(letters, contents.x[row])))
+        except ArgumentError as error:
+            raise DataError(f"{where}: text {row + 1}: {error.message}", remedy=error.remedy) from None
+    return np.stack(found)
+
+
 def source_text(schema: Schema, row: Iterable[SupportsIndex]) -> str:
     """The text of a row of `x`, up to its end mark."""
     return _text(tokenizers.of(schema), row)
@@ -160,6 +174,7 @@ def tokenized(
 
 __all__ = [
     "Pairs",
+    "adopted",
     "divide",
     "encode",
     "encode_target",

@@ -84,6 +84,26 @@ def _documents(
     return _Tokenized(splits, tokens, canonical)
 
 
+def adopted(contents: Contents, schema: Schema, where: str) -> Split:
+    """Another text, or other documents, in the tokens of a schema; every token is predicted once."""
+    tokenizer, window = tokenizers.of(schema), schema.shape[0] - 1
+    size = _bytes(contents, contents.x)
+    if contents.documents is not None:
+        pieces = np.split(contents.x, np.cumsum(contents.documents)[:-1])
+        first = [] if tokenizer.start is None or not schema.tokenizer else [tokenizer.start]
+        parts = [
+            np.concatenate([first, tokenizer.encode(_text(contents, one))]).astype(np.int32) for one in pieces
+        ]
+        return pack(parts, window, bytes=size)
+    tokens = tokenizer.encode(_text(contents, contents.x))
+    if len(tokens) <= window:
+        raise DataError(
+            f"{where}: {len(tokens):,} tokens; the run reads passages of {window + 1}",
+            remedy="give a longer text",
+        )
+    return Windows({"tokens": tokens}, window, window, size)
+
+
 def _bytes(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> int:
     width = np.array([len(token.encode()) for token in contents.alphabet])
     return int(np.bincount(piece, minlength=len(width)) @ width)
@@ -139,4 +159,4 @@ def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str
     return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
 
 
-__all__ = ["choose", "divide", "passages"]
+__all__ = ["adopted", "choose", "divide", "passages"]
