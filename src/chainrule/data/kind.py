@@ -39,7 +39,7 @@ class Arranged(NamedTuple):
 class Kind(abc.ABC):
     """What an example is."""
 
-    noun: ClassVar[str]
+    noun: ClassVar[str] = "examples"
     """What examples are called, in the plural."""
     sample_count: ClassVar[int]
     """How many examples make a good picture."""
@@ -122,9 +122,11 @@ class Kind(abc.ABC):
 
     # ------------------------------------------------------------------ new inputs of a trained model
 
-    @abc.abstractmethod
     def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
-        """New examples from a path, an array or whatever else a user has of this kind."""
+        """Default: new examples come in arrays; otherwise in files and whatever else a user has of this kind."""
+        from chainrule.data.inputs import arrays
+
+        return arrays.inputs(given, prepared, self.noun)
 
     def histories(self, given: "Given", prepared: "Preparation") -> "list[History]":
         """Default: examples are no series to go on from."""

@@ -13,7 +13,7 @@ from chainrule.data.schema import Schema
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
-    from chainrule.data.inputs.protocol import Given, Inputs, Preparation
+    from chainrule.data.inputs.protocol import Given, Preparation
     from chainrule.data.inputs.series import History
 
 _SHOWN = 4
@@ -37,12 +37,6 @@ class SequenceKind(Kind):
         """Every feature is standardised."""
         del rows, levels, where
         return Arranged(x, standardise=np.ones(x.shape[-1], bool))
-
-    def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
-        """Sequences in arrays."""
-        from chainrule.data.inputs import arrays
-
-        return arrays.inputs(given, prepared, "sequences")
 
     def histories(self, given: "Given", prepared: "Preparation") -> "list[History]":
         """Series to go on from."""
