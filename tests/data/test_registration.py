@@ -45,7 +45,7 @@ CLIP = '''
             return 0.6, 0.2, 0.2
 
         def preview(self, data):
-            x, _ = some(data, self.sample_count)
+            x = some(data, self.sample_count).x
             return self.picture(data.schema, x, title=title_of(data, len(x), "clips"))
 
         def picture(self, schema, drawn, names=(), *, real=None, follows=None, title="Samples", caption=""):
