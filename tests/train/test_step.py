@@ -1,5 +1,9 @@
 """The compiled training step against hand-written loops: batches, rates, clipping, averages, accumulation, state."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -235,3 +239,28 @@ def test_one_batch_is_the_first_one_seen_over_and_over(data: Data) -> None:
     assert found.summary == f"{losses[0]:.4g} to {losses[-1]:.4g} in 5 steps on the same 16 examples"
     with pytest.raises(DivergedError, match="not finite after 0 steps"):
         overfit_one_batch(Mean(jnp.full(3, jnp.nan)), data, steps=5, **settings)
+
+
+COUNTED = """
+import sys, pathlib, jax, jax.numpy as jnp
+from chainrule import models
+from chainrule.data import Schema
+from chainrule.train import TrainConfig, checkpoints
+from chainrule.train.step import initial_state
+
+model = models.build("mlp", Schema("points", (3,), target="class", classes=("a", "b")), width=5, depth=2)
+config = TrainConfig.parse(optimizer={"name": "sgd", "momentum": 0.0}, ema=0.9)
+initial_state(model, config)
+other = models.build("mlp", Schema("points", (4,), target="class", classes=("a", "b")), width=7, depth=2)
+compiled = []
+jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: compiled.append(event))
+state = initial_state(other, config)
+found = checkpoints.save(pathlib.Path(sys.argv[1]), state, 1, {})
+checkpoints.load(found, state)
+assert not [event for event in compiled if "compile" in event], compiled
+"""
+
+
+@pytest.mark.slow  # a process of its own, where copies are made as users make them
+def test_states_of_new_shapes_are_copied_and_read_without_compiling(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", COUNTED, str(tmp_path)], check=True)

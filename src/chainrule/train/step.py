@@ -58,8 +58,8 @@ class State(eqx.Module):
 
 def initial_state(model: Model, config: TrainConfig) -> State:
     """The state before the first step."""
-    # Copies, because the state's buffers are given away to each compiled call.
-    arrays = jax.tree.map(jnp.array, eqx.filter(model, eqx.is_array))
+    # Copies, because the state's buffers are given away to each compiled call; made without a program for each shape.
+    arrays = jax.device_put(eqx.filter(model, eqx.is_array), may_alias=False)
     model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
     parts = parts_of(model)
     moving = trainable(model, parts, config.freeze)
@@ -68,8 +68,8 @@ def initial_state(model: Model, config: TrainConfig) -> State:
         own = for_part(config.optimizer, config.parts, part.name)
         owned = eqx.filter(part.where(model), part.where(moving))
         state = optimizer(own, for_groups(own, config.groups)).init(owned)
-        optimizers[part.name] = jax.tree.map(jnp.array, state)  # some keep one buffer in two places
-    ema = jax.tree.map(jnp.array, arrays) if config.averages else None
+        optimizers[part.name] = jax.device_put(state, may_alias=False)  # some keep one buffer in two places
+    ema = jax.device_put(arrays, may_alias=False) if config.averages else None
     return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
 
 
