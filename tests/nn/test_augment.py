@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError
-from chainrule.nn.augment import Moves, draw_moves, move_boxes, move_images, relight
+from chainrule.nn.augment import (
+    Crops,
+    Mix,
+    Moves,
+    crop_images,
+    draw_crops,
+    draw_mix,
+    draw_moves,
+    mix_images,
+    move_boxes,
+    move_images,
+    relight,
+)
 
 KEY = jax.random.key(0)
 
@@ -64,3 +76,64 @@ def test_light_changes_by_no_more_than_its_share_and_in_any_units() -> None:
     np.testing.assert_allclose(light(x, 0.0), x, atol=1e-6)
     with pytest.raises(ArgumentError, match=r"strength=1.5.: a share"):
         relight(jnp.asarray(x), KEY, 1.5)
+
+
+def test_mirroring_twice_gives_the_image_back() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 4, 6, 2)).astype(np.float32)
+    moves = draw_moves(KEY, 5, flip=True)
+    move = jax.jit(move_images)
+    np.testing.assert_array_equal(move(move(x, moves), moves), x)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (6, 20), (30, 5)])
+def test_crops_have_a_random_share_of_the_area_and_lie_within_the_image(size: tuple[int, int]) -> None:
+    crops = jax.jit(lambda key: draw_crops(key, 2000, size, least=0.2))(KEY)
+    corner, sides = np.asarray(crops.corner), np.asarray(crops.size)
+    assert corner.min() >= 0
+    assert (corner + sides <= np.array(size) * (1 + 1e-5)).all()
+    share = sides.prod(axis=1) / np.prod(size)
+    np.testing.assert_allclose(np.quantile(share, [0, 0.5, 1]), [0.2, 0.6, 1.0], atol=0.03)
+    shape = sides[:, 1] / sides[:, 0]
+    fits = np.maximum(share * size[1] / size[0], 1e-9) <= 4 / 3  # a long image has no room for anything else
+    assert shape[fits & (size[1] / (size[0] * share) >= 3 / 4)].min() >= 3 / 4 - 1e-4
+    assert shape[fits].max() <= 4 / 3 + 1e-4 or size[1] > 4 / 3 * size[0]
+
+
+def test_a_crop_of_everything_is_the_image_and_parts_are_interpolated() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 5, 7, 3)).astype(np.float32)
+    cut = jax.jit(crop_images)
+    whole = Crops(jnp.zeros((2, 2)), jnp.array([[5.0, 7.0]] * 2))
+    np.testing.assert_allclose(cut(x, whole), x, atol=1e-5)
+    ramp = np.broadcast_to(np.arange(8.0, dtype=np.float32)[:, None, None], (1, 8, 8, 1))
+    part = cut(ramp, Crops(jnp.array([[2.0, 0.0]]), jnp.array([[4.0, 8.0]])))
+    np.testing.assert_allclose(part[0, :, 0, 0], 2 + (np.arange(8) + 0.5) / 2 - 0.5, atol=1e-6)
+    with pytest.raises(ArgumentError, match="smallest share of the area"):
+        draw_crops(KEY, 1, (4, 4), least=0.0)
+
+
+@pytest.mark.parametrize("settings", [{"mixup": 0.4}, {"cutmix": 1.0}, {"mixup": 0.4, "cutmix": 1.0}])
+def test_the_share_of_a_mix_is_that_of_its_pixels(settings: dict[str, float]) -> None:
+    draw = jax.jit(jax.vmap(lambda key: draw_mix(key, 4, (16, 12), **settings)))
+    mix = draw(jax.random.split(KEY, 200))
+    weights = np.asarray(mix.weights)[:, 0, :, :, 0]
+    np.testing.assert_allclose(weights.mean(axis=(1, 2)), mix.share, atol=1e-6)
+    cut = np.isin(weights, (0, 1)).all(axis=(1, 2))
+    alike = (weights == weights[:, :1, :1]).all(axis=(1, 2))
+    assert (cut | alike).all()
+    expected = {("mixup",): (0, 0), ("cutmix",): (1, 1), ("mixup", "cutmix"): (0.35, 0.65)}[tuple(settings)]
+    assert expected[0] <= cut.mean() <= expected[1]
+    for one in weights[cut]:  # a box: rows times columns
+        box = one == 0
+        assert box.sum() == box.any(axis=1).sum() * box.any(axis=0).sum()
+    assert 0 <= np.asarray(mix.share).min() < 0.3
+    assert 0.7 < np.asarray(mix.share).max() <= 1
+
+
+def test_mixed_images_hold_both_where_the_weights_say() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 4, 4, 1)).astype(np.float32)
+    weights = np.ones((1, 4, 4, 1), np.float32)
+    weights[0, :2] = 0.25
+    mix = Mix(jnp.asarray(weights), jnp.asarray(weights.mean()), jnp.array([1, 2, 0]))
+    np.testing.assert_allclose(mix_images(jnp.asarray(x), mix), weights * x + (1 - weights) * x[[1, 2, 0]])
+    with pytest.raises(ArgumentError, match="at least one is above 0"):
+        draw_mix(KEY, 3, (4, 4))

@@ -216,7 +216,8 @@ def test_images_of_a_step_are_changed_by_its_number_alone_and_only_while_trainin
     x = np.random.default_rng(0).normal(size=(40, 4, 5, 1)).astype(np.float32)
     data = rows(x, kind="image")
     model = Picture(jnp.zeros((4, 5, 1)))
-    settings = {"augment": {"flip": True, "crop": 2, "colour": 0.1}}
+    everything = {"flip": True, "crop": 2, "colour": 0.1, "resized_crop": 0.5, "rand_augment": 1}
+    settings = {"augment": everything}
     changed, _, _ = train(model, data, 6, **settings)
     in_parts, _, _ = train(model, data, 6, stretches=(2, 1, 3), **settings)
     plain, _, _ = train(model, data, 6)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.models.protocol import Entry, Model
 
-_OWN = ("tokenizer", "data", "run", "runs")
+_OWN = ("tokenizer", "data", "head", "run", "runs")
+_SIDE = 224
+"""Pixels a side of the images that published classifiers were trained on, where the file does not say."""
 
 
 def import_(
@@ -27,6 +29,14 @@ def import_(
     Settings: tokenizer=FILE (for models of text: tokenizer.json, or tokenizer.bin of llama2.c; default: the one beside
     the weights), data=NAME or PATH (what the run is scored, probed and trained on; default: the model's own) with its
     options data.*, run=NAME, runs=DIR, and settings of the model that a file does not hold, such as heads=12.
+
+    Image classifiers of torchvision and timm (alexnet, convnext, resnet, vgg, vit) are sized by the file, and the run
+    keeps the colours they expect (pixels=imagenet; others: half, none) and the size of their images (data.size=224).
+    head=new gives them a fresh last layer for the classes of your data, to be trained:
+
+      chainrule import resnet resnet18.safetensors data=photos/ head=new
+
+      chainrule train from=resnet18-resnet-001 recipe=finetune
     """
     import shutil
 
@@ -55,7 +65,7 @@ def import_(
     finally:
         if not (folder / "config.yaml").exists():  # it never became a run and would only be in the way
             shutil.rmtree(folder, ignore_errors=True)
-    _present(run, built, data, json=json)
+    _present(run, built, data, new_head=words.settings.get("head") == "new", json=json)
 
 
 def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -101,11 +111,20 @@ def _opened(
     """The model in the file and its data, with the tokenizer as a file of the run's own folder."""
     from chainrule import data as sources
     from chainrule import models
-    from chainrule.core.errors import ArgumentError
+    from chainrule.core.errors import ArgumentError, check_choice
     from chainrule.data.text import tokenizers
 
     settings, options = given
     source = words.get("data", entry.data)
+    head = words.get("head", "kept")
+    check_choice("import", "head", head, ("kept", "new"))
+    if entry.published is not None:
+        return _classifier(entry, path, source, given, head)
+    if head == "new":
+        raise ArgumentError(
+            f"head=new: {entry.name} has no head of published weights to replace",
+            remedy=f"to begin layers of a run afresh: chainrule train {entry.name} from=RUN fresh=LAYER",
+        )
     if entry.sized is None:
         data = sources.load(source, **options)
         built = models.build(entry.name, data, **settings)
@@ -127,6 +146,28 @@ def _opened(
     return built, data
 
 
+def _classifier(
+    entry: "Entry", path: Path, source: str, given: tuple[dict[str, Any], dict[str, Any]], head: str
+) -> "tuple[Model, Data]":
+    """The image classifier in the file for the data, whose images have the size it was trained on unless given.
+
+    Images are brought to that size when they are read, which gives the best pixels, or else by the model.
+    """
+    from chainrule import data as sources
+    from chainrule import models
+    from chainrule.data.loading.sources import find
+
+    settings, options = given
+    own = models.published_settings(entry.name, path)
+    side = settings.get("size") or own.get("size") or _SIDE
+    if "size" in find(source).options:
+        options = {"size": side, **options}
+    else:
+        settings = {"size": side, **settings}
+    data = sources.load(source, **options)
+    return models.with_weights(entry.name, path, data, head=head, **settings).model, data
+
+
 def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
     from chainrule.core.errors import DataError
 
@@ -141,7 +182,7 @@ def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
     return beside
 
 
-def _present(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
+def _present(run: Any, model: "Model", data: "Data", *, new_head: bool, json: bool) -> None:
     import equinox as eqx
 
     from chainrule.cli.folders import handle
@@ -150,7 +191,7 @@ def _present(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
     from chainrule.core.formatting import count
     from chainrule.models.protocol import CanSample
 
-    name = run.config["model"]["name"]
+    name, facts = run.config["model"]["name"], _facts(model, data, new_head)
     parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
     if json:
         emit(
@@ -160,14 +201,57 @@ def _present(run: Any, model: "Model", data: "Data", *, json: bool) -> None:
                 "model": name,
                 "parameters": parameters,
                 "step": run.step,
+                **facts,
             }
         )
         return
     say("model", f"{name}   {count(parameters)} parameters")
+    for label, text in facts.items():
+        say(label, text)
     say("data", f"{data.name}   {data.describe()}")
     say("run", str(run.path))
+    if new_head:
+        say("next", f"chainrule train from={handle(run.path)} recipe=finetune")
+        say("or", f"the new head alone: add freeze={','.join(_body(model))}")
+        return
     verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe", "resume"]
     say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
+
+
+def _facts(model: "Model", data: "Data", new_head: bool) -> dict[str, str]:
+    """What an image classifier expects of its images, and what its head is for."""
+    from chainrule import models
+    from chainrule.models.protocol import output_count
+    from chainrule.networks.image_towers import PIXELS
+
+    entry, config = models.entry_of(model), model.config  # type: ignore[attr-defined]  # registered models have one
+    if entry is None or entry.published is None:
+        return {}
+    height, width = (config.size, config.size) if config.size else data.schema.shape[:2]
+    facts = {"images": f"{height}×{width}, pixels as they are"}
+    if config.pixels in PIXELS:
+        mean, deviation = (", ".join(f"{number:g}" for number in values) for values in PIXELS[config.pixels])
+        facts["images"] = (
+            f"{height}×{width}, (pixels - ({mean})) / ({deviation}); other colours: pixels=none, imagenet or half"
+        )
+    if new_head:
+        count, names = output_count(data.schema), ", ".join(data.schema.classes[:5])
+        more = ", ..." if len(data.schema.classes) > 5 else ""
+        facts["head"] = f"new, {count} outputs{f': {names}{more}' if names else ''}"
+    return facts
+
+
+def _body(model: "Model") -> list[str]:
+    """The layers that published weights filled, by name."""
+    import equinox as eqx
+
+    from chainrule import models
+    from chainrule.core import tree
+
+    entry = models.entry_of(model)
+    head = "" if entry is None else entry.head.split(".")[0]
+    names = tree.names(eqx.filter(model, eqx.is_inexact_array))
+    return [top for top in dict.fromkeys(name.split(".")[0] for name in names) if top != head]
 
 
 __all__ = ["import_"]

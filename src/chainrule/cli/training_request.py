@@ -118,6 +118,8 @@ def parse_request(words: Words) -> TrainingRequest:
     start = _start(own, recipe, folder)
     entry = models.entry(_model_name(words, own, recipe, start)) if file is None else file.entry()
     named = _named(own, entry)
+    if start is not None and "from" in own and (named.model or named.data):
+        raise _said_twice(own, "from")
     same = start is not None and start.run.config["model"]["name"] == entry.name
     if "data" in own:
         source = {"name_or_path": own["data"]}
@@ -194,13 +196,16 @@ def _own(words: Words) -> dict[str, str]:
     for name, value in own.items():
         if not value:
             raise ArgumentError(f"{name}= needs a value", remedy=f"{name}: {OWN[name]}")
-    for other in ("config", "from"):
-        if "recipe" in own and other in own:
-            raise ArgumentError(
-                f"recipe={own['recipe']} and {other}={own[other]}: both say what the model is",
-                remedy="leave one out",
-            )
+    if "recipe" in own and "config" in own:
+        raise _said_twice(own, "config")
     return own
+
+
+def _said_twice(own: Mapping[str, str], other: str) -> ArgumentError:
+    return ArgumentError(
+        f"recipe={own['recipe']} and {other}={own[other]}: both say what the model is",
+        remedy="leave one out",
+    )
 
 
 def _start(own: Mapping[str, str], recipe: Mapping[str, Any], folder: Path) -> Start | None:

@@ -32,6 +32,18 @@ class Beginnings(NamedTuple):
     """Where in the text each passage begins."""
 
 
+class Mixed(NamedTuple):
+    """Beside images mixed with others of their batch: whose each is, and how much of it."""
+
+    y: Any
+    """The targets of the image itself."""
+    other_y: Any
+    other_weights: Any
+    """Target and weight of what was mixed into it."""
+    share: Any
+    """The share of the image itself."""
+
+
 class Batch(NamedTuple):
     """Examples `x` with a leading batch axis and what belongs to them: targets `y`, or what is known of texts."""
 
@@ -49,6 +61,13 @@ class Batch(NamedTuple):
     def begins(self) -> Any:
         """Text read in streams: where each passage begins; `None` otherwise."""
         return self.y.positions if isinstance(self.y, Beginnings) else None
+
+    def apart(self) -> "list[tuple[Any, Batch]]":
+        """The batch with the targets that count, and for what share: of mixed images those of both, in turn."""
+        if not isinstance(self.y, Mixed):
+            return [(1.0, self)]
+        other = self._replace(y=self.y.other_y, weights=self.y.other_weights)
+        return [(self.y.share, self._replace(y=self.y.y)), (1.0 - self.y.share, other)]
 
     @property
     def weight(self) -> int:

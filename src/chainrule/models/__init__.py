@@ -233,10 +233,8 @@ def with_weights(
     """
     check_choice("with_weights", "head", head, ("kept", "new"))
     found, file = entry(name), Path(path).expanduser()
-    stored = interchange.shapes(file)
-    own = {} if found.published is None else dict(found.published(stored))
-    make = functools.partial(build, name, data, seed=seed, **{**own, **settings})
-    weight_checks.check_held(file, stored, eqx.filter_eval_shape(make))
+    make = functools.partial(build, name, data, seed=seed, **{**published_settings(name, file), **settings})
+    weight_checks.check_held(file, interchange.shapes(file), eqx.filter_eval_shape(make))
     model = make()
     if head == "new":
         return import_weights(model, file, fresh=[found.head])
@@ -248,6 +246,16 @@ def with_weights(
             f"if only the last layer differs, begin it afresh with {count} outputs for your data: head=new"
         )
         raise ArgumentError(error.message, remedy=remedy) from None
+
+
+def published_settings(name: str, path: str | Path) -> dict[str, Any]:
+    """The settings of the model whose weights a file holds, as far as their shapes tell."""
+    found = entry(name)
+    if found.published is None:
+        raise CapabilityError(
+            f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
+        )
+    return dict(found.published(interchange.shapes(Path(path).expanduser())))
 
 
 def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:
@@ -360,6 +368,7 @@ __all__ = [
     "inherited",
     "names",
     "open_weights",
+    "published_settings",
     "setting_names",
     "title",
     "with_weights",

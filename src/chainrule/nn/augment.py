@@ -71,6 +71,103 @@ def move_boxes(
     return jnp.stack([x0, y0, x1, y1], axis=-1)
 
 
+class Crops(NamedTuple):
+    """The part of each image of a batch that is cut out, in pixels."""
+
+    corner: Float[Array, "batch 2"]
+    """Its upper left corner, (row, column)."""
+    size: Float[Array, "batch 2"]
+    """Its height and width."""
+
+
+def draw_crops(key: Key, batch: int, size: tuple[int, int], *, least: float, ratio: float = 4 / 3) -> Crops:
+    """Parts of a random share of the area, `least` to all of it, and a random shape, anywhere in the image.
+
+    Width to height lies between 1/`ratio` and `ratio`, as far as such a part fits (Szegedy et al., 2015).
+    """
+    if not 0 < least <= 1:
+        raise ArgumentError(f"draw_crops(least={least}): the smallest share of the area lies in (0, 1]")
+    height, width = size
+    for_area, for_shape, for_corner = jax.random.split(key, 3)
+    share = jax.random.uniform(for_area, (batch,), minval=least, maxval=1.0)
+    # A part of that share fits if its shape lies between these two.
+    narrowest, widest = share * width / height, width / (height * share)
+    bounds = [jnp.log(jnp.clip(jnp.asarray(r), narrowest, widest)) for r in (1 / ratio, ratio)]
+    shape = jnp.exp(bounds[0] + (bounds[1] - bounds[0]) * jax.random.uniform(for_shape, (batch,)))
+    area = share * (height * width)
+    sides = jnp.stack([jnp.sqrt(area / shape), jnp.sqrt(area * shape)], axis=1)
+    room = jnp.maximum(jnp.array([[height, width]], sides.dtype) - sides, 0.0)
+    return Crops(room * jax.random.uniform(for_corner, (batch, 2)), sides)
+
+
+def crop_images(x: Images, crops: Crops) -> Images:
+    """The parts, enlarged bilinearly to the size of the images.
+
+    >>> x = jnp.arange(4.0).reshape(1, 1, 4, 1)
+    >>> crop_images(x, Crops(jnp.array([[0.0, 1.0]]), jnp.array([[1.0, 2.0]]))).ravel().tolist()
+    [0.75, 1.25, 1.75, 2.25]
+    """
+
+    def along(image: Array, axis: int, corner: Array, side: Array) -> Array:
+        count = image.shape[axis]
+        at = (corner + (jnp.arange(count) + 0.5) * side / count - 0.5).clip(0, count - 1)
+        low = jnp.floor(at).astype(jnp.int32)
+        share = jnp.expand_dims(at - low, [i for i in range(3) if i != axis]).astype(image.dtype)
+        ends = (jnp.take(image, index, axis=axis) for index in (low, jnp.minimum(low + 1, count - 1)))
+        before, after = ends
+        return before + share * (after - before)
+
+    def one(image: Array, corner: Array, size: Array) -> Array:
+        return along(along(image, 0, corner[0], size[0]), 1, corner[1], size[1])
+
+    return jax.vmap(one)(x, *crops)
+
+
+class Mix(NamedTuple):
+    """How images are mixed with others of their batch."""
+
+    weights: Float[Array, "1 height width 1"]
+    """What of each pixel is the image's own."""
+    share: Float[Array, ""]
+    """The mean of the weights: what of the targets is its own."""
+    order: Int[Array, " batch"]
+    """Which image is mixed into each."""
+
+
+def draw_mix(key: Key, batch: int, size: tuple[int, int], *, mixup: float = 0.0, cutmix: float = 0.0) -> Mix:
+    """One way to mix a whole batch: all pixels alike (Zhang et al., 2018) or a box cut out (Yun et al., 2019).
+
+    The share is drawn from Beta(a, a), a being `mixup` or `cutmix`; where both are given each comes every second time.
+    A box has `1 - share` of the area before it is cut off at the edges, and the share is what is left after it.
+    """
+    if min(mixup, cutmix) < 0 or not max(mixup, cutmix):
+        raise ArgumentError(
+            f"draw_mix(mixup={mixup}, cutmix={cutmix}): at least one is above 0, none below",
+            remedy="mixup=0.2 and cutmix=1 are usual",
+        )
+    height, width = size
+    for_which, for_order, for_share, for_box = jax.random.split(key, 4)
+    order = jax.random.permutation(for_order, batch)
+    cuts = jax.random.bernoulli(for_which) if mixup and cutmix else jnp.asarray(bool(cutmix))
+    concentration = jnp.where(cuts, cutmix or 1.0, mixup or 1.0)
+    drawn = jax.random.beta(for_share, concentration, concentration)
+    sides = jnp.sqrt(1 - drawn) * jnp.array([height, width])
+    centre = jax.random.uniform(for_box, (2,)) * jnp.array([height, width])
+    low, high = jnp.round(centre - sides / 2), jnp.round(centre + sides / 2)
+    rows, columns = (
+        (jnp.arange(n) >= low[i]) & (jnp.arange(n) < high[i]) for i, n in enumerate((height, width))
+    )
+    box = rows[:, None] & columns[None, :]
+    weights = jnp.where(cuts, jnp.where(box, 0.0, 1.0), drawn)
+    return Mix(weights[None, :, :, None], weights.mean(), order)
+
+
+def mix_images(x: Images, mix: Mix) -> Images:
+    """Images with others of their batch mixed into them."""
+    weights = mix.weights.astype(x.dtype)
+    return weights * x + (1 - weights) * x[mix.order]
+
+
 def relight(x: Images, key: Key, strength: float) -> Images:
     """Images with contrast, brightness and saturation changed by up to that share of what they were.
 
@@ -96,4 +193,17 @@ def _reflected(index: Int[Array, " n"], size: int) -> Int[Array, " n"]:
     return jnp.where(index < size, index, 2 * size - 1 - index)
 
 
-__all__ = ["Moves", "draw_moves", "move_boxes", "move_images", "relight"]
+__all__ = [
+    "Crops",
+    "Images",
+    "Mix",
+    "Moves",
+    "crop_images",
+    "draw_crops",
+    "draw_mix",
+    "draw_moves",
+    "mix_images",
+    "move_boxes",
+    "move_images",
+    "relight",
+]

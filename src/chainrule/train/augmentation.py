@@ -1,18 +1,21 @@
-"""Images of a training batch, changed at random as the settings say; see `nn.augment`."""
+"""Images of a training batch, changed at random as the settings say; see `nn.augment` and `nn.rand_augment`."""
 
 import numpy as np
 
+from chainrule import models
 from chainrule.core import random
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Key
-from chainrule.data.batches import Batch
+from chainrule.data.batches import Batch, Mixed
 from chainrule.data.splits import Split
+from chainrule.models.protocol import HasOutputs, Model
 from chainrule.nn import augment
+from chainrule.nn.rand_augment import rand_augment
 from chainrule.train.config import Augment
 
 
-def check(settings: Augment, split: Split) -> None:
-    """Refuse data that are not images, and moves beyond the size of an image."""
+def check(settings: Augment, split: Split, model: Model) -> None:
+    """Refuse data that are not images, moves beyond the size of an image, and mixing where no target is predicted."""
     if settings == Augment():
         return
     one = split.batch(np.zeros(1, np.int32))
@@ -27,23 +30,54 @@ def check(settings: Augment, split: Split) -> None:
             f"augment.crop={settings.crop}: images of {smallest} pixels cannot be moved so far",
             remedy=f"an eighth of their size is usual: augment.crop={max(1, smallest // 8)}",
         )
-    if one.y is not None and np.ndim(one.y) >= 3 and (settings.flip or settings.crop):
+    moves = settings.flip or settings.crop or settings.resized_crop < 1 or settings.rand_augment
+    if one.y is not None and np.ndim(one.y) >= 3 and moves:
         raise ArgumentError(
             f"augment: targets of shape {np.shape(one.y)[1:]} would not move with their images",
             remedy="use augment.colour alone",
         )
+    if settings.mixup or settings.cutmix:
+        which = "mixup" if settings.mixup else "cutmix"
+        if not isinstance(model, HasOutputs) or one.y is None:
+            raise CapabilityError(
+                f"augment.{which}: {models.title(model)} predicts no target that could be mixed with its images",
+                remedy="leave augment.mixup and augment.cutmix out",
+            )
 
 
 def augmented(batch: Batch, key: Key, settings: Augment) -> Batch:
     """The batch with its images changed; nothing but the key decides how."""
+    return mixed(changed(batch, key, settings), key, settings)
+
+
+def changed(batch: Batch, key: Key, settings: Augment) -> Batch:
+    """The batch with each image changed by itself."""
     x = batch.x
+    if settings.resized_crop < 1:
+        to_crop = random.named(key, "crops")
+        crops = augment.draw_crops(to_crop, len(x), x.shape[1:3], least=settings.resized_crop)
+        x = augment.crop_images(x, crops)
     if settings.flip or settings.crop:
         to_move = random.named(key, "moves")
         moves = augment.draw_moves(to_move, len(x), flip=settings.flip, crop=settings.crop)
         x = augment.move_images(x, moves)
+    if settings.rand_augment:
+        x = rand_augment(x, random.named(key, "operations"), settings.rand_augment, settings.magnitude)
     if settings.colour:
         x = augment.relight(x, random.named(key, "light"), settings.colour)
     return batch._replace(x=x)
 
 
-__all__ = ["augmented", "check"]
+def mixed(batch: Batch, key: Key, settings: Augment) -> Batch:
+    """The batch with images and targets mixed, where the settings ask for it."""
+    if not (settings.mixup or settings.cutmix):
+        return batch
+    x, y, weights = batch.x, batch.y, batch.weights
+    mix = augment.draw_mix(
+        *(random.named(key, "mix"), len(x), x.shape[1:3]), mixup=settings.mixup, cutmix=settings.cutmix
+    )
+    others = None if weights is None else weights[mix.order]
+    return batch._replace(x=augment.mix_images(x, mix), y=Mixed(y, y[mix.order], others, mix.share))
+
+
+__all__ = ["augmented", "changed", "check", "mixed"]

@@ -131,6 +131,29 @@ class Augment(_Settings):
     colour: float = Field(
         0.0, ge=0, lt=1, description="largest change of contrast, brightness and saturation, as a share"
     )
+    resized_crop: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="smallest share of an image's area that is cut out and enlarged to it; 0.08 is usual, 1: off",
+    )
+    rand_augment: int = Field(
+        0, ge=0, le=8, description="operations of RandAugment on each image, one after another; 2 are usual"
+    )
+    magnitude: float = Field(9, ge=0, le=30, description="how strong those operations are")
+    mixup: float = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="mix images and targets of a batch, shares drawn from Beta(mixup, mixup); 0.2 is usual",
+    )
+    cutmix: float = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="put a box of one image into another and mix their targets, its area by Beta(cutmix, cutmix); 1 is "
+        "usual; with mixup, each every second step",
+    )
 
 
 @final

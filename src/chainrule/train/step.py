@@ -103,7 +103,7 @@ class Stepper:
         self.parts, self.evaluated = trained_parts(model, config.loss, split)
         """The parts with the losses they minimise, and the loss of the whole on held-out examples."""
         freezing.check(model, config.freeze)
-        augmentation.check(config.augment, split)
+        augmentation.check(config.augment, split, model)
         check_parts(config.parts, [part.name for part in self.parts])
         self.single = sum(part.repeat for part in self.parts) == 1
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
@@ -372,9 +372,10 @@ class Stepper:
         decay = jnp.minimum(self.config.ema, (1.0 + step) / (10.0 + step))
 
         def move(old: Array, new: Array) -> Array:
-            return jnp.where(
-                finite, decay * old + (1 - decay) * new if eqx.is_inexact_array(new) else new, old
-            )
+            if not eqx.is_inexact_array(new):
+                return jnp.where(finite, new, old)
+            # What stands still is its own average to the last bit, which the sum may miss by rounding.
+            return jnp.where(finite & (new != old), decay * old + (1 - decay) * new, old)
 
         return jax.tree.map(move, ema, arrays)
 

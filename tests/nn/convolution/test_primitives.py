@@ -209,3 +209,25 @@ def test_other_platforms_get_the_stock_convolution() -> None:
     text = jax.jit(gradient).trace(x, w).lower(lowering_platforms=("cuda",)).as_text()
     assert text.count("stablehlo.convolution") == 2
     assert "dot_general" not in text
+
+
+@pytest.mark.parametrize(
+    ("batch", "space", "kernel", "geometry"),
+    [
+        (8, (6, 37), (7, 7), Geometry((1, 1), ((3, 3), (3, 3)), (1, 1), (1, 1), 3)),
+        (3, (9, 70), (3, 2), Geometry((2, 2), ((1, 0), (2, 1)), (1, 1), (1, 1), 3)),
+        (12, (8, 40), (3, 3), Geometry((1, 1), ((2, 2), (0, 4)), (1, 1), (2, 2), 3)),
+    ],
+)
+def test_depthwise_weight_gradients_of_several_stretches_of_a_row(
+    batch: int, space: tuple[int, int], kernel: tuple[int, int], geometry: Geometry
+) -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(batch, *space, 3))
+    cotangent = draw.normal(size=(batch, *geometry.sizes(space, kernel), 3))
+    both = jax.jit(
+        lambda x, dy: [
+            f(x, dy, geometry=geometry, kernel=kernel) for f in (weight_gradient, stock.weight_gradient)
+        ]
+    )
+    np.testing.assert_allclose(*both(x, cotangent), rtol=1e-10, atol=1e-10)

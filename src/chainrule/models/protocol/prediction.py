@@ -115,9 +115,19 @@ class HasOutputs(HasState, HasLogits):
     def loss_and_state(
         self, batch: Batch, key: Key, criterion: Criterion | None = None
     ) -> tuple[Scalar, Metrics, Self]:
-        """The mean loss of the outputs, its metrics, and the model with its state moved on."""
+        """The mean loss of the outputs, its metrics, and the model with its state moved on.
+
+        Mixed images are judged by the targets of both, each for its share: exact for every loss, weighted or not.
+        """
         out, moved = self.outputs(batch.x, key)
-        return *self.judge(out, batch, criterion), moved
+        (share, first), *rest = batch.apart()
+        judged = self.judge(out, first, criterion)
+        if rest:
+            ((other_share, second),) = rest
+            judged = jax.tree.map(
+                lambda a, b: share * a + other_share * b, judged, self.judge(out, second, criterion)
+            )
+        return *judged, moved
 
 
 __all__ = [

@@ -36,6 +36,9 @@ NARROW = 16
 FEW_EXAMPLES = 8
 """Below that many, the examples are too few to be the channels of a convolution that computes a weight gradient."""
 
+STRETCH, PARALLEL = 32, 8
+"""Pixels of a row, and examples, whose part of a depthwise weight gradient is computed at a time."""
+
 
 def convolve_by_xla(x: Array, weight: Array, geometry: Geometry) -> bool:
     """Whether XLA's own convolution beats matrix products."""
@@ -71,4 +74,4 @@ def _plain(x: Array, geometry: Geometry) -> bool:
     return x.dtype == jnp.float32 and geometry.groups == 1 and len(geometry.stride) <= 2
 
 
-__all__ = ["block", "convolve_by_xla", "in_pairs", "weigh_by_xla", "weigh_exchanged"]
+__all__ = ["PARALLEL", "STRETCH", "block", "convolve_by_xla", "in_pairs", "weigh_by_xla", "weigh_exchanged"]

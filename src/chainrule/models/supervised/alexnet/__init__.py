@@ -2,6 +2,7 @@
 
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.alexnet.model import AlexNet, AlexNetConfig, published, torch_names
+from chainrule.models.supervised.recipes import FINETUNE
 
 entry = Entry(
     name="alexnet",
@@ -23,6 +24,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
         "schedule": {"name": "1cycle"},
     },
+    recipes={"finetune": FINETUNE},
     torch_names=torch_names,
     published=published,
     head="head.layers.2",

@@ -3,6 +3,7 @@
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.convnext.model import ConvNeXt, ConvNeXtConfig
 from chainrule.models.supervised.convnext.weights import published, timm_names, torch_names
+from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
 
 entry = Entry(
     name="convnext",
@@ -21,6 +22,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.05},
         "schedule": {"name": "1cycle"},
     },
+    recipes={"finetune": FINETUNE, "photos": PHOTOS},
     torch_names=torch_names,
     layouts={"timm": timm_names},
     published=published,

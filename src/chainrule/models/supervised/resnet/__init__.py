@@ -1,6 +1,7 @@
 """Residual networks."""
 
 from chainrule.models.protocol import Entry
+from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
 from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig, published, torch_names
 
 entry = Entry(
@@ -20,6 +21,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.05},
         "schedule": {"name": "1cycle"},
     },
+    recipes={"finetune": FINETUNE, "photos": PHOTOS},
     torch_names=torch_names,
     published=published,
 )

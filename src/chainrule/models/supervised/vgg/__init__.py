@@ -1,6 +1,7 @@
 """VGG."""
 
 from chainrule.models.protocol import Entry
+from chainrule.models.supervised.recipes import FINETUNE
 from chainrule.models.supervised.vgg.model import VGG, VGGConfig, published, torch_names
 
 entry = Entry(
@@ -20,6 +21,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
         "schedule": {"name": "1cycle"},
     },
+    recipes={"finetune": FINETUNE},
     torch_names=torch_names,
     published=published,
     head="head.layers.2",

@@ -1,6 +1,7 @@
 """Vision transformers."""
 
 from chainrule.models.protocol import Entry
+from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
 from chainrule.models.supervised.vit.model import ViT, ViTConfig
 from chainrule.models.supervised.vit.weights import published, timm_names, torch_names
 
@@ -21,6 +22,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.05, "clip": 1.0},
         "schedule": {"name": "1cycle"},
     },
+    recipes={"finetune": FINETUNE, "photos": PHOTOS},
     torch_names=torch_names,
     layouts={"timm": timm_names},
     published=published,
