@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -132,3 +134,19 @@ def test_images_come_back_exactly_from_model_units() -> None:
         raw = np.arange(levels, dtype=np.uint16)[:, None]
         scaling = Scaling(0.0, 1 / (levels - 1))
         assert np.array_equal(np.rint(scaling.inverse(scaling.apply(raw))), raw)
+
+
+def test_classes_take_turns_in_balanced_batches() -> None:
+    classes = np.repeat([0, 2, 5], [40, 7, 3])
+    stream = Batches(len(classes), 6, seed=3, classes=classes)
+    index = stream.indices(0, 35)
+    assert (np.sort(classes[index], axis=1) == [0, 0, 2, 2, 5, 5]).all()
+    drawn = index.ravel()
+    for name in (0, 2, 5):
+        own = drawn[classes[drawn] == name]
+        size = int((classes == name).sum())
+        assert sorted(own[:size]) == np.flatnonzero(classes == name).tolist()
+        assert len(own) < 2 * size or own[:size].tolist() != own[size : 2 * size].tolist()
+    assert np.array_equal(stream.indices(20, 5), index[20:25])
+    assert stream.epoch(25) == 3
+    assert not np.array_equal(dataclasses.replace(stream, seed=4).indices(0, 35), index)

@@ -17,7 +17,9 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Schema
 from chainrule.models.protocol import Metrics, Model
 from chainrule.train import Run, events, fit, resume, runs
+from chainrule.train.config import TrainConfig
 from chainrule.train.evaluation import mean_loss
+from chainrule.train.step import Stepper
 from tests.train.toys import Affine, Mean, blobs, line, numbers, rows, train
 
 CONSTANT = {"name": "constant"}
@@ -260,6 +262,7 @@ def test_another_run_in_the_same_folder_is_refused(run: Run, data: Data) -> None
         ({"batch": 1000}, r"batch=1000: a batch must hold between 1 and 68 examples"),
         ({"accumulate": 5}, r"accumulate=5 does not divide batch=16"),
         ({"schedule": {"warmup": 17}}, r"schedule.warmup=17: the warm-up must be shorter than the run"),
+        ({"balanced": True}, r"balanced=true: toy has no classes to take turns"),
         ({"parts": {"critic": {}}}, r"parts.critic: this model has no such part"),
         ({"lr": 0.1}, r"unknown setting 'lr' \(did you mean 'optimizer.lr'\?\)"),
     ],
@@ -285,6 +288,15 @@ def test_numbers_that_are_no_classes_are_refused_before_training(part, number, t
     ):
         fit(models.build("mlp", wrong), wrong, run=tmp_path / "run", steps=1)
     assert not (tmp_path / "run").exists()
+
+
+def test_balanced_batches_hold_every_class_equally_often() -> None:
+    few = blobs()
+    few.train.arrays["y"][8:] = 0
+    config = TrainConfig(batch=8, balanced=True)
+    stepper = Stepper(models.build("mlp", few), config, few.train, lambda step: 1.0, resident=True, most=1)
+    for step in (0, 5, 100):
+        assert np.bincount(stepper.batch_at(step).y).tolist() == [4, 4]
 
 
 def test_a_class_of_ones_own_is_opened_with_its_structure(run: Run, data: Data) -> None:

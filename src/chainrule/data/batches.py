@@ -7,7 +7,7 @@ batch of step one million costs what the batch of step zero costs, for ten examp
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -92,6 +92,9 @@ def predicted(documents: Any) -> Any:
 class Batches:
     """Example numbers for every step.
 
+    With `classes`, the class number of every example, the classes take turns: every batch holds each of them equally
+    often, within one. Examples of a class come in an order of their own, each once before any comes again.
+
     >>> stream = Batches(examples=10, size=4, seed=0)
     >>> sorted(stream.indices(first=0, count=5).ravel()[:10].tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -101,6 +104,7 @@ class Batches:
     size: int
     seed: int = 0
     shuffle: bool = True
+    classes: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.examples < 1:
@@ -114,10 +118,28 @@ class Batches:
     def indices(self, first: int, count: int) -> np.ndarray:
         """Example numbers of `count` steps from step `first` on, one row a step."""
         positions = np.arange(first * self.size, (first + count) * self.size, dtype=np.uint64)
-        epoch, index = np.divmod(positions, np.uint64(self.examples))
-        if self.shuffle:
-            index = permute(index, self.examples, self.seed, epoch)
+        if self.classes is None:
+            index = self._drawn(positions, self.examples, self.seed)
+        else:
+            index = self._balanced(positions, self.classes)
         return index.astype(np.int32 if self.examples < 2**31 else np.int64).reshape(count, self.size)
+
+    def _drawn(self, positions: np.ndarray, examples: int, seed: int) -> np.ndarray:
+        """Numbers below `examples`, each once in every epoch of the stream."""
+        epoch, index = np.divmod(positions, np.uint64(examples))
+        return permute(index, examples, seed, epoch) if self.shuffle else index
+
+    def _balanced(self, positions: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Example numbers of classes that take turns."""
+        members = np.argsort(classes, kind="stable")
+        _, starts, counts = np.unique(classes[members], return_index=True, return_counts=True)
+        draw, turn = np.divmod(positions, np.uint64(len(counts)))
+        index = np.empty(len(positions), np.int64)
+        for number, (start, count) in enumerate(zip(starts, counts, strict=True)):
+            own = turn == number
+            seed = self.seed + ((number + 1) << 32)  # classes of one size would otherwise move in step
+            index[own] = members[start + self._drawn(draw[own], int(count), seed).astype(np.int64)]
+        return index
 
     def steps(self, epochs: float) -> int:
         """Steps that cover this many epochs."""

@@ -168,6 +168,9 @@ class TrainConfig(_Settings):
         64, ge=1, description="examples per step; unless given, all there are if those are fewer"
     )
     shuffle: bool = Field(True, description="a fresh order of the examples in every epoch")
+    balanced: bool = Field(
+        False, description="classes take turns in the batches, so that rare ones come as often as common ones"
+    )
     seed: int = Field(0, ge=0, description="decides initial weights, batches and noise")
     optimizer: Optimizer = Field(default_factory=Optimizer)
     parts: dict[str, dict[str, Any]] = Field(

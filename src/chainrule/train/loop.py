@@ -124,6 +124,10 @@ def _recipe(
         if y is not None:
             targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
     config, total = settled(entry.training if entry else {}, settings, len(data.train))
+    if config.balanced and not targets.of(data.schema).one_class:
+        raise ArgumentError(
+            f"balanced=true: {data.name} has no classes to take turns", remedy="leave balanced out"
+        )
     described: dict[str, Any] = {"name": entry.name if entry else None, "settings": {}}
     if entry:
         described["settings"] = model.config.model_dump()  # type: ignore[attr-defined]

@@ -125,7 +125,9 @@ class Stepper:
         if config.batch % config.accumulate:
             raise ArgumentError(f"accumulate={config.accumulate} does not divide batch={config.batch}")
         _check_streams(split, config)
-        self.batches = Batches(len(split), config.batch, config.seed, config.shuffle and not split.streams)
+        shuffle = config.shuffle and not split.streams
+        classes = np.asarray(split.arrays["y"]) if config.balanced else None
+        self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes)
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(freezing.stilled(model, config.freeze), eqx.is_array, inverse=True)
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
