@@ -66,8 +66,12 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     Drawing the arrays of a network is such work: one by one, each shape would be compiled for itself. While a larger
     program is recorded the function becomes part of that.
     """
-    recording = isinstance(jnp.zeros(()), jax.core.Tracer)  # then even a constant is one
-    return function if recording else _quickly(function)
+    return function if recording() else _quickly(function)
+
+
+def recording() -> bool:
+    """Whether operations are being recorded for a program instead of done."""
+    return isinstance(jnp.zeros(()), jax.core.Tracer)  # then even a constant is one
 
 
 @functools.cache
@@ -77,4 +81,4 @@ def _quickly(function: Callable[..., Any]) -> Callable[..., Any]:
     return jit(function, compiler_options=quickly)
 
 
-__all__ = ["compiled", "compiler_options", "once"]
+__all__ = ["compiled", "compiler_options", "once", "recording"]

@@ -1,13 +1,20 @@
 """Random keys by name and step: a number drawn anywhere depends on (seed, purpose, step) and nothing else."""
 
+import math
 import zlib
+from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
+from chainrule.core.compiling import recording
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
 
 _SEEDS = 2**32
+_SIZES = (2**12, 2**16, 2**20)
+"""Small draws are one of these, larger ones powers of two."""
 
 
 def key(seed: int, purpose: str = "") -> Key:
@@ -34,4 +41,28 @@ def at(parent: Key, step: int | Array) -> Key:
     return jax.random.fold_in(parent, step)
 
 
-__all__ = ["at", "key", "named"]
+def normal(key: Key, shape: tuple[int, ...], scale: float = 1.0) -> Array:
+    """Normal numbers with this standard deviation: the bits of `scale * jax.random.normal(key, shape)`.
+
+    A network has arrays of many shapes, and JAX compiles a program for each. Here those of similar size share one: a
+    number depends on the key and its position alone, so that longer draws begin like shorter ones.
+    """
+    return _drawn(key, lambda size: jax.random.normal(key, size), shape, scale)
+
+
+def uniform(key: Key, shape: tuple[int, ...], minval: float = 0.0, maxval: float = 1.0) -> Array:
+    """Numbers between two bounds: the bits of `jax.random.uniform(key, shape, minval=minval, maxval=maxval)`."""
+    return _drawn(key, lambda size: jax.random.uniform(key, size, minval=minval, maxval=maxval), shape, 1.0)
+
+
+def _drawn(key: Key, draw: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], scale: float) -> Array:
+    size = math.prod(shape)
+    independent = jax.config.jax_threefry_partitionable  # of how many numbers are drawn together
+    if isinstance(key, jax.core.Tracer) or recording() or not (size and independent):
+        return draw(shape) if scale == 1.0 else scale * draw(shape)
+    common = next((one for one in _SIZES if size <= one), 1 << (size - 1).bit_length())
+    drawn = np.asarray(draw((common,)))[:size].reshape(shape)
+    return jnp.asarray(drawn if scale == 1.0 else drawn.dtype.type(scale) * drawn)
+
+
+__all__ = ["at", "key", "named", "normal", "uniform"]

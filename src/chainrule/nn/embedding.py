@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int as Whole
 
+from chainrule.core import random
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
@@ -30,7 +31,7 @@ class Embedding(eqx.Module):
 
     def __init__(self, tokens: int, features: int, *, deviation: float = 0.02, key: Key) -> None:
         tokens, features = whole("Embedding", "tokens", tokens), whole("Embedding", "features", features)
-        self.weight = deviation * jax.random.normal(key, (tokens, features))
+        self.weight = random.normal(key, (tokens, features), deviation)
 
     def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:
         """The vector of every token.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from chainrule.core import random
 from chainrule.core.registry import Registry
 from chainrule.core.types import Array, Key
 
@@ -45,7 +46,7 @@ def draw(initializer: str, key: Key, shape: tuple[int, ...], gain: float | None 
 @initializers.register("fan-in")
 def fan_in(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     """Normal with variance gain²/fan_in: a layer keeps the variance of its inputs."""
-    return gain / math.sqrt(fans(shape)[0]) * jax.random.normal(key, shape)
+    return random.normal(key, shape, gain / math.sqrt(fans(shape)[0]))
 
 
 @initializers.register("he")
@@ -58,14 +59,14 @@ def he(key: Key, shape: tuple[int, ...], gain: float) -> Array:
 def xavier(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     """Uniform with variance gain²·2/(fan_in + fan_out) (Glorot and Bengio, 2010)."""
     limit = gain * math.sqrt(6 / sum(fans(shape)))
-    return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
+    return random.uniform(key, shape, -limit, limit)
 
 
 @initializers.register("lecun")
 def lecun(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     """Normal with variance 1/fan_in, whatever the gain (LeCun et al., 1998)."""
     del gain
-    return jax.random.normal(key, shape) / math.sqrt(fans(shape)[0])
+    return random.normal(key, shape) / math.sqrt(fans(shape)[0])
 
 
 @initializers.register("orthogonal")
@@ -77,7 +78,7 @@ def orthogonal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
 @initializers.register("normal")
 def normal(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     """Normal with the gain as its standard deviation, whatever the shape; GPT has 0.02 (Radford et al., 2018)."""
-    return gain * jax.random.normal(key, shape)
+    return random.normal(key, shape, gain)
 
 
 @initializers.register("zero")
@@ -92,7 +93,7 @@ def torch(key: Key, shape: tuple[int, ...], gain: float) -> Array:
     """Uniform within ±1/√fan_in, PyTorch's default for linear layers, whatever the gain."""
     del gain
     limit = 1 / math.sqrt(fans(shape)[0])
-    return jax.random.uniform(key, shape, minval=-limit, maxval=limit)
+    return random.uniform(key, shape, -limit, limit)
 
 
 __all__ = [

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core import random
 from chainrule.core.checks import check_features, whole
 from chainrule.core.types import Array, Float, Key
 from chainrule.nn.initializers import draw
@@ -53,7 +54,7 @@ class Linear(eqx.Module):
         # PyTorch draws biases like weights; every other scheme starts them at zero.
         if initializer == "torch":
             limit = 1 / math.sqrt(inputs)
-            return jax.random.uniform(key, (outputs,), minval=-limit, maxval=limit)
+            return random.uniform(key, (outputs,), -limit, limit)
         return jnp.zeros(outputs)
 
 

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from chainrule.core import random
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
@@ -45,7 +46,7 @@ class Learned(eqx.Module):
 
     def __init__(self, context: int, width: int, *, deviation: float = 0.02, key: Key) -> None:
         context, width = whole("Learned", "context", context), whole("Learned", "width", width)
-        self.weight = deviation * jax.random.normal(key, (context, width))
+        self.weight = random.normal(key, (context, width), deviation)
 
     def __call__(self, length: int, offset: int | Int[Array, ""] = 0) -> Float[Array, "length width"]:
         """The vectors of `length` positions from `offset` on."""

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core import random
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
@@ -257,7 +258,7 @@ def initial_bias(key: Key, fan_in: int, outputs: int, initializer: str) -> Array
     """Zeros, or in PyTorch's scheme numbers drawn like its weights."""
     if initializer == "torch":
         limit = 1 / math.sqrt(fan_in)
-        return jax.random.uniform(key, (outputs,), minval=-limit, maxval=limit)
+        return random.uniform(key, (outputs,), -limit, limit)
     return jnp.zeros(outputs)
 
 

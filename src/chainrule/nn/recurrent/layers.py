@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from chainrule.core import random
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
@@ -272,11 +273,11 @@ def _weights(
     if initializer == "torch":
         key_inward = jax.random.split(first)
         drawn = (
-            jax.random.uniform(key_inward[0], (inputs, outputs), minval=-limit, maxval=limit),
-            jax.random.uniform(key_inward[1], (outputs,), minval=-limit, maxval=limit),
+            random.uniform(key_inward[0], (inputs, outputs), -limit, limit),
+            random.uniform(key_inward[1], (outputs,), -limit, limit),
         )
         inward = eqx.tree_at(lambda one: (one.weight, one.bias), inward, drawn)
-        bias = jax.random.uniform(key_bias, (outputs,), minval=-limit, maxval=limit)
+        bias = random.uniform(key_bias, (outputs,), -limit, limit)
     if recurrent_initializer is None:
         weight = draw(initializer, key_weight, (hidden, outputs))
     else:
