@@ -42,7 +42,8 @@ def test_it_opens_with_every_setting_and_array_in_its_place(name: str) -> None:
 def test_it_scores_as_it_did(name: str) -> None:
     found = {metric: value.value for metric, value in Run.open(RUNS / name).score().items()}
     wanted = expected(name)["scores"]
-    assert list(wanted) == [metric for metric in found if metric in wanted]  # later versions have more of them
+    # Later versions have more of them.
+    assert list(wanted) == [metric for metric in found if metric in wanted]
     for metric, value in wanted.items():
         np.testing.assert_allclose(found[metric], value, err_msg=metric, **CLOSE)
 

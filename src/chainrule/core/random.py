@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.compiling import recording
@@ -57,12 +56,13 @@ def uniform(key: Key, shape: tuple[int, ...], minval: float = 0.0, maxval: float
 
 def _drawn(key: Key, draw: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], scale: float) -> Array:
     size = math.prod(shape)
-    independent = jax.config.jax_threefry_partitionable  # of how many numbers are drawn together
+    independent = jax.config.read("jax_threefry_partitionable")  # of how many numbers are drawn together
     if isinstance(key, jax.core.Tracer) or recording() or not (size and independent):
         return draw(shape) if scale == 1.0 else scale * draw(shape)
     common = next((one for one in _SIZES if size <= one), 1 << (size - 1).bit_length())
     drawn = np.asarray(draw((common,)))[:size].reshape(shape)
-    return jnp.asarray(drawn if scale == 1.0 else drawn.dtype.type(scale) * drawn)
+    # Unlike jnp.asarray this compiles nothing.
+    return jax.device_put(drawn if scale == 1.0 else drawn.dtype.type(scale) * drawn)
 
 
 __all__ = ["at", "key", "named", "normal", "uniform"]
