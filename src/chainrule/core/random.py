@@ -56,7 +56,8 @@ def uniform(key: Key, shape: tuple[int, ...], minval: float = 0.0, maxval: float
 
 def _drawn(key: Key, draw: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], scale: float) -> Array:
     size = math.prod(shape)
-    independent = jax.config.read("jax_threefry_partitionable")  # of how many numbers are drawn together
+    # What is drawn does not depend on how many numbers are drawn together.
+    independent = jax.config.jax_threefry_partitionable  # type: ignore[attr-defined]
     if isinstance(key, jax.core.Tracer) or recording() or not (size and independent):
         return draw(shape) if scale == 1.0 else scale * draw(shape)
     common = next((one for one in _SIZES if size <= one), 1 << (size - 1).bit_length())
