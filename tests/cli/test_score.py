@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from chainrule.train import Run
 
@@ -22,6 +23,17 @@ def test_scores_are_given_by_contract(cli: Command, trained: Path) -> None:
 def test_another_split_can_be_scored(cli: Command, trained: Path) -> None:
     test, train = (cli("score", "toy", *words, "--json").last["metrics"] for words in ([], ["split=train"]))
     assert test["loss"] != train["loss"]
+
+
+def test_where_there_is_no_test_split_validation_is_scored_and_said(cli: Command, trained: Path) -> None:
+    config = yaml.safe_load((trained / "config.yaml").read_text())
+    config["data"]["split"] = [0.9, 0.1, 0.0]
+    (trained / "config.yaml").write_text(yaml.safe_dump(config))
+    assert cli("score", "toy").out.startswith("scored   the validation split: the data have no test split")
+    refused = cli("score", "toy", "split=test")
+    assert refused.code == 2
+    assert "the test split of moons has no examples" in refused.err
+    assert "split=val" in refused.err
 
 
 def test_a_part_of_the_examples_can_be_scored(cli: Command, trained: Path) -> None:

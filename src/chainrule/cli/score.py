@@ -18,11 +18,11 @@ _SHOWN = 30
 def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Judge a trained model on held-out data, or on other data.
 
-    Settings: split=test (or val, or train), data=OTHER (a file, folder or name: all of it, or its own test part, with
-    the scaling and the classes of training; data.bad=skip and the other options of the source as in training), n=5000
-    (so many examples, drawn at random; unless told all of them, and 2048 where a bound is estimated), stride=32 (texts:
-    how far windows are apart), positive=CLASS (two classes: the one that is looked for; the second unless told),
-    runs=DIR.
+    Settings: split=test (or val, or train; unless told test, and val where there is no test split), data=OTHER (a file,
+    folder or name: all of it, or its own test part, with the scaling and the classes of training; data.bad=skip and the
+    other options of the source as in training), n=5000 (so many examples, drawn at random; unless told all of them, and
+    2048 where a bound is estimated), stride=32 (texts: how far windows are apart), positive=CLASS (two classes: the one
+    that is looked for; the second unless told), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
@@ -43,18 +43,22 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     positive = given.get("positive")
     with progress_line(silent=json):
         other = run.other(given["data"], **options) if "data" in given else None
-        found = run.score(given.get("split"), data=other, stride=stride, n=n, positive=positive)
+        split = given.get("split")
+        untested = split is None and other is None and not len(run.data.test)
+        found = run.score("val" if untested else split, data=other, stride=stride, n=n, positive=positive)
     metrics = {name: metric.to_json() for name, metric in found.items()}
     what = "" if other is None else described(other)
     if json:
         emit(
-            {"metrics": metrics}
+            {"metrics": metrics, **({"split": "val"} if untested else {})}
             if other is None
             else {"metrics": metrics, "data": other.name, "scored": what}
         )
         return
     if other is not None:
         say("scored", f"{other.name}   {what}, prepared as the training data were")
+    if untested:
+        say("scored", "the validation split: the data have no test split")
     show(found)
 
 

@@ -103,7 +103,7 @@ def _page(run: Run, found: Sequence[PictureGroup]) -> str:
         _scores(run),
         *pictures,
         _settings(run, record),
-        _again(run, model),
+        _again(run, model, record),
         _data(record),
         "</main>",
     ]
@@ -238,13 +238,14 @@ def _environment(run: Run) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"env.json": "is not a table"}
 
 
-def _again(run: Run, model: Model | None) -> str:
+def _again(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
     """What to type to repeat the run, go on with it and use it."""
     name = handle(run.path)
     own, built = run.config["model"]["name"] is None, not run.config["data"]
     more = [f"{what}={what}" for what, needed in (("model", own), ("data", built)) if needed]
     opened = f"run = cr.Run.open({', '.join([repr(str(run.path)), *more])})"
-    python = {"Use it in Python": f'import chainrule as cr\n\n{opened}\nrun.score("test")'}
+    split = "test" if record["counts"]["test"] else "val"
+    python = {"Use it in Python": f'import chainrule as cr\n\n{opened}\nrun.score("{split}")'}
     if more:
         return page.section("Again", page.commands(python))
     state, total = run.status["status"], run.status["total"]

@@ -11,6 +11,7 @@ from chainrule import models
 from chainrule.core import tree
 from chainrule.core.errors import DiskError
 from chainrule.core.formatting import count
+from chainrule.core.quoting import shell_word
 from chainrule.models.protocol import Model
 from chainrule.nn.sequential import batch_statistics
 from chainrule.train import events, freezing
@@ -28,6 +29,8 @@ def started(run: Run, model: Model, step: int, total: int) -> events.Started:
     held = tree.size(eqx.filter(model, freezing.frozen(model, config.freeze)))
     frozen = f", {count(held)} of them frozen" if held else ""
     odd = ", ".join(f"{kind} ({number:,})" for kind, number in data.notes)
+    if odd and data.source:
+        odd += f"; each of them: chainrule data check {shell_word(data.source['name_or_path'])}"
     return events.Started(
         run=run.id,
         path=str(run.path),

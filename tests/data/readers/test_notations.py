@@ -189,3 +189,19 @@ def test_the_report_and_the_description_say_how_columns_were_read(tmp_path: Path
         "target p (values); columns: number (2), left out (2)"
         in load(path, target="p", drop=[2, 3]).describe()
     )
+
+
+@pytest.mark.parametrize(
+    ("cell", "read_as"), [("${i}.{i:03d}5", "amount in $"), ("2024-01-{day:02d} 10:{minute:02d}", "date")]
+)
+def test_a_slip_in_a_column_of_many_numbers_or_dates_is_a_bad_cell(
+    tmp_path: Path, cell: str, read_as: str
+) -> None:
+    rows = [
+        f"{cell.format(i=i, minute=i % 60, day=1 + i // 4)},{i * i % 31},{'xy'[i % 2]}" for i in range(100)
+    ]
+    path = table(tmp_path / "a.csv", "p,v,c", *rows, "free,3,x")
+    report = check(path)
+    assert [(group.count, group.first) for group in report.problems] == [(1, "a.csv line 102")]
+    assert report.columns[0][1].startswith(read_as)
+    assert len(load(path, bad="skip").skipped) == 1

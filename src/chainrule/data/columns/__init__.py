@@ -34,17 +34,24 @@ def recognise(name: str, cells: Sequence[str], hints: Hints) -> ColumnReading:
     """The reading that fits all the cells of a column: numbers, then dates, then words.
 
     Numbers that are written in the plain way need not be all: one of them makes a column of numbers, in which a word
-    is a bad cell. Every other way of writing has to fit all cells that are not missing.
+    is a bad cell. Every other way of writing has to fit all cells that are not missing, or most of them where they
+    would be too many words.
 
     >>> recognise("share", ["12 %", "7.5 %", ""], Hints("a.csv")).describe()
     'percent'
     """
     held = [cell for cell in cells if not is_missing(cell)]
-    return (
-        number.recognise(name, held, hints)
-        or date.recognise(name, held, hints)
-        or words.WordsReading.of(held)
-    )
+    found = number.recognise(name, held, hints) or date.recognise(name, held, hints)
+    if found is not None:
+        return found
+    as_words = words.WordsReading.of(held)
+    if len(as_words.words) <= words.MOST_WORDS:
+        return as_words
+    numbers, dates = list(filter(number.is_written, held)), list(filter(date.is_written, held))
+    if 2 * max(len(numbers), len(dates)) <= len(held):
+        return as_words
+    mostly = max(numbers, dates, key=len)
+    return number.recognise(name, mostly, hints) or date.recognise(name, mostly, hints) or as_words
 
 
 __all__ = ["get", "names", "recognise"]

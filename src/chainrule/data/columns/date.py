@@ -152,6 +152,15 @@ def recognise(name: str, held: Sequence[str], hints: Hints) -> DateReading | Non
     return DateReading(fitting[0], time=bool((DateReading(fitting[0]).codes(held) % 1).any()))
 
 
+def is_written(cell: str) -> bool:
+    """Whether a cell is a date in some notation.
+
+    >>> is_written("31.12.2024"), is_written("later")
+    (True, False)
+    """
+    return any(math.isfinite(DateReading(order)._days(cell)) for order in _PATTERNS)
+
+
 def _days(parts: Mapping[str, str | None]) -> float:
     """Days since 1970 of the parts of a date; NaN if there is no such day."""
     month = parts["month"] or ""
@@ -174,4 +183,4 @@ def _days(parts: Mapping[str, str | None]) -> float:
 
 reading = DateReading
 
-__all__ = ["DateReading", "reading", "recognise"]
+__all__ = ["DateReading", "is_written", "reading", "recognise"]

@@ -133,6 +133,15 @@ def is_number(cell: str) -> bool:
     return "_" not in cell
 
 
+def is_written(cell: str) -> bool:
+    """Whether a cell may be a number in some notation.
+
+    >>> is_written("$1,234.50"), is_written("free")
+    (True, False)
+    """
+    return any(map(str.isdigit, _body(cell)))
+
+
 def decimal_of(cells: Sequence[str]) -> str:
     """What numbers with a comma or a point show of the writing: "comma", "point", or "auto" if nothing.
 
@@ -196,4 +205,4 @@ def _undressed(cell: str, decimal: str, unit: str) -> str:
 
 reading = NumberReading
 
-__all__ = ["NumberReading", "decimal_of", "is_number", "reading", "recognise"]
+__all__ = ["NumberReading", "decimal_of", "is_number", "is_written", "reading", "recognise"]

@@ -9,6 +9,9 @@ from jaxtyping import Float
 
 from chainrule.data.column import CellFault, ColumnReading
 
+MOST_WORDS = 64
+"""A feature with more different words than this is refused."""
+
 _SHOWN = 4
 
 
@@ -73,4 +76,4 @@ class WordsReading(ColumnReading):
 
 reading = WordsReading
 
-__all__ = ["WordsReading", "reading"]
+__all__ = ["MOST_WORDS", "WordsReading", "reading"]

@@ -2,7 +2,8 @@
 
 A column with at least one plain number in it is a column of numbers; a word in such a column is a bad cell, not a
 reason to read the whole column differently. A row with a bad cell is a bad row. A row with a missing cell is one too,
-unless missing cells are to be filled in.
+unless missing cells are to be filled in. Where more different words than could become features are mostly numbers or
+dates in another notation, the others are bad cells too.
 """
 
 import math
@@ -17,7 +18,7 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data import columns
 from chainrule.data.column import CellFault, Hints, is_missing
 from chainrule.data.columns.number import NumberReading, decimal_of, is_number
-from chainrule.data.columns.words import WordsReading
+from chainrule.data.columns.words import MOST_WORDS, WordsReading
 from chainrule.data.loading.options import NO_COLUMN
 from chainrule.data.loading.problems import Effect, Problem, Refused
 from chainrule.data.loading.scan import Contents, Scan
@@ -26,9 +27,6 @@ from chainrule.data.readers.raw import RawTable
 from chainrule.data.reading import ColumnPlan, TableReading
 from chainrule.data.target import ReadTargets
 from chainrule.data.targets.class_ import MOST_CLASSES
-
-MOST_WORDS = 64
-"""A feature with more different words than this is refused."""
 
 FILLED = ("median", "mean")
 """Values of the option `missing` that fill in what is missing."""
@@ -253,12 +251,12 @@ def _index_like(raw: RawTable, table: Mapping[int, _Column]) -> list[Problem]:
         name = column.plan.name
         if column.plan.target or not isinstance(column.plan.reading, NumberReading):
             continue
-        steps = np.diff(column.codes[np.isfinite(column.codes)])
-        whole = bool((steps > 0).all()) and bool((steps == np.rint(steps)).all())
-        if len(steps) > 1 and whole and ((steps == 1).all() or _INDEX_NAMES.fullmatch(name.lower())):
+        codes = column.codes[np.isfinite(column.codes)]
+        steps, rising = np.diff(codes), bool((codes == np.rint(codes)).all() and (np.diff(codes) > 0).all())
+        if len(steps) > 1 and rising and ((steps == 1).all() or _INDEX_NAMES.fullmatch(name.lower())):
             detail = f"column {name!r} counts the rows; leave it out: {raw.without(name)}"
             found.append(Problem("index column", raw.where, detail, "note"))
     return found
 
 
-__all__ = ["FILLED", "MOST_WORDS", "scan"]
+__all__ = ["FILLED", "scan"]
