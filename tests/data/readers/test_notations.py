@@ -205,3 +205,27 @@ def test_a_slip_in_a_column_of_many_numbers_or_dates_is_a_bad_cell(
     assert [(group.count, group.first) for group in report.problems] == [(1, "a.csv line 102")]
     assert report.columns[0][1].startswith(read_as)
     assert len(load(path, bad="skip").skipped) == 1
+
+
+def test_spaces_and_bars_divide_cells_where_nothing_else_does(tmp_path: Path) -> None:
+    rows = [f"{i * i} {i * 7 % 31}  {i % 5}.5" for i in range(20)]
+    for name, mark in (("a.csv", " "), ("b.csv", " | ")):
+        path = table(
+            tmp_path / name, *(row.replace("  ", " ").replace(" ", mark) for row in ("p q r", *rows))
+        )
+        assert load(path).schema.columns == ("p", "q")
+    assert load(table(tmp_path / "c.csv", *rows), target="none").schema.columns == tuple(
+        f"column {j}" for j in range(3)
+    )
+
+
+def test_a_title_above_the_table_is_a_bad_row_and_nothing_else(tmp_path: Path) -> None:
+    path = table(
+        tmp_path / "a.csv",
+        "Sales of 2024",
+        "",
+        "n,p,c",
+        *(f"{i * i},{i * 7 % 31},{'xy'[i % 2]}" for i in range(20)),
+    )
+    assert [(group.kind, group.first) for group in check(path).problems] == [("ragged row", "a.csv line 1")]
+    assert load(path, bad="skip").schema.columns == ("n", "p")

@@ -81,6 +81,12 @@ def test_a_workbook_holds_the_same_table(plain: Path, tmp_path: Path) -> None:
     )
 
 
+def test_a_title_above_the_table_of_a_workbook_is_a_bad_row(plain: Path, tmp_path: Path) -> None:
+    path = workbook(tmp_path / "book.xlsx", [["Sales of 2024"], [], HEAD, *rows()])
+    assert check(path, missing="median").problems[0].first == "book.xlsx row 1"
+    assert load(path, missing="median", bad="skip").hash == load(plain, missing="median").hash
+
+
 def test_a_hostile_workbook_is_refused(tmp_path: Path) -> None:
     path = workbook(tmp_path / "book.xlsx", [HEAD, *rows()])
     bomb, cut = tmp_path / "bomb.xlsx", tmp_path / "cut.xlsx"

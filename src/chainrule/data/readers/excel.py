@@ -6,6 +6,7 @@ means the same in every format.
 
 import warnings
 from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.readers.raw import Numbered, RowSource, cell_text
 
 _MEMBERS = 10_000
+_HEAD = 20
+"""Rows among which the first of the table is looked for."""
 
 
 def open_rows(path: Path, where: str, options: Mapping[str, Any]) -> RowSource:
@@ -61,20 +64,28 @@ def _chosen(sheets: list[str], wanted: str | int | None, where: str) -> int:
 
 
 def _rows(sheet: Any, where: str) -> Iterator[Numbered]:
-    width = 0
+    """Rows as wide as the first of more than one cell; single cells above it are a title."""
+    rows = _filled(sheet, where)
+    ahead = list(islice(rows, _HEAD))
+    top = next((number for number, cells in ahead if len(cells) > 1), 0)
+    width = len(dict(ahead).get(top, [""]))
+    for number, cells in chain(ahead, rows):
+        if number < top or len(cells) > width:
+            detail = f"{len(cells)} cell{'s' * (len(cells) > 1)} instead of {width}"
+            yield number, Problem("ragged row", f"{where} row {number}", detail)
+        else:
+            yield number, cells + [""] * (width - len(cells))
+
+
+def _filled(sheet: Any, where: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not empty, without the empty cells at their ends."""
     try:
         for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
             cells = [cell_text(value) for value in values]
             while cells and not cells[-1]:
                 cells.pop()
-            if not cells:
-                continue
-            width = width or len(cells)
-            if len(cells) > width:
-                detail = f"{len(cells)} cells instead of {width}"
-                yield number, Problem("ragged row", f"{where} row {number}", detail)
-            else:
-                yield number, cells + [""] * (width - len(cells))
+            if cells:
+                yield number, cells
     except Exception as error:  # the package raises whatever its parsers do
         raise _damaged(where, error) from None
 

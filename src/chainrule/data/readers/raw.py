@@ -1,15 +1,17 @@
 """Tables as they are written: rows of cells under names, before anything is known about what the cells mean.
 
-CSV is divided at commas, semicolons or tabs, whichever fits the first line. The first row holds names if none of its
-cells is a number; numbers are names only if they count up from column to column, as years do, and no other row does.
+CSV is divided at commas, semicolons or tabs, whichever fits the first line, or at bars or spaces. The first row holds
+names if none of its cells is a number; numbers are names only if they count up from column to column, as years do, and
+no other row does.
 """
 
 import csv
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from chainrule.core.quoting import shell_word
 from chainrule.data.columns.number import decimal_of, is_number
@@ -17,6 +19,10 @@ from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.readers.text import lines
 
 _DELIMITERS = (",", ";", "\t")
+_RARE_DELIMITERS = ("|", " ")
+"""What divides cells where nothing else does and every line has as many of them."""
+_HEAD = 20
+"""Lines by which it is decided how a table is written."""
 
 Row: TypeAlias = tuple[int, list[str]]
 """The number of the line a row starts on, and its cells."""
@@ -64,22 +70,39 @@ class RawTable(NamedTuple):
 
 
 def delimited(text: str, unreadable: Mapping[int, Problem], where: str, plain: bool) -> Iterator[Numbered]:
-    """The rows of CSV; what is not UTF-8 or not as long as the first row is a problem."""
-    delimiter = _delimiter(next(lines(text), ""), plain)
+    """The rows of CSV; what is not UTF-8 or not as long as the first row is a problem.
+
+    Where most of the first rows agree on another length than the very first, which may be a title, it is theirs.
+    """
+    delimiter = _delimiter(list(islice(lines(text), _HEAD)), plain)
     reader = csv.reader(lines(text), delimiter=delimiter, skipinitialspace=True)
-    end = width = 0
+    rows = _numbered(reader, unreadable, where)
+    ahead = list(islice(rows, 1 if plain else _HEAD))
+    lengths = [len(cells) for _, cells in ahead if not isinstance(cells, Problem)]
+    common = Counter(lengths).most_common(1)
+    width = 0 if not lengths else common[0][0] if 2 * common[0][1] > len(lengths) else lengths[0]
+    for line, cells in chain(ahead, rows):
+        if isinstance(cells, Problem):
+            yield line, cells
+        elif width and len(cells) != width:
+            yield (
+                line,
+                Problem("ragged row", f"{where} line {line}", f"{len(cells)} cells instead of {width}"),
+            )
+        else:
+            width = len(cells)
+            yield line, [cell.strip() for cell in cells]
+
+
+def _numbered(reader: Any, unreadable: Mapping[int, Problem], where: str) -> Iterator[Numbered]:
+    """What a reader of CSV finds, with the numbers of lines; empty lines are left out."""
+    end = 0
     try:
         for cells in reader:
             line, end = end + 1, reader.line_num
             bad = [unreadable[n] for n in range(line, end + 1) if n in unreadable] if unreadable else []
-            if bad:
-                yield line, bad[0]
-            elif cells and width and len(cells) != width:
-                detail = f"{len(cells)} cells instead of {width}"
-                yield line, Problem("ragged row", f"{where} line {line}", detail)
-            elif cells:
-                width = len(cells)
-                yield line, [cell.strip() for cell in cells]
+            if bad or cells:
+                yield line, bad[0] if bad else cells
     except csv.Error as error:
         raise Refused("not CSV", f"{where} line {reader.line_num}", str(error)) from None
 
@@ -112,16 +135,27 @@ def collect(numbered: Iterable[Numbered]) -> tuple[list[Row], dict[int, Problem]
     return rows, problems
 
 
-def _delimiter(line: str, plain: bool) -> str:
-    """What divides the cells of a line.
+def _delimiter(head: Sequence[str], plain: bool) -> str:
+    """What divides the cells of lines.
 
-    >>> _delimiter("0,5;1,25;red", plain=False)
-    ';'
+    >>> _delimiter(["0,5;1,25;red"], plain=False), _delimiter(["a b", "1.5  2"], plain=False)
+    (';', ' ')
     """
+    first = head[0] if head else ""
+    if plain or any(one in first for one in _DELIMITERS):
+        line = first
+    else:
+        line = next((line for line in head if any(one in line for one in _DELIMITERS)), "")
     cells = [cell.strip() for cell in line.split(";")]
     if not plain and len(cells) > 1 and all(decimal_of([cell]) == "comma" for cell in cells if "," in cell):
         return ";"
-    return max(_DELIMITERS, key=line.count)
+    if line or plain:
+        return max(_DELIMITERS, key=line.count)
+    for one in _RARE_DELIMITERS:
+        counts = {len(list(filter(None, line.strip().split(one)))) for line in head if line.strip()}
+        if len(counts) == 1 and counts != {1}:
+            return one
+    return _DELIMITERS[0]
 
 
 def names_of(
