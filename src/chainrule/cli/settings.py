@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, final, get_args, get_origin
 
 import annotated_types
 import pydantic
+from pydantic.fields import FieldInfo
 
 from chainrule.core.errors import ArgumentError, suggest
 
@@ -171,6 +172,12 @@ def _allowed(annotation: Any, metadata: Sequence[Any]) -> str:
     return " or ".join(f"{kind} {span}" if span and kind in ("int", "float") else kind for kind in kinds)
 
 
+def _bounds_of(annotation: Any) -> list[Any]:
+    """The range that `Annotated` gives to a member of a sequence."""
+    fields = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return [bound for field in fields if isinstance(field, FieldInfo) for bound in field.metadata]
+
+
 def _kind(option: Any) -> str:
     if get_origin(option) is Literal:
         return ", ".join(write(member) for member in get_args(option))
@@ -182,10 +189,8 @@ def _kind(option: Any) -> str:
         return "text"
     origin = get_origin(option) or option
     if origin in _SEQUENCES:
-        members = [_options(o) for o in get_args(option) if o is not Ellipsis]
-        return ",".join(" or ".join(map(_kind, options)) for options in members) + (
-            ",..." if Ellipsis in get_args(option) or origin is not tuple else ""
-        )
+        members = [_allowed(o, _bounds_of(o)) for o in get_args(option) if o is not Ellipsis]
+        return ",".join(members) + (",..." if Ellipsis in get_args(option) or origin is not tuple else "")
     return "group" if origin is dict else getattr(option, "__name__", str(option))
 
 

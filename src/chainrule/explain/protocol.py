@@ -7,11 +7,13 @@ writes anything: pictures are records that the report and the studio draw.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import pydantic
+from pydantic import Field
 
 from chainrule.core.pictures import Picture, Table
+from chainrule.core.settings import Bounded
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Model
@@ -26,10 +28,17 @@ def silent(line: str) -> None:
     del line
 
 
-class Settings(pydantic.BaseModel):
+class Settings(Bounded):
     """Settings of an experiment or a probe: one schema for Python, the command line and the studio."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+"""A part of a whole."""
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+NonNegative: TypeAlias = Annotated[float, Field(ge=0)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 @final

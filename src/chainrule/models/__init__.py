@@ -21,7 +21,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
-from chainrule.models import base, interchange, protocol, starting
+from chainrule.models import base, interchange, protocol, sizing, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
 from chainrule.models.wrapping import Wrapped, wrap
@@ -166,7 +166,9 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
     if found.suited is not None:
         examples = len(data.train) if isinstance(data, Data) else None
         chosen = configure(name, **{**found.suited(chosen, schema, examples), **config})
-    model = found.build(chosen, schema, random.key(seed, "init"))
+    make = functools.partial(found.build, chosen, schema, random.key(seed, "init"))
+    sizing.check_size(name, make, chosen, schema)
+    model = make()
     if schema.packed and not isinstance(model, protocol.CanPack):
         raise CapabilityError(
             f"{name} reads a window as one text, not document by document", remedy="leave data.packing out"

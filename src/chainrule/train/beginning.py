@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 
 from chainrule import models
-from chainrule.core import tree
-from chainrule.core.errors import DiskError
-from chainrule.core.formatting import count
+from chainrule.core import machine, tree
+from chainrule.core.errors import ArgumentError, DiskError
+from chainrule.core.formatting import count, memory_size
 from chainrule.core.quoting import shell_word
 from chainrule.models.protocol import Model
 from chainrule.nn.sequential import batch_statistics
@@ -58,8 +58,16 @@ def unexpected(model: Model, config: TrainConfig, missing: Iterable[str]) -> lis
 
 
 def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) -> None:
-    """Refuse to start a run whose checkpoints will not fit on the disk; `have` of them are there already."""
+    """Refuse to start a run whose state does not fit into memory, or whose checkpoints not on the disk.
+
+    `have` of the checkpoints are there already.
+    """
     one = tree.nbytes(jax.eval_shape(lambda: initial_state(model, config)))
+    if one > (there := machine.memory()):
+        raise ArgumentError(
+            f"weights and optimiser of this run take {memory_size(one)}; there are {memory_size(there)} of memory",
+            remedy="train a smaller model",
+        )
     needed = max(config.keep + 2 - have, 1) * one + (16 << 20)
     free = free_bytes(path)
     if free < needed:

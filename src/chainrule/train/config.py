@@ -6,6 +6,7 @@ import pydantic
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.settings import Bounded
 from chainrule.models import explain
 from chainrule.models.protocol import LossSettings
 
@@ -27,7 +28,7 @@ FORMER_SETTINGS: dict[str, str] = {}
 """Training settings that had another name in an earlier version, dotted; see `Entry.former_settings`."""
 
 
-class _Settings(pydantic.BaseModel):
+class _Settings(Bounded):
     """Common behaviour: frozen, no unknown names, defaults checked like given values."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -171,7 +172,7 @@ class TrainConfig(_Settings):
     balanced: bool = Field(
         False, description="classes take turns in the batches, so that rare ones come as often as common ones"
     )
-    seed: int = Field(0, ge=0, description="decides initial weights, batches and noise")
+    seed: int = Field(0, ge=0, lt=2**63, description="decides initial weights, batches and noise")
     optimizer: Optimizer = Field(default_factory=Optimizer)
     parts: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="optimiser settings of single parts, e.g. parts.critic.lr=1e-4"
@@ -270,9 +271,15 @@ class TrainConfig(_Settings):
         """Length of the run in steps."""
         if self.steps is not None and self.epochs is not None:
             raise ArgumentError(f"steps={self.steps} and epochs={self.epochs}: give one of the two")
-        if self.epochs is not None:
-            return max(1, round(self.epochs * steps_per_epoch))
-        return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
+        if self.epochs is None:
+            return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
+        total = max(1, round(self.epochs * steps_per_epoch))
+        if total > self.largest_whole:
+            raise ArgumentError(
+                f"epochs={self.epochs:g}: that would be {total:,} steps; {self.largest_whole:,} can be counted",
+                remedy="ask for fewer epochs",
+            )
+        return total
 
 
 __all__ = [

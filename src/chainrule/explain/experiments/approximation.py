@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.nn.constructions import compile_piecewise, interpolate
 
 FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], tuple[float, float], float]] = {
@@ -27,7 +27,7 @@ class ApproximationSettings(Settings):
         "sin", description="smooth function for the first picture"
     )
     pieces: int = Field(64, ge=1, le=10_000, description="equal pieces of the interpolant in the findings")
-    widths: tuple[int, ...] = Field(
+    widths: tuple[Count, ...] = Field(
         (2, 4, 8, 16, 32, 64, 128), min_length=1, description="hidden units tried"
     )
     seeds: int = Field(

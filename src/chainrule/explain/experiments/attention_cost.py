@@ -14,7 +14,7 @@ from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.nn.attention import EluPlusOne, RandomFeatures, attend, linear_attention
 
 _IN_A_ROW = 4
@@ -25,10 +25,10 @@ class AttentionCostSettings(Settings):
     """The size of a head and the lengths tried."""
 
     size: int = Field(64, ge=1, le=1024, description="entries of a query, key and value")
-    softmax: tuple[int, ...] = Field(
+    softmax: tuple[Count, ...] = Field(
         (1024, 2048, 4096, 8192), min_length=2, description="lengths for softmax attention"
     )
-    linear: tuple[int, ...] = Field(
+    linear: tuple[Count, ...] = Field(
         (16384, 32768, 65536, 131072, 262144), min_length=2, description="lengths for attention by features"
     )
     draws: int = Field(64, ge=1, description="random features: how many draws")

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Table
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, NonNegative, Outcome, Positive, Settings
 from chainrule.nn.ode import runge_kutta_step
 
 _STEP = 0.01
@@ -19,10 +19,10 @@ _STEP = 0.01
 class FrictionSettings(Settings):
     """The ball."""
 
-    r: tuple[float, ...] = Field(
+    r: tuple[NonNegative, ...] = Field(
         (1.0, 3.0, 6.0), min_length=1, description="friction r in x'' + (r/s) x' + grad f = 0"
     )
-    curvatures: tuple[float, ...] = Field(
+    curvatures: tuple[Positive, ...] = Field(
         (1.0, 0.02), min_length=1, description="of the quadratic it rolls in"
     )
     time: float = Field(100.0, gt=1, le=1000, description="time of the equations")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Heatmap, Lines
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Positive, Settings
 from chainrule.kernels import exponential, fit_bandwidth, gaussian, leave_one_out, smooth, smoothing_weights
 
 
@@ -19,7 +19,7 @@ class KernelAttentionSettings(Settings):
 
     points: int = Field(60, ge=5, le=2000, description="keys, each with a value")
     noise: float = Field(0.2, ge=0, description="standard deviation of the noise on values")
-    widths: tuple[float, ...] = Field(
+    widths: tuple[Positive, ...] = Field(
         (0.005, 0.3), min_length=1, description="widths to compare with the best"
     )
     seed: int = Field(0, ge=0, description="keys and noise")

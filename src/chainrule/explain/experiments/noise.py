@@ -9,7 +9,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.pictures import Lines
 from chainrule.explain.methods.stochastic import stochastic_descent
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 
 
 @final
@@ -20,7 +20,7 @@ class NoiseSettings(Settings):
     noise: float = Field(
         3.0, ge=0, description="standard deviation of the noise on each entry of the gradient"
     )
-    steps: tuple[int, ...] = Field((100, 300, 1000, 3000), min_length=2, description="lengths of the runs")
+    steps: tuple[Count, ...] = Field((100, 300, 1000, 3000), min_length=2, description="lengths of the runs")
     runs: int = Field(50, ge=1, le=1000, description="runs of each length; means are shown")
     seed: int = Field(0, ge=0, description="noise")
 

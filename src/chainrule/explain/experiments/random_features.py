@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Scatter, Table
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.nn.attention.features import directions, log_features
 
 _KINDS = {
@@ -28,7 +28,9 @@ class RandomFeaturesSettings(Settings):
     size: int = Field(16, ge=1, le=512, description="entries of a query or key")
     points: int = Field(32, ge=2, le=512, description="queries, and keys")
     length: float = Field(1.0, gt=0, description="typical length of a query or key after scaling")
-    draws: tuple[int, ...] = Field((4, 16, 64, 256, 1024), min_length=2, description="numbers of draws tried")
+    draws: tuple[Count, ...] = Field(
+        (4, 16, 64, 256, 1024), min_length=2, description="numbers of draws tried"
+    )
     repeats: int = Field(20, ge=1, description="independent draws of each number")
     seed: int = Field(0, ge=0, description="vectors and draws")
 

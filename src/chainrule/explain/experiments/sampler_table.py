@@ -16,7 +16,7 @@ from pydantic import Field
 from chainrule.core import random
 from chainrule.core.errors import check_choice
 from chainrule.core.pictures import Lines, Picture, Table
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
 
@@ -59,7 +59,9 @@ _WAYS = {
 class SamplerTableSettings(Settings):
     """The walks."""
 
-    evaluations: tuple[int, ...] = Field((10, 20, 50, 200), description="evaluations of the denoiser, rising")
+    evaluations: tuple[Count, ...] = Field(
+        (10, 20, 50, 200), min_length=1, description="evaluations of the denoiser, rising"
+    )
     samplers: tuple[str, ...] = Field(tuple(_WAYS), description="which samplers, by their names in the table")
     n: int = Field(10_000, ge=20, description="samples for each walk")
     seed: int = Field(0, ge=0, description="where all walks start from, and their noise")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,9 @@ class SawtoothSettings(Settings):
 
     teeth: int = Field(4, ge=1, le=8, description="compositions of the tent map: 2^teeth pieces")
     parameters: int = Field(200, ge=20, description="weights of each network, about")
-    depths: tuple[int, ...] = Field((1, 2, 3), min_length=1, description="hidden layers tried")
+    depths: tuple[Annotated[int, Field(ge=1, le=20)], ...] = Field(
+        (1, 2, 3), min_length=1, description="hidden layers tried"
+    )
     steps: int = Field(4000, ge=1, description="steps of training")
     lr: float = Field(1e-2, gt=0, description="first learning rate of Adam")
     seeds: int = Field(2, ge=1, le=20, description="starts of each; the best counts")

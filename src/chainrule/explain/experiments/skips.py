@@ -1,6 +1,6 @@
 """Skip connections: the same deep network with and without them."""
 
-from typing import Any, final
+from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
@@ -25,7 +25,9 @@ class SkipsSettings(Settings):
     """A residual network and its plain twin."""
 
     data: str = Field("digits", description="images with classes")
-    depth: int = Field(32, description="layers with weights: 8, 14, 20, 32, 44, 56 or 110")
+    depth: Literal[8, 14, 20, 32, 44, 56, 110] = Field(
+        32, description="layers with weights: 8, 14, 20, 32, 44, 56 or 110"
+    )
     width: int = Field(8, ge=1, description="channels of the first stage")
     steps: int = Field(300, ge=1, description="steps of each run")
     every: int = Field(25, ge=1, description="steps between two evaluations on the validation split")

@@ -16,7 +16,7 @@ from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.methods.attacks import Bounds, climb, fgsm, loss_of
-from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.explain.protocol import Outcome, Probe, Settings, Share
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.train import Run
 
@@ -28,8 +28,9 @@ SHOWN = 6
 class AttackSettings(Settings):
     """What is tried."""
 
-    shares: tuple[float, ...] = Field(
+    shares: tuple[Share, ...] = Field(
         (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
+        min_length=1,
         description="how far a pixel may move, as shares of the range from darkest to brightest",
     )
     examples: int = Field(500, ge=1, description="test images that are attacked")

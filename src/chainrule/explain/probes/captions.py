@@ -19,7 +19,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.text import captions
 from chainrule.explain.methods.reference_classifier import trained
-from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings
 from chainrule.models.protocol import HasDenoiser, Model
 from chainrule.train import Run
 
@@ -35,7 +35,7 @@ class CaptionSettings(Settings):
     """The samples to judge."""
 
     n: int = Field(400, ge=10, description="samples for each weight, of all captions in turn")
-    weights: tuple[float, ...] = Field((1.0, 2.0), description="weights of guidance", min_length=1)
+    weights: tuple[NonNegative, ...] = Field((1.0, 2.0), description="weights of guidance", min_length=1)
     steps: int = Field(50, ge=1, description="steps of the sampler")
     seed: int = Field(0, ge=0, description="noise the samples start from, the same for all weights")
 

@@ -12,7 +12,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.methods.interpolation import between
-from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import CanInvert, Model
 from chainrule.train import Run
 
@@ -24,7 +24,7 @@ _WAY = 9
 class CodesSettings(Settings):
     """The walks up and down."""
 
-    steps: tuple[int, ...] = Field((10, 20, 40, 80), description="steps of the walks")
+    steps: tuple[Count, ...] = Field((10, 20, 40, 80), min_length=1, description="steps of the walks")
     n: int = Field(32, ge=2, description="held-out examples")
 
 

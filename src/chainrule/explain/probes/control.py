@@ -14,7 +14,7 @@ from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.core.types import Array, Key
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings
 from chainrule.models.protocol import HasControl, Model
 from chainrule.networks.pictures.images import controlled
 from chainrule.train import Run
@@ -27,7 +27,7 @@ class ControlSettings(Settings):
     """The pictures to follow."""
 
     n: int = Field(100, ge=2, description="held-out examples to follow")
-    strengths: tuple[float, ...] = Field(
+    strengths: tuple[NonNegative, ...] = Field(
         (0.0, 0.5, 1.0, 1.5), min_length=1, description="how much the branch adds, rising"
     )
     seed: int = Field(0, ge=0, description="noise all samples start from")

@@ -1,7 +1,7 @@
 """Activation maximisation: images that excite a class or a channel most within the range of the data."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import equinox as eqx
 import jax
@@ -41,7 +41,7 @@ class DreamsSettings(Settings):
         None,
         description="rectified layer, counted from 0 (negative: from the last), whose channels are excited instead",
     )
-    channels: tuple[int, ...] = Field(
+    channels: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="channels of that layer; empty: the eight that training images excite most"
     )
     steps: int = Field(200, ge=1, description="steps of the ascent")
@@ -58,7 +58,7 @@ class DreamsSettings(Settings):
     )
     draws: int = Field(2, ge=1, description="networks with shuffled weights the dreams are held against")
     examples: int = Field(500, ge=2, description="training images for mean, range and comparison")
-    seed: int = Field(0, description="of starts, jitter and shuffling")
+    seed: int = Field(0, ge=0, description="of starts, jitter and shuffling")
 
 
 def examine(run: Run, data: Data, settings: DreamsSettings) -> Outcome:

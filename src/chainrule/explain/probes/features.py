@@ -1,6 +1,6 @@
 """Channels of a convolutional network: the images that excite them most, and the pixels responsible."""
 
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import equinox as eqx
 import jax
@@ -23,7 +23,7 @@ from chainrule.train import Run
 class FeaturesSettings(Settings):
     """What is shown."""
 
-    layers: tuple[int, ...] = Field(
+    layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="which rectifiers, counted from 0; empty: four from first to last"
     )
     channels: int = Field(8, ge=1, description="channels of each layer, the most active ones")

@@ -10,7 +10,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.explain.methods.sample_comparison import draw, is_class_diffusion, real
 from chainrule.explain.methods.sample_distances import spread
-from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings
 from chainrule.train import Run
 
 
@@ -18,7 +18,9 @@ from chainrule.train import Run
 class GuidanceSettings(Settings):
     """The sweep."""
 
-    weights: tuple[float, ...] = Field((0.0, 0.5, 1.0, 2.0, 4.0, 8.0), description="weights of guidance")
+    weights: tuple[NonNegative, ...] = Field(
+        (0.0, 0.5, 1.0, 2.0, 4.0, 8.0), min_length=1, description="weights of guidance"
+    )
     n: int = Field(300, ge=20, description="samples for each weight")
     steps: int = Field(30, ge=1, description="steps of the sampler")
     seed: int = Field(0, ge=0, description="noise the samples start from, the same for all weights")

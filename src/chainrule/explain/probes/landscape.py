@@ -67,7 +67,7 @@ class LandscapeSettings(Settings):
         ge=2,
         description="training examples the loss is averaged over, always the same; none: 256, fewer for a large model",
     )
-    seed: int = Field(0, description="which two random directions")
+    seed: int = Field(0, ge=0, description="which two random directions")
 
 
 def examine(run: Run, data: Data, settings: LandscapeSettings) -> Outcome:

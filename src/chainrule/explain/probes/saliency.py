@@ -46,7 +46,7 @@ class SaliencySettings(Settings):
     activations: int = Field(0, description="rectified layer whose activity is shown, counted likewise")
     channels: int = Field(8, ge=1, description="channels of it for each image, the most active ones")
     draws: int = Field(3, ge=1, description="networks with shuffled weights the maps are held against")
-    seed: int = Field(0, description="of the shuffling")
+    seed: int = Field(0, ge=0, description="of the shuffling")
 
 
 def examine(run: Run, data: Data, settings: SaliencySettings) -> Outcome:

@@ -14,7 +14,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.methods.sample_comparison import real
 from chainrule.explain.methods.sample_distances import DistanceEstimate
-from chainrule.explain.protocol import Outcome, Probe, Settings
+from chainrule.explain.protocol import Count, Outcome, Probe, Settings
 from chainrule.models.protocol import HasSamplers, Model
 from chainrule.train import Run
 
@@ -28,7 +28,7 @@ _FINE = (100, 500)
 class SamplersSettings(Settings):
     """The walks."""
 
-    evaluations: tuple[int, ...] = Field(
+    evaluations: tuple[Count, ...] = Field(
         (5, 10, 20, 40), min_length=1, description="evaluations of the network for each sample, rising"
     )
     samplers: tuple[str, ...] = Field((), description="samplers by name; empty: all")

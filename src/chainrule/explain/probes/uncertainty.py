@@ -1,6 +1,6 @@
 """A denoiser's uncertainty: the posterior standard deviation of each pixel at rising noise."""
 
-from typing import final
+from typing import Annotated, final
 
 import equinox as eqx
 import jax
@@ -24,8 +24,8 @@ _MOST = 1024
 class UncertaintySettings(Settings):
     """The examples and the noise."""
 
-    lams: tuple[float, ...] = Field(
-        (4.0, 2.0, 0.0, -2.0, -4.0), description="noise levels, as log signal-to-noise ratio"
+    lams: tuple[Annotated[float, Field(ge=-30, le=30)], ...] = Field(
+        (4.0, 2.0, 0.0, -2.0, -4.0), min_length=1, description="noise levels, as log signal-to-noise ratio"
     )
     example: int = Field(0, ge=0, description="which held-out example is shown")
     n: int = Field(16, ge=1, description="held-out examples for the curve")

@@ -41,7 +41,7 @@ class DecoderConfig(Config, abc.ABC):
     preset: Literal["modern", "gpt2"] = Field(
         "modern", description="what positions, norm, activation and bias are unless they are given"
     )
-    layers: int = Field(4, ge=1, description="blocks, one after another")
+    layers: int = Field(4, ge=1, le=1000, description="blocks, one after another")
     heads: int = Field(4, ge=1, description="heads of attention in a block; they must divide width")
     key_heads: int | None = Field(
         None, ge=1, description="heads that have keys and values of their own; the others share them"

@@ -29,7 +29,7 @@ class EncoderConfig(Config, abc.ABC):
         description="modern: rotary positions (of patches: learned as well), normalisation before each part; bert: "
         "learned positions, normalisation after each part",
     )
-    layers: int = Field(4, ge=1, description="blocks, one after another")
+    layers: int = Field(4, ge=1, le=1000, description="blocks, one after another")
     heads: int = Field(4, ge=1, description="heads of attention in a block; they must divide width")
     width: int = Field(128, ge=1, description="numbers that stand for a token or patch on its way through")
     hidden: int | None = Field(

@@ -28,9 +28,9 @@ class PixelCNNConfig(Config):
     """Settings of PixelCNN."""
 
     width: int = Field(32, ge=1, description="features of each stack; the channels of an image divide it")
-    blocks: int = Field(4, ge=0, description="gated blocks after the first")
-    first_kernel: int = Field(7, ge=3, description="how far the first block looks, across; odd")
-    kernel: int = Field(3, ge=3, description="how far every other block looks, across; odd")
+    blocks: int = Field(4, ge=0, le=1000, description="gated blocks after the first")
+    first_kernel: int = Field(7, ge=3, le=255, description="how far the first block looks, across; odd")
+    kernel: int = Field(3, ge=3, le=255, description="how far every other block looks, across; odd")
 
 
 def suited(config: PixelCNNConfig, schema: Schema, examples: int | None) -> dict[str, int]:

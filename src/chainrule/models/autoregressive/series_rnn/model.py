@@ -41,7 +41,7 @@ class SeriesRNNConfig(Config):
 
     cell: Literal["rnn", "gru", "lstm"] = Field("gru", description="recurrent cell")
     width: int = Field(32, ge=1, description="units of each layer: the size of its state")
-    depth: int = Field(1, ge=1, description="recurrent layers on top of each other")
+    depth: int = Field(1, ge=1, le=100, description="recurrent layers on top of each other")
     dropout: float = Field(
         0.0, ge=0, lt=1, description="share of the outputs of each layer dropped while training"
     )

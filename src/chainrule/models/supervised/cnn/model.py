@@ -20,7 +20,7 @@ class CNNConfig(Config):
     """Settings of the convolutional network."""
 
     stages: int = Field(3, ge=1, le=8, description="resolutions; each halves the image of the one before")
-    blocks: int = Field(2, ge=1, description="convolutions in each stage")
+    blocks: int = Field(2, ge=1, le=1000, description="convolutions in each stage")
     width: int = Field(
         32, ge=1, description="channels of the first stage; each further stage has twice as many"
     )
@@ -29,7 +29,7 @@ class CNNConfig(Config):
         description="how a stage halves its image: the largest of every four pixels, or smoothed so that a shift of "
         "the image changes little",
     )
-    kernel: int = Field(3, ge=1, description="side of the convolution kernels")
+    kernel: int = Field(3, ge=1, le=255, description="side of the convolution kernels")
     activation: Literal["relu", "leaky-relu", "elu", "tanh", "gelu", "silu"] = Field(
         "relu", description="nonlinearity after every convolution"
     )

@@ -1,6 +1,6 @@
 """ConvNeXt: a wide depthwise convolution moves information across pixels, dense layers across channels."""
 
-from typing import Literal, NamedTuple, Self, final
+from typing import Annotated, Literal, NamedTuple, Self, final
 
 import equinox as eqx
 import jax
@@ -57,10 +57,10 @@ class ConvNeXtConfig(Config):
     variant: Literal["mini", "tiny", "small", "base", "large"] = Field(
         "mini", description="depths and widths: as published from tiny on; mini suits thousands of images"
     )
-    depths: tuple[int, ...] | None = Field(
+    depths: tuple[Annotated[int, Field(ge=1, le=1000)], ...] | None = Field(
         None, min_length=1, description="blocks of each stage; default: the variant's"
     )
-    widths: tuple[int, ...] | None = Field(
+    widths: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
         None, min_length=1, description="channels of each stage; default: the variant's"
     )
     stem: int | None = Field(

@@ -62,7 +62,9 @@ class ViTConfig(Config):
         ge=1,
         description="side of a patch; default: at most 16 and at least 7 along a side, 16 for images of 224",
     )
-    layers: int | None = Field(None, ge=1, description="blocks, one after another; default: the variant's")
+    layers: int | None = Field(
+        None, ge=1, le=1000, description="blocks, one after another; default: the variant's"
+    )
     heads: int | None = Field(None, ge=1, description="heads of attention in a block; they must divide width")
     width: int | None = Field(None, ge=1, description="numbers that stand for a patch on its way through")
     dropout: float = Field(0.0, ge=0, lt=1, description="share dropped while training")

@@ -38,7 +38,7 @@ class CharRNNConfig(Config):
     )
     embedding: int = Field(64, ge=1, description="size of the vector of each token")
     width: int = Field(128, ge=1, description="units of each layer: the size of its state")
-    depth: int = Field(1, ge=1, description="recurrent layers on top of each other")
+    depth: int = Field(1, ge=1, le=100, description="recurrent layers on top of each other")
     dropout: float = Field(
         0.0, ge=0, lt=1, description="share of the outputs of each layer dropped while training"
     )

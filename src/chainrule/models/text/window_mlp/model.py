@@ -27,7 +27,9 @@ class WindowMLPConfig(Config):
     context: int = Field(16, ge=1, description="tokens it looks back on")
     embedding: int = Field(48, ge=1, description="numbers that stand for a token")
     width: int = Field(384, ge=1, description="units of each hidden layer")
-    depth: int = Field(2, ge=0, description="hidden layers; 0 makes logits bilinear in the embeddings")
+    depth: int = Field(
+        2, ge=0, le=100, description="hidden layers; 0 makes logits bilinear in the embeddings"
+    )
     dropout: float = Field(0.0, ge=0, lt=1, description="share of hidden units dropped while training")
     tie: bool = Field(True, description="one table for the embedding of tokens and their logits")
 
