@@ -13,7 +13,7 @@ import pydantic
 from pydantic import Field
 
 from chainrule.core.pictures import Picture, Table
-from chainrule.core.settings import Bounded
+from chainrule.core.settings import FiniteSettings
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import Model
@@ -28,7 +28,7 @@ def silent(line: str) -> None:
     del line
 
 
-class Settings(Bounded):
+class Settings(FiniteSettings):
     """Settings of an experiment or a probe: one schema for Python, the command line and the studio."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)

@@ -6,7 +6,7 @@ import pydantic
 from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.settings import Bounded
+from chainrule.core.settings import LARGEST_COUNT, FiniteSettings
 from chainrule.models import explain
 from chainrule.models.protocol import LossSettings
 
@@ -28,7 +28,7 @@ FORMER_SETTINGS: dict[str, str] = {}
 """Training settings that had another name in an earlier version, dotted; see `Entry.former_settings`."""
 
 
-class _Settings(Bounded):
+class _Settings(FiniteSettings):
     """Common behaviour: frozen, no unknown names, defaults checked like given values."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -274,9 +274,9 @@ class TrainConfig(_Settings):
         if self.epochs is None:
             return self.steps or max(_STEPS, round(_EPOCHS * steps_per_epoch))
         total = max(1, round(self.epochs * steps_per_epoch))
-        if total > self.largest_whole:
+        if total > LARGEST_COUNT:
             raise ArgumentError(
-                f"epochs={self.epochs:g}: that would be {total:,} steps; {self.largest_whole:,} can be counted",
+                f"epochs={self.epochs:g}: that would be {total:,} steps; {LARGEST_COUNT:,} can be counted",
                 remedy="ask for fewer epochs",
             )
         return total

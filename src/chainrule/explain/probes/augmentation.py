@@ -28,7 +28,7 @@ class AugmentationSettings(Settings):
     copies: int = Field(8, ge=1, le=32, description="how often each is changed")
     augment: Augment = Field(default_factory=Augment)
     """Changes to try, e.g. augment.rand_augment=2; if none are given, those of the run."""
-    seed: int = Field(0, description="of the examples and the changes")
+    seed: int = Field(0, ge=0, description="of the examples and the changes")
 
 
 def examine(run: Run, data: Data, settings: AugmentationSettings) -> Outcome:

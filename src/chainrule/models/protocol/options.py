@@ -27,10 +27,10 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from chainrule.core.errors import ArgumentError, spell, suggest
-from chainrule.core.settings import Bounded
+from chainrule.core.settings import FiniteSettings
 
 
-class SampleOptions(Bounded):
+class SampleOptions(FiniteSettings):
     """Options that belong together; every field has a default and a description."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
