@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from chainrule.models.supervised import mlp as registered
-from chainrule.train import Run, trainer
+from chainrule.train import Run, beginning
 from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.step import Stepper
 
@@ -160,7 +160,7 @@ def test_divergence_ends_with_exit_code_4_and_the_way_on(cli: Command) -> None:
 
 
 def test_a_full_disk_ends_with_exit_code_5(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "free_bytes", lambda path: 1000)
+    monkeypatch.setattr(beginning, "free_bytes", lambda path: 1000)
     result = cli("train", *TOY)
     assert result.code == 5
     assert "free" in result.err

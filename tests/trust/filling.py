@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chainrule.core.errors import DiskError
-from chainrule.train import Run, checkpoints, trainer
+from chainrule.train import Run, beginning, checkpoints
 from tests.trust.toys import go_on, train
 
 
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
     assert "MB free; the checkpoints of this run need about" in refused(train, path)
     assert not path.exists()
 
-    trainer.free_bytes = lambda _: 1 << 40
+    beginning.free_bytes = lambda _: 1 << 40
     train(path, steps=8, keep=1)
     ballast = fill(folder)
     message = refused(go_on, path, steps=12)

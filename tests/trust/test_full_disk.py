@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chainrule.core.errors import DiskError
-from chainrule.train import Run, checkpoints, events, fit, trainer
+from chainrule.train import Run, beginning, checkpoints, events, fit
 from chainrule.train.files import sole_writer, write_atomic
 from tests.trust.killing import Writes
 from tests.trust.toys import fingerprint, go_on, mlp, newest, points, train
@@ -42,7 +42,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def no_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainer, "free_bytes", lambda folder: 1 << 20)
+    monkeypatch.setattr(beginning, "free_bytes", lambda folder: 1 << 20)
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -1,5 +1,6 @@
 """`chainrule train`: a model, data and settings become a run folder."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +51,8 @@ def train(
     if help:
         _help(context, model)
         return
+    if not (json or quiet):
+        _greet()
     from chainrule import data as sources
     from chainrule.cli.arguments import parse
     from chainrule.cli.training_request import parse_request
@@ -65,6 +68,16 @@ def train(
         _show(request, built, data, json=json)
     else:
         _train(request, built, data, origin, json=json, quiet=quiet)
+
+
+def _greet() -> None:
+    """A line for whoever is watching, before anything that takes time: JAX alone takes a second to load.
+
+    The first line of the story takes its place.
+    """
+    if sys.stdout.isatty():
+        sys.stdout.write("loading ...\r")
+        sys.stdout.flush()
 
 
 def _train(

@@ -30,7 +30,9 @@ from typing import Any, final
 import yaml
 
 from chainrule import __version__
+from chainrule.core import notebook
 from chainrule.core.errors import RunError
+from chainrule.core.formatting import duration, number
 from chainrule.data.dataset import Data
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling
@@ -281,6 +283,29 @@ def decisive(best: Mapping[str, float]) -> str:
     return next((name for name in best if name not in ("loss", "step")), "loss")
 
 
+def summary_html(folder: Path, config: Mapping[str, Any]) -> str:
+    """What a notebook shows of a run."""
+    status = read_status(folder)
+    best = status["best"]
+    rows = [
+        ("model", config["model"]["name"] or "your own"),
+        ("data", read_data(folder)["summary"]),
+        ("status", f"{status['status']} at step {status['step']:,} of {status['total']:,}"),
+        ("time", duration(status["seconds"])),
+        *([("best", f"{number(best['loss'])} at step {best['step']:,}")] if "loss" in best else []),
+        ("folder", folder),
+    ]
+    return notebook.table([], rows, title=folder.name)
+
+
+def inline_report(folder: Path, height: int) -> notebook.InlinePage:
+    """The report as a notebook shows it."""
+    page = folder / "report.html"
+    if not page.is_file():
+        raise RunError(f"{folder.name} has no report", remedy="write it: chainrule.report.write(run)")
+    return notebook.InlinePage(page.read_text(encoding="utf-8"), height)
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl; one that is just being written, or was cut short by a kill, is left out."""
     file = folder / "metrics.jsonl"
@@ -292,7 +317,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
         raise RunError(f"{file} cannot be read: {error.strerror}") from None
     *lines, _unfinished = contents.split(b"\n")
     records = []
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
             kinds = {
@@ -304,7 +329,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
                 raise ValueError("a field has the wrong type")
         except (ValueError, KeyError, AttributeError, RecursionError):
             raise RunError(
-                f"{folder.name}: line {number} of metrics.jsonl cannot be read",
+                f"{folder.name}: line {line_number} of metrics.jsonl cannot be read",
                 remedy="remove the line; the checkpoints are not affected",
             ) from None
         records.append(record)

@@ -22,7 +22,6 @@ from chainrule.core.errors import (
     DataError,
     RunError,
 )
-from chainrule.core.formatting import duration, number
 from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
@@ -89,24 +88,11 @@ class Run:
         return f"Run({str(self.path)!r}, {status['status']}, step {status['step']} of {status['total']})"
 
     def _repr_html_(self) -> str:
-        status, config = self.status, self.config
-        best = status["best"]
-        rows = [
-            ("model", config["model"]["name"] or "your own"),
-            ("data", folder.read_data(self.path)["summary"]),
-            ("status", f"{status['status']} at step {status['step']:,} of {status['total']:,}"),
-            ("time", duration(status["seconds"])),
-            *([("best", f"{number(best['loss'])} at step {best['step']:,}")] if "loss" in best else []),
-            ("folder", self.path),
-        ]
-        return notebook.table([], rows, title=self.id)
+        return folder.summary_html(self.path, self.config)
 
     def report(self, height: int = 800) -> notebook.InlinePage:
         """The report of the run, to be shown inside a notebook."""
-        page = self.path / "report.html"
-        if not page.is_file():
-            raise RunError(f"{self.id} has no report", remedy="write it: chainrule.report.write(run)")
-        return notebook.InlinePage(page.read_text(encoding="utf-8"), height)
+        return folder.inline_report(self.path, height)
 
     @property
     def id(self) -> str:
