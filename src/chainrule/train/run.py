@@ -392,10 +392,8 @@ def as_model(given: Any) -> Model:
 def runs(where: str | Path | None = None) -> list[Run]:
     """Every run in a folder, oldest first."""
     found = [path.parent for path in naming.root(where).glob("*/config.yaml")]
-    return [
-        Run(path)
-        for path in sorted(found, key=lambda path: ((path / "config.yaml").stat().st_mtime, path.name))
-    ]
+    found.sort(key=lambda path: ((path / "config.yaml").stat().st_mtime, path.name))
+    return [Run(path) for path in found]
 
 
 __all__ = ["Run", "as_model", "runs"]
