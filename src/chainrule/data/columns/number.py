@@ -54,6 +54,13 @@ class NumberReading(ColumnReading):
 
     def codes(self, cells: Sequence[str]) -> Float[np.ndarray, " rows"]:
         """The numbers; infinite if they are too large for single precision."""
+        if not self.decimal:
+            try:  # most columns are plain throughout, and there are many of them
+                values = np.array(list(map(float, cells)), np.float64)
+            except ValueError:
+                values = None
+            if values is not None and not any("_" in cell for cell in cells):
+                return np.where(np.abs(values) > _LARGEST, np.inf, values)
         return np.array([self._number(cell) for cell in cells], np.float64)
 
     def _number(self, cell: str) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.data import columns
-from chainrule.data.column import CellFault, Hints, is_missing
+from chainrule.data.column import CellFault, ColumnReading, Hints, is_missing
 from chainrule.data.columns.number import NumberReading, decimal_of, is_number
 from chainrule.data.columns.words import MOST_WORDS, WordsReading
 from chainrule.data.loading.options import NO_COLUMN
@@ -109,13 +109,21 @@ def _columns(
     plain = options["notation"] == "plain"
     hints = Hints(raw.where, plain, options["decimal"], options["dates"])
     if hints.decimal == "auto" and not plain:
-        shown = (decimal_of([cell for cell in column if not is_missing(cell)]) for column in cells.values())
+        doubtful = (column for column in cells.values() if any("," in cell for cell in column))
+        shown = (decimal_of([cell for cell in column if not is_missing(cell)]) for column in doubtful)
         hints = hints._replace(decimal=next((found for found in shown if found != "auto"), "auto"))
     table = {}
     for index, column in cells.items():
-        plan = _plan(raw, index, column, index in target, hints, options)
-        assert plan.reading is not None, "a column that is used is read"
-        table[index] = _Column(plan, column, plan.reading.codes(column))
+        codes = None if hints.decimal == "comma" else NumberReading().codes(column)
+        if (
+            codes is not None and column and np.isfinite(codes).all()
+        ):  # numbers throughout: nothing to find out
+            plan = _used(raw.names[index], NumberReading(), index in target, options)
+        else:
+            plan = _plan(raw, index, column, index in target, hints, options)
+            assert plan.reading is not None, "a column that is used is read"
+            codes = plan.reading.codes(column)
+        table[index] = _Column(plan, column, codes)
     return table
 
 
@@ -138,14 +146,16 @@ def _plan(
         raise Refused("empty column", hints.where, f"column {name!r} is empty", remedy)
     held = [cell for cell in cells if not is_missing(cell)]
     if not is_target:
-        reading = columns.recognise(name, held, hints)
-        filled = options["missing"] in FILLED
-        return ColumnPlan(
-            name, reading, fill=tuple(math.nan if one else 0.0 for one in reading.scaled) if filled else None
-        )
+        return _used(name, columns.recognise(name, held, hints), False, options)
     words = targets.wants_words(options["target_as"]) and not all(map(is_number, held))
     number = None if words else columns.number.recognise(name, held, hints)
-    return ColumnPlan(name, number or WordsReading.of(held), target=True)
+    return _used(name, number or WordsReading.of(held), True, options)
+
+
+def _used(name: str, reading: ColumnReading, is_target: bool, options: Mapping[str, Any]) -> ColumnPlan:
+    if is_target or options["missing"] not in FILLED:
+        return ColumnPlan(name, reading, target=is_target)
+    return ColumnPlan(name, reading, fill=tuple(math.nan if one else 0.0 for one in reading.scaled))
 
 
 def _good(table: Mapping[int, _Column], rows: int) -> tuple[list[int], dict[int, CellFault]]:
@@ -185,7 +195,9 @@ def _contents(
 
 def _settled(column: _Column, good: list[int], raw: RawTable) -> _Column:
     """The good rows of a column; its list of words is that of these rows."""
-    plan, cells, codes = column.plan, [column.cells[row] for row in good], column.codes[good]
+    every = len(good) == len(column.cells)
+    cells = column.cells if every else [column.cells[row] for row in good]
+    plan, codes = column.plan, column.codes if every else column.codes[good]
     known, reading = np.isfinite(codes), plan.reading
     assert reading is not None, "a column that is used is read"
     if isinstance(reading, WordsReading):
