@@ -12,7 +12,7 @@ from chainrule.models.protocol import Model
 from chainrule.report.progress import listener as shown
 from chainrule.train import Run, events
 from chainrule.train.callbacks import Callback
-from chainrule.train.loop import prepared
+from chainrule.train.preparing import prepared
 
 
 def fit(

@@ -150,3 +150,15 @@ def test_classes_take_turns_in_balanced_batches() -> None:
     assert np.array_equal(stream.indices(20, 5), index[20:25])
     assert stream.epoch(25) == 3
     assert not np.array_equal(dataclasses.replace(stream, seed=4).indices(0, 35), index)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_an_epoch_may_end_with_its_last_full_batch(shuffle: bool) -> None:
+    stream = Batches(examples=10, size=4, seed=1, shuffle=shuffle, drop_last=True)
+    drawn = stream.indices(0, 6).reshape(3, 8)  # two batches an epoch
+    assert all(len(set(epoch)) == 8 for epoch in drawn.tolist())
+    assert stream.epoch(6) == 3
+    assert stream.steps(3) == 6
+    np.testing.assert_array_equal(stream.indices(4, 2), drawn[2].reshape(2, 4))
+    if shuffle:
+        assert len({frozenset(epoch) for epoch in drawn.tolist()}) > 1  # others are left out in other epochs

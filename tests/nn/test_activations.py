@@ -1,6 +1,7 @@
 """Activation functions: closed-form values, kinks, and gains that keep the mean square steady through depth."""
 
 import math
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import scipy.special
 from chainrule import nn
 from chainrule.core.errors import ArgumentError
 from chainrule.nn import Linear, activation, activations
+from chainrule.nn.activations import ActivationName
 
 GELU_MINIMUM = -0.751791524693564
 X = np.unique([*np.linspace(-6, 6, 241).round(9), GELU_MINIMUM, -1e4, 1e4])
@@ -153,3 +155,8 @@ def test_twenty_layers_keep_or_lose_the_signal_as_the_gain_predicts(
 def test_a_misspelt_activation_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ArgumentError, match=r"unknown activation 'rleu' \(did you mean 'relu'\?\)"):
         nn.activation("rleu")
+
+
+def test_settings_know_every_activation_by_name() -> None:
+    assert set(get_args(ActivationName)) == set(activations)
+    assert len(get_args(ActivationName)) == len(activations)

@@ -31,7 +31,7 @@ from chainrule.train.optimizers import check_parts, for_part
         ({"ema": 1.0}, "ema=1.0: input should be less than 1"),
         (
             {"precision": "float61"},
-            "precision='float61': input should be 'float32' or 'bfloat16' (did you mean",
+            "precision='float61': input should be 'float32', 'bfloat16' or 'float16' (did you mean",
         ),
         ({"optimizer": {"betas": (0.9, 1.0)}}, "optimizer.betas.1=1.0: input should be less than 1"),
         ({"schedule": {"name": "cosin"}}, "(did you mean 'cosine'?)"),
@@ -151,3 +151,22 @@ def test_mistakes_in_the_settings_of_a_part_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"parts.citric: this model has no such part") as raised:
         check_parts({"citric": {}}, ["critic", "maker"])
     assert "critic, maker" in raised.value.remedy
+
+
+def test_a_method_that_is_given_no_rate_and_decay_has_its_usual_ones() -> None:
+    usual = {name: (Optimizer(name=name).lr, Optimizer(name=name).decay) for name in ("adamw", "adam", "sgd")}
+    assert usual == {"adamw": (3e-4, 0.01), "adam": (1e-3, 0.0), "sgd": (1e-3, 0.0)}
+    torch = Optimizer(parity="torch")
+    assert (torch.name, torch.lr, torch.decay) == ("adamw", 1e-3, 0.01)
+    stored = Optimizer(
+        **{**Optimizer().model_dump(), "lr": 1e-3, "decay": 0.0}
+    )  # of a run of an earlier version
+    assert (stored.lr, stored.decay) == (1e-3, 0.0)
+    assert "lr" not in TrainConfig.parse(optimizer={"clip": 1.0}).model_dump(exclude_unset=True)["optimizer"]
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_registered_models_say_their_rate_and_decay_themselves(name: str) -> None:
+    given = models.entry(name).training.get("optimizer", {})
+    assert "lr" in given
+    assert "decay" in given or given["name"] != "adamw"

@@ -50,7 +50,11 @@ def of(schema: type[pydantic.BaseModel], prefix: str = "") -> dict[str, Setting]
         if groups:
             found |= of(groups[0], f"{name}.")
             continue
-        default = "required" if field.is_required() else write(field.get_default(call_default_factory=True))
+        default = (
+            "required"
+            if field.is_required()
+            else write(field.get_default(call_default_factory=True, validated_data={}))
+        )
         is_open = any((get_origin(o) or o) is dict for o in _options(field.annotation))
         allowed = _allowed(field.annotation, field.metadata)
         found[name] = Setting(name, field.annotation, default, allowed, field.description or "", is_open)

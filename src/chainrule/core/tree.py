@@ -77,17 +77,15 @@ def cast(a: Tree, dtype: Any) -> Tree:
     return jax.tree.map(lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf, a)
 
 
-def lowered(a: Tree) -> Tree:
-    """Single-precision matrices in bfloat16; vectors (biases, scales) keep their digits.
+def lowered(a: Tree, dtype: Any = jnp.bfloat16) -> Tree:
+    """Single-precision matrices in half precision; vectors (biases, scales) keep their digits.
 
     >>> {name: leaf.dtype.name for name, leaf in lowered({"w": jnp.ones((2, 2)), "b": jnp.ones(2)}).items()}
     {'b': 'float32', 'w': 'bfloat16'}
     """
     return jax.tree.map(
         lambda x: (
-            x.astype(jnp.bfloat16)
-            if eqx.is_inexact_array(x) and x.ndim >= 2 and x.dtype == jnp.float32
-            else x
+            x.astype(dtype) if eqx.is_inexact_array(x) and x.ndim >= 2 and x.dtype == jnp.float32 else x
         ),
         a,
     )

@@ -1,7 +1,8 @@
 """Batches of examples, and which examples form the batch of a step: a pure function of (seed, step).
 
 The training stream is the concatenation of epochs, each a fresh permutation of all examples, cut into batches of equal
-size; a batch may straddle two epochs, so every example comes exactly once per epoch and no batch is short. The
+size; a batch may straddle two epochs, so every example comes exactly once per epoch and no batch is short. Or an epoch
+ends with its last full batch (`drop_last`), and each leaves out a few other examples. The
 permutation is never written out: a small keyed bijection maps any position to an example number directly, so the
 batch of step one million costs what the batch of step zero costs, for ten examples or ten billion.
 """
@@ -105,6 +106,8 @@ class Batches:
     seed: int = 0
     shuffle: bool = True
     classes: np.ndarray | None = field(default=None, repr=False, compare=False)
+    drop_last: bool = False
+    """Whether an epoch ends with its last full batch instead of sharing one with the next."""
 
     def __post_init__(self) -> None:
         if self.examples < 1:
@@ -114,19 +117,24 @@ class Batches:
                 f"batch={self.size}: a batch must hold between 1 and {self.examples} examples, the size of the split",
                 remedy=f"use batch={min(max(self.size, 1), self.examples)}",
             )
+        if self.drop_last and self.classes is not None:
+            raise ArgumentError(
+                "balanced=true, drop_last=true: where classes take turns no epoch leaves a batch unfilled",
+                remedy="leave one of them out",
+            )
 
     def indices(self, first: int, count: int) -> np.ndarray:
         """Example numbers of `count` steps from step `first` on, one row a step."""
         positions = np.arange(first * self.size, (first + count) * self.size, dtype=np.uint64)
         if self.classes is None:
-            index = self._drawn(positions, self.examples, self.seed)
+            index = self._drawn(positions, self.examples, self.per_epoch, self.seed)
         else:
             index = self._balanced(positions, self.classes)
         return index.astype(np.int32 if self.examples < 2**31 else np.int64).reshape(count, self.size)
 
-    def _drawn(self, positions: np.ndarray, examples: int, seed: int) -> np.ndarray:
-        """Numbers below `examples`, each once in every epoch of the stream."""
-        epoch, index = np.divmod(positions, np.uint64(examples))
+    def _drawn(self, positions: np.ndarray, examples: int, per_epoch: int, seed: int) -> np.ndarray:
+        """Numbers below `examples`, `per_epoch` of them once in every epoch of the stream."""
+        epoch, index = np.divmod(positions, np.uint64(per_epoch))
         return permute(index, examples, seed, epoch) if self.shuffle else index
 
     def _balanced(self, positions: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -138,16 +146,23 @@ class Batches:
         for number, (start, count) in enumerate(zip(starts, counts, strict=True)):
             own = turn == number
             seed = self.seed + ((number + 1) << 32)  # classes of one size would otherwise move in step
-            index[own] = members[start + self._drawn(draw[own], int(count), seed).astype(np.int64)]
+            index[own] = members[
+                start + self._drawn(draw[own], int(count), int(count), seed).astype(np.int64)
+            ]
         return index
+
+    @property
+    def per_epoch(self) -> int:
+        """Examples of an epoch."""
+        return self.examples // self.size * self.size if self.drop_last else self.examples
 
     def steps(self, epochs: float) -> int:
         """Steps that cover this many epochs."""
-        return max(1, math.ceil(epochs * self.examples / self.size))
+        return max(1, math.ceil(epochs * self.per_epoch / self.size))
 
     def epoch(self, step: int) -> float:
         """Epochs completed after `step` steps."""
-        return step * self.size / self.examples
+        return step * self.size / self.per_epoch
 
 
 def permute(index: np.ndarray, examples: int, seed: int, epoch: np.ndarray | int) -> np.ndarray:

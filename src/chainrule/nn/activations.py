@@ -8,7 +8,7 @@ the derivative is the one from the left: 0 for the rectifier at 0.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -115,6 +115,24 @@ def _straight_through(function: Callable[[Array], Array], slope: float) -> Calla
     return through
 
 
+ActivationName = Literal[
+    "identity",
+    "relu",
+    "leaky-relu",
+    "elu",
+    "tanh",
+    "sigmoid",
+    "gelu",
+    "gelu-tanh",
+    "silu",
+    "softplus",
+    "selu",
+    "sign",
+    "step",
+    "sign-straight-through",
+    "step-straight-through",
+]
+"""The names of all activations, for settings."""
 activations: Registry[Activation] = Registry("activation")
 
 for _name, _function, _gain in (
@@ -146,4 +164,4 @@ def activation(name: str) -> Activation:
     return activations[name]
 
 
-__all__ = ["Activation", "activation", "activations", "glu", "sign", "step", "swiglu"]
+__all__ = ["Activation", "ActivationName", "activation", "activations", "glu", "sign", "step", "swiglu"]

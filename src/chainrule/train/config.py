@@ -28,6 +28,16 @@ FORMER_SETTINGS: dict[str, str] = {}
 """Training settings that had another name in an earlier version, dotted; see `Entry.former_settings`."""
 
 
+def _usual_lr(settings: dict[str, Any]) -> float:
+    """The learning rate of a method that was given none."""
+    return 3e-4 if settings.get("name", "adamw") == "adamw" and settings.get("parity") != "torch" else 1e-3
+
+
+def _usual_decay(settings: dict[str, Any]) -> float:
+    """The weight decay of a method that was given none."""
+    return 0.01 if settings.get("name", "adamw") == "adamw" else 0.0
+
+
 class _Settings(FiniteSettings):
     """Common behaviour: frozen, no unknown names, defaults checked like given values."""
 
@@ -57,7 +67,15 @@ class Optimizer(_Settings):
         description="method; muon moves matrices, and the rest by Adam with Nesterov momentum; schedule-free is AdamW "
         "with averaged weights and a constant rate; lbfgs and newton-cg are for small data, all of them in every batch",
     )
-    lr: float = Field(1e-3, gt=0, description="peak learning rate; lbfgs and newton-cg find their own")
+    parity: Literal["chainrule", "torch"] = Field(
+        "chainrule",
+        description="torch: PyTorch's defaults, and its decay: of all parameters, part of the gradient but in adamw",
+    )
+    lr: float = Field(
+        default_factory=_usual_lr,
+        gt=0,
+        description="peak learning rate; adamw 3e-4, else 1e-3; lbfgs and newton-cg find their own",
+    )
     momentum: float = Field(
         0.9,
         ge=0,
@@ -70,15 +88,13 @@ class Optimizer(_Settings):
         "where gradients are taken, decay of the squares",
     )
     eps: float = Field(1e-8, gt=0, description="all that divide by a root: added to it")
-    decay: float = Field(0.0, ge=0, description="weight decay, on matrices only")
+    decay: float = Field(
+        default_factory=_usual_decay, ge=0, description="weight decay, on matrices only; adamw 0.01, else 0"
+    )
     clip: float | None = Field(None, gt=0, description="largest global norm of the gradient")
     clip_value: float | None = Field(None, gt=0, description="largest absolute value of a gradient entry")
     clip_adaptive: float | None = Field(
         None, gt=0, description="largest norm of a unit's gradient as a share of the norm of its weights"
-    )
-    parity: Literal["chainrule", "torch"] = Field(
-        "chainrule",
-        description="torch: PyTorch's defaults, and its decay: of all parameters, part of the gradient but in adamw",
     )
 
     @pydantic.model_validator(mode="before")
@@ -172,6 +188,10 @@ class TrainConfig(_Settings):
     balanced: bool = Field(
         False, description="classes take turns in the batches, so that rare ones come as often as common ones"
     )
+    drop_last: bool = Field(
+        False,
+        description="leave out the examples of an epoch that fill no batch; otherwise the next epoch fills it",
+    )
     seed: int = Field(0, ge=0, lt=2**63, description="decides initial weights, batches and noise")
     optimizer: Optimizer = Field(default_factory=Optimizer)
     parts: dict[str, dict[str, Any]] = Field(
@@ -196,8 +216,9 @@ class TrainConfig(_Settings):
     ema: float = Field(
         0.0, ge=0, lt=1, description="decay of the averaged weights used for evaluation; 0 = none"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="type of the computation; state is float32"
+    precision: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32",
+        description="type of the computation; state is float32; float16 scales the loss so that gradients fit",
     )
     best: str = Field(
         "loss",

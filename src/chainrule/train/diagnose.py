@@ -34,6 +34,7 @@ def first_bad_value(stepper: Stepper, state: State, step: int, tolerated: set[st
             return f"{name.replace('model.', 'parameter ', 1)} is not finite"
     model = eqx.combine(state.model, stepper.static)
     key = random.at(stepper.key, step)
+    scale = None if state.scaling is None else state.scaling.scale
     for number, part in enumerate(stepper.parts):
         if step % part.every:  # this one does not move now
             continue
@@ -41,7 +42,7 @@ def first_bad_value(stepper: Stepper, state: State, step: int, tolerated: set[st
         if where := tree.first_nonfinite(batch._asdict()):
             return f"the data hold a value that is not finite ({where} of the batch)"
         part_key = random.at(random.named(key, part.name), 0)
-        loss, metrics, _, grads = stepper.gradient(model, part, batch, part_key)
+        loss, metrics, _, grads = stepper.gradient(model, part, batch, part_key, scale)
         of = "" if len(stepper.parts) == 1 else f" of {part.name}"
         bad_gradient = tree.first_nonfinite(grads)
         if not bool(jnp.isfinite(loss)):

@@ -19,7 +19,8 @@ from chainrule.core.types import Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
-from chainrule.train.loop import prepared, settled
+from chainrule.train.loop import settled
+from chainrule.train.preparing import prepared
 from chainrule.train.step import State, Stepper, initial_state
 
 _SMOOTHING = 0.98

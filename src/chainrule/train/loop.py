@@ -14,14 +14,15 @@ from chainrule.data import targets
 from chainrule.data.batches import Batches
 from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
-from chainrule.models.protocol import Model, NeedsSchema
+from chainrule.models.protocol import Model
 from chainrule.models.wrapping import FromFile
 from chainrule.train import checkpoints, events, folder, naming
 from chainrule.train.beginning import check_space
 from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer, write_atomic
-from chainrule.train.run import Run, as_model
+from chainrule.train.preparing import prepared
+from chainrule.train.run import Run
 from chainrule.train.step import initial_state
 from chainrule.train.trainer import Trainer
 
@@ -99,17 +100,6 @@ def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any]
     return Run.open(path, model=model, data=data)
 
 
-def prepared(model: Any, data: Any) -> Model:
-    """The model as it is trained on these data; whatever is no model, or no data, is refused here."""
-    if not isinstance(data, Data):
-        raise ArgumentError(
-            f"data is a {type(data).__name__}",
-            remedy="load it first: cr.data.load(name_or_path), or cr.data.from_arrays(x, y)",
-        )
-    checked = as_model(model)
-    return checked.bound(data.schema) if isinstance(checked, NeedsSchema) else checked
-
-
 def _recipe(
     model: Model,
     data: Data,
@@ -150,8 +140,7 @@ def settled(
     config = TrainConfig.parse(**merge(defaults, settings))
     if "batch" not in settings:
         config = config.model_copy(update={"batch": min(config.batch, examples)})
-    batches = Batches(examples, config.batch)  # refuses what cannot be filled, before a model is built for it
-    total = config.total_steps(batches.examples / batches.size)
+    total = config.total_steps(_steps_per_epoch(config, examples))
     if total < _FEWEST_STEPS and config.epochs is not None and settings.get("epochs") is None:
         total = _FEWEST_STEPS  # the epochs that suit a model are meant for more data than these
         config = config.model_copy(update={"steps": total, "epochs": None})
@@ -177,6 +166,12 @@ def _evaluation_pace(config: TrainConfig, total: int) -> int:
     pieces = math.ceil(_EVALUATED / config.epochs)  # of an epoch, or whole epochs where they are short
     pace = epoch / pieces if epoch / pieces >= _APART else epoch * math.ceil(_APART / epoch)
     return max(1, round(pace), total // _MOST_EVALUATIONS)
+
+
+def _steps_per_epoch(config: TrainConfig, examples: int) -> float:
+    """Also refuses a batch that cannot be filled, before a model is built for it."""
+    batches = Batches(examples, config.batch, drop_last=config.drop_last)
+    return batches.per_epoch / batches.size
 
 
 def resume(
@@ -206,7 +201,7 @@ def resume(
                 _check_state(opened, overrides)
             opened = Run(opened.path, model=opened._template, data=opened._data, config=recipe)
         config = opened.settings
-        total = config.total_steps(len(opened.data.train) / config.batch)
+        total = config.total_steps(_steps_per_epoch(config, len(opened.data.train)))
         done = max(opened.checkpoints, default=0)
         if overrides and total < done:
             raise ArgumentError(
@@ -294,4 +289,4 @@ def merge(below: Any, above: Any) -> dict[str, Any]:
     return merged
 
 
-__all__ = ["fit", "keep", "merge", "prepared", "resume", "settled"]
+__all__ = ["fit", "keep", "merge", "resume", "settled"]

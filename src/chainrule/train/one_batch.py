@@ -14,7 +14,8 @@ from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
-from chainrule.train.loop import merge, prepared, settled
+from chainrule.train.loop import merge, settled
+from chainrule.train.preparing import prepared
 from chainrule.train.step import Stepper, initial_state
 
 STEPS = 200

@@ -196,6 +196,7 @@ def _needs(config: TrainConfig, one: Optimizer, parts: int, examples: int) -> li
             f"optimizer.{name}=none" for name in ("clip", "clip_value", "clip_adaptive") if getattr(one, name)
         ]
         change += ["optimizer.decay=0"] if one.decay else []
+        change += ["precision=float32"] if config.precision == "float16" else []
     if one.name == "schedule-free":
         change += ["schedule.name=constant"] if config.schedule.name != "constant" else []
         change += ["ema=0"] if config.ema else []

@@ -40,6 +40,7 @@ from chainrule.train.folder import CODE
 from chainrule.train.forecasting import Forecaster
 from chainrule.train.predicting import Answering, Predictor
 from chainrule.train.predictions import Predictions, Written, collect, write
+from chainrule.train.preparing import as_model
 from chainrule.train.scoring import Scores
 
 
@@ -371,24 +372,6 @@ class Run:
         return to_original(self.schema, self.scaling, model.sample(key, n, **options))
 
 
-def as_model(given: Any) -> Model:
-    """A model, or what the function that builds it gives; a network without a loss is refused."""
-    if isinstance(given, Model):
-        return given
-    if isinstance(given, eqx.Module):
-        name = type(given).__name__
-        raise ArgumentError(
-            f"{name} is a network without a loss, not a model",
-            remedy=f'give it one: cr.models.wrap({name.lower()}, loss="cross-entropy", metrics=["accuracy"])',
-        )
-    if not callable(given):
-        raise ArgumentError(
-            f"model is a {type(given).__name__}",
-            remedy='build one: cr.models.build("mlp", data), or wrap a network: cr.models.wrap(network, loss=...)',
-        )
-    return as_model(given())
-
-
 def runs(where: str | Path | None = None) -> list[Run]:
     """Every run in a folder, oldest first."""
     found = [path.parent for path in naming.root(where).glob("*/config.yaml")]
@@ -396,4 +379,4 @@ def runs(where: str | Path | None = None) -> list[Run]:
     return [Run(path) for path in found]
 
 
-__all__ = ["Run", "as_model", "runs"]
+__all__ = ["Run", "runs"]

@@ -23,7 +23,9 @@ from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import augmentation, freezing
+from chainrule.train.averaging import averaged
 from chainrule.train.config import TrainConfig
+from chainrule.train.loss_scaling import LossScaling, rescaled, scaled_gradient
 from chainrule.train.objectives import trained_parts
 from chainrule.train.optimizers import (
     SEARCHING,
@@ -35,7 +37,6 @@ from chainrule.train.optimizers import (
     for_part,
     optimizer,
 )
-from chainrule.train.transformations import slow_weights
 
 LearningRate = Callable[[Array], Any]
 """Step to factor of the peak rate."""
@@ -53,7 +54,9 @@ class State(eqx.Module):
     ema: Tree
     """Averaged arrays, or `None`."""
     factor: Array
-    """What divergence or a plateau has multiplied the learning rate by."""
+    """What divergence, a plateau or a callback has multiplied the learning rate by."""
+    scaling: LossScaling | None = None
+    """How the loss is scaled in float16."""
 
 
 def initial_state(model: Model, config: TrainConfig) -> State:
@@ -70,7 +73,8 @@ def initial_state(model: Model, config: TrainConfig) -> State:
         state = optimizer(own, for_groups(own, config.groups)).init(owned)
         optimizers[part.name] = jax.device_put(state, may_alias=False)  # some keep one buffer in two places
     ema = jax.device_put(arrays, may_alias=False) if config.averages else None
-    return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()))
+    scaling = LossScaling.initial() if config.precision == "float16" else None
+    return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()), scaling)
 
 
 def trainable(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) -> Tree:
@@ -127,7 +131,7 @@ class Stepper:
         _check_streams(split, config)
         shuffle = config.shuffle and not split.streams
         classes = np.asarray(split.arrays["y"]) if config.balanced else None
-        self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes)
+        self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes, config.drop_last)
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(freezing.stilled(model, config.freeze), eqx.is_array, inverse=True)
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
@@ -248,6 +252,7 @@ class Stepper:
                         *(arrays, number, optimizer_state, batch, part_key),
                         jnp.ones(()) if self.searches[number] else self.peaks[number] * factor,
                         None if self.momentum is None else self.momentum(state.step),
+                        None if state.scaling is None else state.scaling.scale,
                     )
                 seen = {name: jnp.asarray(value, jnp.float32) for name, value in seen.items()}
                 return arrays, optimizer_state, seen
@@ -269,11 +274,17 @@ class Stepper:
         if len(self.parts) > 1:
             metrics["loss"] = sum((metrics[f"{part.name}.loss"] for part in self.parts), start=jnp.zeros(()))
         arrays = eqx.filter(model, eqx.is_array)
-        ema = None if state.ema is None else self._average(state.ema, arrays, optimizers, state.step, finite)
-        new = State(state.step + finite, arrays, optimizers, ema, state.factor)
+        ema = (
+            None
+            if state.ema is None
+            else averaged(self.config, state.ema, arrays, optimizers, state.step, finite)
+        )
+        new = State(state.step + finite, arrays, optimizers, ema, state.factor, state.scaling)
         if not self.single:
             new = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, state)
-        return new, metrics, finite
+        if state.scaling is None:
+            return new, metrics, finite
+        return rescaled(new, state, metrics, finite)
 
     def _move(
         self,
@@ -284,11 +295,12 @@ class Stepper:
         key: Key,
         rate: Array,
         momentum: Array | None,
+        scale: Array | None = None,
     ) -> tuple[Tree, Tree, dict[str, Array]]:
         """One optimiser step of one part: arrays and optimiser state after it, and numbers worth watching."""
         part = self.parts[number]
         model = eqx.combine(arrays, self.static)
-        loss, metrics, moved, grads = self.gradient(model, part, batch, key)
+        loss, metrics, moved, grads = self.gradient(model, part, batch, key, scale)
         extra: dict[str, Any] = {"rate": rate, "momentum": momentum}
         if self.searches[number]:
             objective = self._objective(model, part, batch, key)
@@ -312,19 +324,22 @@ class Stepper:
         return *jax.lax.cond(finite, update, lambda unchanged: unchanged, before), seen
 
     def gradient(
-        self, model: Model, part: Part, batch: Batch, key: Key
+        self, model: Model, part: Part, batch: Batch, key: Key, scale: Array | None = None
     ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
-        """Loss, metrics, model with moved state, and gradient of the part's arrays; averaged over micro-batches."""
+        """Loss, metrics, model with moved state, and gradient of the part's arrays; averaged over micro-batches.
+
+        A `scale` multiplies the loss on the way back and divides the gradient; it changes nothing but rounding.
+        """
         pieces = self.config.accumulate
         if pieces == 1:
-            return self._gradient_once(model, part, batch, key)
+            return self._gradient_once(model, part, batch, key, scale)
         micro = jax.tree.map(lambda a: a.reshape(pieces, a.shape[0] // pieces, *a.shape[1:]), batch)
 
         def add(carry: tuple[Tree, Tree], piece: tuple[Array, Batch]) -> tuple[tuple[Tree, Tree], Any]:
             arrays, total = carry
             number, batch = piece
             loss, metrics, moved, grads = self._gradient_once(
-                eqx.combine(arrays, self.static), part, batch, random.at(key, number)
+                eqx.combine(arrays, self.static), part, batch, random.at(key, number), scale
             )
             return (eqx.filter(moved, eqx.is_array), tree.add(total, grads)), {"loss": loss, **metrics}
 
@@ -336,11 +351,14 @@ class Stepper:
         return loss, means, eqx.combine(arrays, self.static), tree.scale(1 / pieces, total)
 
     def _gradient_once(
-        self, model: Model, part: Part, batch: Batch, key: Key
+        self, model: Model, part: Part, batch: Batch, key: Key, scale: Array | None
     ) -> tuple[Scalar, dict[str, Array], Model, Tree]:
         owned = eqx.filter(part.where(model), part.where(self.trainable))
         objective = self._objective(model, part, batch, key)
-        (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
+        if scale is None:
+            (loss, (metrics, arrays)), grads = jax.value_and_grad(objective, has_aux=True)(owned)
+        else:
+            loss, (metrics, arrays), grads = scaled_gradient(objective, owned, scale)
         # Lowered parameters come back through `moved`; training keeps its own.
         kept = jax.tree.map(
             lambda new, old: new if new.dtype == old.dtype else old, arrays, eqx.filter(model, eqx.is_array)
@@ -356,37 +374,22 @@ class Stepper:
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
             whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
-            if self.config.precision == "bfloat16":
+            if self.config.precision != "float32":
                 low, kept = eqx.partition(whole, self.lowerable)
-                whole = eqx.combine(tree.lowered(low), kept)
+                whole = eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
             # The batch keeps its digits: layers compute in the type of their matrices, losses in float32.
             loss, metrics, moved = part.loss(whole, batch, key)
             return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
 
         return objective
 
-    def _average(
-        self, ema: Tree, arrays: Tree, optimizers: Mapping[str, Tree], step: Array, finite: Array
-    ) -> Tree:
-        if self.config.optimizer.name == "schedule-free":
-            (state,) = optimizers.values()
-            return slow_weights(arrays, state, self.config.optimizer.betas[0])
-        decay = jnp.minimum(self.config.ema, (1.0 + step) / (10.0 + step))
-
-        def move(old: Array, new: Array) -> Array:
-            if not eqx.is_inexact_array(new):
-                return jnp.where(finite, new, old)
-            # What stands still is its own average to the last bit, which the sum may miss by rounding.
-            return jnp.where(finite & (new != old), decay * old + (1 - decay) * new, old)
-
-        return jax.tree.map(move, ema, arrays)
-
 
 def _check_streams(split: Split, config: TrainConfig) -> None:
-    if split.streams and (config.batch != split.streams or config.accumulate != 1):
+    if split.streams and (config.batch != split.streams or config.accumulate != 1 or config.drop_last):
         raise ArgumentError(
-            f"batch={config.batch}, accumulate={config.accumulate}: the text is read in {split.streams} streams",
-            remedy=f"use batch={split.streams} accumulate=1, or another data.streams",
+            f"batch={config.batch}, accumulate={config.accumulate}, drop_last={str(config.drop_last).lower()}: "
+            f"the text is read in {split.streams} streams",
+            remedy=f"use batch={split.streams} accumulate=1 drop_last=false, or another data.streams",
         )
 
 

@@ -15,7 +15,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array
 from chainrule.data import Batch, Data, Schema
 from chainrule.train import Run, fit, resume
-from chainrule.train.loop import prepared
+from chainrule.train.preparing import prepared
 from tests.train.toys import blobs, leaves, line, numbers
 
 KEYS = jax.random.split(jax.random.key(0), 3)

@@ -11,6 +11,7 @@ from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.methods.variance import VarianceReport, variance_report
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.nn.activations import ActivationName
 from chainrule.nn.constructions import mlp
 
 Initializer = Literal["he", "xavier", "lecun", "orthogonal", "torch"]
@@ -22,9 +23,7 @@ class VarianceSettings(Settings):
 
     width: int = Field(512, ge=2, description="units of each layer")
     depth: int = Field(20, ge=2, le=200, description="affine layers")
-    activation: Literal["relu", "tanh", "sigmoid", "gelu", "leaky-relu", "identity"] = Field(
-        "relu", description="nonlinearity"
-    )
+    activation: ActivationName = Field("relu", description="nonlinearity")
     initializers: tuple[Initializer, ...] = Field(
         ("he", "xavier", "lecun", "torch"),
         min_length=1,

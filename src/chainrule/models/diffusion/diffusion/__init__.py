@@ -22,7 +22,7 @@ entry = Entry(
     training={
         "batch": 128,
         "ema": 0.999,
-        "optimizer": {"name": "adamw", "lr": 2e-3, "clip": 1.0},
+        "optimizer": {"name": "adamw", "lr": 2e-3, "decay": 0.0, "clip": 1.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
 )

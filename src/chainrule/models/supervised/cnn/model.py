@@ -13,6 +13,7 @@ from chainrule.models.protocol import Config
 from chainrule.models.supervised.supervised_model import Supervised, chain, output_count
 from chainrule.networks.image_towers import ConvBlock, Normalization
 from chainrule.nn import Dropout, Linear, blur_pool, global_average_pool, max_pool
+from chainrule.nn.activations import ActivationName
 
 
 @final
@@ -30,9 +31,7 @@ class CNNConfig(Config):
         "the image changes little",
     )
     kernel: int = Field(3, ge=1, le=255, description="side of the convolution kernels")
-    activation: Literal["relu", "leaky-relu", "elu", "tanh", "gelu", "silu"] = Field(
-        "relu", description="nonlinearity after every convolution"
-    )
+    activation: ActivationName = Field("relu", description="nonlinearity after every convolution")
     normalization: Normalization = Field("batch", description="before every nonlinearity")
     dropout: float = Field(0.1, ge=0, lt=1, description="share of the final features dropped while training")
 

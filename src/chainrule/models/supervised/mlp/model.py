@@ -11,6 +11,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config
 from chainrule.models.supervised.supervised_model import Supervised, chain, output_count
 from chainrule.nn import Dropout, Linear, Norm, activation, norm
+from chainrule.nn.activations import ActivationName
 from chainrule.nn.normalize import normalised
 
 
@@ -20,10 +21,8 @@ class MLPConfig(Config):
 
     depth: int = Field(3, ge=1, le=100, description="number of affine layers; 1 is a linear model")
     width: int = Field(512, ge=1, description="units of each hidden layer")
-    activation: Literal[
-        "relu", "leaky-relu", "elu", "tanh", "sigmoid", "gelu", "silu", "softplus", "identity"
-    ] = Field("relu", description="nonlinearity after every hidden layer")
-    final_activation: Literal["identity", "relu"] = Field(
+    activation: ActivationName = Field("relu", description="nonlinearity after every hidden layer")
+    final_activation: ActivationName = Field(
         "identity", description="after the last layer; anything but identity throws away part of the logits"
     )
     normalization: Literal["none", "batch", "layer"] = Field(

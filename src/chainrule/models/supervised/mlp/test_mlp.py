@@ -173,3 +173,14 @@ def test_settings_out_of_range_are_refused(wrong: dict) -> None:
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"{name}="):
         build(CLASSES, **wrong)
+
+
+def test_what_the_error_of_a_flat_activation_recommends_can_be_trained() -> None:
+    def gradient(**settings: str) -> jax.Array:
+        model, examples = build(VALUE, width=8, dropout=0.0, **settings), batch(VALUE)
+        slope = eqx.filter_grad(lambda model: model.loss(examples, jax.random.key(0))[0])
+        return eqx.filter_jit(slope)(model).blocks[0].linear.weight
+
+    with pytest.raises(ArgumentError, match="use sign-straight-through"):
+        gradient(activation="sign")
+    assert np.abs(gradient(activation="sign-straight-through")).max() > 0

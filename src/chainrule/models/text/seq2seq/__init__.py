@@ -16,7 +16,7 @@ entry = Entry(
     citation="Bahdanau, Cho and Bengio, Neural machine translation by jointly learning to align and translate, 2015",
     training={
         "batch": 64,
-        "optimizer": {"name": "adamw", "lr": 3e-3, "clip": 1.0},
+        "optimizer": {"name": "adamw", "lr": 3e-3, "decay": 0.0, "clip": 1.0},
         "schedule": {"name": "cosine", "warmup": 100},
     },
     former_arrays={"aligner.asking": "aligner.query", "aligner.asked": "aligner.key"},
