@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core import progress, random
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import kinds
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.inputs.series import of_steps
 from chainrule.models.protocol import CanForecast
 from chainrule.train import intervals
-from chainrule.train.predicting import Answered, Answering, Unanswered
+from chainrule.train.predicting import Answered, Answering, Predictor, Unanswered
 
 if TYPE_CHECKING:
     from chainrule.train.run import Run
@@ -72,4 +72,15 @@ class Forecaster(Answering):
         }
 
 
-__all__ = ["Forecaster"]
+def answering(run: "Run", given: Given, level: float, horizon: int | None) -> Answering:
+    """What answers new inputs of a run: forecasts of a model of series, predictions of any other."""
+    if isinstance(run.model, CanForecast):
+        return Forecaster(run, run.model, given, level=level, horizon=horizon)
+    if horizon is not None:
+        raise CapabilityError(
+            f"horizon={horizon}: {run.id} is no model of series", remedy="leave horizon out"
+        )
+    return Predictor(run, given, level=level)
+
+
+__all__ = ["Forecaster", "answering"]

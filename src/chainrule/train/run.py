@@ -31,14 +31,13 @@ from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.models.protocol import CanForecast, CanSample, Model, NeedsSchema
+from chainrule.models.protocol import CanSample, Model, NeedsSchema
 from chainrule.models.wrapping import ModelFile
 from chainrule.train import checkpoints, folder, former, naming, scores
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
 from chainrule.train.folder import CODE
-from chainrule.train.forecasting import Forecaster
-from chainrule.train.predicting import Answering, Predictor
+from chainrule.train.forecasting import answering
 from chainrule.train.predictions import Predictions, Written, collect, write
 from chainrule.train.preparing import as_model
 from chainrule.train.scoring import Scores
@@ -333,22 +332,13 @@ class Run:
         `problems` and keep their rows. `level` is the probability with which intervals hold a value. A model of series
         forecasts the next `horizon` steps of the one that is given, as many as a training example has unless told.
         """
-        return collect(self._answering(given, level, horizon))
+        return collect(answering(self, given, level, horizon))
 
     def write_predictions(
         self, given: Given, out: str | Path, *, level: float = 0.9, horizon: int | None = None
     ) -> Written:
         """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number."""
-        return write(self._answering(given, level, horizon), Path(out).expanduser())
-
-    def _answering(self, given: Given, level: float, horizon: int | None) -> Answering:
-        if isinstance(self.model, CanForecast):
-            return Forecaster(self, self.model, given, level=level, horizon=horizon)
-        if horizon is not None:
-            raise CapabilityError(
-                f"horizon={horizon}: {self.id} is no model of series", remedy="leave horizon out"
-            )
-        return Predictor(self, given, level=level)
+        return write(answering(self, given, level, horizon), Path(out).expanduser())
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.
