@@ -1,6 +1,8 @@
 """Predictions for new inputs: those of the model, in order, with intervals, problems and scores."""
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 from typing import final
 
@@ -8,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import chainrule as cr
 from chainrule.core import progress
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Key, Scalar
@@ -223,3 +226,34 @@ def test_a_class_called_like_a_column_does_not_hide_it(tmp_path: Path) -> None:
     found = run.predict(np.ones((1, 2)))
     assert list(found.columns) == ["prediction", "probability", "prediction (class)", "name (class)"]
     assert found.rows[0]["name"] == "0"
+
+
+_PEAK = """
+import resource, sys
+import chainrule as cr
+written = cr.Run.open(sys.argv[1]).write_predictions(sys.argv[2], sys.argv[3])
+print(written.total, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow  # two processes and many rows
+def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("x,y\n" + "".join(f"{i},{2 * i + i % 3}.5\n" for i in range(60)))
+    data = cr.data.load(tmp_path / "train.csv", target="y")
+    model = cr.models.build("mlp", data, width=4, depth=1)
+    run = cr.fit(model, data, run=tmp_path / "run", steps=2, batch=8)
+    peaks = {}
+    for rows in (60_000, 240_000):
+        path = tmp_path / f"{rows}.csv"
+        with path.open("w") as file:
+            file.write("x,remark\n")
+            file.writelines(f"{i},{'-' * 300}\n" for i in range(rows))
+        command = [sys.executable, "-c", _PEAK, str(run.path), str(path), str(tmp_path / "out")]
+        child = subprocess.run(command, capture_output=True, text=True, check=True)
+        total, peak = map(int, child.stdout.split())
+        assert total == rows
+        with (tmp_path / "out" / "predictions.csv").open() as file:
+            assert sum(1 for _ in file) == rows + 1
+        peaks[rows] = peak
+    size = (tmp_path / "240000.csv").stat().st_size - (tmp_path / "60000.csv").stat().st_size
+    assert peaks[240_000] - peaks[60_000] < size  # the file alone, read as a whole, would take more

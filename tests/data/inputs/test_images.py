@@ -1,5 +1,6 @@
 """New images, whatever they come in, become what the training images were."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +121,19 @@ def test_numbers_that_are_none_are_named() -> None:
     (found,) = read(bad)
     assert found.rows.tolist() == [0]
     assert [problem.where for problem in found.faults.values()] == ["row 1"]
+
+
+def test_a_list_of_labels_in_the_folder_says_what_images_are(tmp_path: Path) -> None:
+    for name in "abc":
+        Image.fromarray(GREY).save(tmp_path / f"{name}.png")
+    (tmp_path / "labels.csv").write_text("file,animal\na.png,dog\nc.png,cat\n")
+    listed = replace(BYTES, options={"labels": "labels.csv"})
+    (found,) = read(tmp_path, listed)
+    assert found.targets is not None
+    assert found.targets.y.tolist() == [1, -1, 0]
+    assert read(tmp_path)[0].targets is None
+    (tmp_path / "labels.csv").write_text("file,animals\na.png,red|round\nb.png,red\nc.png,round\n")
+    tags = Schema("image", (4, 4, 1), "labels", (3,), classes=("big", "red", "round"), levels=256)
+    (found,) = read(tmp_path, replace(listed, schema=tags))
+    assert found.targets is not None
+    assert found.targets.y.tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 1]]

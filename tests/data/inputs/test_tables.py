@@ -138,3 +138,22 @@ def test_a_table_that_lacks_a_column_or_is_not_there_is_refused(
         read(tmp_path / "new.csv", prepared)
     with pytest.raises(DataError, match="does not exist"):
         read(tmp_path / "old.csv", prepared)
+
+
+def test_a_file_is_streamed_and_says_what_is_no_text(prepared: Preparation, tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_bytes(b'\xef\xbb\xbfsize,colour\r\n1,red\r\n2,wh\xffite\r\n3,"white"\r\n')
+    found = read(path, prepared)
+    assert found.rows.tolist() == [0, 2]
+    assert found.faults[1].where == "new.csv line 3"
+    assert found.faults[1].kind == "invalid UTF-8"
+    for content, message in (
+        (b"", "empty file"),
+        (b"size,colour\n1,\0red\n", "a binary file"),
+        ("size,colour\n".encode("utf-16"), "UTF-16 text; only UTF-8 is read"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            read(path, prepared)
+    with pytest.raises(DataError, match="is no file"):
+        read(Path("/dev/null"), prepared)

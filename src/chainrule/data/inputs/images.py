@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Num, UInt8
 from PIL import Image, ImageOps
 
 from chainrule.core.errors import DataError
+from chainrule.data import targets
 from chainrule.data.inputs import arrays
 from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.readers import picture
+from chainrule.data.loading.scan import Contents, ReadRequest
+from chainrule.data.readers import image_labels, picture
 from chainrule.data.readers.images import PICTURES, divided, files_of, reader
 
 _ARRAYS = (".npy", ".npz")
@@ -24,7 +27,7 @@ _LIMITS = {name: option.default for name, option in reader.options.items() if op
 def inputs(given: Given, prepared: Preparation) -> Inputs:
     """Images from a file, a folder, an array, an image of Pillow, or a list of these.
 
-    Folders called like the classes say what the images in them are.
+    Folders called like the classes say what the images in them are, or a list of labels such as training had.
     """
     if isinstance(given, str | Path):
         return _at(Path(given).expanduser(), prepared)
@@ -53,14 +56,35 @@ def _folder(folder: Path, prepared: Preparation) -> Inputs:
         raise DataError(f"{folder}: there are no images in this folder", remedy=f"read are: {_formats()}")
     names = [file.relative_to(folder).as_posix() for file in pictures]
     tops = [below[0] if below else None for _, below in divided(folder, pictures)]
-    return _listed(pictures, prepared, names, tops)
+    return _listed(pictures, prepared, names, _in_list(folder, names, prepared) or tops)
+
+
+def _in_list(folder: Path, names: Sequence[str], prepared: Preparation) -> list[Any]:
+    """What a list of labels in the folder says of each image, where training had such a list under the same name."""
+    called = prepared.options.get("labels")
+    if called is None or not (folder / Path(called).name).is_file():
+        return []
+    defaults = {name: option.default for name, option in reader.options.items()}
+    chosen = {name: prepared.options.get(name, default) for name, default in defaults.items()}
+    try:
+        listed = image_labels.read(ReadRequest(folder, 0, {**chosen, "labels": Path(called).name}), names)
+        usable = [index for index, name in enumerate(names) if listed.fault(name) is None]
+        found = listed.targets([names[index] for index in usable])
+    except Refused as refused:
+        raise DataError(f"{refused.problem.where}: {refused.problem.detail}") from None
+    contents = Contents("image", np.zeros(len(usable)), found.y, found.target, classes=found.classes)
+    said = targets.of(prepared.schema).said(contents, np.arange(len(usable)), prepared.schema)
+    beside: list[Any] = [None] * len(names)
+    for index, value in zip(usable, said, strict=True):
+        beside[index] = value
+    return beside
 
 
 def _listed(
     images: Sequence[Given],
     prepared: Preparation,
     names: Sequence[str] | None = None,
-    folders: Sequence[str | None] | None = None,
+    beside: Sequence[Any] | None = None,
 ) -> Inputs:
     """Images one by one, each a path, an image of Pillow or an array."""
     called = names or [one.name if isinstance(one, Path) else _name(one, i) for i, one in enumerate(images)]
@@ -69,7 +93,7 @@ def _listed(
         for first in range(0, len(images), size):
             part = slice(first, first + size)
             found = [_read(one, name, prepared) for one, name in zip(images[part], called[part], strict=True)]
-            yield chunk(prepared, called[part], found, None if folders is None else folders[part])
+            yield chunk(prepared, called[part], found, None if beside is None else beside[part])
 
     return Inputs("images", len(images), read)
 

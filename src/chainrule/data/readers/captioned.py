@@ -39,7 +39,7 @@ def _listed(request: ReadRequest) -> tuple[dict[str, str], list[Problem]]:
     options = request.options
     data = bounded.read(request.path / LIST, LIST, options["max_bytes"], options["max_ratio"])
     found, bad, notes = text.decode(data, LIST)
-    rows, faults = collect(delimited(found, bad, LIST, plain=True))
+    rows, faults = collect(delimited(text.lines(found), bad, LIST, plain=True))
     # A line that cannot be read costs its image, which then has no caption; that is where it counts.
     problems = [*notes, *(replace(faults[line], effect="note") for line in sorted(faults))]
     captions: dict[str, str] = {}

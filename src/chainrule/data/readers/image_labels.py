@@ -22,7 +22,7 @@ from chainrule.data.loading.scan import ReadRequest
 from chainrule.data.readers import targets
 from chainrule.data.readers.picture import Unusable
 from chainrule.data.readers.raw import collect, delimited, names_of
-from chainrule.data.readers.text import decode
+from chainrule.data.readers.text import decode, lines
 from chainrule.data.target import ReadTargets
 
 _FILE_NAMES = ("file", "filename", "file_name", "image", "path")
@@ -98,7 +98,7 @@ def read(request: ReadRequest, images: Sequence[str]) -> LabelList:
     text, unreadable, notes = decode(
         bounded.read(path, where, options["max_bytes"], options["max_ratio"]), where
     )
-    rows, faults = collect(delimited(text, unreadable, where, plain=False))
+    rows, faults = collect(delimited(lines(text), unreadable, where, plain=False))
     if len(rows) < 2:
         raise Refused("no rows", where, "no row can be read")
     names, header, _ = names_of(rows, None, False, where)

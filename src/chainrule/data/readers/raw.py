@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 from chainrule.core.quoting import shell_word
 from chainrule.data.columns.number import decimal_of, is_number
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.readers.text import lines
 
 _DELIMITERS = (",", ";", "\t")
 _RARE_DELIMITERS = ("|", " ")
@@ -69,13 +68,17 @@ class RawTable(NamedTuple):
         return f"data.drop={shell_word(name) if by_name else self.names.index(name)}"
 
 
-def delimited(text: str, unreadable: Mapping[int, Problem], where: str, plain: bool) -> Iterator[Numbered]:
-    """The rows of CSV; what is not UTF-8 or not as long as the first row is a problem.
+def delimited(
+    lines: Iterator[str], unreadable: Mapping[int, Problem], where: str, plain: bool
+) -> Iterator[Numbered]:
+    """The rows of CSV from its lines; what is not UTF-8 or not as long as the first row is a problem.
 
     Where most of the first rows agree on another length than the very first, which may be a title, it is theirs.
+    `unreadable` may fill up while lines are read.
     """
-    delimiter = _delimiter(list(islice(lines(text), _HEAD)), plain)
-    reader = csv.reader(lines(text), delimiter=delimiter, skipinitialspace=True)
+    head = list(islice(lines, _HEAD))
+    delimiter = _delimiter(head, plain)
+    reader = csv.reader(chain(head, lines), delimiter=delimiter, skipinitialspace=True)
     rows = _numbered(reader, unreadable, where)
     ahead = list(islice(rows, 1 if plain else _HEAD))
     lengths = [len(cells) for _, cells in ahead if not isinstance(cells, Problem)]

@@ -5,7 +5,7 @@ numbers are features as they are, columns of words become one feature per word, 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -29,7 +29,7 @@ from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import excel, parquet, plan, targets
 from chainrule.data.readers.raw import Numbered, RawTable, RowSource, collect, delimited, names_of
-from chainrule.data.readers.text import decode
+from chainrule.data.readers.text import decode, lines, streamed
 from chainrule.data.reading import TableReading
 
 Opener: TypeAlias = Callable[[Path, str, Mapping[str, Any]], RowSource]
@@ -64,7 +64,7 @@ def new_rows(path: Path, reading: TableReading, **options: Any) -> Iterator[RawT
     where, format = path.name, FORMATS.get(suffix_of(path), csv)
     chosen = {name: options.get(name, option.default) for name, option in format.reader.options.items()}
     try:
-        source = format.open_rows(path, where, chosen)
+        source = (format.open_new or format.open_rows)(path, where, chosen)
         ahead: list[Numbered] = []
         for number, found in source.rows:
             ahead.append((number, found))
@@ -126,6 +126,8 @@ class TableFormat:
 
     reader: SourceReader
     open_rows: Opener
+    open_new: Opener | None = None
+    """What opens a new table, where that need not be in memory as a whole."""
 
     @classmethod
     def of(cls, label: str, open_rows: Opener, own: Mapping[str, Option]) -> "TableFormat":
@@ -136,10 +138,18 @@ class TableFormat:
 def _open_csv(path: Path, where: str, options: Mapping[str, Any]) -> RowSource:
     data = bounded.read(path, where, options["max_bytes"], options["max_ratio"])
     text, unreadable, notes = decode(data, where)
-    return RowSource(delimited(text, unreadable, where, options["notation"] == "plain"), notes)
+    return RowSource(delimited(lines(text), unreadable, where, options["notation"] == "plain"), notes)
 
 
-csv = TableFormat.of("CSV", _open_csv, _HEADER)
+def _stream_csv(path: Path, where: str, options: Mapping[str, Any]) -> RowSource:
+    """The same for rows that are used one after the other: no more of a file is in memory than is looked at."""
+    if suffix_of(path).endswith(".gz"):
+        return _open_csv(path, where, options)
+    found, unreadable = streamed(path, where)
+    return RowSource(delimited(found, unreadable, where, options["notation"] == "plain"), [])
+
+
+csv = replace(TableFormat.of("CSV", _open_csv, _HEADER), open_new=_stream_csv)
 FORMATS = {
     ".csv": csv,
     ".tsv": csv,

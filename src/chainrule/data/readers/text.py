@@ -7,7 +7,7 @@ import codecs
 import io
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
+from chainrule.data.loading.walking import special
 from chainrule.data.text.tokenizers import KINDS
 
 # The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
@@ -27,6 +28,9 @@ _FOREIGN = {
     "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
 _CODE_POINTS = 0x110000
+_LONGEST_LINE = 2**24
+_ESCAPED = re.compile(r"[\udc80-\udcff]")
+"""What stands for a byte that is no UTF-8."""
 _BLANK = re.compile(r"\n(?:[ \t]*\n)+")
 
 
@@ -76,6 +80,38 @@ def _convert(encoding: str, where: str) -> str:
 def lines(text: str) -> io.StringIO:
     """The lines of a text with their ends: a new line, a carriage return, or both."""
     return io.StringIO(text, newline="")
+
+
+def streamed(path: Path, where: str) -> tuple[Iterator[str], dict[int, Problem]]:
+    """The lines of a file one after the other, and the problem of each bad one by its number, as they are read.
+
+    As `decode` and `lines`, for a file that need not be in memory as a whole.
+    """
+    if what := special(path):
+        raise Refused("not a file", where, f"it is {what}, which is never opened")
+    bad: dict[int, Problem] = {}
+
+    def read() -> Iterator[str]:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    detail = f"a line of more than {_LONGEST_LINE:,} characters"
+                    raise Refused("not lines", f"{where} line {number}", detail)
+                if "\0" in line:
+                    raise Refused("not text", where, f"a binary file (first zero byte: line {number})")
+                if _ESCAPED.search(line):
+                    remedy = f"if it is Latin-1, {_convert('LATIN1', where)}"
+                    bad[number] = Problem("invalid UTF-8", f"{where} line {number}", remedy=remedy)
+                yield line
+
+    with path.open("rb") as file:
+        start = file.read(4)
+    if not start:
+        raise Refused("empty", where, "empty file", "give a file with text in it")
+    for name, marks in _FOREIGN.items():
+        if start.startswith(marks):
+            raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", _convert(name, where))
+    return read(), bad
 
 
 def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -187,4 +223,5 @@ __all__ = [
     "lines",
     "paragraphs",
     "reader",
+    "streamed",
 ]

@@ -78,11 +78,17 @@ class LabelsTarget(Target):
         return y, known
 
     def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:
-        """Zeros and ones in the order of the schema's labels, where they have the same names."""
+        """Zeros and ones for the schema's labels by their names; one that does not occur is 0."""
         assert contents.y is not None, "there are labels"
-        if set(contents.classes) != set(schema.classes):
-            return [None] * len(rows)
-        return contents.y[rows][:, [contents.classes.index(name) for name in schema.classes]]
+        for name in contents.classes:
+            if name not in schema.classes:
+                raise DataError(
+                    f"label {name!r} is not known to the run",
+                    remedy=f"it knows: {', '.join(schema.classes[:12])}",
+                )
+        found = np.zeros((len(rows), len(schema.classes)), np.uint8)
+        found[:, [schema.classes.index(name) for name in contents.classes]] = contents.y[rows]
+        return found
 
     def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
         """The labels with a probability of at least one half, and the probability of each."""
