@@ -51,7 +51,8 @@ def test_people_get_the_story_in_order_and_no_carriage_return(cli: Command) -> N
     assert "report   runs/moons-mlp-001/report.html" in result.out
     assert (
         result.out.splitlines()[-1]
-        == "next     chainrule score moons-mlp-001   ·   chainrule probe moons-mlp-001"
+        == "next     chainrule predict moons-mlp-001 FILE   ·   chainrule score moons-mlp-001   ·   "
+        "chainrule probe moons-mlp-001"
     )
     assert Path("runs/moons-mlp-001/report.html").is_file()
 

@@ -243,17 +243,17 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path) -> None:
     model = cr.models.build("mlp", data, width=4, depth=1)
     run = cr.fit(model, data, run=tmp_path / "run", steps=2, batch=8)
     peaks = {}
-    for rows in (60_000, 240_000):
-        path = tmp_path / f"{rows}.csv"
+    for count in (60_000, 240_000):
+        path = tmp_path / f"{count}.csv"
         with path.open("w") as file:
             file.write("x,remark\n")
-            file.writelines(f"{i},{'-' * 300}\n" for i in range(rows))
+            file.writelines(f"{i},{'-' * 300}\n" for i in range(count))
         command = [sys.executable, "-c", _PEAK, str(run.path), str(path), str(tmp_path / "out")]
         child = subprocess.run(command, capture_output=True, text=True, check=True)
         total, peak = map(int, child.stdout.split())
-        assert total == rows
+        assert total == count
         with (tmp_path / "out" / "predictions.csv").open() as file:
-            assert sum(1 for _ in file) == rows + 1
-        peaks[rows] = peak
+            assert sum(1 for _ in file) == count + 1
+        peaks[count] = peak
     size = (tmp_path / "240000.csv").stat().st_size - (tmp_path / "60000.csv").stat().st_size
     assert peaks[240_000] - peaks[60_000] < size  # the file alone, read as a whole, would take more
