@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from chainrule.core.quoting import plain
 from chainrule.report import ticks
-from chainrule.report.charts import spread
+from chainrule.report.labels import spread
 
 
 @given(st.lists(st.floats(-50, 150), min_size=1, max_size=12))

@@ -118,6 +118,8 @@ class Scatter:
     """Draw the line y = x, for predictions against true values."""
     words: Mapping[str, Sequence[str]] | None = None
     """What is written in place of each point of a group; groups that are not named have dots."""
+    joined: bool = False
+    """Join the points of a group in their order: they are a path."""
     caption: str = ""
 
 

@@ -16,6 +16,7 @@ from chainrule.core.palette import LIGHT
 from chainrule.core.pictures import Bars, Lines, Polygons, Scatter
 from chainrule.core.quoting import plain
 from chainrule.report import style, ticks
+from chainrule.report.labels import direct_labels
 from chainrule.report.style import SMALL_SIZE, TEXT_SIZE, WIDTH, color
 
 _MANY_SERIES = 40
@@ -59,7 +60,7 @@ def lines(picture: Lines, title: bool) -> Figure:
         _diagonal(axes)
     _marks(axes, picture.marks)
     if labelled:
-        _direct_labels(figure, axes, ends)
+        direct_labels(figure, axes, ends)
     return figure
 
 
@@ -108,6 +109,9 @@ def scatter(picture: Scatter, title: bool) -> Figure:
     _name(figure, axes, picture.title if title else "", picture.x_label, picture.y_label)
     if picture.field is not None:
         _field(axes, _finite(picture.field), picture.extent, picture.contours)
+    if picture.joined:
+        for index, points in zip(style.positions(list(picture.groups)), picture.groups.values(), strict=True):
+            axes.plot(*_finite(points).reshape(-1, 2).T, color=color(index), linewidth=1.6, alpha=0.85)
     count = _points(axes, picture.groups, picture.words)
     if picture.arrows is not None:
         _arrows(axes, *(_finite(a).reshape(-1, 2) for a in picture.arrows))
@@ -255,49 +259,6 @@ def _marks(axes: Axes, marks: Sequence[tuple[float, str]]) -> None:
     axes.set_xlim(left, right)
 
 
-def _direct_labels(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Names at the right end of the curves, moved apart where they would overlap."""
-    figure.draw_without_rendering()  # settles the height of the axes, which the distances below need
-    low, high = axes.transAxes.transform([(0, 0), (0, 1)])[:, 1]
-    wanted = axes.transData.transform([(x, y) for x, y, _, _ in ends])[:, 1] if ends else np.empty(0)
-    positions = (spread(wanted, 14.5, low, high) - low) / (high - low)
-    for (_, _, label, tone), position in zip(ends, positions, strict=True):
-        axes.annotate(
-            label,
-            (1.0, position),
-            (6, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            va="center",
-            fontsize=TEXT_SIZE,
-            color=tone,
-            annotation_clip=False,
-        )
-
-
-def spread(wanted: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Positions as close as possible (least squares) to the wanted ones, in their order, at least `gap` apart.
-
-    Neighbours that would overlap form a block around their mean; blocks that touch merge (pool adjacent violators).
-
-    >>> spread(np.array([0.0, 1.0, 50.0]), gap=10, low=-100, high=100).tolist()
-    [-4.5, 5.5, 50.0]
-    """
-    order = np.argsort(wanted, kind="stable")
-    blocks: list[tuple[float, int]] = []
-    for rank, value in enumerate(wanted[order]):
-        mean, count = float(value) - gap * rank, 1
-        while blocks and blocks[-1][0] > mean:
-            other, others = blocks.pop()
-            mean, count = (mean * count + other * others) / (count + others), count + others
-        blocks.append((mean, count))
-    shifted = np.array([mean for mean, count in blocks for _ in range(count)])
-    top = high - gap * max(len(wanted) - 1, 0)
-    positions = np.empty_like(wanted, dtype=float)
-    positions[order] = np.clip(shifted, low, max(low, top)) + gap * np.arange(len(wanted))
-    return positions
-
-
 def _legend(axes: Axes, names: Sequence[str], markers: Sequence[str]) -> None:
     """Names above the axes, on the right."""
     handles = [
@@ -397,4 +358,4 @@ def _is_number(text: str) -> bool:
     return True
 
 
-__all__ = ["bars", "lines", "polygons", "scatter", "spread"]
+__all__ = ["bars", "lines", "polygons", "scatter"]

@@ -179,8 +179,6 @@ def _paths(
             points = path.points[:25]
             outside = ~((points >= low[None, :]) & (points <= high[None, :])).all(axis=1)
             shown[name] = points[: int(outside.argmax())] if outside.any() else points
-    steps = np.concatenate([np.diff(points, axis=0) for points in shown.values()])
-    starts = np.concatenate([points[:-1] for points in shown.values()])
     return Scatter(
         "descent-paths",
         "The first 24 steps",
@@ -189,7 +187,7 @@ def _paths(
         shown,
         field=field,
         extent=extent,
-        arrows=(starts, steps),
+        joined=True,
         caption="Darker is higher (logarithm of f). A path that leaves the frame ends there.",
     )
 
