@@ -89,10 +89,12 @@ class Imported:
     """Arrays that are there in another shape; the model keeps its own."""
     unused: tuple[str, ...]
     """Arrays of the file that the model has no place for."""
+    adapted: tuple[str, ...] = ()
+    """Arrays that were taken in another shape, such as positions for images of another size."""
 
     def __str__(self) -> str:
         lines = [f"{len(self.loaded)} arrays taken"]
-        for what in ("missing", "misshapen", "unused"):
+        for what in ("adapted", "missing", "misshapen", "unused"):
             found = getattr(self, what)
             if found:
                 lines.append(f"{len(found)} {what}: {', '.join(found[:3])}{' ...' if len(found) > 3 else ''}")
@@ -108,6 +110,8 @@ class StoredArray(NamedTuple):
     back: Callable[[Sequence[np.ndarray]], np.ndarray]
     either: bool = False
     """Whether files hold it either way round."""
+    adapt: Callable[[np.ndarray, tuple[int, ...]], np.ndarray | None] | None = None
+    """How one of another shape in the file is brought to ours."""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -129,6 +133,8 @@ def read(
     if _turned(mapped, stored):
         for name in (name for one in mapped if one.either for name in one.theirs):
             stored |= {name: stored[name].T} if name in stored else {}
+    adapted = _adapted(mapped, stored)
+    stored |= adapted
     arrays: list[Any] = []
     taken: list[str] = []
     missing: list[str] = []
@@ -152,14 +158,14 @@ def read(
     unused = sorted(
         name for name in stored.keys() - known.keys() if not name.endswith((*IGNORED, *names.ignored))
     )
-    report = Imported(None, tuple(taken), tuple(missing), tuple(misshapen), tuple(unused))
+    report = Imported(None, tuple(taken), tuple(missing), tuple(misshapen), tuple(unused), tuple(adapted))
     if strict and (missing or misshapen or unused):
         raise ArgumentError(
             f"{file.name} does not fit: {report}",
             remedy="strict=False takes what fits; names={...} says what the file calls each layer",
         )
     loaded = eqx.tree_at(lambda m: [one.array for one in _stored_arrays(m, names)], model, arrays)
-    return Imported(loaded, report.loaded, report.missing, report.misshapen, report.unused)
+    return replace(report, model=loaded)
 
 
 def closest(model: Model, tables: Sequence[Names], stored: Collection[str]) -> Names:
@@ -259,6 +265,17 @@ def _without_copies(stored: Arrays, copies: Mapping[str, str]) -> Arrays:
     return {name: array for name, array in stored.items() if name not in repeated}
 
 
+def _adapted(mapped: Sequence[StoredArray], stored: Arrays) -> Arrays:
+    """Arrays of the file in the shape that ours have, where there is a way to get there."""
+    found: Arrays = {}
+    for one in mapped:
+        for name, shape in zip(one.theirs, one.shapes, strict=True):
+            if one.adapt is not None and name in stored and stored[name].shape != shape:
+                new = one.adapt(np.asarray(stored[name]), shape)
+                found |= {} if new is None else {name: new}
+    return found
+
+
 def _turned(mapped: Sequence[StoredArray], stored: Arrays) -> bool:
     """Whether the file holds (outputs, inputs) where (inputs, outputs) is expected; square matrices cannot tell."""
     votes: dict[bool, str] = {}
@@ -312,6 +329,7 @@ def _stored_array(array: Any, field_name: str, field: Field, theirs: Name) -> St
             (theirs.arrays[field_name],),
             lambda array: [(out := field.out(array)).reshape(*units[0], *out.shape, *units[1])],
             lambda parts: field.back(parts[0].reshape(field.out(np.empty(array.shape, np.bool_)).shape)),
+            adapt=theirs.adapt,
         )
     name = theirs if isinstance(theirs, str) else theirs.name
     if isinstance(theirs, Patches) and matrix:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, final
 
+import numpy as np
+
 from chainrule.core.errors import DataError
 from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models.protocol.model import Model
@@ -55,6 +57,8 @@ class Spelled:
     before: int = 0
     after: int = 0
     """Axes of length one that the file has before and after those that mean something."""
+    adapt: Callable[[np.ndarray, tuple[int, ...]], np.ndarray | None] | None = None
+    """Makes an array of another shape out of the one in the file, such as positions for images of another size."""
 
 
 Name: TypeAlias = str | Flattened | InOut | Joined | Patches | Spelled

@@ -16,6 +16,7 @@ from chainrule import models
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import Schema
+from chainrule.models.supervised.vit.weights import resampled
 from chainrule.networks.image_towers import PIXELS, standardised
 
 LARGE = Schema("image", (224, 224, 3), target="class", classes=tuple(map(str, range(1000))))
@@ -269,6 +270,25 @@ def test_a_published_variant_is_recognised_by_the_shapes_in_its_file(name: str, 
     assert entry.published is not None
     stored = models.interchange.stored_shapes(model, entry.torch_names(model))
     assert entry.published(stored)[setting] == variant
+
+
+def test_positions_are_resampled_for_images_of_another_size(files: Mapping[str, Any]) -> None:
+    found = models.with_weights("vit", files["vit"][2], FIVE, size=24)
+    ours: Any = found.model
+    assert found.adapted == ("encoder.pos_embedding",)
+    assert ours.positions.weight.shape == (37, 64)
+    stored = files["vit"][1]["encoder.pos_embedding"]
+    np.testing.assert_array_equal(ours.positions.weight[0], stored[0, 0])
+    # A plane stays a plane, away from the edges; the same size is left alone.
+    row, column = np.mgrid[:6, :6]
+    plane = np.concatenate([[[0.0]], (2 * row + column).reshape(-1, 1)]).astype(np.float32)[None]
+    new = resampled(plane, (1, 145, 1))
+    assert new is not None
+    row, column = (np.mgrid[:12, :12] + 0.5) / 2 - 0.5
+    inner = new[0, 1:].reshape(12, 12)[3:-3, 3:-3]
+    np.testing.assert_allclose(inner, (2 * row + column)[3:-3, 3:-3], atol=1e-4)
+    assert resampled(plane, (1, 146, 1)) is None
+    assert models.with_weights("vit", files["vit"][2], FIVE).adapted == ()
 
 
 # ---------------------------------------------------------------------- other classes

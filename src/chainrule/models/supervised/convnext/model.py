@@ -32,6 +32,8 @@ from chainrule.nn import (
 EPS = 1e-6
 """What the published networks add to variances."""
 KERNEL = 7
+DEVIATION = 0.02
+"""Of initial weights between the stages, where the sum over blocks begins: larger ones learn worse from few images."""
 
 
 class Stages(NamedTuple):
@@ -160,6 +162,8 @@ class ConvNeXt(Supervised):
             patch,
             stride=patch,
             padding=0,
+            initializer="normal",
+            gain=DEVIATION,
             key=for_stem,
         )
         self.stem_norm = LayerNorm(widths[0], eps=EPS)
@@ -177,6 +181,8 @@ class ConvNeXt(Supervised):
                         2,
                         stride=2,
                         padding=0,
+                        initializer="normal",
+                        gain=DEVIATION,
                         key=for_halving,
                     )
                 )
@@ -190,7 +196,9 @@ class ConvNeXt(Supervised):
             )
         self.stages, self.norms, self.halvings = tuple(stages), tuple(norms), tuple(halvings)
         self.norm = LayerNorm(widths[-1], eps=EPS)
-        self.head = Linear(widths[-1], output_count(schema), key=for_head)
+        self.head = Linear(
+            widths[-1], output_count(schema), initializer="normal", gain=DEVIATION, key=for_head
+        )
         self.config = config
         self.schema = schema
 

@@ -4,6 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from chainrule.core.errors import DataError
 from chainrule.models.protocol import Name, Patches, Spelled, numbered
 from chainrule.models.supervised.vit.model import VARIANTS, ViT, ViTSizes
@@ -17,7 +21,7 @@ def torch_names(model: ViT) -> dict[str, Name]:
     names: dict[str, Name] = {
         "patches": Patches("conv_proj", model.patch),
         "token": Spelled({"weight": "class_token"}, before=1),
-        "positions": Spelled({"weight": "encoder.pos_embedding"}, before=1),
+        "positions": Spelled({"weight": "encoder.pos_embedding"}, before=1, adapt=resampled),
         "norm": "encoder.ln",
         "head": "heads.head",
     }
@@ -40,7 +44,7 @@ def timm_names(model: ViT) -> dict[str, Name]:
     names: dict[str, Name] = {
         "patches": Patches("patch_embed.proj", model.patch),
         "token": Spelled({"weight": "cls_token"}, before=1),
-        "positions": Spelled({"weight": "pos_embed"}, before=1),
+        "positions": Spelled({"weight": "pos_embed"}, before=1, adapt=resampled),
         "norm": "norm",
         "head": "head",
     }
@@ -54,6 +58,21 @@ def timm_names(model: ViT) -> dict[str, Name]:
             f"blocks.{i}.narrow": f"blocks.{i}.mlp.fc2",
         }
     return names
+
+
+def resampled(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Positions of a square grid of patches for one of another size, by cubic interpolation; the first stays."""
+    sides = [math.isqrt(max(0, count[1] - 1)) for count in (table.shape, shape)]
+    if (
+        table.ndim != 3
+        or table.shape[2] != shape[2]
+        or [s * s + 1 for s in sides] != [table.shape[1], shape[1]]
+    ):
+        return None
+    width = shape[2]
+    grid = jnp.asarray(table[0, 1:].reshape(sides[0], sides[0], width), jnp.float32)
+    new = jax.image.resize(grid, (sides[1], sides[1], width), "cubic").reshape(-1, width)
+    return np.concatenate([table[:, :1], np.asarray(new, table.dtype)[None]], axis=1)
 
 
 def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -81,4 +100,4 @@ def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     return {**which, "patch": patch, "size": side * patch, "pixels": "half" if timm else "imagenet"}
 
 
-__all__ = ["published", "timm_names", "torch_names"]
+__all__ = ["published", "resampled", "timm_names", "torch_names"]
