@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import CheckpointError
-from chainrule.train import Run, checkpoints
+from chainrule.train import Run, checkpoints, events
 from tests.trust.toys import fingerprint, go_on, newest, points
 
 STATE = {"step": np.int32(6), "model": {"weight": np.arange(6, dtype=np.float32).reshape(2, 3)}}
@@ -126,7 +126,11 @@ def test_a_run_goes_on_from_the_last_intact_checkpoint_and_says_so(
     DAMAGES[damage](newest(run))
     with pytest.raises(checkpoints.DamagedError, match="step-00000012 is damaged"):
         Run.open(run).model_at(12)
-    go_on(run)
+    said: list[events.Event] = []
+    go_on(run, listener=said.append)
+    notice = next(event for event in said if isinstance(event, events.Noticed))
+    assert notice.text.startswith("checkpoint step-00000012 is damaged")
+    assert notice.text.endswith("it is left out, and the run goes on from step 8")
     log = (run / "log.txt").read_text()
     assert "left out: checkpoint step-00000012 is damaged" in log
     assert "resumed at step 8" in log

@@ -14,7 +14,7 @@ import pytest
 from chainrule.core.errors import DivergedError
 from chainrule.data.batches import Batch
 from chainrule.models.protocol import HasParts, Metrics, Model, Part
-from chainrule.train import Run, checkpoints
+from chainrule.train import Run, checkpoints, events
 from chainrule.train.folder import RunWriter
 from tests.trust.toys import Spoilt, go_on, points, train
 
@@ -61,9 +61,33 @@ def test_a_value_of_the_data_is_named_as_such(tmp_path: Path) -> None:
 def test_a_run_that_diverges_before_the_first_checkpoint_can_be_tried_again(tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="at step 2") as error:
         train(tmp_path / "toy", Spoilt("loss", at=2))
-    assert "last good checkpoint" not in error.value.remedy
-    assert Run.open(tmp_path / "toy").checkpoints == []
+    assert "last good checkpoint: step 0" in error.value.remedy
+    run = Run.open(tmp_path / "toy", model=Spoilt("loss", at=2))
+    assert run.checkpoints == [0]
+    assert np.array_equal(run.model.weight, Spoilt("loss").weight)  # type: ignore[attr-defined]
     assert go_on(tmp_path / "toy", Spoilt("gradient", at=99)).status["status"] == "done"
+
+
+def test_a_run_that_diverges_before_the_first_checkpoint_goes_back_to_its_beginning(tmp_path: Path) -> None:
+    """As often as it was allowed to, at half the rate each time, and says so."""
+    notices: list[str] = []
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Noticed):
+            notices.append(event.text)
+
+    settings: dict[str, Any] = {"steps": 24, "save_every": 24, "eval_every": 24, "rollbacks": 3, **SGD}
+    run = train(tmp_path / "toy", Spoilt("runaway"), listener=listen, **settings)
+    assert run.status["status"] == "done"
+    assert 1 <= len(notices) <= 3
+    assert all("back to step 0 at learning rate 0." in text for text in notices)
+
+
+def test_a_run_that_diverged_at_once_may_go_on_with_another_optimiser(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError):
+        train(tmp_path / "toy", Spoilt("runaway"), steps=24, save_every=24, eval_every=24, **SGD)
+    again = go_on(tmp_path / "toy", Spoilt("runaway"), optimizer={"name": "adam", "lr": 0.01})
+    assert again.status["status"] == "done"
 
 
 def test_a_diverged_run_goes_on_at_another_rate(tmp_path: Path) -> None:
@@ -79,14 +103,14 @@ def test_weights_that_overflow_in_the_very_step_of_a_checkpoint_are_not_saved(tm
     overflow: dict[str, Any] = {"optimizer": {"name": "sgd", "lr": 3e38}, "schedule": {"name": "constant"}}
     with pytest.raises(DivergedError, match="parameter weight is not finite at step 1"):
         train(tmp_path / "toy", model, save_every=1, eval_every=1, **overflow)
-    assert Run.open(tmp_path / "toy").checkpoints == []
+    assert Run.open(tmp_path / "toy").checkpoints == [0]
 
 
 @pytest.mark.parametrize("at", [3, 5])
 def test_state_that_overflows_beside_a_finite_loss_is_not_saved(tmp_path: Path, at: int) -> None:
     with pytest.raises(DivergedError, match=f"parameter moves is not finite at step {4 if at == 3 else 8}"):
         train(tmp_path / "toy", Spoilt("state", at=at))
-    assert Run.open(tmp_path / "toy").checkpoints == ([] if at == 3 else [4])
+    assert Run.open(tmp_path / "toy").checkpoints == ([0] if at == 3 else [4])
 
 
 class Masked(Model):

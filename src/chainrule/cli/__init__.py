@@ -96,8 +96,11 @@ def main(words: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows a question mark
     quiet_environment()
+    from chainrule.cli import output
+
     try:
-        code = typer.main.get_command(app).main(given, prog_name="chainrule", standalone_mode=False)
+        with output.warnings_as_notes():
+            code = typer.main.get_command(app).main(given, prog_name="chainrule", standalone_mode=False)
         sys.stdout.flush()
     except Exception as error:
         sys.exit(_report(error, trace="--trace" in everything, machine="--json" in given))

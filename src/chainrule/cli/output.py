@@ -7,8 +7,10 @@ import contextlib
 import json
 import math
 import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from chainrule.core.progress import Stream
 from chainrule.core.quoting import is_plain, plain, printable
 
 _LABEL = 9
+_UNREADABLE = re.compile(r"Error reading persistent compilation cache entry for '([^']+)'")
 _ERROR_LINES = 6
 
 
@@ -58,6 +61,35 @@ def jsonable(value: Any) -> Any:
         return value
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def note(text: str) -> None:
+    """A line on standard error about something that does not stand in the way."""
+    with contextlib.suppress(OSError):  # a terminal that was closed cannot be told
+        print(f"{paint('note:', 'bold', sys.stderr)} {plain(text)}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show warnings as notes, without the lines of code they come from; a damaged compiled program is removed."""
+
+    def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = str(message)
+        found = _UNREADABLE.search(text)
+        note(_forget(found[1]) if found else text.splitlines()[0])
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        yield
+
+
+def _forget(program: str) -> str:
+    """Remove a compiled program that cannot be read from the cache, so that it is compiled and kept anew."""
+    folder = Path(os.environ.get("JAX_COMPILATION_CACHE_DIR", ""))
+    damaged = [file for file in folder.iterdir() if file.name.startswith(f"{program}-")]
+    for file in damaged:
+        file.unlink(missing_ok=True)
+    return f"a compiled program in {folder} was damaged: it is removed, and compiled again"
 
 
 def silence() -> None:
@@ -112,9 +144,11 @@ __all__ = [
     "emit",
     "heading",
     "jsonable",
+    "note",
     "paint",
     "say",
     "show",
     "silence",
     "table",
+    "warnings_as_notes",
 ]

@@ -64,6 +64,10 @@ class RunError(ChainruleError):
     """A run folder is missing, in use by another process, or in the wrong state."""
 
 
+class ChainruleWarning(UserWarning):
+    """Something worth knowing that does not stand in the way."""
+
+
 class ImplicitFunctionError(ChainruleError):
     """The implicit function theorem does not hold at a point, so what was asked for has no derivative there.
 
@@ -129,6 +133,7 @@ __all__ = [
     "ArgumentError",
     "CapabilityError",
     "ChainruleError",
+    "ChainruleWarning",
     "CheckpointError",
     "DataError",
     "DiskError",

@@ -49,7 +49,7 @@ class Estimated:
 @final
 @dataclass(frozen=True)
 class Noticed:
-    """Something a user may not expect of the settings."""
+    """Something a user may not expect: of the settings, of a damaged checkpoint, of a step back."""
 
     text: str
 

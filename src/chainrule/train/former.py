@@ -5,10 +5,14 @@ A registry entry says what its settings and arrays were once called (`Entry.form
 out under present names; only present names are ever written.
 """
 
+import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from chainrule import models
+from chainrule import __version__, models
+from chainrule.core.errors import ChainruleWarning
+from chainrule.core.quoting import plain
 from chainrule.train.config import FORMER_SETTINGS
 
 
@@ -116,4 +120,26 @@ def _group(values: dict[str, Any], path: list[str], *, make: bool) -> dict[str, 
     return values
 
 
-__all__ = ["array", "arrays_of", "config", "load_call", "settings"]
+def warn_if_newer(run: str, config: Mapping[str, Any]) -> None:
+    """Say that a run comes from a version that may know more than this one."""
+    written = str(config.get("chainrule", ""))
+    if newer(written, __version__):
+        warnings.warn(
+            f"{run} was written by Chainrule {plain(written, 20)}, which is newer than this one ({__version__}): what "
+            "it holds may mean something else here",
+            ChainruleWarning,
+            stacklevel=3,
+        )
+
+
+def newer(theirs: str, ours: str) -> bool:
+    """Whether a version is newer than another; what is no version is not.
+
+    >>> newer("2.0.0", "1.9.3"), newer("1.9.3", "1.9.3"), newer("", "1.0"), newer("1.10", "1.9")
+    (True, False, False, True)
+    """
+    numbers = [[int(part) for part in re.findall(r"[0-9]{1,9}", version)] for version in (theirs, ours)]
+    return numbers[0] > numbers[1]
+
+
+__all__ = ["array", "arrays_of", "config", "load_call", "newer", "settings", "warn_if_newer"]

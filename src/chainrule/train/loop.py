@@ -197,6 +197,8 @@ def resume(
             if "epochs" in overrides:
                 merged["steps"] = None
             recipe = {**stored, "train": TrainConfig.parse(**merged).model_dump()}
+            if opened.checkpoints == [0] and "from" not in stored["model"]:
+                checkpoints.prune(opened.path / "checkpoints", set())  # drawn again, for whatever optimiser
             if opened.checkpoints:
                 _check_state(opened, overrides)
             opened = Run(opened.path, model=opened._template, data=opened._data, config=recipe)

@@ -80,7 +80,7 @@ class Run:
         if not found.is_dir():
             raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
         run = cls(found, model=None if model is None else as_model(model), data=data)
-        _ = run.config  # a folder that is no run is refused here, not at first use
+        former.warn_if_newer(run.id, run.config)  # a folder that is no run is refused here, not at first use
         return run
 
     def __repr__(self) -> str:

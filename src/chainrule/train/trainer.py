@@ -7,6 +7,7 @@ that is not finite is never saved.
 """
 
 import contextlib
+import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -62,6 +63,9 @@ class Trainer:
             "callbacks": {},
             "stopped": "",
         }
+        self._blank = copy.deepcopy(self.journal)
+        self._damaged: list[str] = []
+        """Checkpoints that were left out because they are damaged."""
         self.callbacks = named(callbacks)
         self.latest: dict[str, float] = {}
         """The newest line of training metrics."""
@@ -92,6 +96,9 @@ class Trainer:
             with self.signals:
                 self.writer.write(step=step, best=self.journal["best"])
                 self.notify(started(self.run, self.model, step, self.total))
+                for message in self._damaged:
+                    text = f"{message}; it is left out, and the run goes on from step {step}"
+                    self.notify(events.Noticed(text))
                 self._notice()
                 if self.saved is None and "from" in self.run.config["model"]:
                     self._keep_first(state)
@@ -162,6 +169,7 @@ class Trainer:
                 state, journal = self._load(step, state)
             except checkpoints.DamagedError as error:
                 self.writer.log(f"left out: {error.message}")
+                self._damaged.append(error.message)
                 continue
             self._take_up(journal)
             self.saved = step
@@ -350,18 +358,23 @@ class Trainer:
         """A value was not finite: go back if that was asked for, otherwise say which one it was and stop."""
         what = first_bad_value(self.stepper, state, step, self.tolerated)
         halved = self.config.optimizer.lr * float(state.factor) / 2
-        if self.journal["rollbacks"] < self.config.rollbacks and self.saved is not None:
+        if self.saved is None:
+            # Made again rather than kept from the start: few runs come to this, and all would have to write it.
+            checkpoints.save(self.store, initial_state(self.model, self.config), 0, self._blank)
+            self.saved = 0
+        if self.journal["rollbacks"] < self.config.rollbacks:
             used = self.journal["rollbacks"] + 1
-            self.writer.log(f"step {step}: {what}; back to step {self.saved} at learning rate {halved:g}")
+            text = f"step {step}: {what}; back to step {self.saved} at learning rate {halved:g}"
+            self.writer.log(text)
+            self.notify(events.Noticed(text))
             factor = state.factor / 2
             state, journal = self._load(self.saved, state)
             self.journal = {**self.journal, **journal, "rollbacks": used}
             self.writer.cut(journal["metrics_bytes"])
             return eqx.tree_at(lambda s: s.factor, state, factor), self.saved
-        saved = f"last good checkpoint: step {self.saved}.   " if self.saved is not None else ""
+        again = f"chainrule resume {naming.handle(self.path)} optimizer.lr={halved:.2g}"
         raise DivergedError(
-            f"{what} at step {step}",
-            remedy=f"{saved}retry: chainrule resume {naming.handle(self.path)} optimizer.lr={halved:.2g}",
+            f"{what} at step {step}", remedy=f"last good checkpoint: step {self.saved}.   retry: {again}"
         )
 
 
