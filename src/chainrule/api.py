@@ -20,6 +20,7 @@ def fit(
     data: Data,
     *,
     run: str | Path | None = None,
+    runs: str | Path | None = None,
     progress: bool | None = None,
     listener: events.Listener = events.silent,
     callbacks: Sequence[Callback] = (),
@@ -32,6 +33,9 @@ def fit(
     Progress is shown as a bar in a notebook and as a live line on a terminal; `progress=True` writes the line wherever
     output goes, `progress=False` nothing. `listener` is called with every event (`train/events.py`).
     `callbacks` are asked after every evaluation and may stop the run or change its rate (`train.Moment`).
+
+    `run` is the name of the run, or the path of its folder if there is a slash in it; named runs go to `runs`, or
+    `$CHAINRULE_RUNS`, or `./runs`, as on the command line.
 
     `settings` are training settings (`steps`, `batch`, `seed`, `optimizer={"lr": 1e-3}`, ...); see `TrainConfig`. A
     folder that already holds this run is resumed.
@@ -46,7 +50,9 @@ def fit(
             warnings.warn(event.text, stacklevel=2)
 
     return with_report(
-        lambda listener: train.fit(model, data, run=run, listener=listener, callbacks=callbacks, **settings),
+        lambda listener: train.fit(
+            model, data, run=run, runs=runs, listener=listener, callbacks=callbacks, **settings
+        ),
         listen,
         opened=lambda path: Run.open(path, model=model, data=data),
     )

@@ -55,7 +55,7 @@ def import_(
         raise DataError(f"{weights} is not a file", remedy="name a file of weights, .safetensors")
     runs = runs_folder(words.settings.get("runs"))
     folder = (
-        _named(runs, words.settings["run"])
+        _named(words.settings["run"], words.settings.get("runs"))
         if "run" in words.settings
         else new_folder(runs, f"{path.stem}-{name}")
     )
@@ -93,12 +93,11 @@ def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]
     return models.configure(entry.name, **nest(model)).model_dump(exclude_unset=True), data
 
 
-def _named(runs: Path, name: str) -> Path:
+def _named(name: str, runs: str | None) -> Path:
     from chainrule.core.errors import RunError
-    from chainrule.train.naming import check_name
+    from chainrule.train.naming import run_folder
 
-    check_name("run", name)
-    folder = runs / name
+    folder = run_folder(name, runs)
     if folder.exists():
         raise RunError(f"there is a run {name!r} already", remedy="give another name with run=")
     folder.mkdir(parents=True)

@@ -96,7 +96,7 @@ def _train(
     from chainrule.train.naming import new_folder
 
     stem = f"{data.name}-{request.entry.name}"
-    path = request.runs_folder / request.run if request.run else None
+    path = request.run
     new = path is None or not path.exists()
     path = path or new_folder(request.runs_folder, stem)
     _tell_vectors(origin, json=json, quiet=quiet)

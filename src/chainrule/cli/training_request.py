@@ -28,7 +28,7 @@ from chainrule.train import Run, TrainConfig, former
 from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.folder import CODE, read_config
 from chainrule.train.loop import merge, settled
-from chainrule.train.naming import check_name, handle
+from chainrule.train.naming import handle, run_folder
 
 OWN = {
     "model": "name of the model, another way to write it first",
@@ -38,7 +38,7 @@ OWN = {
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
     "vectors": "text file of GloVe or word2vec whose vectors the tokens begin with; freeze=LAYER keeps them",
-    "run": "name of the run",
+    "run": "name of the run, or path of its folder",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
 
@@ -70,8 +70,8 @@ class TrainingRequest:
     """Training settings that were given, typed; the rest is left to `fit`."""
     runs_folder: Path
     """The folder of the runs."""
-    run: str | None
-    """Name of the run, if it was given one."""
+    run: Path | None
+    """The folder of the run, if it was given one."""
     start: Start | None = None
     """What it begins with, if not with weights drawn at random."""
     vectors: Path | None = None
@@ -144,7 +144,7 @@ def parse_request(words: Words) -> TrainingRequest:
         data={**source, **named.data, **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
         runs_folder=folder,
-        run=_run_name(own.get("run")),
+        run=run_folder(own["run"], own.get("runs")) if "run" in own else None,
         start=start,
         vectors=_vectors(own, recipe, start),
         file=file,
@@ -338,12 +338,6 @@ def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
     if "name_or_path" not in source:
         raise ArgumentError(f"the data of {config} were built in Python", remedy="name others with data=")
     return dict(source)
-
-
-def _run_name(name: str | None) -> str | None:
-    if name is not None:
-        check_name("run", name)
-    return name
 
 
 __all__ = ["OWN", "Start", "TrainingRequest", "parse_request", "sort", "training"]

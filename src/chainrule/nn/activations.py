@@ -116,8 +116,8 @@ def _straight_through(function: Callable[[Array], Array], slope: float) -> Calla
 
 
 ActivationName = Literal[
-    "identity",
     "relu",
+    "identity",
     "leaky-relu",
     "elu",
     "tanh",

@@ -40,6 +40,7 @@ def fit(
     data: Data,
     *,
     run: str | Path | None = None,
+    runs: str | Path | None = None,
     listener: events.Listener = events.silent,
     callbacks: Sequence[Callback] = (),
     origin: Mapping[str, Any] | None = None,
@@ -49,9 +50,9 @@ def fit(
     """Train a model and leave a run folder.
 
     `settings` are the fields of `TrainConfig` (steps, batch, seed, optimizer, ...); what is not given comes from the
-    model's registry entry, then from the general defaults. `run` is the folder; without it one is made under
-    `$CHAINRULE_RUNS` or `./runs`. If the folder holds an unfinished run of the same model, data and settings, it is
-    resumed.
+    model's registry entry, then from the general defaults. `run` is the name of the run or the path of its folder and
+    `runs` where named runs go (see `naming.run_folder`); without them a folder is made under `$CHAINRULE_RUNS` or
+    `./runs`. If the folder holds an unfinished run of the same model, data and settings, it is resumed.
 
     `callbacks` are functions that are asked after every evaluation and may stop the run or change its learning rate;
     see `Moment`. A run folder does not hold them: give them again to go on with it.
@@ -63,13 +64,12 @@ def fit(
     model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings, code)
     if run is None:
-        check_space(naming.root(), model, config)
-        path = naming.new_folder(naming.root(), f"{data.name}-{models.title(model).lower()}")
+        check_space(naming.root(runs), model, config)
+        path = naming.new_folder(naming.root(runs).expanduser(), f"{data.name}-{models.title(model).lower()}")
     else:
-        path = Path(run)
+        path = naming.run_folder(run, runs)
         if (path / "config.yaml").exists():
             return _continue(Run.open(path, model=model, data=data), recipe, settings, listener, callbacks)
-        naming.check_name("run", path.absolute().name)
         check_space(path, model, config)
         make_folder(path)
     with sole_writer(path):
@@ -85,7 +85,7 @@ def fit(
 
 def keep(model: Model, data: Data, *, run: str | Path, origin: Mapping[str, Any], **settings: Any) -> Run:
     """Leave a run folder for a model that was trained elsewhere, at step 0 of the training it may still get."""
-    path = Path(run)
+    path = naming.run_folder(run)
     model = prepared(model, data)
     recipe, config, total = _recipe(model, data, origin, settings)
     check_space(path, model, config)

@@ -28,6 +28,29 @@ def recipe_word(path: Path) -> str:
     return shell_word(f"config={path / 'config.yaml'}")
 
 
+def run_folder(run: str | Path, runs: str | Path | None = None) -> Path:
+    """The folder that `run=` means, in Python and on the command line.
+
+    A plain name is that of a run where run folders go (`runs`, or as `root` says), and what has a slash in it, or is a
+    `Path`, is the path of a folder. A name in the present folder that holds a run already is found too.
+    """
+    text, named = str(run), isinstance(run, str) and "/" not in run
+    if not named and runs is not None:
+        raise ArgumentError(
+            f"run={text} is a path and runs={runs} another", remedy="give a plain name, or leave runs out"
+        )
+    path = (root(runs) / text if named else Path(text)).expanduser()
+    if named and runs is None and _holds_run(Path(text)) and not _holds_run(path):
+        return Path(text)
+    if not _holds_run(path):  # a run of an earlier version may be called anything
+        check_name("run", text if named else path.absolute().name)
+    return path
+
+
+def _holds_run(path: Path) -> bool:
+    return os.path.isfile(path / "config.yaml")  # noqa: PTH113  # not for any name an error
+
+
 def check_name(where: str, name: str) -> None:
     """Refuse a name that could not be typed again, would be read as something else, or leads elsewhere."""
     if name in ("", "..") or "/" in name or "\0" in name:
@@ -72,4 +95,4 @@ def new_folder(parent: Path, stem: str) -> Path:
             number += 1
 
 
-__all__ = ["check_name", "handle", "new_folder", "recipe_word", "root", "stem_of"]
+__all__ = ["check_name", "handle", "new_folder", "recipe_word", "root", "run_folder", "stem_of"]

@@ -71,12 +71,14 @@ class Run:
         model: Model | Callable[[], Model] | None = None,
         data: Data | None = None,
     ) -> "Run":
-        """The run in a folder; `data` replaces the source.
+        """The run in a folder, or of a name where run folders go; `data` replaces the source.
 
         A run of a network of your own holds its arrays, not its code: `model` is a model of the same structure, or the
         function that builds one, whatever its weights.
         """
         found = Path(path)
+        if not found.is_dir() and isinstance(path, str) and "/" not in path:
+            found = naming.root().expanduser() / path
         if not found.is_dir():
             raise RunError(f"there is no run folder {str(path)!r}", remedy="list runs: chainrule runs ls")
         run = cls(found, model=None if model is None else as_model(model), data=data)
