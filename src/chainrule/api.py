@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from chainrule import report, train
+from chainrule import models, report, train
 from chainrule.core.errors import DivergedError
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
+from chainrule.nn.summary import Summary
 from chainrule.report.progress import listener as shown
 from chainrule.train import Run, events
 from chainrule.train.callbacks import Callback
@@ -58,6 +59,22 @@ def fit(
     )
 
 
+def summary(network: Any, example: Any = None) -> Summary:
+    """Layers, shapes, parameters, multiply-adds and receptive fields of a model, a run, or any Equinox module.
+
+    A run knows its data, and a model that predicts its inputs; other models need `Data`, a module of your own the
+    shape of what it is called with. `print` shows the table, a notebook draws it, `.to_json()` gives plain values.
+
+    >>> from chainrule.nn import Linear
+    >>> import jax
+    >>> summary(Linear(3, 2, key=jax.random.key(0)), (5, 3)).multiply_adds
+    30
+    """
+    if isinstance(network, Run):
+        return models.summary(network.model, network.data if example is None else example)
+    return models.summary(network, example)
+
+
 def with_report(
     training: Callable[[events.Listener], Run],
     listener: events.Listener = events.silent,
@@ -88,4 +105,4 @@ def with_report(
     return run
 
 
-__all__ = ["Run", "fit", "with_report"]
+__all__ = ["Run", "fit", "summary", "with_report"]

@@ -69,6 +69,14 @@ def test_a_model_that_samples_shows_every_option(name: str, cli: Command) -> Non
     assert shown >= (set(option_fields(built.sample_options())) if isinstance(built, CanSample) else set())
 
 
+def test_the_layers_of_a_model_of_these_settings_are_shown(cli: Command) -> None:
+    words = ("models", "summary", "cnn", "data=digits", "stages=1", "width=4")
+    found = cli(*words, "--json").last
+    fields = [row["receptive_field"] for row in found["layers"] if row["kind"] == "Conv"]
+    assert fields == [[3, 3], [5, 5]]
+    assert cli(*words).out.splitlines()[0] == "cnn   input 8 × 8 × 1"
+
+
 @pytest.mark.parametrize("name", models.names())
 def test_no_setting_of_a_model_hides_another_setting(name: str) -> None:
     own = set(settings.of(models.entry(name).config))

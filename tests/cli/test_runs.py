@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import chainrule as cr
 from chainrule.train import Run
 
 from .conftest import Command
@@ -80,6 +81,14 @@ def test_a_run_is_shown_with_state_numbers_and_settings(cli: Command, trained: P
     assert shown["config"] == Run.open(trained).config
     assert shown["last"]["train"]["step"] == 20
     assert shown["last"]["val"]["loss"] > 0
+
+
+def test_the_layers_of_a_run_are_shown_and_listed(cli: Command, trained: Path) -> None:
+    run = Run.open(trained)
+    found = cli("runs", "show", "toy", "--summary", "--json").last
+    assert found["layers"][-1]["layer"] == "head"
+    assert found == json.loads(json.dumps(cr.summary(run).to_json() | {"name": "mlp"}))
+    assert cli("runs", "show", "toy", "--summary").out.splitlines()[0] == "mlp   input 2"
 
 
 @pytest.mark.parametrize("name", ["toy", "toy/", "t", "runs/toy", "./runs/toy/"])

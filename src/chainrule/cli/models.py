@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from chainrule.cli.options import Json
+from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,31 @@ def show(
         show("  ".join(f"{key}={settings.write(value)}" for key, value in training.items()))
     recipes_table(found)
     sampling_table(found)
+
+
+@app.command("summary")
+def summary(
+    name: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="Name of a model.")],
+    settings: Settings = None,
+    json: Json = False,
+) -> None:
+    """Show the layers of a model with shapes, parameters, multiply-adds and receptive fields.
+
+    Settings are those of `chainrule train`: data=NAME-OR-PATH and the model's own decide its size.
+    """
+    from chainrule import data as sources
+    from chainrule import models
+    from chainrule.cli.arguments import parse
+    from chainrule.cli.output import emit, show
+    from chainrule.cli.training_request import parse_request
+
+    request = parse_request(parse([name, *(settings or [])]))
+    data = sources.load(**request.data)
+    found = models.summary(request.build(data)[0], data, name=name)
+    if json:
+        emit(found.to_json())
+    else:
+        show(str(found))
 
 
 def sampling_table(found: "Entry") -> None:

@@ -45,14 +45,25 @@ def ls(settings: Settings = None, json: Json = False) -> None:
 
 
 @app.command("show")
-def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
-    """Show the state, settings and last numbers of a run."""
+def show(
+    name: RunName,
+    settings: Settings = None,
+    json: Json = False,
+    summary: Annotated[
+        bool,
+        typer.Option("--summary", help="Layers with shapes, parameters, multiply-adds and receptive fields."),
+    ] = False,
+) -> None:
+    """Show the state, settings and last numbers of a run, or the layers of its model."""
     from chainrule.cli.arguments import of_data
     from chainrule.cli.output import emit, say
     from chainrule.core.formatting import short_duration, short_number
     from chainrule.train.folder import decisive
 
     run = _open(name, _runs_folder(settings))
+    if summary:
+        _show_layers(run, json)
+        return
     status, last = run.status, last_numbers(run)
     if json:
         emit({"id": run.id, "path": run.path, "config": run.config, "status": status, "last": last})
@@ -76,6 +87,17 @@ def show(name: RunName, settings: Settings = None, json: Json = False) -> None:
     report = run.path / "report.html"
     if report.exists():
         say("report", str(report))
+
+
+def _show_layers(run: "Run", json: bool) -> None:
+    from chainrule import models
+    from chainrule.cli.output import emit, show
+
+    found = models.summary(run.model, run.data, name=models.title(run.model))
+    if json:
+        emit(found.to_json())
+    else:
+        show(str(found))
 
 
 @app.command("trust")

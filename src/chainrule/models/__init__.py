@@ -24,6 +24,7 @@ from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, sizing, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
+from chainrule.models.summaries import summary
 from chainrule.models.wrapping import Wrapped, wrap
 
 _HERE = Path(__file__).parent
@@ -372,6 +373,7 @@ __all__ = [
     "open_weights",
     "published_settings",
     "setting_names",
+    "summary",
     "title",
     "with_weights",
     "wrap",

@@ -45,10 +45,11 @@ class Embedding(eqx.Module):
 
     def logits(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading tokens"]:
         """The inner product of every vector with every row."""
-        flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-        # The contraction names its axes so that no transposed copy of a large table is made.
-        out = jnp.einsum("nd,vd->nv", flat, self.weight)
-        return out.reshape(*x.shape[:-1], self.weight.shape[0])
+        with jax.named_scope("Embedding"):
+            flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+            # The contraction names its axes so that no transposed copy of a large table is made.
+            out = jnp.einsum("nd,vd->nv", flat, self.weight)
+            return out.reshape(*x.shape[:-1], self.weight.shape[0])
 
 
 def _check(index: Whole[np.ndarray, "*leading"], tokens: int) -> None:

@@ -43,11 +43,12 @@ class Linear(eqx.Module):
     def __call__(self, x: Float[Array, "*leading inputs"]) -> Float[Array, "*leading outputs"]:
         """The affine map of every vector along the last axis."""
         check_features("Linear", x, self.weight.shape[0])
-        flat = as_weights(x, self.weight).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-        out = flat @ self.weight
-        if self.bias is not None:
-            out = plus(out, self.bias[None, :])
-        return out.reshape(*x.shape[:-1], self.weight.shape[1])
+        with jax.named_scope("Linear"):
+            flat = as_weights(x, self.weight).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+            out = flat @ self.weight
+            if self.bias is not None:
+                out = plus(out, self.bias[None, :])
+            return out.reshape(*x.shape[:-1], self.weight.shape[1])
 
     @staticmethod
     def _initial_bias(key: Key, inputs: int, outputs: int, initializer: str) -> Array:

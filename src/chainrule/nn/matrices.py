@@ -1,16 +1,16 @@
 """Matrices of linear layers, the table of a stack of convolutions, and settings inferred from such a table."""
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.nn.convolution.layers import Conv
+from chainrule.nn.summary import LayerSummary, summarize
 from chainrule.nn.windows import output_size
 
 
@@ -19,6 +19,7 @@ def as_matrix(layer: Callable[[Array], Array], input_shape: Sequence[int]) -> Fl
 
     A convolution gives a banded Toeplitz matrix, of blocks in two dimensions, circulant with circular padding.
 
+    >>> from chainrule.nn import Conv
     >>> layer = Conv(1, 1, 1, 3, padding="valid", key=jax.random.key(0))
     >>> as_matrix(layer, (5, 1)).shape
     (3, 5)
@@ -29,40 +30,25 @@ def as_matrix(layer: Callable[[Array], Array], input_shape: Sequence[int]) -> Fl
     )(jnp.eye(zero.size, dtype=zero.dtype))
 
 
-@final
-@dataclass(frozen=True)
-class TableRow:
-    """One convolution of a stack."""
+def conv_table(network: Any, input_shape: Sequence[int]) -> list[LayerSummary]:
+    """Shapes, parameters, multiply-adds and receptive fields of the convolutions and pools of a network.
 
-    shape: tuple[int, ...]
-    """Sizes and channels that come out."""
-    parameters: int
-    multiply_adds: int
-    receptive_field: tuple[int, ...]
-    """How many entries of the network's input, along each axis, one output sees."""
+    The network is a list of layers and functions that are applied one after another, or anything that can be called
+    with an array of the shape. With each window the receptive field grows by (kernel - 1) dilation times the product
+    of the strides before it. `chainrule.summary` gives all layers of any model.
 
-
-def conv_table(layers: Sequence[Conv], input_shape: Sequence[int]) -> list[TableRow]:
-    """Shapes, parameters, multiply-adds and receptive fields of convolutions applied one after another.
-
-    With each layer the receptive field grows by (kernel - 1) dilation times the product of the strides before it.
-
+    >>> from chainrule.nn import Conv
     >>> stack = [Conv(2, 3, 8, 3, stride=2, padding=1, key=jax.random.key(0))]
     >>> conv_table(stack, (7, 7, 3))[0].shape
     (4, 4, 8)
     """
-    shape = tuple(input_shape)
-    field, jump = [1] * (len(shape) - 1), [1] * (len(shape) - 1)
-    rows = []
-    for layer in layers:
-        shape = jax.eval_shape(layer, jax.ShapeDtypeStruct(shape, layer.weight.dtype)).shape
-        field = [
-            r + (k - 1) * d * j for r, k, d, j in zip(field, layer.kernel, layer.dilation, jump, strict=True)
-        ]
-        jump = [j * s for j, s in zip(jump, layer.stride, strict=True)]
-        parameters = layer.weight.size + (0 if layer.bias is None else layer.bias.size)
-        rows.append(TableRow(shape, parameters, math.prod(shape[:-1]) * layer.weight.size, tuple(field)))
-    return rows
+    if not callable(network) and not isinstance(network, list | tuple):
+        raise ArgumentError(
+            f"conv_table(network of type {type(network).__name__}): it cannot be called with an array",
+            remedy="give a list of layers, or for a model chainrule.summary(model)",
+        )
+    found = summarize(network, tuple(input_shape)).layers
+    return [one for one in found if one.kind in ("Conv", "ConvTranspose") or one.kind.endswith("pool")]
 
 
 @final
@@ -110,4 +96,4 @@ def _explanations(
                 yield Candidate(kernel, stride, padding, bias)
 
 
-__all__ = ["Candidate", "TableRow", "as_matrix", "conv_table", "infer_layers"]
+__all__ = ["Candidate", "as_matrix", "conv_table", "infer_layers"]

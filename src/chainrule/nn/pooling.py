@@ -19,6 +19,7 @@ from chainrule.core.types import Array, Float
 from chainrule.nn.windows import Padding, Pairs, PerAxis, check_padding, output_sizes, per_axis, resolve
 
 
+@jax.named_scope("max_pool")
 def max_pool(
     x: Float[Array, "*axes channels"],
     size: PerAxis,
@@ -39,6 +40,7 @@ def max_pool(
     return window.reduce(x, np.array(-np.inf, x.dtype), jax.lax.max)
 
 
+@jax.named_scope("average_pool")
 def average_pool(
     x: Float[Array, "*axes channels"],
     size: PerAxis,
@@ -65,6 +67,7 @@ def average_pool(
     return total / inside.reshape((1,) * (total.ndim - inside.ndim) + inside.shape)
 
 
+@jax.named_scope("global_average_pool")
 def global_average_pool(
     x: Float[Array, "*axes channels"], *, dimensions: int = 2
 ) -> Float[Array, "*leading channels"]:
@@ -76,6 +79,7 @@ def global_average_pool(
     return x.mean(axis=_axes(x, dimensions))
 
 
+@jax.named_scope("global_max_pool")
 def global_max_pool(
     x: Float[Array, "*axes channels"], *, dimensions: int = 2
 ) -> Float[Array, "*leading channels"]:
@@ -83,6 +87,7 @@ def global_max_pool(
     return x.max(axis=_axes(x, dimensions))
 
 
+@jax.named_scope("adaptive_average_pool")
 def adaptive_average_pool(
     x: Float[Array, "*axes channels"], sizes: PerAxis, *, dimensions: int = 2
 ) -> Float[Array, "*output_axes channels"]:
@@ -94,6 +99,7 @@ def adaptive_average_pool(
     return _adaptive("adaptive_average_pool", x, sizes, dimensions, lambda part, axis: part.mean(axis=axis))
 
 
+@jax.named_scope("adaptive_max_pool")
 def adaptive_max_pool(
     x: Float[Array, "*axes channels"], sizes: PerAxis, *, dimensions: int = 2
 ) -> Float[Array, "*output_axes channels"]:
@@ -101,6 +107,7 @@ def adaptive_max_pool(
     return _adaptive("adaptive_max_pool", x, sizes, dimensions, lambda part, axis: part.max(axis=axis))
 
 
+@jax.named_scope("blur_pool")
 def blur_pool(
     x: Float[Array, "*axes channels"], stride: int = 2, *, size: int = 3, dimensions: int = 2
 ) -> Float[Array, "*output_axes channels"]:
@@ -228,6 +235,8 @@ def _adaptive(
     numbers: Sequence[int] = per_axis(where, "sizes", sizes, dimensions)
     for axis, parts in zip(_axes(x, dimensions), numbers, strict=True):
         n = x.shape[axis]
+        if parts == n:  # each entry is a part
+            continue
         cuts = [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
         x = jnp.stack([fold(jax.lax.slice_in_dim(x, a, b, axis=axis), axis) for a, b in cuts], axis=axis)
     return x

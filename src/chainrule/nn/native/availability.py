@@ -6,10 +6,13 @@ whatever the processor has: the compiler splits what it does not have, so result
 `chainrule doctor` tells what is used and, if nothing is, why.
 """
 
+import contextlib
+import contextvars
 import functools
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from chainrule.core.errors import ArgumentError
@@ -19,6 +22,9 @@ SWITCH = "CHAINRULE_NATIVE"
 """The environment variable."""
 THREADS = min(16, os.cpu_count() or 1)
 """How many threads take part."""
+
+
+_left_out: contextvars.ContextVar[bool] = contextvars.ContextVar("native_left_out", default=False)
 
 
 @final
@@ -52,7 +58,17 @@ def registers() -> Registers | None:
 
 def availability() -> Availability:
     """What is used, and why; found out once for each value of the switch."""
-    return _availability(os.environ.get(SWITCH, ""))
+    return _availability("0" if _left_out.get() else os.environ.get(SWITCH, ""))
+
+
+@contextlib.contextmanager
+def without_native() -> Iterator[None]:
+    """What is traced inside consists of JAX's operations alone, for those who read programs instead of running them."""
+    before = _left_out.set(True)
+    try:
+        yield
+    finally:
+        _left_out.reset(before)
 
 
 @functools.cache
@@ -97,4 +113,13 @@ def _registration() -> str:
     return ""
 
 
-__all__ = ["SWITCH", "THREADS", "WIDTHS", "Availability", "Registers", "availability", "registers"]
+__all__ = [
+    "SWITCH",
+    "THREADS",
+    "WIDTHS",
+    "Availability",
+    "Registers",
+    "availability",
+    "registers",
+    "without_native",
+]
