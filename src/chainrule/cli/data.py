@@ -44,8 +44,8 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import write
     from chainrule.core.formatting import file_size
-    from chainrule.core.quoting import shell_word
     from chainrule.data import load, preview
+    from chainrule.data.loading.load import check_command
     from chainrule.report import save
 
     name, options = _words(source, settings)
@@ -75,7 +75,7 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     )
     if data.notes:
         kinds = ", ".join(f"{kind} ({many:,})" for kind, many in data.notes)
-        say("noted", f"{kinds}   see: chainrule data check {shell_word(source)}")
+        say("noted", f"{kinds}   see: {check_command({**data.source, 'name_or_path': name})}")
     if data.skipped:
         say("skipped", f"{len(data.skipped):,}; first: {data.skipped[0][0]} ({data.skipped[0][1]})")
     say("hash", data.hash)

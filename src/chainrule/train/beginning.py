@@ -11,7 +11,7 @@ from chainrule import models
 from chainrule.core import machine, tree
 from chainrule.core.errors import ArgumentError, DiskError
 from chainrule.core.formatting import count, memory_size
-from chainrule.core.quoting import shell_word
+from chainrule.data.loading.load import check_command
 from chainrule.models.protocol import Model
 from chainrule.nn.sequential import batch_statistics
 from chainrule.train import events, freezing
@@ -30,7 +30,7 @@ def started(run: Run, model: Model, step: int, total: int) -> events.Started:
     frozen = f", {count(held)} of them frozen" if held else ""
     odd = ", ".join(f"{kind} ({number:,})" for kind, number in data.notes)
     if odd and data.source:
-        odd += f"; each of them: chainrule data check {shell_word(data.source['name_or_path'])}"
+        odd += f"; each of them: {check_command(data.source)}"
     return events.Started(
         run=run.id,
         path=str(run.path),

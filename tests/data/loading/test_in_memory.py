@@ -62,3 +62,11 @@ def test_bad_rows_are_told_and_can_be_left_out() -> None:
     assert from_arrays(x, bad="skip").skipped == (("arrays row 7", "NaN or infinite"),)
     with pytest.raises(DataError, match="39 targets for 40 examples"):
         from_arrays(POINTS, WORDS[:39])
+
+
+def test_bad_examples_are_counted_without_a_command_that_cannot_know_them() -> None:
+    x = np.ones((10, 3))
+    x[3, 1] = np.nan
+    with pytest.raises(DataError, match=r"1 of 10 examples cannot be read") as caught:
+        from_arrays(x)
+    assert "data check" not in caught.value.remedy

@@ -6,6 +6,7 @@ from PIL import Image
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import check, load
+from chainrule.data.loading.load import check_command
 from chainrule.data.readers.picture import Unusable, decode
 from tests.data import corpus
 
@@ -173,13 +174,23 @@ def test_load_refuses_what_check_finds_and_skip_leaves_it_out(broken: Path) -> N
         "10 of 32 images cannot be read; first: pets/cats/a-truncated.png (truncated)"
     )
     assert caught.value.remedy == (
-        f"training would use 22.   accept: data.bad=skip   list: chainrule data check {broken}"
+        f"training would use 22.   accept: data.bad=skip   list: chainrule data check {broken} data.convert=false"
     )
     data = load(broken, bad="skip", convert=False)
     assert sum(len(s) for s in (data.train, data.val, data.test)) == 22
     assert len(data.skipped) == 10
     assert data.skipped[0] == ("pets/cats/a-truncated.png", "truncated")
     assert load(**data.source).hash == data.hash
+
+
+def test_the_settings_of_training_are_those_of_a_check(broken: Path) -> None:
+    assert check(broken, bad="skip", split=(0.8, 0.1, 0.1)).ok
+    assert not check(broken, bad="error").ok
+    with pytest.raises(ArgumentError, match="three positive numbers"):
+        check(broken, split=(1, 1, 1))
+    call = load(broken, bad="skip", size=[4, 5], target="none").source
+    command = f"chainrule data check {broken} data.size=4,5 data.target=none"
+    assert check_command(call) == command
 
 
 def test_a_report_is_plain_values_and_readable_lines(broken: Path) -> None:

@@ -57,7 +57,7 @@ def from_arrays(
     reader = SourceReader(
         "array", "examples", _OPTIONS, lambda request: arrays.examine([piece], name, request.options)
     )
-    source = DataSource(name, name, name, reader, Path(name))
+    source = DataSource(name, name, "", reader, Path(name))
     return replace(load_from(source, seed=seed, split=split, bad=bad, options=options), source={})
 
 

@@ -66,7 +66,7 @@ def load_from(
     shares = None if split is None else check_shares(split)
     resolved = source.resolve(options)
     scan = _examine(source, resolved, seed)
-    contents = _accept(scan, source, bad)
+    contents = _accept(scan, source, bad, {**options, "seed": seed})
     if shares is None:
         shares = kinds.of(contents).shares(contents)
     call = {"name_or_path": source.address, "seed": seed, "split": list(shares), "bad": bad}
@@ -78,18 +78,50 @@ def load_from(
     return replace(assemble(source.name, contents, shares, seed, call, skipped), notes=notes)
 
 
-def check(name_or_path: str | os.PathLike[str], *, seed: int = 0, **options: Any) -> ScanReport:
-    """Everything that is wrong with a source, found by the scan that `load` makes.
+def check(
+    name_or_path: str | os.PathLike[str],
+    *,
+    seed: int = 0,
+    split: Sequence[float] | None = None,
+    bad: str = "error",
+    **options: Any,
+) -> ScanReport:
+    """Everything that is wrong with a source, found by the scan that `load` makes; the arguments are those of `load`.
 
     >>> check("digits").lines()
     ['digits: 1,797 of 1,797 examples can be used']
     """
+    check_choice("check", "bad", bad, ["error", "skip"])
     _check_seed(seed)
+    if split is not None:
+        check_shares(split)
     source = sources.find(name_or_path)
     scan = _examine(source, source.resolve(options), seed)
     reading = scan.contents.reading if scan.contents else None
     columns = reading.table() if reading else ()
-    return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, group(scan.problems), columns)
+    found = group(scan.problems)
+    return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, found, columns, bad)
+
+
+def check_command(call: Mapping[str, Any]) -> str:
+    """The command that lists everything odd about data, by the call that loaded them.
+
+    >>> check_command({"name_or_path": "moons", "seed": 0, "n": 50, "split": [0.8, 0.1, 0.1]})
+    'chainrule data check moons data.n=50'
+    """
+    known = sources.find(call["name_or_path"]).options
+    changed = {name: value for name, value in call.items() if name in known and value != known[name].default}
+    if call.get("seed"):
+        changed["seed"] = call["seed"]
+    words = (shell_word(f"data.{name}={_written(value)}") for name, value in changed.items())
+    return " ".join(["chainrule data check", shell_word(call["name_or_path"]), *words])
+
+
+def _written(value: Any) -> str:
+    """A value of an option as it is typed."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(_written, value))
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
 def _check_seed(seed: object) -> None:
@@ -99,7 +131,7 @@ def _check_seed(seed: object) -> None:
 
 def read_contents(source: sources.DataSource, options: Mapping[str, Any], seed: int, bad: str) -> Contents:
     """The contents of a source as they are, whether or not anything could be learnt from them."""
-    return _accept(_scanned(source, options, seed), source, bad)
+    return _accept(_scanned(source, options, seed), source, bad, {**options, "seed": seed})
 
 
 def _scanned(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
@@ -151,8 +183,8 @@ def _constant(contents: Contents, where: str) -> list[Problem]:
     return [Problem("constant feature", where, names[index], "note") for index in constant]
 
 
-def _accept(scan: Scan, source: sources.DataSource, bad: str) -> Contents:
-    """The contents, unless a problem stands in the way."""
+def _accept(scan: Scan, source: sources.DataSource, bad: str, options: Mapping[str, Any]) -> Contents:
+    """The contents, unless a problem stands in the way; `options` are those that found it."""
     stops = [problem for problem in scan.problems if problem.effect == "stop"]
     faults = [problem for problem in scan.problems if problem.effect == "skip"]
     summary = ""
@@ -163,11 +195,12 @@ def _accept(scan: Scan, source: sources.DataSource, bad: str) -> Contents:
         remedy = [stops[0].remedy, *([f"also: {summary}", faults[0].remedy] if faults else [])]
         raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy="\n".join(filter(None, remedy)))
     if faults and bad == "error":
-        command = f"chainrule data check {shell_word(source.typed)}"
-        accept = f"training would use {scan.usable:,}.   accept: data.bad=skip   list: {command}"
+        accept = f"training would use {scan.usable:,}.   accept: data.bad=skip"
+        if source.typed:
+            accept += f"   list: {check_command({'name_or_path': source.typed, **options})}"
         raise DataError(summary, remedy="\n".join(filter(None, [accept, faults[0].remedy])))
     assert scan.contents is not None, "a scan without contents names the problem that stopped it"
     return scan.contents
 
 
-__all__ = ["check", "load", "load_from", "read_contents"]
+__all__ = ["check", "check_command", "load", "load_from", "read_contents"]

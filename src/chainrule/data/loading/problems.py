@@ -76,11 +76,14 @@ class ScanReport:
     problems: tuple[Group, ...] = ()
     columns: tuple[tuple[str, str, str, str], ...] = ()
     """Tables that can be read, for every column: its name, how it was read, missing cells, its range or examples."""
+    bad: str = "error"
+    """What is to be done about items that cannot be used: "error" or "skip"."""
 
     @property
     def ok(self) -> bool:
-        """Whether the data can be loaded as they are; notes do not stand in the way."""
-        return all(group.effect == "note" for group in self.problems)
+        """Whether the data can be loaded as they are; notes, and items to be left out, do not stand in the way."""
+        harmless = ("note", "skip") if self.bad == "skip" else ("note",)
+        return all(group.effect in harmless for group in self.problems)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, every single problem included."""

@@ -45,7 +45,7 @@ class DataSource:
     address: str
     """The name, or the absolute path."""
     typed: str
-    """The name or path as it was given."""
+    """The name or path as it was given; empty for data that a command cannot name."""
     reader: SourceReader
     path: Path
     fixed: Mapping[str, Any] = field(default_factory=dict)
