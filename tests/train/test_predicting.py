@@ -12,7 +12,7 @@ import pytest
 
 import chainrule as cr
 from chainrule.core import progress
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling, from_arrays
 from chainrule.models.protocol import CanPredict, Metrics, Model
@@ -206,6 +206,21 @@ def test_a_model_that_predicts_nothing_names_another_verb(tmp_path: Path) -> Non
     run = trained(tmp_path / "run", Idle(jnp.ones(2)), numbers())
     with pytest.raises(CapabilityError, match=r"Idle has no targets(?s:.*)chainrule score .*run data=FILE"):
         run.predict(np.ones((2, 3)))
+
+
+def test_nothing_to_predict_for_is_an_error(classifier: Run, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("column 0,column 1,column 2\n")
+    with pytest.raises(DataError, match="there are no rows to predict anything for"):
+        classifier.write_predictions(tmp_path / "new.csv", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_data_that_were_scaled_by_themselves_are_not_scored(classifier: Run) -> None:
+    other = from_arrays(np.random.default_rng(5).normal(size=(30, 3)), ["no", "yes"] * 15)
+    assert other.schema == classifier.schema
+    with pytest.raises(ArgumentError, match="these data were prepared by themselves"):
+        classifier.score(data=other)
+    assert classifier.score(data=classifier.data) == classifier.score()
 
 
 def test_a_horizon_is_for_series(classifier: Run) -> None:

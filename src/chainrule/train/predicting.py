@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.core import progress
 from chainrule.core.compiling import compiled
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import CapabilityError, DataError
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.inputs.protocol import Given, InputChunk
@@ -100,6 +100,8 @@ class Predictor(Answering):
             size = size or min(most, 1 << max(len(chunk.x) - 1, 0).bit_length())
             yield self._answer(chunk, size)
             progress.update(f"predictions of {self.inputs.unit}", self.count, self.inputs.total)
+        if not self.count:
+            raise DataError(f"there are no {self.inputs.unit} to predict anything for")
 
     def metrics(self) -> dict[str, Metric]:
         """Scores of the inputs whose targets are there."""

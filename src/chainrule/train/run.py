@@ -314,6 +314,11 @@ class Run:
             )
         if data is not None and split is not None:
             raise ArgumentError(f"split={split}: other data are judged as a whole", remedy="leave split out")
+        if isinstance(data, Data) and not self.preparation.made(data):
+            raise ArgumentError(
+                f"data={data.name}: these data were prepared by themselves",
+                remedy="give their name or path: they are then prepared as the training data were",
+            )
         found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
         model, seed, part = self.model, self.settings.seed, split or "test"
         return scores.score(model, found, part, seed=seed, stride=stride, n=n, positive=positive)

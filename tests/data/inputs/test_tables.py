@@ -157,3 +157,17 @@ def test_a_file_is_streamed_and_says_what_is_no_text(prepared: Preparation, tmp_
             read(path, prepared)
     with pytest.raises(DataError, match="is no file"):
         read(Path("/dev/null"), prepared)
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("true", "false"), ("1", "0")])
+def test_truth_values_of_a_frame_are_what_the_training_table_calls_them(
+    words: tuple[str, str], tmp_path: Path
+) -> None:
+    rows = "".join(f"{words[i % 2]},{i},{'ab'[i % 3 == 0]}\n" for i in range(40))
+    (tmp_path / "train.csv").write_text(f"new,size,class\n{rows}")
+    data = load(tmp_path / "train.csv")
+    prepared = Preparation(data.schema, data.scaling, None, data.source, data.reading)
+    (tmp_path / "new.csv").write_text(f"new,size\n{words[0]},3\n{words[1]},4\n")
+    frame = read(Frame(size=[3, 4], new=np.array([True, False])), prepared)
+    assert np.array_equal(frame.x, read(tmp_path / "new.csv", prepared).x)
+    assert len(frame.x) == 2

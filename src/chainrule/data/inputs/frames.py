@@ -3,10 +3,12 @@
 No such library is needed or imported.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+
+from chainrule.data.readers.raw import cell_text
 
 
 @runtime_checkable
@@ -33,9 +35,22 @@ def cells(column: np.ndarray) -> list[str]:
     (['1.5', ''], ['a', ''], ['2024-05-01'])
     """
     if column.dtype.kind == "M":
-        written = np.datetime_as_string(column, unit="s").tolist()
-        return ["" if text == "NaT" else text.removesuffix("T00:00:00").replace("T", " ") for text in written]
-    return ["" if value is None or value != value else str(value) for value in column.tolist()]
+        column = column.astype("M8[us]")  # what Python has dates for
+    return ["" if value != value else cell_text(value) for value in column.tolist()]
 
 
-__all__ = ["Frame", "cells", "columns_of"]
+def as_written(name: str, column: np.ndarray, features: Collection[str]) -> np.ndarray:
+    """A column of truth values in the words that the training table has for them; numbers if it has none.
+
+    >>> as_written("new", np.array([True, False]), ["size", "new=False", "new=True"]).tolist()
+    ['True', 'False']
+    """
+    if column.dtype != np.bool_:
+        return column
+    for words in (("True", "False"), ("true", "false"), ("TRUE", "FALSE"), ("yes", "no")):
+        if any(f"{name}={word}" in features for word in words):
+            return np.where(column, *words)
+    return column.astype(np.int64)
+
+
+__all__ = ["Frame", "as_written", "cells", "columns_of"]

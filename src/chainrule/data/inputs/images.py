@@ -10,13 +10,13 @@ from PIL import Image, ImageOps
 
 from chainrule.core.errors import DataError
 from chainrule.data import targets
-from chainrule.data.inputs import arrays
+from chainrule.data.inputs import arrays, folders
 from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest
 from chainrule.data.readers import image_labels, picture
-from chainrule.data.readers.images import PICTURES, divided, files_of, reader
+from chainrule.data.readers.images import PICTURES, divided, reader
 
 _ARRAYS = (".npy", ".npz")
 _LUMA = np.array([0.299, 0.587, 0.114])
@@ -47,11 +47,7 @@ def _at(path: Path, prepared: Preparation) -> Inputs:
 
 
 def _folder(folder: Path, prepared: Preparation) -> Inputs:
-    try:
-        files = files_of(folder, _LIMITS["max_files"])
-    except Refused as refused:
-        raise DataError(refused.problem.detail, remedy="give a smaller folder") from None
-    pictures = [file for file in files if file.suffix.lower() in PICTURES]
+    pictures = [file for file in folders.files(folder, prepared) if file.suffix.lower() in PICTURES]
     if not pictures:
         raise DataError(f"{folder}: there are no images in this folder", remedy=f"read are: {_formats()}")
     names = [file.relative_to(folder).as_posix() for file in pictures]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
@@ -13,6 +13,9 @@ from chainrule.data.loading.problems import Problem
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
+
+if TYPE_CHECKING:
+    from chainrule.data.dataset import Data
 
 Given: TypeAlias = Any
 """A path, an array, a data frame, a text, an image, or a list of these."""
@@ -44,6 +47,11 @@ class Preparation:
     reread: Callable[[], TableReading | None] = lambda: None
     """Tables: reads the training table again, where that is possible, if the reading was not kept."""
 
+    def made(self, data: "Data") -> bool:
+        """Whether data were prepared in this way: by the same schema and scaling."""
+        own, theirs = (_scalings(one) for one in (self, data))
+        return data.schema == self.schema and own == theirs
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the entries of the last axis of an example."""
@@ -67,6 +75,11 @@ class Preparation:
         if self.target_scaling is None:
             return found
         return found._replace(y=self.target_scaling.apply(found.y.astype(np.float64)).astype(np.float32))
+
+
+def _scalings(prepared: "Preparation | Data") -> list[dict[str, Any] | None]:
+    both = prepared.scaling, prepared.target_scaling
+    return [None if scaling is None else scaling.to_json() for scaling in both]
 
 
 class InputChunk(NamedTuple):

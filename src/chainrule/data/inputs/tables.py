@@ -119,11 +119,12 @@ def _of_file(path: Path, prepared: Preparation) -> Inputs:
 def _of_frame(
     columns: dict[str, np.ndarray], reading: TableReading, prepared: Preparation, notes: list[str]
 ) -> Inputs:
+    written = {name: frames.as_written(name, one, reading.features) for name, one in columns.items()}
     total = min((len(column) for column in columns.values()), default=0)
 
     def chunks(size: int) -> Iterator[InputChunk]:
         for first in range(0, total, size):
-            cells = [frames.cells(column[first : first + size]) for column in columns.values()]
+            cells = [frames.cells(column[first : first + size]) for column in written.values()]
             names = [str(index) for index in range(first, first + len(cells[0]))]
             rows: list[list[str] | Problem] = [list(row) for row in zip(*cells, strict=True)]
             piece = Piece(list(columns), [f"row {name}" for name in names], rows)

@@ -11,16 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from chainrule.core.errors import ArgumentError, DataError
+from chainrule.data.inputs import folders
 from chainrule.data.inputs.protocol import Given, InputChunk, Inputs, Preparation, chunk
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.readers import documents, text
-from chainrule.data.readers.images import files_of
 from chainrule.data.text import pairs
 
 _LIMITS = MAX_BYTES.default, MAX_RATIO.default
-_MOST_FILES = 1_000_000
 
 
 class _Text(NamedTuple):
@@ -41,7 +40,7 @@ def inputs(given: Given, prepared: Preparation) -> Inputs:
     if isinstance(given, str) and not _is_path(given):
         given = [given]
     if isinstance(given, str | Path):
-        found = _at(Path(given).expanduser())
+        found = _at(Path(given).expanduser(), prepared)
     elif isinstance(given, list | tuple | np.ndarray) and all(isinstance(one, str) for one in given):
         found = [_Text(str(index), str(one)) for index, one in enumerate(given)]
     else:
@@ -78,10 +77,10 @@ def _read(one: _Text, prepared: Preparation) -> np.ndarray | Problem:
         return Problem("not like the training texts", one.where or one.name, error.message)
 
 
-def _at(path: Path) -> list[_Text]:
+def _at(path: Path, prepared: Preparation) -> list[_Text]:
     try:
         if path.is_dir():
-            return _folder(path)
+            return _folder(path, prepared)
         if not path.is_file():
             raise DataError(f"{path} does not exist")
         data = bounded.read(path, path.name, *_LIMITS)
@@ -129,8 +128,8 @@ _READ = {".tsv": _tabs, ".jsonl": _objects, **dict.fromkeys(documents.SUFFIXES, 
 """How the lines of a file are read, by the ending of its name; any other file has a text on every line."""
 
 
-def _folder(folder: Path) -> list[_Text]:
-    files = [file for file in files_of(folder, _MOST_FILES) if documents.has_suffix(file)]
+def _folder(folder: Path, prepared: Preparation) -> list[_Text]:
+    files = [file for file in folders.files(folder, prepared) if documents.has_suffix(file)]
     if not files:
         raise DataError(f"{folder}: there are no texts (.txt, .md) in this folder")
     found = []
