@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chainrule.core.errors import DataError
 from chainrule.data import check, load
@@ -229,3 +231,40 @@ def test_a_title_above_the_table_is_a_bad_row_and_nothing_else(tmp_path: Path) -
     )
     assert [(group.kind, group.first) for group in check(path).problems] == [("ragged row", "a.csv line 1")]
     assert load(path, bad="skip").schema.columns == ("n", "p")
+
+
+def test_numbers_of_thousands_of_digits_are_no_names(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", f"{'9' * 5000},1,2", *(f"{i},{i * i},{i % 2}" for i in range(20)))
+    assert check(path).problems[0].kind == "NaN or infinite"
+
+
+def test_words_of_rows_that_are_left_out_leave_no_gap_to_fill(tmp_path: Path) -> None:
+    rows = [
+        f"{'rare' if i == 3 else ('u', 'v', '')[i % 3]},{'bad' if i == 3 else i * i},{i % 2}"
+        for i in range(30)
+    ]
+    data = load(table(tmp_path / "a.csv", "w,n,c", *rows), missing="median", bad="skip")
+    assert data.schema.columns == ("w=u", "w=v", "w missing", "n")
+    gone = [f"{'only' if i == 3 else ''},{'bad' if i == 3 else i * i},{i % 2}" for i in range(30)]
+    with pytest.raises(DataError, match=r"column 'w' is empty in every row that can be used\n.*data.drop=w"):
+        load(table(tmp_path / "b.csv", "w,n,c", *gone), missing="median", bad="skip")
+
+
+WRITTEN = {
+    "percent": "{:.2f} %",
+    "amount in $": "${:,.2f}",
+    "number, decimal comma": "{:.2f}",
+    "amount in €, decimal comma": "{:,.2f} €",
+}
+
+
+@pytest.mark.parametrize("read_as", WRITTEN)
+@given(cents=st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=20))
+def test_numbers_come_back_from_every_notation(read_as: str, cents: list[int]) -> None:
+    values = [cent / 100 for cent in cents]
+    cells = [WRITTEN[read_as].format(value) for value in values]
+    if "comma" in read_as:
+        cells = [cell.translate(str.maketrans(",.", ".,")) for cell in cells]
+    found = recognise("a", cells, Hints("t.csv"))
+    assert found.describe() == read_as
+    assert found.codes(cells).tolist() == values

@@ -155,7 +155,12 @@ def _plan(
 def _used(name: str, reading: ColumnReading, is_target: bool, options: Mapping[str, Any]) -> ColumnPlan:
     if is_target or options["missing"] not in FILLED:
         return ColumnPlan(name, reading, target=is_target)
-    return ColumnPlan(name, reading, fill=tuple(math.nan if one else 0.0 for one in reading.scaled))
+    return ColumnPlan(name, reading, fill=_unknown(reading))
+
+
+def _unknown(reading: ColumnReading) -> tuple[float, ...]:
+    """What features are where cells are missing, as long as nothing is known of the training rows."""
+    return tuple(math.nan if one else 0.0 for one in reading.scaled)
 
 
 def _good(table: Mapping[int, _Column], rows: int) -> tuple[list[int], dict[int, CellFault]]:
@@ -200,6 +205,9 @@ def _settled(column: _Column, good: list[int], raw: RawTable) -> _Column:
     plan, codes = column.plan, column.codes if every else column.codes[good]
     known, reading = np.isfinite(codes), plan.reading
     assert reading is not None, "a column that is used is read"
+    if not known.any():
+        detail = f"column {plan.name!r} is empty in every row that can be used"
+        raise Refused("empty column", raw.where, detail, f"leave it out: {raw.without(plan.name)}")
     if isinstance(reading, WordsReading):
         reading = WordsReading.of(reading.words[int(code)] for code in np.unique(codes[known]))
         codes = reading.codes(cells)
@@ -215,6 +223,7 @@ def _settled(column: _Column, good: list[int], raw: RawTable) -> _Column:
     settled = replace(
         plan,
         reading=reading,
+        fill=None if plan.fill is None else _unknown(reading),
         marked=plan.fill is not None and not known.all(),
         missing=gaps,
         shown=reading.shown(codes[known]),

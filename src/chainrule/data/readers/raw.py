@@ -20,6 +20,8 @@ from chainrule.data.loading.problems import Problem, Refused
 _DELIMITERS = (",", ";", "\t")
 _RARE_DELIMITERS = ("|", " ")
 """What divides cells where nothing else does and every line has as many of them."""
+_DIGITS = 9
+"""The longest number that is taken for a name."""
 _HEAD = 20
 """Lines by which it is decided how a table is written."""
 
@@ -202,7 +204,7 @@ def _numbers_name(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool
 def _counts_up(cells: Sequence[str], enough: int) -> bool:
     """Whether the numbers in a row are whole and go up by one."""
     numbers = [cell for cell in cells if is_number(cell)]
-    if len(numbers) < enough or not all(cell.isdecimal() for cell in numbers):
+    if len(numbers) < enough or not all(cell.isdecimal() and len(cell) <= _DIGITS for cell in numbers):
         return False
     return all(int(after) == int(before) + 1 for before, after in pairwise(numbers))
 
