@@ -10,8 +10,10 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     """Write the weights of a run as a safetensors file.
 
     Settings: out=FILE.safetensors (default: RUN.safetensors), layout=torch (names and shapes of PyTorch's libraries,
-    where the model has them), layout=chainrule (its own) or layout=timm (vit, convnext), runs=DIR.
+    where the model has them), layout=chainrule (its own) or layout=timm (vit, convnext), runs=DIR. A tokenizer is
+    written beside the weights; chainrule import reads both again.
     """
+    import shutil
     from pathlib import Path
 
     from chainrule import models
@@ -20,7 +22,10 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import check_choice
+    from chainrule.core.quoting import shell_word
+    from chainrule.data import kinds, targets
     from chainrule.train import Run
+    from chainrule.train.files import disk_errors
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
@@ -33,12 +38,22 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     layout = words.settings.get("layout", "torch" if named else "chainrule")
     check_choice("export", "layout", layout, ("torch", "chainrule", *(entry.layouts if entry else ())))
     out = Path(words.settings.get("out", f"{run.id}.safetensors"))
-    written = models.export_weights(run.model, out, layout=layout)
+    written = models.export_weights(run.model, out, layout=layout, data=run.config["data"])
     size = written.stat().st_size
+    tokenizer = None
+    if kinds.of(run.schema).has_tokens and not targets.of(run.schema).has_tokens:
+        tokenizer = out.with_suffix(".tokenizer.json")
+        with disk_errors(tokenizer):
+            shutil.copyfile(run.tokenizer_file(), tokenizer)
     if json:
-        emit({"path": str(written), "layout": layout, "bytes": size})
+        also = {} if tokenizer is None else {"tokenizer": str(tokenizer)}
+        emit({"path": str(written), "layout": layout, "bytes": size, **also})
         return
     say("written", f"{written}   {size / 1e6:.3g} MB, layout {layout}")
+    if tokenizer is not None:
+        say("written", f"{tokenizer}   what makes tokens of its texts")
+    if entry is not None:
+        say("again", f"chainrule import {entry.name} {shell_word(written)}")
 
 
 __all__ = ["export"]

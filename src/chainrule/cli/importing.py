@@ -9,6 +9,7 @@ from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
+    from chainrule.models.exported import Exported
     from chainrule.models.protocol import Entry, Model
 
 _OWN = ("tokenizer", "data", "head", "run", "runs")
@@ -24,7 +25,7 @@ def import_(
     settings: Settings = None,
     json: Json = False,
 ) -> None:
-    """Make a run of weights that were trained elsewhere.
+    """Make a run of weights that were trained elsewhere, or of a file that chainrule export wrote.
 
     Settings: tokenizer=FILE (for models of text: tokenizer.json, or tokenizer.bin of llama2.c; default: the one beside
     the weights), data=NAME or PATH (what the run is scored, probed and trained on; default: the model's own) with its
@@ -117,6 +118,9 @@ def _opened(
     source = words.get("data", entry.data)
     head = words.get("head", "kept")
     check_choice("import", "head", head, ("kept", "new"))
+    said = models.exported.read_head(path)
+    if said is not None and head == "kept":
+        return _reopened(entry, path, said, words, given, folder)
     if entry.published is not None:
         return _classifier(entry, path, source, given, head)
     if head == "new":
@@ -143,6 +147,40 @@ def _opened(
             remedy=f"use data.window={schema.shape[0] - 1} or less, or leave it out",
         )
     return built, data
+
+
+def _reopened(
+    entry: "Entry",
+    path: Path,
+    said: "Exported",
+    words: Any,
+    given: tuple[dict[str, Any], dict[str, Any]],
+    folder: Path,
+) -> "tuple[Model, Data]":
+    """The model in a file that `chainrule export` wrote, and the data it was trained on unless others are named."""
+    from chainrule import data as sources
+    from chainrule import models
+    from chainrule.core.errors import ArgumentError
+    from chainrule.core.quoting import shell_word
+    from chainrule.data.loading.sources import find
+    from chainrule.data.text import tokenizers
+
+    if said.model != entry.name:
+        raise ArgumentError(
+            f"{path.name} holds weights of {said.model}, not of {entry.name}",
+            remedy=f"chainrule import {shell_word(said.model)} {shell_word(path)}",
+        )
+    settings, options = given
+    source = words.get("data", said.data.get("name_or_path", entry.data))
+    known = find(source).options
+    options = {name: value for name, value in said.data.items() if name in known} | options
+    beside = path.with_suffix(".tokenizer.json")
+    if "tokenizer" in known and ("tokenizer" in words or beside.is_file()):
+        file = Path(words.get("tokenizer", beside)).expanduser()
+        tokenizers.write(tokenizers.read(file, any_length=True), folder / "tokenizer.json")
+        options["tokenizer"] = str(folder.resolve() / "tokenizer.json")
+    data = sources.load(source, **options)
+    return models.reopen(path, data, **settings), data
 
 
 def _classifier(

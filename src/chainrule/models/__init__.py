@@ -21,7 +21,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
-from chainrule.models import base, interchange, protocol, sizing, starting
+from chainrule.models import base, exported, interchange, protocol, sizing, starting
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
 from chainrule.models.summaries import summary
@@ -322,21 +322,40 @@ def _known(model: Model) -> Entry:
 
 
 def export_weights(
-    model: Model, path: str | Path, *, names: Names | None = None, layout: str = "torch"
+    model: Model,
+    path: str | Path,
+    *,
+    names: Names | None = None,
+    layout: str = "torch",
+    data: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """Write the weights to a safetensors file; the path of the file.
 
     `layout="torch"` lays them out and names them as PyTorch's libraries do, `layout="chainrule"` as they are here;
-    some models know the names of a further library, such as `layout="timm"`.
+    some models know the names of a further library, such as `layout="timm"`. A model of the registry can be had again
+    with `reopen`; `data` are the arguments of `data.load` to remember for it.
     """
     found = entry_of(model)
     others = {} if found is None else found.layouts
     check_choice("export_weights", "layout", layout, ("torch", "chainrule", *others))
+    settings = {} if found is None else model.config.model_dump(mode="json")  # type: ignore[attr-defined]
+    head = {} if found is None or names else exported.head(found.name, layout, settings, data)
     if layout == "chainrule":
-        return interchange.write(model, path, None)
+        return interchange.write(model, path, None, head)
     if names is None:
         names = others[layout](model) if layout in others else _torch_names(model)
-    return interchange.write(model, path, names)
+    return interchange.write(model, path, names, head)
+
+
+def reopen(path: str | Path, data: Data | Schema, **settings: Any) -> Model:
+    """The model in a file that `export_weights` wrote, for data like those it was trained on."""
+    said = exported.read_head(path)
+    if said is None:
+        raise ArgumentError(f"{path} was not written by chainrule export", remedy="use import_weights")
+    model = build(said.model, data, **{**said.settings, **settings})
+    return (
+        exported.with_arrays(model, path) if said.layout == "chainrule" else import_weights(model, path).model
+    )
 
 
 def _torch_names(model: Model) -> Names:
@@ -372,6 +391,7 @@ __all__ = [
     "names",
     "open_weights",
     "published_settings",
+    "reopen",
     "setting_names",
     "summary",
     "title",

@@ -190,8 +190,11 @@ def shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
-def write(model: Model, path: str | Path, names: Names | None) -> Path:
-    """Write the weights to a safetensors file: under these names in PyTorch's layouts, or as they are here."""
+def write(model: Model, path: str | Path, names: Names | None, head: Mapping[str, str]) -> Path:
+    """Write the weights to a safetensors file: under these names in PyTorch's layouts, or as they are here.
+
+    `head` is the text that goes with them.
+    """
     file = Path(path)
     if file.suffix != ".safetensors":
         raise ArgumentError(f"export_weights(path={str(path)!r}): the name must end in .safetensors")
@@ -205,7 +208,7 @@ def write(model: Model, path: str | Path, names: Names | None) -> Path:
             arrays |= {name: np.ascontiguousarray(a) for name, a in zip(one.theirs, parts, strict=True)}
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        safetensors.numpy.save_file(arrays, file)
+        safetensors.numpy.save_file(arrays, file, metadata=dict(head))
     except safetensors.SafetensorError as error:  # its name for whatever the operating system refuses
         raise DiskError(f"{file} cannot be written ({error})", remedy="name another file") from None
     return file
