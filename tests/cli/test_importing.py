@@ -66,7 +66,7 @@ def test_an_imported_model_says_what_it_said_and_learns_on(
             ["gpt", "other/model.safetensors", "heads=2", "data.window=9"],
             "this model reads 8 tokens at most",
         ),
-        (["bert", "other/model.safetensors"], "the file holds no model of BERT's style"),
+        (["bert", "other/model.safetensors"], "model.safetensors holds weights of gpt, not of bert"),
     ],
 )
 def test_what_cannot_be_taken_is_told_and_leaves_no_folder(

@@ -119,7 +119,12 @@ def _opened(
     head = words.get("head", "kept")
     check_choice("import", "head", head, ("kept", "new"))
     said = models.exported.read_head(path)
-    if said is not None and head == "kept":
+    if said is not None:
+        _check_model(entry, path, said)
+    if said is not None and entry.sized is not None and said.layout == "torch":
+        # Read like the file of another program, whose sizes are in the arrays; the head says the rest.
+        settings = {name: value for name, value in said.settings.items() if value is not None} | settings
+    elif said is not None and head == "kept":
         return _reopened(entry, path, said, words, given, folder)
     if entry.published is not None:
         return _classifier(entry, path, source, given, head)
@@ -149,6 +154,17 @@ def _opened(
     return built, data
 
 
+def _check_model(entry: "Entry", path: Path, said: "Exported") -> None:
+    from chainrule.core.errors import ArgumentError
+    from chainrule.core.quoting import shell_word
+
+    if said.model != entry.name:
+        raise ArgumentError(
+            f"{path.name} holds weights of {said.model}, not of {entry.name}",
+            remedy=f"chainrule import {shell_word(said.model)} {shell_word(path)}",
+        )
+
+
 def _reopened(
     entry: "Entry",
     path: Path,
@@ -160,21 +176,14 @@ def _reopened(
     """The model in a file that `chainrule export` wrote, and the data it was trained on unless others are named."""
     from chainrule import data as sources
     from chainrule import models
-    from chainrule.core.errors import ArgumentError
-    from chainrule.core.quoting import shell_word
     from chainrule.data.loading.sources import find
     from chainrule.data.text import tokenizers
 
-    if said.model != entry.name:
-        raise ArgumentError(
-            f"{path.name} holds weights of {said.model}, not of {entry.name}",
-            remedy=f"chainrule import {shell_word(said.model)} {shell_word(path)}",
-        )
     settings, options = given
     source = words.get("data", said.data.get("name_or_path", entry.data))
     known = find(source).options
     options = {name: value for name, value in said.data.items() if name in known} | options
-    beside = path.with_suffix(".tokenizer.json")
+    beside = _exported_tokenizer(path)
     if "tokenizer" in known and ("tokenizer" in words or beside.is_file()):
         file = Path(words.get("tokenizer", beside)).expanduser()
         tokenizers.write(tokenizers.read(file, any_length=True), folder / "tokenizer.json")
@@ -205,11 +214,18 @@ def _classifier(
     return models.with_weights(entry.name, path, data, head=head, **settings).model, data
 
 
+def _exported_tokenizer(path: Path) -> Path:
+    """Where `chainrule export` puts the tokenizer."""
+    return path.with_suffix(".tokenizer.json")
+
+
 def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
     from chainrule.core.errors import DataError
 
     if given is not None:
         return Path(given).expanduser()
+    if _exported_tokenizer(path).is_file():
+        return _exported_tokenizer(path)
     beside = path.with_name(f"tokenizer{path.suffix if path.suffix in entry.formats else '.json'}")
     if not beside.is_file():
         raise DataError(
