@@ -17,7 +17,7 @@ from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, Scaling, from_arrays
 from chainrule.models.protocol import CanPredict, Metrics, Model
 from chainrule.train import Run, fit
-from chainrule.train.intervals import conformal
+from chainrule.train.intervals import Residuals
 from tests.train.toys import numbers, rows
 
 
@@ -182,24 +182,48 @@ def test_intervals_of_values_are_those_of_split_conformal_prediction(tmp_path: P
 def test_too_few_or_no_validation_examples_give_no_intervals_and_say_so(tmp_path: Path) -> None:
     x = np.random.default_rng(4).normal(size=(60, 2))
     run = trained(tmp_path / "run", Linear(jnp.ones(2), False), from_arrays(x, x[:, 0], kind="table"))
-    found = run.predict(x[:2], level=0.9)
-    assert np.isnan(found["low"]).all()
-    assert np.isfinite(found.prediction).all()
-    assert found.notes == ("no intervals: 6 validation examples are too few for level=0.9 (needed: 9)",)
     alone = Run.open(run.path, model=Linear(jnp.ones(2), False)).predict(x[:2])
     assert alone.notes[0].startswith(
         "no intervals: they need the validation examples (run was trained on data"
     )
-    assert alone.prediction == pytest.approx(found.prediction)
+    found = run.predict(x[:2], level=0.9)
+    assert np.isnan(found["low"]).all()
+    assert found.prediction == pytest.approx(alone.prediction)
+    assert found.notes == ("no intervals: 6 validation examples are too few for level=0.9 (needed: 9)",)
     with pytest.raises(ArgumentError, match=r"level=1: an interval holds a value with a probability between"):
         run.predict(x, level=1)
 
 
-def test_conformal_widths_need_enough_residuals() -> None:
-    residuals = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))[:, None]
-    assert conformal(residuals, 0.95) == pytest.approx([19.0])
-    assert conformal(residuals, 0.5) == pytest.approx([10.0])
-    assert conformal(residuals[:18], 0.95) is None
+def test_residuals_are_kept_with_the_run_and_made_again_where_they_are_not_its_own(tmp_path: Path) -> None:
+    x = np.random.default_rng(4).normal(size=(200, 2))
+    run = trained(tmp_path / "run", Linear(jnp.ones(2), False), from_arrays(x, x[:, 0], kind="table"))
+    expected = run.predict(x[:2])
+    file = run.path / "residuals.json"
+    alone = Run.open(run.path, model=Linear(jnp.ones(2), False))
+    assert alone.predict(x[:2])["low"] == pytest.approx(expected["low"])
+    good = file.read_text()
+    for bad in (
+        "{",
+        "[]",
+        good.replace('"step": 1', '"step": 7'),
+        good.replace('"count": 20', '"count": 30'),
+    ):
+        file.write_text(bad)
+        assert run.predict(x[:2])["low"] == pytest.approx(expected["low"])
+        assert file.read_text() == good
+
+
+def test_of_very_many_residuals_some_are_kept_and_intervals_are_never_narrower() -> None:
+    residuals = np.random.default_rng(0).permutation(np.arange(1.0, 12_346.0))[:, None]
+    few = Residuals.of(residuals)
+    assert len(few.ranks) == len(few.values) <= 5000
+    for level in (0.01, 0.5, 0.9, 0.999):
+        exact = np.ceil(12_346 * level)
+        reach = few.reach(level)
+        assert reach is not None
+        assert exact <= reach[0] <= exact + 3
+    assert Residuals.of(residuals[:19]).reach(0.95) == pytest.approx([residuals[:19].max()])
+    assert Residuals.of(residuals[:18]).reach(0.95) is None
 
 
 def test_a_model_that_predicts_nothing_names_another_verb(tmp_path: Path) -> None:

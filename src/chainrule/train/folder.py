@@ -9,6 +9,7 @@
 | `status.json` | state, process, heartbeat |
 | `checkpoints/step-*/` | tensors and manifest |
 | `tokenizer.json` | text that another run or file was the start of: the tokenizer, as a file to load data with |
+| `residuals.json` | values: how far validation examples were from their predictions, for intervals around new ones |
 | `model.py` | networks of the user's own out of a file: a copy of it, never run |
 | `log.txt` | what happened when, for people |
 """
@@ -47,7 +48,7 @@ CODE = "model.py"
 _SECTIONS = ("model", "data", "train")
 _OWN = (
     *("config.yaml", "env.json", "data.json", "metrics.jsonl", "status.json", "log.txt"),
-    *("checkpoints", ".lock", "tokenizer.json", CODE),
+    *("checkpoints", ".lock", "tokenizer.json", "residuals.json", CODE),
 )
 
 
