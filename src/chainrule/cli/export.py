@@ -3,15 +3,15 @@
 from chainrule.cli.options import Json, RunName, Settings
 
 _SETTINGS = ["layout", "out", "runs"]
-_USAGE = "settings of export: out=FILE.safetensors, layout=torch, chainrule or timm, runs=DIR"
+_USAGE = "settings of export: out=FILE.safetensors, layout=torch, chainrule, timm or transformers, runs=DIR"
 
 
 def export(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Write the weights of a run as a safetensors file.
 
     Settings: out=FILE.safetensors (default: RUN.safetensors), layout=torch (names and shapes of PyTorch's libraries,
-    where the model has them), layout=chainrule (its own) or layout=timm (vit, convnext), runs=DIR. A tokenizer is
-    written beside the weights; chainrule import reads both again.
+    where the model has them), layout=chainrule (its own), layout=timm or transformers (some classifiers), runs=DIR. A
+    tokenizer is written beside the weights; chainrule import reads both again.
     """
     import shutil
     from pathlib import Path

@@ -205,16 +205,17 @@ def test_published_weights_give_the_logits_of_pytorch(
     for key, value in stored.items():
         np.testing.assert_array_equal(back[key], value)
 
-    # The other library's names for the same arrays: the file is recognised by them.
-    timm = models.export_weights(ours, tmp_path / "timm.safetensors", layout="timm")
-    again: Any = models.with_weights(name, timm, FIVE, pixels="imagenet").model
-    assert tree.names(eqx.filter(again, eqx.is_array)) == tree.names(eqx.filter(ours, eqx.is_array))
-    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(again), strict=True):
-        np.testing.assert_array_equal(one, other)
+    # The other libraries' names for the same arrays: a file is recognised by them.
+    for layout in ("timm", "transformers"):
+        file = models.export_weights(ours, tmp_path / f"{layout}.safetensors", layout=layout)
+        again: Any = models.with_weights(name, file, FIVE, pixels="imagenet").model
+        assert tree.names(eqx.filter(again, eqx.is_array)) == tree.names(eqx.filter(ours, eqx.is_array))
+        for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(again), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
-TIMM = {
-    "vit": {
+THEIRS: dict[tuple[str, str], dict[str, tuple[int, ...]]] = {
+    ("vit", "timm"): {
         "cls_token": (1, 1, 64),
         "pos_embed": (1, 17, 64),
         "patch_embed.proj.weight": (64, 3, 4, 4),
@@ -228,7 +229,7 @@ TIMM = {
         "norm.weight": (64,),
         "head.weight": (5, 64),
     },
-    "convnext": {
+    ("convnext", "timm"): {
         "stem.0.weight": (4, 3, 2, 2),
         "stem.1.weight": (4,),
         "stages.0.blocks.0.conv_dw.weight": (4, 1, 7, 7),
@@ -241,17 +242,44 @@ TIMM = {
         "head.norm.weight": (8,),
         "head.fc.weight": (5, 8),
     },
+    ("vit", "transformers"): {
+        "vit.embeddings.cls_token": (1, 1, 64),
+        "vit.embeddings.position_embeddings": (1, 17, 64),
+        "vit.embeddings.patch_embeddings.projection.weight": (64, 3, 4, 4),
+        "vit.encoder.layer.1.attention.attention.key.weight": (64, 64),
+        "vit.encoder.layer.1.attention.attention.value.bias": (64,),
+        "vit.encoder.layer.1.attention.output.dense.weight": (64, 64),
+        "vit.encoder.layer.1.intermediate.dense.weight": (256, 64),
+        "vit.encoder.layer.1.output.dense.bias": (64,),
+        "vit.encoder.layer.1.layernorm_before.weight": (64,),
+        "vit.encoder.layer.1.layernorm_after.weight": (64,),
+        "vit.layernorm.bias": (64,),
+        "classifier.weight": (5, 64),
+    },
+    ("convnext", "transformers"): {
+        "convnext.embeddings.patch_embeddings.weight": (4, 3, 2, 2),
+        "convnext.embeddings.layernorm.weight": (4,),
+        "convnext.encoder.stages.1.downsampling_layer.1.weight": (8, 4, 2, 2),
+        "convnext.encoder.stages.1.layers.1.dwconv.weight": (8, 1, 7, 7),
+        "convnext.encoder.stages.1.layers.1.layernorm.bias": (8,),
+        "convnext.encoder.stages.1.layers.1.pwconv1.weight": (32, 8),
+        "convnext.encoder.stages.1.layers.1.pwconv2.bias": (8,),
+        "convnext.encoder.stages.1.layers.1.layer_scale_parameter": (8,),
+        "convnext.layernorm.weight": (8,),
+        "classifier.weight": (5, 8),
+    },
 }
-"""Some names and shapes of files of timm."""
+"""Some names and shapes of files of other libraries."""
 
 
-@pytest.mark.parametrize("name", list(SIZES))
-def test_files_of_timm_have_its_names_and_shapes(name: str, files: Mapping[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "layout"), list(THEIRS))
+def test_files_of_other_libraries_have_their_names_and_shapes(
+    name: str, layout: str, files: Mapping[str, Any], tmp_path: Path
+) -> None:
     ours = models.with_weights(name, files[name][2], FIVE).model
-    written = safetensors.numpy.load_file(
-        models.export_weights(ours, tmp_path / "timm.safetensors", layout="timm")
-    )
-    assert {key: written[key].shape for key in TIMM[name]} == TIMM[name]
+    path = models.export_weights(ours, tmp_path / "theirs.safetensors", layout=layout)
+    written = safetensors.numpy.load_file(path)
+    assert {key: written[key].shape for key in THEIRS[name, layout]} == THEIRS[name, layout]
     expected = {"vit": "half", "convnext": "imagenet"}
     assert models.entry(name).published(tree_shapes(written))["pixels"] == expected[name]  # type: ignore[misc]
 
@@ -268,8 +296,9 @@ def test_a_published_variant_is_recognised_by_the_shapes_in_its_file(name: str, 
     model, entry = shaped(name, LARGE, **{setting: variant}), models.entry(name)
     assert entry.torch_names is not None
     assert entry.published is not None
-    stored = models.interchange.stored_shapes(model, entry.torch_names(model))
-    assert entry.published(stored)[setting] == variant
+    for names in (entry.torch_names, *entry.layouts.values()):
+        stored = models.interchange.stored_shapes(model, names(model))
+        assert entry.published(stored)[setting] == variant
 
 
 def test_positions_are_resampled_for_images_of_another_size(files: Mapping[str, Any]) -> None:

@@ -2,7 +2,12 @@
 
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.convnext.model import ConvNeXt, ConvNeXtConfig
-from chainrule.models.supervised.convnext.weights import published, timm_names, torch_names
+from chainrule.models.supervised.convnext.weights import (
+    published,
+    timm_names,
+    torch_names,
+    transformers_names,
+)
 from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
 
 entry = Entry(
@@ -24,7 +29,7 @@ entry = Entry(
     },
     recipes={"finetune": FINETUNE, "photos": PHOTOS},
     torch_names=torch_names,
-    layouts={"timm": timm_names},
+    layouts={"timm": timm_names, "transformers": transformers_names},
     published=published,
 )
 

@@ -1,6 +1,6 @@
-"""What torchvision and timm call the layers of ConvNeXt, and what the shapes in their files say of it."""
+"""What torchvision, timm and transformers call the layers of ConvNeXt, and what their files say of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from chainrule.core.errors import DataError
@@ -55,17 +55,50 @@ def timm_names(model: ConvNeXt) -> dict[str, Name]:
     return names
 
 
+def transformers_names(model: ConvNeXt) -> dict[str, Name]:
+    """The names of transformers."""
+    names: dict[str, Name] = {
+        "stem": "convnext.embeddings.patch_embeddings",
+        "stem_norm": "convnext.embeddings.layernorm",
+        "norm": "convnext.layernorm",
+        "head": "classifier",
+    }
+    for i, stage in enumerate(model.stages):
+        inside = f"convnext.encoder.stages.{i}"
+        if i:
+            down = f"{inside}.downsampling_layer"
+            names |= {f"norms.{i - 1}": f"{down}.0", f"halvings.{i - 1}": f"{down}.1"}
+        for j in range(len(stage)):
+            ours, theirs = f"stages.{i}.{j}", f"{inside}.layers.{j}"
+            names |= {
+                f"{ours}.depthwise": f"{theirs}.dwconv",
+                f"{ours}.norm": f"{theirs}.layernorm",
+                f"{ours}.widen": f"{theirs}.pwconv1",
+                f"{ours}.narrow": f"{theirs}.pwconv2",
+                f"{ours}.scale": Spelled({"scale": f"{theirs}.layer_scale_parameter"}),
+            }
+    return names
+
+
+_LAYOUTS: Mapping[str, Callable[[int], str]] = {
+    "features.0.0.weight": lambda i: f"features.{2 * i + 1}.{{}}.block.0.weight",
+    "stem.0.weight": lambda i: f"stages.{i}.blocks.{{}}.conv_dw.weight",
+    "convnext.embeddings.patch_embeddings.weight": (
+        lambda i: f"convnext.encoder.stages.{i}.layers.{{}}.dwconv.weight"
+    ),
+}
+"""What each library calls the first kernel, and the depthwise ones of a stage."""
+
+
 def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """The settings of the ConvNeXt that such a file holds, and the pixels it was trained on."""
-    timm = "stem.0.weight" in shapes
-    stem = shapes.get("stem.0.weight" if timm else "features.0.0.weight", ())
+    first = next((name for name in _LAYOUTS if name in shapes), "features.0.0.weight")
+    stem = shapes.get(first, ())
     depths: list[int] = []
     widths: list[int] = []
     while True:
         i = len(depths)
-        block = (
-            f"stages.{i}.blocks.{{}}.conv_dw.weight" if timm else f"features.{2 * i + 1}.{{}}.block.0.weight"
-        )
+        block = _LAYOUTS[first](i)
         found = numbered(shapes, block)
         if not found:
             break
@@ -73,9 +106,8 @@ def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
         widths.append(shapes[block.format(0)][0])
     if len(stem) != 4 or not depths:
         raise DataError(
-            "the file holds no ConvNeXt with the names of torchvision or timm",
-            remedy="it needs features.0.0.weight and features.1.0.block.0.weight, or stem.0.weight and "
-            "stages.0.blocks.0.conv_dw.weight",
+            "the file holds no ConvNeXt with the names of torchvision, timm or transformers",
+            remedy=f"it needs {' or '.join(f'{name} and {of(0).format(0)}' for name, of in _LAYOUTS.items())}",
         )
     stages = Stages(tuple(depths), tuple(widths))
     known = [name for name, variant in VARIANTS.items() if variant == stages]
@@ -83,4 +115,4 @@ def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     return {**which, "stem": stem[2], "pixels": "imagenet"}
 
 
-__all__ = ["published", "timm_names", "torch_names"]
+__all__ = ["published", "timm_names", "torch_names", "transformers_names"]

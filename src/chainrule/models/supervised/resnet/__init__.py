@@ -2,7 +2,8 @@
 
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
-from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig, published, torch_names
+from chainrule.models.supervised.resnet.model import ResNet, ResNetConfig
+from chainrule.models.supervised.resnet.weights import published, torch_names, transformers_names
 
 entry = Entry(
     name="resnet",
@@ -23,6 +24,7 @@ entry = Entry(
     },
     recipes={"finetune": FINETUNE, "photos": PHOTOS},
     torch_names=torch_names,
+    layouts={"transformers": transformers_names},
     published=published,
 )
 

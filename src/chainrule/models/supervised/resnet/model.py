@@ -1,16 +1,14 @@
 """Residual networks: every block adds a correction to what it is given."""
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self, final
+from typing import Literal, Self, final
 
 import equinox as eqx
 import jax
 from pydantic import Field
 
-from chainrule.core.errors import DataError
 from chainrule.core.types import Array, Float, Key
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, numbered
+from chainrule.models.protocol import Config
 from chainrule.models.supervised.supervised_model import Supervised, output_count
 from chainrule.networks.image_towers import (
     ConvBlock,
@@ -140,33 +138,4 @@ def projects(config: ResNetConfig) -> bool:
     return config.shortcut == "projection" or (config.shortcut == "auto" and config.depth in LARGE)
 
 
-def torch_names(model: ResNet) -> dict[str, str]:
-    """Where torchvision keeps the weights of each layer."""
-    names = {"stem.conv": "conv1", "stem.norm": "bn1", "head": "fc"}
-    for i, stage in enumerate(model.stages):
-        for j, block in enumerate(stage):
-            ours, theirs = f"stages.{i}.{j}", f"layer{i + 1}.{j}"
-            for k in range(len(block.convolutions)):
-                names[f"{ours}.convolutions.{k}"] = f"{theirs}.conv{k + 1}"
-                names[f"{ours}.norms.{k}"] = f"{theirs}.bn{k + 1}"
-            if block.projection is not None:
-                names[f"{ours}.projection"] = f"{theirs}.downsample.0"
-            if block.projection_norm is not None:
-                names[f"{ours}.projection_norm"] = f"{theirs}.downsample.1"
-    return names
-
-
-def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The settings of the residual network that a file of torchvision or timm holds, and the pixels it expects."""
-    counts = tuple(numbered(shapes, f"layer{i}.{{}}.conv1.weight") for i in range(1, 5))
-    deep = "layer1.0.conv3.weight" in shapes
-    found = [depth for depth, blocks in LARGE.items() if blocks == counts and (depth >= 50) == deep]
-    if not found or len(shapes.get("conv1.weight", ())) != 4:
-        raise DataError(
-            f"the file holds no residual network of torchvision's: {counts} blocks in layer1 to layer4",
-            remedy=f"known are {', '.join(f'{blocks} ({depth})' for depth, blocks in LARGE.items())}",
-        )
-    return {"depth": found[0], "width": shapes["conv1.weight"][0], "pixels": "imagenet"}
-
-
-__all__ = ["ResNet", "ResNetConfig", "published", "torch_names"]
+__all__ = ["LARGE", "ResNet", "ResNetConfig"]

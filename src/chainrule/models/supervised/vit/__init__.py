@@ -3,7 +3,7 @@
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
 from chainrule.models.supervised.vit.model import ViT, ViTConfig
-from chainrule.models.supervised.vit.weights import published, timm_names, torch_names
+from chainrule.models.supervised.vit.weights import published, timm_names, torch_names, transformers_names
 
 entry = Entry(
     name="vit",
@@ -24,7 +24,7 @@ entry = Entry(
     },
     recipes={"finetune": FINETUNE, "photos": PHOTOS},
     torch_names=torch_names,
-    layouts={"timm": timm_names},
+    layouts={"timm": timm_names, "transformers": transformers_names},
     published=published,
 )
 

@@ -1,15 +1,15 @@
-"""What torchvision and timm call the layers of a vision transformer, and what the shapes in their files say of it."""
+"""What torchvision, timm and transformers call the layers of a vision transformer, and what their files say of it."""
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import DataError
-from chainrule.models.protocol import Name, Patches, Spelled, numbered
+from chainrule.models.protocol import Joined, Name, Patches, Spelled, numbered
 from chainrule.models.supervised.vit.model import VARIANTS, ViT, ViTSizes
 
 HEAD_WIDTH = 64
@@ -60,6 +60,53 @@ def timm_names(model: ViT) -> dict[str, Name]:
     return names
 
 
+def transformers_names(model: ViT) -> dict[str, Name]:
+    """The names of transformers, which keeps queries, keys and values apart."""
+    width = model.head.weight.shape[0]
+    names: dict[str, Name] = {
+        "patches": Patches("vit.embeddings.patch_embeddings.projection", model.patch),
+        "token": Spelled({"weight": "vit.embeddings.cls_token"}, before=1),
+        "positions": Spelled({"weight": "vit.embeddings.position_embeddings"}, before=1, adapt=resampled),
+        "norm": "vit.layernorm",
+        "head": "classifier",
+    }
+    for i in range(len(model.blocks)):
+        ours, theirs = f"blocks.{i}", f"vit.encoder.layer.{i}"
+        three = tuple(f"{theirs}.attention.attention.{what}" for what in ("query", "key", "value"))
+        names |= {
+            f"{ours}.first_norm": f"{theirs}.layernorm_before",
+            f"{ours}.attention.inward": Joined(three, (width,) * 3),
+            f"{ours}.attention.outward": f"{theirs}.attention.output.dense",
+            f"{ours}.second_norm": f"{theirs}.layernorm_after",
+            f"{ours}.widen": f"{theirs}.intermediate.dense",
+            f"{ours}.narrow": f"{theirs}.output.dense",
+        }
+    return names
+
+
+class _Layout(NamedTuple):
+    """Where a library keeps what tells the sizes of a vision transformer, and what pixels it was trained on."""
+
+    kernel: str
+    positions: str
+    block: str
+    pixels: str
+
+
+_LAYOUTS = (
+    _Layout(
+        "conv_proj.weight", "encoder.pos_embedding", "encoder.layers.encoder_layer_{}.ln_1.weight", "imagenet"
+    ),
+    _Layout("patch_embed.proj.weight", "pos_embed", "blocks.{}.norm1.weight", "half"),
+    _Layout(
+        "vit.embeddings.patch_embeddings.projection.weight",
+        "vit.embeddings.position_embeddings",
+        "vit.encoder.layer.{}.layernorm_before.weight",
+        "half",
+    ),
+)
+
+
 def resampled(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     """Positions of a square grid of patches for one of another size, by cubic interpolation; the first stays."""
     sides = [math.isqrt(max(0, count[1] - 1)) for count in (table.shape, shape)]
@@ -78,26 +125,24 @@ def resampled(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
 def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """The settings of the vision transformer that such a file holds, and the pixels it was trained on.
 
-    timm's weights were trained on pixels of which one half was taken out, torchvision's (and DeiT's, which has timm's
-    names) on those of ImageNet.
+    Weights in timm and transformers were trained on pixels of which one half was taken out, torchvision's (and DeiT's,
+    which has timm's names) on those of ImageNet.
     """
-    timm = "pos_embed" in shapes
-    kernel = shapes.get("patch_embed.proj.weight" if timm else "conv_proj.weight", ())
-    positions = shapes.get("pos_embed" if timm else "encoder.pos_embedding", ())
-    block = "blocks.{}.norm1.weight" if timm else "encoder.layers.encoder_layer_{}.ln_1.weight"
-    layers = numbered(shapes, block)
+    layout = next((one for one in _LAYOUTS if one.positions in shapes), _LAYOUTS[0])
+    kernel, positions = shapes.get(layout.kernel, ()), shapes.get(layout.positions, ())
+    layers = numbered(shapes, layout.block)
     side = math.isqrt(max(0, positions[1] - 1)) if len(positions) == 3 else 0
     if len(kernel) != 4 or not layers or side**2 + 1 != positions[1] or kernel[0] % HEAD_WIDTH:
         raise DataError(
-            "the file holds no vision transformer with the names of torchvision or timm",
-            remedy="it needs conv_proj.weight and encoder.pos_embedding, or patch_embed.proj.weight and pos_embed "
-            "with one token before the patches",
+            "the file holds no vision transformer with the names of torchvision, timm or transformers",
+            remedy=f"it needs {' or '.join(f'{one.kernel} and {one.positions}' for one in _LAYOUTS)}, with one token "
+            "before the patches and heads of 64",
         )
     width, patch = kernel[0], kernel[2]
     sizes = ViTSizes(layers, width // HEAD_WIDTH, width)
     known = [name for name, variant in VARIANTS.items() if variant == sizes]
     which = {"variant": known[0]} if known else dict(sizes._asdict())
-    return {**which, "patch": patch, "size": side * patch, "pixels": "half" if timm else "imagenet"}
+    return {**which, "patch": patch, "size": side * patch, "pixels": layout.pixels}
 
 
-__all__ = ["published", "resampled", "timm_names", "torch_names"]
+__all__ = ["published", "resampled", "timm_names", "torch_names", "transformers_names"]
