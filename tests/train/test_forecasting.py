@@ -16,7 +16,7 @@ from chainrule.train import Run
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A trained AR(2); what it says is known in closed form."""
     data = cr.data.load("cycles", n=40, steps=20)
-    model = cr.models.build("ar", data)
+    model = cr.models.build("ar", data, start="given")
     return cr.fit(model, data, steps=30, run=tmp_path_factory.mktemp("runs") / "ar", batch=16)
 
 

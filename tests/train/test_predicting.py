@@ -179,6 +179,19 @@ def test_intervals_of_values_are_those_of_split_conformal_prediction(tmp_path: P
     assert "intervals of level 0.8: by how far 90 validation examples were" in found.notes[0]
 
 
+def test_several_values_of_a_table_are_called_like_its_columns(tmp_path: Path) -> None:
+    lines = [f"{i},{2 * i + i % 3},{i % 7 - 3}.5" for i in range(60)]
+    (tmp_path / "sizes.csv").write_text("\n".join(["age,height,width", *lines]) + "\n")
+    data = cr.data.load(tmp_path / "sizes.csv", target=["height", "width"])
+    run = trained(tmp_path / "run", Linear(jnp.ones((1, 2)), False), data)
+    found = run.predict(tmp_path / "sizes.csv")
+    heads = [f"{what} {name}" for name in ("height", "width") for what in ("prediction", "low", "high")]
+    assert list(found.columns) == heads
+    assert found.prediction.shape == (60, 2)
+    assert {"rmse.height", "r2.width"} <= set(found.metrics)
+    assert set(run.score()) - {"loss"} == set(found.metrics)
+
+
 def test_too_few_or_no_validation_examples_give_no_intervals_and_say_so(tmp_path: Path) -> None:
     x = np.random.default_rng(4).normal(size=(60, 2))
     run = trained(tmp_path / "run", Linear(jnp.ones(2), False), from_arrays(x, x[:, 0], kind="table"))

@@ -107,12 +107,14 @@ class Target(abc.ABC):
         """Default: a network gives one number for each of the target."""
         return math.prod(schema.target_shape)
 
-    def output_names(self, schema: Schema) -> tuple[str, ...]:
-        """Default: outputs are numbered; otherwise the names of what is predicted, one for each output.
+    def output_names(self, schema: Schema, columns: Sequence[str] = ()) -> tuple[str, ...]:
+        """Default: those of the target's columns, or numbers; otherwise the names of what is predicted.
 
         Several numbers come in the order of the target's entries.
         """
         count = self.outputs(schema)
+        if len(columns) == count:
+            return tuple(columns)
         return tuple(f"output {index}" for index in range(count)) if count > 1 else ("value",)
 
     @abc.abstractmethod
@@ -138,13 +140,15 @@ class Target(abc.ABC):
         assert contents.y is not None, "there are targets"
         return contents.y[rows]
 
-    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+    def answers(
+        self, schema: Schema, names: Sequence[str], predicted: np.ndarray, half: np.ndarray | None
+    ) -> Answers:
         """Default: nothing can be predicted; otherwise the columns of a table of predictions.
 
-        `predicted` is what a model gives, values in the units of the data; `half` is how far an interval reaches to
-        either side of them, where that is known.
+        `names` are those of the outputs. `predicted` is what a model gives, values in the units of the data; `half` is
+        how far an interval reaches to either side of them, where that is known.
         """
-        del schema, predicted, half
+        del schema, names, predicted, half
         return {}
 
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:

@@ -109,7 +109,8 @@ class Predictor(Answering):
             return {}
         predicted, y = (np.concatenate(parts) for parts in zip(*self._judged, strict=True))
         prepared = self._prepared
-        return scores.judge(Judged(prepared.schema, predicted, y, prepared.target_scaling))
+        names = prepared.output_names
+        return scores.judge(Judged(prepared.schema, predicted, y, prepared.target_scaling, outputs=names))
 
     def remarks(self) -> list[str]:
         """What intervals are, and whose targets are unknown."""
@@ -126,7 +127,9 @@ class Predictor(Answering):
         scaling = self._prepared.target_scaling
         if scaling is not None and len(predicted):
             predicted = scaling.inverse(predicted.astype(np.float64))
-        columns = self._target.answers(self._prepared.schema, predicted, self._half)
+        columns = self._target.answers(
+            self._prepared.schema, self._prepared.output_names, predicted, self._half
+        )
         return Answered(
             list(chunk.names),
             {name: _spread(column, chunk.rows, len(chunk.names)) for name, column in columns.items()},

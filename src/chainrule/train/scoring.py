@@ -80,6 +80,8 @@ class Judged:
     target_scaling: Scaling | None = None
     positive: str | None = None
     """Two classes: the one that is looked for; the second unless given."""
+    outputs: tuple[str, ...] = ()
+    """Names of several outputs; they are numbered unless given."""
 
 
 @final
@@ -116,7 +118,8 @@ def of_predictions(
     def measure(evaluation: Evaluation) -> dict[str, Metric]:
         data, y = evaluation.data, np.asarray(evaluation.split.y)
         predicted = predictions(evaluation)
-        return judge(Judged(data.schema, predicted, y, data.target_scaling, evaluation.positive))
+        columns = data.reading.targets if data.reading is not None else ()
+        return judge(Judged(data.schema, predicted, y, data.target_scaling, evaluation.positive, columns))
 
     return Score(summary, applies, measure, order=10, suits=suits, judge=judge)
 

@@ -58,6 +58,12 @@ class Preparation:
         read = self.reading.features if self.reading is not None else ()
         return self.schema.columns or read or tuple(f"feature {i}" for i in range(self.schema.shape[-1]))
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of what is predicted, one for each output."""
+        columns = self.reading.targets if self.reading is not None else ()
+        return targets.of(self.schema).output_names(self.schema, columns)
+
     def examples(self, raw: Shaped[np.ndarray, "examples ..."]) -> Shaped[np.ndarray, "examples ..."]:
         """Examples in the units of the data as a model sees them."""
         numbers = (raw > 0.5 if self.schema.levels == 2 else raw).astype(np.float64)

@@ -55,6 +55,7 @@ def load_other(
     return Data(
         *(source.name, prepared.schema, nothing, nothing, split),
         *(prepared.scaling, prepared.target_scaling, "", {}),
+        reading=prepared.reading,
     )
 
 

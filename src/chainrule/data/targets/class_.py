@@ -139,8 +139,9 @@ class ClassTarget(Target):
         """A logit for each class."""
         return len(schema.classes)
 
-    def output_names(self, schema: Schema) -> tuple[str, ...]:
+    def output_names(self, schema: Schema, columns: Sequence[str] = ()) -> tuple[str, ...]:
         """Those of the classes."""
+        del columns
         return schema.classes
 
     def describe(self, schema: Schema) -> str:
@@ -163,13 +164,14 @@ class ClassTarget(Target):
         assert contents.y is not None, "there are classes"
         return [contents.classes[number] for number in contents.y[rows].tolist()]
 
-    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+    def answers(
+        self, schema: Schema, names: Sequence[str], predicted: np.ndarray, half: np.ndarray | None
+    ) -> Answers:
         """The likeliest class, its probability, and that of every class."""
-        del half
-        names = np.array(schema.classes)
-        each = dict(zip(column_names(schema.classes), predicted.T, strict=True))
+        del schema, half
+        each = dict(zip(column_names(names), predicted.T, strict=True))
         return {
-            "prediction": names[predicted.argmax(axis=1)],
+            "prediction": np.array(names)[predicted.argmax(axis=1)],
             "probability": predicted.max(axis=1, initial=0),
             **each,
         }

@@ -55,8 +55,9 @@ class LabelsTarget(Target):
                     remedy="try another data.seed, give training a larger share, or leave the label out",
                 )
 
-    def output_names(self, schema: Schema) -> tuple[str, ...]:
+    def output_names(self, schema: Schema, columns: Sequence[str] = ()) -> tuple[str, ...]:
         """Those of the labels."""
+        del columns
         return schema.classes
 
     def describe(self, schema: Schema) -> str:
@@ -90,11 +91,13 @@ class LabelsTarget(Target):
         found[:, [schema.classes.index(name) for name in contents.classes]] = contents.y[rows]
         return found
 
-    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+    def answers(
+        self, schema: Schema, names: Sequence[str], predicted: np.ndarray, half: np.ndarray | None
+    ) -> Answers:
         """The labels with a probability of at least one half, and the probability of each."""
         del half
         chosen = np.array(self.captions(schema, predicted >= THRESHOLD), np.str_)
-        each = dict(zip(column_names(schema.classes), predicted.T, strict=True))
+        each = dict(zip(column_names(names), predicted.T, strict=True))
         return {"prediction": chosen, **each}
 
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:

@@ -56,9 +56,11 @@ class TextTarget(Target):
         letters = replace(_EMPTY, target_tokens=contents.target_alphabet)
         return [pairs.target_text(letters, row) for row in contents.y[rows]]
 
-    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+    def answers(
+        self, schema: Schema, names: Sequence[str], predicted: np.ndarray, half: np.ndarray | None
+    ) -> Answers:
         """The text."""
-        del half
+        del names, half
         return {"prediction": np.array(self.captions(schema, predicted), np.str_)}
 
     def captions(self, schema: Schema, y: np.ndarray) -> list[str]:

@@ -63,11 +63,13 @@ class ValueTarget(Target):
                 y[row], known[row] = found, True
         return y, known
 
-    def answers(self, schema: Schema, predicted: np.ndarray, half: np.ndarray | None) -> Answers:
+    def answers(
+        self, schema: Schema, names: Sequence[str], predicted: np.ndarray, half: np.ndarray | None
+    ) -> Answers:
         """The value and the ends of its interval; of several values, each under its name."""
+        del schema
         flat = predicted.reshape(len(predicted), -1)
         reach = np.full(flat.shape[1], np.nan) if half is None else half.reshape(-1)
-        names = self.output_names(schema)
         columns: dict[str, np.ndarray] = {}
         for index, name in enumerate(names):
             suffix = f" {name}" if len(names) > 1 else ""

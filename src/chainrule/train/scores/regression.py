@@ -48,7 +48,7 @@ def _together(predicted: np.ndarray, true: np.ndarray) -> dict[str, Metric]:
 
 
 def _judge(judged: Judged) -> dict[str, Metric]:
-    names = targets.of(judged.schema).output_names(judged.schema)
+    names = targets.of(judged.schema).output_names(judged.schema, judged.outputs)
     return regression(judged.predicted, judged.y, judged.target_scaling, names)
 
 
