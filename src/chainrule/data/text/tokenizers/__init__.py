@@ -39,7 +39,7 @@ def train(kind: str, text: str, vocab: int | None = None, alphabet: Iterable[str
         if vocab is not None:
             raise ArgumentError(
                 f"vocab={vocab}: a character tokenizer has as many tokens as there are characters",
-                remedy="leave vocab out, or use tokenizer=bpe or byte-bpe",
+                remedy="leave data.vocab out, or use data.tokenizer=bpe or byte-bpe",
             )
         return Character(tuple(sorted({*text, *alphabet})))
     size = VOCAB[kind] if vocab is None else vocab

@@ -39,7 +39,7 @@ def start(special: Iterable[str], alphabet: Iterable[str], vocab: int) -> tuple[
     >>> start(["<end>"], "ab", vocab=2)
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: vocab=2: the alphabet and the special tokens alone are 3 tokens
-           use vocab=3 or more
+           use data.vocab=3 or more
     """
     tokens = (*special, *alphabet)
     if "" in tokens or len(set(tokens)) < len(tokens):
@@ -49,7 +49,7 @@ def start(special: Iterable[str], alphabet: Iterable[str], vocab: int) -> tuple[
     if vocab < len(tokens):
         raise ArgumentError(
             f"vocab={vocab}: the alphabet and the special tokens alone are {len(tokens)} tokens",
-            remedy=f"use vocab={len(tokens)} or more",
+            remedy=f"use data.vocab={len(tokens)} or more",
         )
     return tokens
 

@@ -125,7 +125,7 @@ def unknown_characters(text: str, known: Iterable[str]) -> ArgumentError:
     >>> raise unknown_characters("naïve 🙂", "aenv ")
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: the text holds characters that the tokenizer does not know: 'ï', '🙂'
-           leave them out, or train with tokenizer=byte-bpe, which knows every character
+           leave them out, or train with data.tokenizer=byte-bpe, which knows every character
     """
     inside = set(known)
     strange = list(dict.fromkeys(c for c in text if c not in inside))
@@ -133,7 +133,7 @@ def unknown_characters(text: str, known: Iterable[str]) -> ArgumentError:
     more = f" and {len(strange) - _LISTED} more" if len(strange) > _LISTED else ""
     return ArgumentError(
         f"the text holds characters that the tokenizer does not know: {shown}{more}",
-        remedy="leave them out, or train with tokenizer=byte-bpe, which knows every character",
+        remedy="leave them out, or train with data.tokenizer=byte-bpe, which knows every character",
     )
 
 
