@@ -117,6 +117,15 @@ def test_a_class_that_training_lacks_is_refused() -> None:
     assert len(from_arrays(x, y, split=(0.6, 0.2, 0.2)).schema.classes) == 3
 
 
+def test_a_check_finds_what_cannot_be_divided(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    np.savez(tmp_path / "a.npz", x=x, y=np.repeat([0, 1, 2], [15, 14, 1]))
+    assert check(tmp_path / "a.npz").ok
+    found = check(tmp_path / "a.npz", split=(0.3, 0.5, 0.2)).problems[0]
+    assert (found.kind, found.effect) == ("cannot be divided", "stop")
+    assert "class '2' (1 example) is in validation or test" in found.items[0].detail
+
+
 def test_a_class_of_the_official_test_set_alone_is_refused(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(40, 3))
     file = tmp_path / "parts.npz"

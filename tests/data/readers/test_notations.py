@@ -113,6 +113,7 @@ def test_a_table_without_names_and_with_decimal_commas_is_divided_at_semicolons(
     [
         ("2019,2020,2021", "{i}.5,{j},{k}"),
         ("region,2019,2020", "r{k},{i},{j}"),
+        ("region,2019", "r{k},{i}"),
         (",0,1,2", "{i},{j}.5,{i},{k}"),
     ],
 )
@@ -125,6 +126,13 @@ def test_numbers_that_count_up_are_names_and_remarked_on(tmp_path: Path, head: s
     last = head.split(",")[-1]
     assert load(path, target=last if len(head) > 6 else 3).schema.target in ("class", "value")
     assert check(path, header=False).total == 21
+
+
+def test_a_slip_in_the_first_row_makes_no_names_of_it(tmp_path: Path) -> None:
+    rows = [f"{i},{5 * i},{i % 3}" for i in range(20)]
+    for slip in ("?,5,1", "unknown,5,1"):
+        assert check(table(tmp_path / "a.csv", slip, *rows)).problems[0].first == "a.csv line 1"
+    assert check(table(tmp_path / "b.csv", "150,setosa,virginica", *rows)).total == 20
 
 
 def test_a_first_row_of_numbers_that_does_not_count_up_is_data(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from chainrule.data.loading.assembly import assemble
 from chainrule.data.loading.binarize import binarize
 from chainrule.data.loading.moments import moments
 from chainrule.data.loading.problems import Problem, Refused, ScanReport, group
+from chainrule.data.loading.rows import positions
 from chainrule.data.loading.scan import Contents, Scan
 from chainrule.data.loading.series import cut
 
@@ -93,14 +94,26 @@ def check(
     """
     check_choice("check", "bad", bad, ["error", "skip"])
     _check_seed(seed)
-    if split is not None:
-        check_shares(split)
+    shares = None if split is None else check_shares(split)
     source = sources.find(name_or_path)
     scan = _examine(source, source.resolve(options), seed)
     reading = scan.contents.reading if scan.contents else None
     columns = reading.table() if reading else ()
-    found = group(scan.problems)
+    found = group((*scan.problems, *_undivided(scan.contents, shares, seed, source.name)))
     return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, found, columns, bad)
+
+
+def _undivided(
+    contents: Contents | None, shares: Sequence[float] | None, seed: int, where: str
+) -> list[Problem]:
+    """What keeps examples with targets from being divided into splits, if anything does."""
+    if contents is None or not targets.of(contents).given:
+        return []
+    try:
+        positions(contents, shares or kinds.of(contents).shares(contents), seed)
+    except DataError as error:
+        return [Problem("cannot be divided", where, error.message, "stop", error.remedy)]
+    return []
 
 
 def check_command(call: Mapping[str, Any]) -> str:

@@ -194,11 +194,19 @@ def _numbers_name(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool
     >>> _numbers_name(["1", "2", "3"], [["2", "3", "4"], ["3", "4", "5"]])
     False
     """
-    words = [j for j, cell in enumerate(first) if cell and not is_number(cell)]
-    if any(others and all(is_number(cells[j]) for cells in others) for j in words):
-        return True  # a word above a column that holds nothing but numbers is its name
+    words = [j for j, cell in enumerate(first) if any(map(str.isalpha, cell)) and not is_number(cell)]
+    above = any(others and all(is_number(cells[j]) for cells in others) for j in words)
+    if above and 2 * len(words) >= len(first):
+        return True  # words above columns that hold nothing but numbers are names, a single one may be a slip
+    numbers = [j for j, cell in enumerate(first) if is_number(cell)]
+    if words and len(numbers) == 1 and _is_year(first[numbers[0]]):
+        return not any(_is_year(cells[numbers[0]]) for cells in others)
     enough = 2 if words else 3
     return _counts_up(first, enough) and not any(_counts_up(cells, enough) for cells in others)
+
+
+def _is_year(cell: str) -> bool:
+    return len(cell) == 4 and cell.isdecimal() and 1900 <= int(cell) <= 2100
 
 
 def _counts_up(cells: Sequence[str], enough: int) -> bool:
