@@ -128,7 +128,7 @@ def _opened(
     elif said is not None and head == "kept":
         return _reopened(entry, path, said, words, given, folder)
     if entry.published is not None:
-        return _classifier(entry, path, source, given, head)
+        return _classifier(entry, path, source, given, head, said)
     if head == "new":
         raise ArgumentError(
             f"head=new: {entry.name} has no head of published weights to replace",
@@ -194,11 +194,17 @@ def _reopened(
 
 
 def _classifier(
-    entry: "Entry", path: Path, source: str, given: tuple[dict[str, Any], dict[str, Any]], head: str
+    entry: "Entry",
+    path: Path,
+    source: str,
+    given: tuple[dict[str, Any], dict[str, Any]],
+    head: str,
+    said: "Exported | None",
 ) -> "tuple[Model, Data]":
     """The image classifier in the file for the data, whose images have the size it was trained on unless given.
 
-    Images are brought to that size when they are read, which gives the best pixels, or else by the model.
+    Images are brought to that size when they are read, which gives the best pixels, or else by the model; a file of our
+    own says what it needs.
     """
     from chainrule import data as sources
     from chainrule import models
@@ -208,8 +214,9 @@ def _classifier(
     own = models.published_settings(entry.name, path)
     side = settings.get("size") or own.get("size") or _SIDE
     if "size" in find(source).options:
-        options = {"size": side, **options}
-    else:
+        read_at = None if said is None else said.data.get("size")
+        options = {"size": read_at or side, **options}
+    elif said is None:
         settings = {"size": side, **settings}
     data = sources.load(source, **options)
     return models.with_weights(entry.name, path, data, head=head, **settings).model, data

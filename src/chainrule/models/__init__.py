@@ -252,13 +252,22 @@ def with_weights(
 
 
 def published_settings(name: str, path: str | Path) -> dict[str, Any]:
-    """The settings of the model whose weights a file holds, as far as their shapes tell."""
-    found = entry(name)
+    """The settings of the model whose weights a file holds: as it says itself, or as far as their shapes tell."""
+    found, file = entry(name), Path(path).expanduser()
+    said = exported.read_head(file)
+    if said is not None and said.model == name:
+        if said.layout == "chainrule":
+            raise ArgumentError(
+                f"{file.name} has the names of this package, not those of PyTorch's libraries",
+                remedy=f"open it with reopen, or export it with layout=torch; a run begins another one with\n"
+                f"chainrule train from=RUN data=... fresh={found.head}",
+            )
+        return dict(said.settings)
     if found.published is None:
         raise CapabilityError(
             f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
         )
-    return dict(found.published(interchange.shapes(Path(path).expanduser())))
+    return dict(found.published(interchange.shapes(file)))
 
 
 def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:

@@ -330,6 +330,7 @@ def test_a_new_head_leaves_the_rest_as_published(name: str, files: Mapping[str, 
     else:
         small = {"resnet": {"depth": 18, "width": 2}, "vgg": {"scale": 1 / 64}}[name]
         path = models.export_weights(models.build(name, FIVE, seed=3, **small), tmp_path / "w.safetensors")
+        safetensors.numpy.save_file(safetensors.numpy.load_file(path), path)  # as another program writes it
     whole: Any = models.with_weights(name, path, FIVE).model
     found = models.with_weights(name, path, TINY, head="new")
     ours: Any = found.model
@@ -357,6 +358,17 @@ def test_pixels_are_standardised_as_published_and_grey_becomes_three_equal_colou
     four = Schema("image", (16, 16, 4), target="class", classes=("a", "b", "c"))
     with pytest.raises(ArgumentError, match="mean of three colours cannot be taken out of 4 channels"):
         models.build("resnet", four, pixels="imagenet")
+
+
+def test_a_file_of_our_own_is_sized_by_what_it_says(tmp_path: Path) -> None:
+    model = models.build("resnet", FIVE, depth=8, width=2)
+    found: Any = models.with_weights(
+        "resnet", models.export_weights(model, tmp_path / "w.safetensors"), TINY, head="new"
+    )
+    assert (found.model.config.depth, found.model.config.pixels) == (8, "none")
+    plain = models.export_weights(model, tmp_path / "w.safetensors", layout="chainrule")
+    with pytest.raises(ArgumentError, match=r"(?s)not those of PyTorch's libraries\n.*fresh=head"):
+        models.with_weights("resnet", plain, TINY, head="new")
 
 
 def test_files_of_other_networks_are_refused(files: Mapping[str, Any]) -> None:
