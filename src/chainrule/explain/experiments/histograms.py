@@ -12,12 +12,11 @@ from chainrule import data as sources
 from chainrule import models
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.pictures import Heatmap, Lines, Table
-from chainrule.explain.methods import layer_activations
+from chainrule.explain.methods import histograms, layer_activations
 from chainrule.explain.methods.training import train
 from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
 from chainrule.models.protocol import Model
 
-_BINS = 41
 _SATURATED = {"tanh": 0.05, "sigmoid": 0.05}
 """A bounded unit whose slope is below this share of its largest slope has nothing left to learn from."""
 
@@ -119,26 +118,21 @@ def _outcome(
     shares: dict[str, list[float]],
     steps: np.ndarray,
 ) -> Outcome:
-    every = np.concatenate([values for columns in seen.values() for values in columns])
-    low, high = np.quantile(every, [0.001, 0.999])
-    edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
-    middles = (edges[:-1] + edges[1:]) / 2
+    bins = histograms.edges([values for columns in seen.values() for values in columns])
     word = "dead" if settings.activation == "relu" else "saturated"
     pictures: list[Heatmap | Lines] = []
     rows: list[list[str | float]] = []
     for label, columns in seen.items():
-        counts = np.stack([np.histogram(values, edges)[0] / len(values) for values in columns], axis=1)
+        where = settings.layer or "Second linear layer"
         pictures.append(
-            Heatmap(
+            histograms.heatmap(
                 f"histogram-{label.replace(' ', '-')}",
-                f"Second linear layer, {label}" if not settings.layer else f"{settings.layer}, {label}",
-                "step",
+                f"{where}, {label}",
                 "output",
-                np.sqrt(counts[::-1]),
-                rows=[f"{value:.2g}" for value in middles[::-1]],
-                columns=[str(step) for step in steps],
-                caption="Darker: more of the outputs, before any nonlinearity; square root of the share, so "
-                "that rare values can be seen.",
+                columns,
+                bins,
+                steps.tolist(),
+                "Darker: more of the outputs, before any nonlinearity.",
             )
         )
         rows.append(
