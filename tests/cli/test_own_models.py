@@ -67,7 +67,9 @@ def test_a_network_in_a_file_is_trained_resumed_and_scored(cli: Command, nets: P
     assert Path("runs/own/model.py").read_text() == NETS
     found = cli("score", "own", "runs=runs", "--json").last["metrics"]
     assert {"loss", "accuracy"} <= found.keys()
-    assert Run.open("runs/own").model.module.first.weight.shape == (6, 2)  # type: ignore[attr-defined]
+    opened = Run.open("runs/own")
+    assert opened.model.module.first.weight.shape == (6, 2)  # type: ignore[attr-defined]
+    assert type(opened.model.module) is type(opened.skeleton().module)  # type: ignore[attr-defined]
     assert cli("resume", "own", "runs=runs", "steps=6", "--json").last["step"] == 6
     again = cli("train", "config=runs/own/config.yaml", "steps=2", "run=again", "runs=runs", "--json")
     assert again.last["status"] == "done"

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule import models
+from chainrule import models, nn
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Data, Schema
 from chainrule.train import Moment, Run, events, fit, resume, scores
@@ -71,12 +70,14 @@ def test_early_stopping_waits_for_the_number_that_is_named(data: Data, tmp_path:
 
 
 def test_a_metric_of_ones_own_says_which_way_is_better(data: Data, tmp_path: Path) -> None:
-    net = eqx.nn.Linear(2, 2, key=jax.random.key(0))
+    net = nn.Sequential([nn.Linear(2, 2, key=jax.random.key(0)), "identity", nn.BatchNorm(2)])
     model = models.wrap(net, metrics={"spread": lambda out, y: jnp.abs(out[:, 0] - out[:, 1])})
     with pytest.raises(ArgumentError, match=r"best=spread: is more or less of it better\?[^$]*best_mode=max"):
         fit(model, data, run=tmp_path / "run", best="spread", **SETTINGS)
     run = fit(model, data, run=tmp_path / "run", best="spread", best_mode="min", **SETTINGS)
     assert run.status["best"]["spread"] == pytest.approx(min(values(run, "spread").values()))
+    run = fit(model, data, run=tmp_path / "f1", best="f1", **{**SETTINGS, "steps": 2})
+    assert run.status["best"].keys() == {"loss", "f1", "step"}
 
 
 def test_a_number_that_there_will_not_be_is_refused_before_training(data: Data, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-import jax
+import equinox as eqx
 import numpy as np
 
 from chainrule.core import random
@@ -60,7 +60,8 @@ class Watched:
                 remedy="give them one with data.split, or leave best out",
             )
         batch = data.val.batch(np.zeros(1, np.int32))
-        given = ["loss", *jax.eval_shape(loss, model, batch, random.key(0, "evaluate"))[1]]
+        still = eqx.nn.inference_mode(model)
+        given = ["loss", *eqx.filter_eval_shape(loss, still, batch, random.key(0, "evaluate"))[1]]
         judged = [] if name in given else _judged_names(model, data)
         if name not in (*given, *judged):
             known = [*given, *judged]
@@ -101,7 +102,7 @@ def _judged_names(model: Model, data: Data) -> list[str]:
     """The numbers that predictions will give, found with predictions that say nothing."""
     if not isinstance(model, CanPredict) or "y" not in data.val.arrays:
         return []
-    shape = jax.eval_shape(model.predict, data.val.batch(np.zeros(1, np.int32)).x).shape
+    shape = eqx.filter_eval_shape(model.predict, data.val.batch(np.zeros(1, np.int32)).x).shape
     y = np.asarray(data.val.y)
     silent = np.full((len(y), *shape[1:]), 0.5, np.float32)
     return list(scores.judge(Judged(data.schema, silent, y, data.target_scaling)))

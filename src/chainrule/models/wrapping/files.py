@@ -10,6 +10,7 @@ its file. It is run again only while it is the same and this user has named or a
 (`chainrule runs trust RUN`): a run folder that came from elsewhere runs nothing.
 """
 
+import functools
 import hashlib
 import inspect
 import os
@@ -112,21 +113,26 @@ class ModelFile:
         return {"path": str(self.path), "name": self.name, "sha256": self.sha256}
 
     def entry(self) -> Entry:
-        """The model as if it were registered; this runs the file."""
-        made = code_files.member(self.path, self.name)
-        title = f"{self.path.name}:{self.name}"
-        return Entry(
-            name=title,
-            summary=(inspect.getdoc(made) or "A model of your own.").splitlines()[0],
-            config=_settings(made, title),
-            build=lambda config, schema, key: _built(made, title, config, schema, key),
-            kinds=kinds.names(),
-            targets=targets.names(),
-            data="",
-            toy={},
-            toy_data="",
-            citation="",
-        )
+        """The model as if it were registered; this runs the file, once: its classes are then the same everywhere."""
+        return _entry(self)
+
+
+@functools.cache
+def _entry(file: ModelFile) -> Entry:
+    made = code_files.member(file.path, file.name)
+    title = f"{file.path.name}:{file.name}"
+    return Entry(
+        name=title,
+        summary=(inspect.getdoc(made) or "A model of your own.").splitlines()[0],
+        config=_settings(made, title),
+        build=lambda config, schema, key: _built(made, title, config, schema, key),
+        kinds=kinds.names(),
+        targets=targets.names(),
+        data="",
+        toy={},
+        toy_data="",
+        citation="",
+    )
 
 
 def _built(made: Callable[..., Any], title: str, config: Config, schema: Schema, key: Key) -> Model:
