@@ -54,10 +54,19 @@ def test_inputs_that_cannot_be_used_are_shown_and_listed(cli: Command, trained: 
     assert "1 of 3 inputs cannot be used and have empty rows: runs/toy/predictions/problems.csv" in out
 
 
+def test_nothing_that_can_be_used_is_an_error_for_scripts(cli: Command, trained: Path) -> None:
+    np.save("new.npy", np.full((2, 2), np.nan))
+    result = cli("predict", "toy", "new.npy", "--json")
+    assert result.code == 3
+    assert len(result.last["problems"]) == result.last["rows"] == 2
+    assert len(Path(result.last["path"]).read_text().splitlines()) == 3
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         ([], 2, "error: missing FILE-OR-FOLDER"),
+        (["runs"], 3, "error: runs is a folder"),
         (["nwe.npz"], 3, "error: nwe.npz does not exist (did you mean 'new.npz'?)"),
         (["new.npz", "levle=0.9"], 2, "error: unknown setting 'levle' (did you mean 'level'?)"),
         (["new.npz", "level=much"], 2, "error: level=much: level must be a number between 0 and 1"),

@@ -34,7 +34,8 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
     FILE-OR-FOLDER is an image or a folder of images, a CSV file with or without the target, a .npy or .npz file, a file
     with a text on every line or a folder of texts, a series to go on with. Everything is prepared as the training data
     were. predictions.csv has a row for every input, in its order; inputs that cannot be used are named and have empty
-    rows. Where targets are there (a column, folders called like the classes), the scores are shown too.
+    rows (exit code 3 if that is all of them). Where targets are there (a column, folders called like the classes), the
+    scores are shown too.
 
     Settings: out=DIR (default: predictions in the folder of the run), level=0.9 (how probably intervals of values hold
     the truth), horizon=50 (models of series: steps to forecast), text="a text" (instead of a file), runs=DIR.
@@ -62,6 +63,8 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
         emit(_machine(run.id, written))
     else:
         _show(written)
+    if len(written.problems) == written.total:
+        raise typer.Exit(3)  # the code of errors in data: scripts need not read the file to know
 
 
 def _options(given: Mapping[str, str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
 from chainrule.core.formatting import duration, measured, number
 from chainrule.core.pictures import Film, Picture
-from chainrule.models.protocol import CanSample, Model
+from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate, Model
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
@@ -258,6 +258,8 @@ def _again(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
         "Go on with it": f"chainrule resume {name}{change}",
         "Score it": f"chainrule score {name}",
     }
+    if isinstance(model, CanPredict | CanForecast | CanTranslate):
+        lines["Predict for new data"] = f"chainrule predict {name} FILE"
     if isinstance(model, CanSample):
         lines["Draw samples"] = f"chainrule sample {name} n=64"
     return page.section("Again", page.commands({**lines, **python}))

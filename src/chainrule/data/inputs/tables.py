@@ -92,6 +92,8 @@ class Piece(NamedTuple):
 def pieces(path: Path, reading: TableReading, prepared: Preparation) -> Iterator[Piece]:
     """The rows of a file in their order, some at a time."""
     if not path.is_file():
+        if path.is_dir():
+            raise DataError(f"{path} is a folder", remedy="the run was trained on a table: give a file")
         raise DataError(f"{path} is no file" if path.exists() else f"{path} does not exist")
     for piece in new_rows(path, reading, **prepared.options):
         rows: dict[int, list[str] | Problem] = {**dict(piece.rows), **piece.problems}
