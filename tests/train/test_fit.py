@@ -352,3 +352,15 @@ def test_a_run_cannot_end_before_the_step_it_is_at(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="is at step 6 already: it cannot end at step 3"):
         resume(run, steps=3)
     assert Run.open(run.path).settings.steps == 6
+
+
+def test_a_run_from_before_an_option_of_the_data_was_there_goes_on(tmp_path: Path) -> None:
+    source = {"name_or_path": "toy", "seed": 0}
+    before = replace(numbers(), source=source)
+    after = replace(before, source={**source, "weight": None})
+    settings = {"run": tmp_path / "run", "batch": 16}
+    fit(Mean(jnp.zeros(3)), before, steps=1, **settings)
+    assert fit(Mean(jnp.zeros(3)), after, steps=2, **settings).status["step"] == 2
+    other = replace(before, source={**source, "seed": 1})
+    with pytest.raises(RunError, match="other settings"):
+        fit(Mean(jnp.zeros(3)), other, steps=3, **settings)

@@ -253,7 +253,9 @@ def _continue(
     Training settings that are not given are those the run has: defaults follow the length of a run.
     """
     longer = {"steps": None, "epochs": None}
-    recipe = {**recipe, "train": merge(found.config["train"], settings)}
+    # Options of data that came later are left to the hash of the data.
+    known = {name: value for name, value in recipe["data"].items() if name in found.config["data"]}
+    recipe = {**recipe, "data": known, "train": merge(found.config["train"], settings)}
     mine, stored = (
         {
             **r,

@@ -49,9 +49,14 @@ def scan(raw: RawTable, options: Mapping[str, Any]) -> Scan:
     """The scan of a table."""
     total = len(raw.rows) + len(raw.problems)
     wanted = NO_COLUMN if options["series"] and options["target"] == -1 else options["target"]
-    used, target = _choose(raw.names, wanted, options["drop"])
+    weight = None if options["weight"] is None else _index(raw.names, "weight", options["weight"])
+    used, target = _choose(raw.names, wanted, [*options["drop"], *([] if weight is None else [weight])])
     table = _columns(raw, used, target, options)
+    weights, unweighted = _weights(raw, weight, options)
     good, faults = _good(table, len(raw.rows))
+    if unweighted:
+        faults = {**unweighted, **faults}
+        good = [row for row in good if row not in unweighted]
     problems = dict(raw.problems)
     for row, fault in faults.items():
         number = raw.rows[row][0]
@@ -62,6 +67,7 @@ def scan(raw: RawTable, options: Mapping[str, Any]) -> Scan:
     found = (*(problems[number] for number in sorted(problems)), *raw.notes)
     try:
         contents = _contents(raw, table, good, target, options)
+        contents = replace(contents, weights=None if weights is None else weights[good])
     except Refused as refused:
         return Scan(total, len(good), (*found, refused.problem))
     remarks = (*_index_like(raw, table), *_whole_numbers(raw.where, contents, options["target_as"]))
@@ -99,6 +105,26 @@ def _index(names: list[str], option: str, wanted: str | int) -> int:
     hint = suggest(wanted, names) if isinstance(wanted, str) else ""
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     raise ArgumentError(f"{option}={wanted!r}: there is no such column{hint}", remedy=f"columns: {shown}")
+
+
+def _weights(
+    raw: RawTable, index: int | None, options: Mapping[str, Any]
+) -> tuple[np.ndarray | None, dict[int, CellFault]]:
+    """What each row counts for, and the rows of which that cannot be said."""
+    if index is None:
+        return None, {}
+    name = raw.names[index]
+    if options["series"]:
+        raise ArgumentError(
+            f"weight={name!r}: windows of a series have no weights", remedy="leave data.weight out"
+        )
+    cells = [row[index] for _, row in raw.rows]
+    weights = NumberReading().codes(cells)
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    detail = "in column {!r} is no weight: a number of at least 0"
+    return weights, {
+        int(row): CellFault("bad weight", f"{cells[row]!r} {detail.format(name)}") for row in bad
+    }
 
 
 def _columns(

@@ -88,6 +88,9 @@ OPTIONS = {
     ),
     "target_as": targets.TARGET_AS,
     "drop": Option([], columns, "columns to leave out: names or numbers"),
+    "weight": Option(
+        None, optional(column), "column that says what each row counts for in the loss; it is no feature"
+    ),
     "missing": Option(
         "drop",
         choice("drop", *plan.FILLED, "error"),
