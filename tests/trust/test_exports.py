@@ -96,6 +96,7 @@ def test_a_language_model_comes_back_with_its_tokenizer_and_its_heads(cli: Comma
     assert drawn[0] == drawn[1]
 
 
+@pytest.mark.slow
 def test_a_file_names_no_path_of_the_machine_it_comes_from(cli: Command, tmp_path: Path) -> None:
     rows = "\n".join(f"{i % 7},{i % 5},{'ab'[i % 2]}" for i in range(60))
     (tmp_path / "private.csv").write_text(f"x,y,kind\n{rows}\n")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from chainrule.train import Run, checkpoints, events, trainer
+from chainrule.train import Run, checkpoints, events, watching
 from chainrule.train.step import Stepper
 from tests.trust.toys import fingerprint, go_on, train
 
@@ -61,7 +61,7 @@ MOMENTS = {
     "after compiling": on(events.Compiled),
     "between two steps": on(events.Progress, 6),
     "while running a step": inside(Stepper, "run", 3),
-    "while evaluating": inside(trainer, "mean_loss", 2),
+    "while evaluating": inside(watching, "mean_loss", 2),
     "while writing metrics": on(events.Logged, 5),
     "while saving": inside(checkpoints, "sync_folder", 4),
     "after saving": on(events.Saved, 8),
@@ -217,8 +217,14 @@ def test_a_signal_to_be_ignored_is_ignored_as_under_nohup(tmp_path: Path) -> Non
     assert run.status["status"] == "done"
 
 
-@pytest.mark.parametrize("code", [errno.EPIPE, errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("moment", [(events.Started, 0), (events.Progress, 6), (events.Saved, 8)])
+@pytest.mark.parametrize(
+    ("code", "moment"),
+    [
+        (errno.EPIPE, (events.Progress, 6)),
+        (errno.EIO, (events.Saved, 8)),
+        (errno.ENOSPC, (events.Started, 0)),
+    ],
+)
 def test_output_that_cannot_be_written_any_more_costs_no_step(
     tmp_path: Path, finished: Path, moment: tuple[type, int], code: int
 ) -> None:
