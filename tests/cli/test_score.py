@@ -97,7 +97,7 @@ def test_other_data_are_scored_with_the_scaling_of_training(cli: Command, traine
         (["data=moons", "data.m=50"], 2, "error: unknown option 'm' of toy data"),
         (["data=mons"], 2, "error: unknown data 'mons' (did you mean 'moons'?)"),
         (["data=cuts.npz"], 3, "the targets of 1 of 2 examples are not known to the run; first: 'middle'"),
-        (["data=bare.npz"], 3, "error: bare: the examples have no targets to judge predictions by"),
+        (["data=bare.npz"], 3, "error: bare: the examples have no targets, which this run was trained with"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(

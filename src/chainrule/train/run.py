@@ -31,7 +31,7 @@ from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
-from chainrule.models.protocol import CanSample, Model, NeedsSchema
+from chainrule.models.protocol import CanSample, Model, NeedsSchema, needs_targets
 from chainrule.models.wrapping import ModelFile
 from chainrule.train import checkpoints, folder, former, naming, scores
 from chainrule.train.config import TrainConfig
@@ -329,7 +329,8 @@ class Run:
         Scaling, classes (by their names), tokens and the reading of columns are those of training. Where the source has
         a test part of its own, only that is taken. `options` are those of the source.
         """
-        return load_other(data, self.preparation, **options)
+        needs = needs_targets(self.model)
+        return load_other(data, self.preparation, needs_targets=needs, **options)
 
     def predict(self, given: Given, *, level: float = 0.9, horizon: int | None = None) -> Predictions:
         """What the model predicts for new inputs, prepared as the training examples were.

@@ -44,8 +44,9 @@ def test_a_class_that_training_did_not_have_is_an_error(tmp_path: Path) -> None:
     ):
         load_other(table(tmp_path / "new.csv", range(30), "abc"), like(data))
     (tmp_path / "bare.csv").write_text("x,y\n1,2\n")
-    with pytest.raises(DataError, match="no targets to judge predictions by"):
+    with pytest.raises(DataError, match="no targets, which this run was trained with"):
         load_other(tmp_path / "bare.csv", like(data))
+    assert load_other(tmp_path / "bare.csv", like(data), needs_targets=False).test.y is None
 
 
 def test_bad_rows_stop_or_are_left_out_as_told(tmp_path: Path) -> None:
@@ -66,12 +67,16 @@ def test_values_are_scaled_as_in_training(tmp_path: Path, values: int) -> None:
     noise = np.random.default_rng(0)
     np.savez(tmp_path / "train.npz", x=noise.normal(size=(40, 3)), y=10 + 5 * noise.normal(size=(40, values)))
     y = noise.normal(size=(6, values))
+    np.savez(tmp_path / "bare.npz", x=noise.normal(size=(6, 3)))
     np.savez(tmp_path / "new.npz", x=noise.normal(size=(6, 3)), y=y)
     data = load(tmp_path / "train.npz")
     other = load_other(tmp_path / "new.npz", like(data))
     assert data.target_scaling is not None
     expected = data.target_scaling.apply(y if values > 1 else y[:, 0])
     assert np.asarray(other.test.y) == pytest.approx(expected, rel=1e-5)
+    assert load_other(tmp_path / "bare.npz", like(data), needs_targets=False).test.y is None
+    with pytest.raises(DataError, match="no targets"):
+        load_other(tmp_path / "bare.npz", like(data))
 
 
 def test_images_take_on_size_levels_and_channels_and_the_official_test_part_counts(tmp_path: Path) -> None:

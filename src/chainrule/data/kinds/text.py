@@ -97,7 +97,7 @@ class TextKind(Kind):
         if self.is_corpus(prepared.schema):
             return tokenization.adopted(contents, prepared.schema, where)
         y = targets_like(contents, rows, prepared, where)
-        assert y is not None, "texts that are no corpus have targets"
+        assert y is not None, "models of texts that are no corpus need targets"
         return pairs.Pairs({"x": pairs.adopted(contents, rows, prepared.schema, where), "y": y})
 
     def preview(self, data: "Data") -> Picture:

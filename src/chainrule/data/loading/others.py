@@ -32,17 +32,19 @@ def load_other(
     *,
     seed: int = 0,
     bad: str = "error",
+    needs_targets: bool = True,
     **options: Any,
 ) -> Data:
     """Another source as the test split of data like those of training; its other splits are empty.
 
-    `options` are those of the source; what is not given is as it was in training.
+    `options` are those of the source; what is not given is as it was in training. Data without targets will do for a
+    model that does not need them.
     """
     check_choice("score", "bad", bad, ["error", "skip"])
     source = sources.find(name_or_path)
     kind = kinds.of(prepared.schema)
     if kind.has_rows and any(source.reader is one.reader for one in table.FORMATS.values()):
-        split = _table(source, prepared, bad, options)
+        split = _table(source, prepared, bad, options, needs_targets)
     else:
         contents = read_contents(source, _options(source, prepared, options), seed, bad)
         if contents.kind != prepared.schema.kind:
@@ -50,6 +52,8 @@ def load_other(
                 f"{source.name} holds {kinds.of(contents).noun}; the run was trained on {kind.noun}",
                 remedy="give data like those of training",
             )
+        if needs_targets and contents.y is None and targets.of(prepared.schema).given:
+            raise no_targets(source.name)
         split = kind.adopted(contents, _chosen(contents), prepared, source.name)
     nothing = Subset(split, np.zeros(0, np.int64))
     return Data(
@@ -74,7 +78,13 @@ def _chosen(contents: Contents) -> np.ndarray:
     return everything[contents.parts == _TEST]
 
 
-def _table(source: sources.DataSource, prepared: Preparation, bad: str, options: Mapping[str, Any]) -> Split:
+def _table(
+    source: sources.DataSource,
+    prepared: Preparation,
+    bad: str,
+    options: Mapping[str, Any],
+    needs_targets: bool,
+) -> Split:
     """Rows of a table, read by the plan of the training table."""
     if options:
         name = next(iter(options))
@@ -98,7 +108,9 @@ def _table(source: sources.DataSource, prepared: Preparation, bad: str, options:
         return Rows({"x": x})
     known = [part.targets for part in parts if len(part.x)]
     if any(one is None for one in known):
-        raise no_targets(source.name)
+        if needs_targets:
+            raise no_targets(source.name)
+        return Rows({"x": x})
     y = [all_known(one, prepared.schema, source.name) for one in known if one is not None]
     return Rows({"x": x, "y": np.concatenate(y)})
 
@@ -122,10 +134,8 @@ def targets_like(
 ) -> np.ndarray | None:
     """The targets of these examples as splits of the training data hold them, if those have any."""
     target = targets.of(prepared.schema)
-    if not target.given:
+    if not target.given or contents.y is None:
         return None
-    if contents.y is None:
-        raise no_targets(where)
     if contents.target != prepared.schema.target:
         raise DataError(
             f"{where}: its targets are of kind {contents.target!r}, those of training of {prepared.schema.target!r}",
@@ -154,8 +164,8 @@ def all_known(found: KnownTargets, schema: Schema, where: str) -> np.ndarray:
 def no_targets(where: str) -> DataError:
     """The error for examples without what a model is judged by."""
     return DataError(
-        f"{where}: the examples have no targets to judge predictions by",
-        remedy="to predict them: chainrule predict RUN FILE-OR-FOLDER",
+        f"{where}: the examples have no targets, which this run was trained with",
+        remedy="for predictions of them: chainrule predict RUN FILE-OR-FOLDER",
     )
 
 

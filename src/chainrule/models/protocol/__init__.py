@@ -21,6 +21,7 @@ from chainrule.models.protocol.denoising import (
 from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbedding, HasJointSpace
 from chainrule.models.protocol.filling import CanFill
 from chainrule.models.protocol.forecasting import CanForecast
+from chainrule.models.protocol.judging import needs_targets
 from chainrule.models.protocol.likelihood import (
     Bounded,
     HasBound,
@@ -145,6 +146,7 @@ __all__ = [
     "as_prediction",
     "check_options",
     "matrix_shape",
+    "needs_targets",
     "numbered",
     "option_fields",
     "output_count",
