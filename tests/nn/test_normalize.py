@@ -160,7 +160,7 @@ def test_statistics_of_a_low_precision_input_are_exact_to_single_precision() -> 
 
 @pytest.mark.parametrize("name", ["batch", "layer", "rms"])
 def test_one_feature_is_not_spread_over_many(name: str) -> None:
-    with pytest.raises(ArgumentError, match=r"shape \(2, 1\) has 1 features, the normaliser 5"):
+    with pytest.raises(ArgumentError, match=r"shape \(2, 1\) has 1 features, the layer takes 5"):
         norm(name, 5)(jnp.ones((2, 1)))
 
 

@@ -128,9 +128,11 @@ def test_former_segments_are_replaced(name: str, table: dict[str, str], present:
 
 
 def test_tables_of_earlier_runs_are_read_as_they_were() -> None:
-    stored = {"name_or_path": "a.csv", "header": None, "target_as": "auto"}
+    stored = {"name_or_path": "a.csv", "header": None, "drop": [], "target_as": "auto"}
     assert former.load_call(stored) == {**stored, "notation": "plain"}
     present = {**stored, "notation": "auto"}
     assert former.load_call(present) == present
     assert former.load_call({"size": None})["convert"] is False
     assert former.load_call({"name_or_path": "digits"}) == {"name_or_path": "digits"}
+    pairs = {"name_or_path": "a.tsv", "header": False, "swap": False}
+    assert former.load_call(pairs) == pairs

@@ -378,7 +378,8 @@ def _torch_names(model: Model) -> Names:
 
 
 def _sentence(message: str) -> str:
-    return message[0].lower() + message[1:]
+    first = message.split(" ")[0]
+    return message if any(letter.isupper() for letter in first[1:]) else message[0].lower() + message[1:]
 
 
 __all__ = [

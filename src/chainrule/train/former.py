@@ -50,7 +50,7 @@ def load_call(stored: Any) -> Any:
     """
     if not isinstance(stored, dict):
         return stored
-    tables = {"notation": "plain"} if "header" in stored else {}
+    tables = {"notation": "plain"} if "drop" in stored else {}
     images = {"convert": False} if "size" in stored else {}
     return {**tables, **images, **stored}
 

@@ -33,6 +33,6 @@ def test_what_it_cannot_be_built_for_is_refused() -> None:
         cr.models.build("pixel-cnn", Schema("image", (4, 4, 1)))
     colours = Schema("image", (4, 4, 3), levels=256)
     with pytest.raises(ArgumentError, match=r"(?s)width=32: 3 channels share.*use width=33"):
-        cr.models.build("pixel-cnn", colours)
+        cr.models.build("pixel-cnn", colours, width=32)
     with pytest.raises(ArgumentError, match="kernel=4: a kernel has a middle"):
         cr.models.build("pixel-cnn", colours, width=33, kernel=4)

@@ -100,7 +100,9 @@ def affine(weight: Any, bias: Any) -> Linear:
         raise ArgumentError(
             f"affine: a weight of shape {weight.shape} does not go with a bias of shape {bias.shape}"
         )
-    blank = Linear(*weight.shape, key=jax.random.key(0), initializer="zero")
+    # A construction may need no unit at all: a constant function has none.
+    inputs, outputs = (max(1, size) for size in weight.shape)
+    blank = Linear(inputs, outputs, key=jax.random.key(0), initializer="zero")
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), blank, (weight, bias))
 
 
