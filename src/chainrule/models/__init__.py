@@ -25,6 +25,7 @@ from chainrule.models import base, exported, interchange, protocol, sizing, star
 from chainrule.models.interchange import Imported, Names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
 from chainrule.models.summaries import summary
+from chainrule.models.validation import explain, setting_names
 from chainrule.models.wrapping import Wrapped, wrap
 
 _HERE = Path(__file__).parent
@@ -95,63 +96,6 @@ def configured(found: Entry, settings: Mapping[str, Any], remedy: str) -> Config
         return found.config(**settings)
     except pydantic.ValidationError as error:
         raise explain(error, found.config, remedy, former=found.former_settings) from None
-
-
-def explain(
-    error: pydantic.ValidationError,
-    schema: type[pydantic.BaseModel],
-    remedy: str,
-    *,
-    prefix: str = "",
-    former: Mapping[str, str] = MappingProxyType({}),
-) -> ArgumentError:
-    """A validation error in one plain sentence, with the closest setting or choice for a misspelt one.
-
-    `prefix` is what stands before the names of these settings where the user writes them; `former` holds the present
-    names of settings that were once called something else.
-    """
-    first = error.errors()[0]
-    where = prefix + ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        hint = _closest(where, [prefix + name for name in setting_names(schema)])
-        if (present := former.get(where.removeprefix(prefix))) is not None:
-            hint = f" (did you mean {prefix + present!r}?)"
-        return ArgumentError(f"unknown setting {where!r}{hint}", remedy=remedy)
-    hint = ""
-    if first["type"] == "literal_error":
-        hint = suggest(str(first["input"]), [part.strip("'") for part in _words(first["ctx"]["expected"])])
-    message = _sentence(first["msg"].removeprefix("Value error, "))
-    return ArgumentError(f"{where}={first['input']!r}: {message}{hint}", remedy=remedy)
-
-
-def setting_names(schema: type[pydantic.BaseModel]) -> list[str]:
-    """Every setting of a schema; those of a nested schema with a dot.
-
-    >>> setting_names(entry("mlp").config)[:2]
-    ['depth', 'width']
-    """
-    found = []
-    for name, field in schema.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, pydantic.BaseModel):
-            found += [f"{name}.{below}" for below in setting_names(kind)]
-        else:
-            found.append(name)
-    return found
-
-
-def _closest(name: str, known: list[str]) -> str:
-    group, _, leaf = name.rpartition(".")
-    if name in known:  # written flat, as on the command line
-        return f" (in Python: {group}={{{leaf!r}: ...}})"
-    # A right name in the wrong place (lr for optimizer.lr) is likelier than a misspelt one.
-    same = [one for one in known if one.rpartition(".")[2] == leaf]
-    return f" (did you mean {' or '.join(map(repr, same))}?)" if same else suggest(name, known)
-
-
-def _words(listing: str) -> list[str]:
-    """The members of pydantic's "'a', 'b' or 'c'"."""
-    return [word for part in listing.split(", ") for word in part.split(" or ")]
 
 
 def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Model:
@@ -375,11 +319,6 @@ def _torch_names(model: Model) -> Names:
             remedy='give one, names={"blocks.0.conv": "features.0", ...}, or write layout=chainrule',
         )
     return found.torch_names(model)
-
-
-def _sentence(message: str) -> str:
-    first = message.split(" ")[0]
-    return message if any(letter.isupper() for letter in first[1:]) else message[0].lower() + message[1:]
 
 
 __all__ = [
