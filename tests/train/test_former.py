@@ -13,6 +13,7 @@ import yaml
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CheckpointError
+from chainrule.data import readers
 from chainrule.models.supervised import mlp as registered
 from chainrule.train import Run, checkpoints, config, former
 from tests.trust.toys import go_on, mlp, points, train
@@ -133,6 +134,16 @@ def test_tables_of_earlier_runs_are_read_as_they_were() -> None:
     present = {**stored, "notation": "auto"}
     assert former.load_call(present) == present
     assert former.load_call({"size": None})["convert"] is False
+    every = [
+        *readers._SUFFIXES.values(),
+        readers.pairs.reader,
+        readers.images.reader,
+        readers.captioned.reader,
+    ]
+    for reader in (*every, readers.documents.folder_reader, readers.idx.reader, readers.cifar.reader):
+        since = {"notation", "convert"} & reader.options.keys()
+        former_call = {name: option.default for name, option in reader.options.items() if name not in since}
+        assert former.load_call(former_call).keys() == reader.options.keys()
     assert former.load_call({"name_or_path": "digits"}) == {"name_or_path": "digits"}
     pairs = {"name_or_path": "a.tsv", "header": False, "swap": False}
     assert former.load_call(pairs) == pairs
