@@ -18,6 +18,13 @@ def test_weights_are_written_under_their_own_names(cli: Command, trained: Path, 
     assert found["bytes"] == (tmp_path / "w.safetensors").stat().st_size
 
 
+def test_the_layout_of_pytorch_turns_matrices_round(cli: Command, trained: Path, tmp_path: Path) -> None:
+    assert cli("export", "toy", "layout=torch", "out=w.safetensors", "--json").last["layout"] == "torch"
+    arrays = safetensors.numpy.load_file(tmp_path / "w.safetensors")
+    model = Run.open(trained).model
+    np.testing.assert_array_equal(arrays["head.weight"], model.head.weight.T)  # type: ignore[attr-defined]
+
+
 def test_people_are_told_where_the_file_is(cli: Command, trained: Path) -> None:
     assert cli("export", "toy").out.startswith("written  toy.safetensors")
 
@@ -25,8 +32,8 @@ def test_people_are_told_where_the_file_is(cli: Command, trained: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["layout=torhc"], 'layout must be "torch" or "chainrule"'),
-        (["layout=torch"], "MLP has no table of names"),
+        (["layout=torhc"], 'layout must be "torch", "chainrule" or "onnx"'),
+        (["layout=onnx", "out=w.safetensors"], "must end in .onnx"),
         (["out=w.pt"], "must end in .safetensors"),
         (["laoyut=torch"], "error: unknown setting 'laoyut' (did you mean 'layout'?)"),
     ],

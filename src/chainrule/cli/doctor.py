@@ -9,6 +9,7 @@ import typer
 _ENABLES = {
     "text": "sub-word tokenizers",
     "tables": "Parquet and Excel files",
+    "onnx": "export layout=onnx",
     "cuda12": "NVIDIA GPUs, driver 525 or newer",
     "cuda13": "NVIDIA GPUs, driver 580 or newer",
 }

@@ -3,15 +3,18 @@
 from chainrule.cli.options import Json, RunName, Settings
 
 _SETTINGS = ["layout", "out", "runs"]
-_USAGE = "settings of export: out=FILE.safetensors, layout=torch, chainrule, timm or transformers, runs=DIR"
+_USAGE = (
+    "settings of export: out=FILE.safetensors, layout=torch, chainrule, onnx, timm or transformers, runs=DIR"
+)
 
 
 def export(name: RunName, settings: Settings = None, json: Json = False) -> None:
-    """Write the weights of a run as a safetensors file.
+    """Write the weights of a run as a safetensors file, or what it predicts as an ONNX file.
 
-    Settings: out=FILE.safetensors (default: RUN.safetensors), layout=torch (names and shapes of PyTorch's libraries,
-    where the model has them), layout=chainrule (its own), layout=timm or transformers (some classifiers), runs=DIR. A
-    tokenizer is written beside the weights; chainrule import reads both again.
+    Settings: out=FILE.safetensors (default: RUN.safetensors), layout=torch (shapes of PyTorch, under the names of its
+    libraries where they have the model), layout=chainrule (its own), layout=timm or transformers (some classifiers),
+    layout=onnx (RUN.onnx, for runtimes without Python), runs=DIR. A tokenizer is written beside the weights; chainrule
+    import reads both again.
     """
     import shutil
     from pathlib import Path
@@ -36,9 +39,13 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     entry = models.entry_of(run.model)
     named = entry is not None and entry.torch_names is not None
     layout = words.settings.get("layout", "torch" if named else "chainrule")
-    check_choice("export", "layout", layout, ("torch", "chainrule", *(entry.layouts if entry else ())))
-    out = Path(words.settings.get("out", f"{run.id}.safetensors"))
-    written = models.export_weights(run.model, out, layout=layout, data=run.config["data"])
+    known = ("torch", "chainrule", "onnx", *(entry.layouts if entry else ()))
+    check_choice("export", "layout", layout, known)
+    out = Path(words.settings.get("out", f"{run.id}.{'onnx' if layout == 'onnx' else 'safetensors'}"))
+    if layout == "onnx":
+        written = models.export_onnx(run.model, out)
+    else:
+        written = models.export_weights(run.model, out, layout=layout, data=run.config["data"])
     size = written.stat().st_size
     tokenizer = None
     if kinds.of(run.schema).has_tokens and not targets.of(run.schema).has_tokens:
@@ -52,7 +59,7 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     say("written", f"{written}   {size / 1e6:.3g} MB, layout {layout}")
     if tokenizer is not None:
         say("written", f"{tokenizer}   what makes tokens of its texts")
-    if entry is not None:
+    if entry is not None and layout != "onnx":
         say("again", f"chainrule import {entry.name} {shell_word(written)}")
 
 

@@ -62,6 +62,7 @@ LAYERS: dict[type, dict[str, Field]] = {
     nn.Embedding: {"weight": Field("weight", _same, _same)},
     nn.positions.Learned: {"weight": Field("weight", _same, _same)},
     nn.LayerNorm: _SCALE,
+    nn.GroupNorm: _SCALE,
     nn.RMSNorm: {"scale": _SCALE["scale"]},
     nn.BatchNorm: {
         **_SCALE,

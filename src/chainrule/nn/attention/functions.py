@@ -19,6 +19,7 @@ from chainrule.nn.attention import chunked, fused, native
 from chainrule.nn.attention.masks import Mask
 from chainrule.nn.attention.softmax import softmax
 from chainrule.nn.dropout import Dropout
+from chainrule.nn.native import availability
 
 Path: TypeAlias = Literal["auto", "plain", "chunked", "fused", "native"]
 Bias: TypeAlias = Callable[[Int[Array, " queries"], Int[Array, " keys"]], Array]
@@ -140,6 +141,8 @@ def _grouped(query: Array, key: Array) -> Array:
 
 
 def _chosen(query: Array, key: Array, value: Array, mask: Mask | None, bias: Bias | None) -> Path:
+    if availability.left_out():
+        return "plain"
     if fused.fast(query, value, mask, bias):
         return "fused"
     if native.fast(query, key, value, mask, bias):

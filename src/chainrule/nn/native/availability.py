@@ -58,7 +58,12 @@ def registers() -> Registers | None:
 
 def availability() -> Availability:
     """What is used, and why; found out once for each value of the switch."""
-    return _availability("0" if _left_out.get() else os.environ.get(SWITCH, ""))
+    return _availability("0" if left_out() else os.environ.get(SWITCH, ""))
+
+
+def left_out() -> bool:
+    """Whether what is being traced is to consist of JAX's own operations."""
+    return _left_out.get()
 
 
 @contextlib.contextmanager
@@ -120,6 +125,7 @@ __all__ = [
     "Availability",
     "Registers",
     "availability",
+    "left_out",
     "registers",
     "without_native",
 ]

@@ -46,14 +46,12 @@ def multiply_adds(equation: Any) -> int:
         return outputs * math.prod(shapes[0][axis] for axis in contracted)
     if name == "conv_general_dilated":
         return outputs * math.prod(shapes[1]) // shapes[1][equation.params["dimension_numbers"].rhs_spec[0]]
-    if name == "convolution":
-        return outputs * math.prod(shapes[1][:-1])
     return 0
 
 
 @final
 class _Convolved(NamedTuple):
-    """The settings of a convolution, whichever operation computes it."""
+    """The settings of a convolution."""
 
     space: Sequence[int]
     """Axes of the input that the kernel moves over, and where they are in the output."""
@@ -68,11 +66,6 @@ class _Convolved(NamedTuple):
 
 def _settings(equation: Any) -> _Convolved:
     params, weight = equation.params, equation.invars[1].aval.shape
-    if equation.primitive.name == "convolution":
-        g = params["geometry"]
-        axes = range(1, len(g.stride) + 1)
-        settings = (g.stride, g.padding, g.input_dilation, g.dilation)
-        return _Convolved(axes, axes, (0, 0), weight[:-2], *settings)
     numbers = params["dimension_numbers"]
     kernel = [weight[axis] for axis in numbers.rhs_spec[2:]]
     settings = (params["window_strides"], params["padding"], params["lhs_dilation"], params["rhs_dilation"])
@@ -193,7 +186,6 @@ def _shaped(equation: Any, given: Sequence[Intervals | None]) -> Intervals | Non
 
 
 _RULES: dict[str, Rule] = {
-    "convolution": _convolved,
     "conv_general_dilated": _convolved,
     "dot_general": _multiplied,
     "reduce_window_max": _pooled,

@@ -131,7 +131,7 @@ class ViT(Supervised, TransformerEncoder):
     ) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values, and the model: it has no state."""
         tokens = self.patches(cut(entered(x, self.config.pixels, self.config.size), self.patch))
-        first = jnp.broadcast_to(self.token.weight.astype(tokens.dtype), (len(x), 1, tokens.shape[2]))
+        first = jnp.broadcast_to(self.token.weight.astype(tokens.dtype), (x.shape[0], 1, tokens.shape[2]))
         read = self.read(jnp.concatenate([first, tokens], axis=1), key=key)
         return self.head(read[:, 0]), self
 

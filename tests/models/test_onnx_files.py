@@ -1,0 +1,57 @@
+"""ONNX files answer as the model does, for any number of examples; what cannot be written is refused."""
+
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from chainrule import data, models
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.models.protocol import Model
+
+
+def toy(name: str) -> tuple[Model, data.Data]:
+    entry = models.entry(name)
+    source = data.load(entry.toy_data)
+    return models.build(name, source, **entry.toy), source
+
+
+@pytest.mark.slow  # the translation takes ten seconds to load
+@pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "vgg", "convnext", "vit", "reader"])
+def test_a_file_answers_as_the_model_does_for_any_number_of_examples(name: str, tmp_path: Path) -> None:
+    onnx, runtime = (pytest.importorskip(package) for package in ("onnx", "onnxruntime"))
+    pytest.importorskip("jax2onnx")
+    model, source = toy(name)
+    file = models.export_onnx(model, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for count in (1, 7):
+        x = np.asarray(source.train.batch(np.arange(count)).x)
+        (found,) = session.run(None, {session.get_inputs()[0].name: x})
+        np.testing.assert_allclose(found, model.predict(jnp.asarray(x)), atol=1e-5)  # type: ignore[attr-defined]
+    (stored,) = onnx.load(file).metadata_props
+    assert json.loads(stored.value) == list(source.schema.classes)
+
+
+def test_models_that_do_not_predict_and_other_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CapabilityError, match=r"AR does not predict.*\n.*layout=chainrule"):
+        models.export_onnx(toy("ar")[0], tmp_path / "model.onnx")
+    with pytest.raises(ArgumentError, match=r"must end in \.onnx"):
+        models.export_onnx(toy("mlp")[0], tmp_path / "model.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_the_way_to_get_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.import_module
+
+    def missing(name: str, *others: str) -> ModuleType:
+        if name == "jax2onnx":
+            raise ImportError
+        return real(name, *others)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(CapabilityError, match=r"pip install 'chainrule\[onnx\]'"):
+        models.export_onnx(toy("mlp")[0], tmp_path / "model.onnx")
