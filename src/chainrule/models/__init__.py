@@ -21,8 +21,9 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
-from chainrule.models import base, exported, interchange, onnx_files, protocol, sizing, starting
+from chainrule.models import base, exported, interchange, protocol, sizing, starting
 from chainrule.models.interchange import Imported, Names
+from chainrule.models.onnx_files import export_onnx
 from chainrule.models.own_names import own_names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
 from chainrule.models.summaries import summary
@@ -312,20 +313,10 @@ def reopen(path: str | Path, data: Data | Schema, **settings: Any) -> Model:
     )
 
 
-def export_onnx(model: Model, path: str | Path) -> Path:
-    """Write what a model predicts as an ONNX file, checked with ONNX Runtime; the path of the file.
-
-    It takes inputs in model units, for any number of examples. Needs `pip install 'chainrule[onnx]'`.
-    """
-    found = entry_of(model)
-    if found is None:
-        raise CapabilityError(f"{type(model).__name__} is no registered model: its inputs are not known")
-    return onnx_files.write(model, model.schema, path)  # type: ignore[attr-defined]  # registered ones have it
-
-
 def _torch_names(model: Model) -> Names:
     found = entry_of(model)
-    return own_names(model) if found is None or found.torch_names is None else found.torch_names(model)
+    known = None if found is None else found.torch_names
+    return own_names(model, interchange.LAYERS) if known is None else known(model)
 
 
 __all__ = [

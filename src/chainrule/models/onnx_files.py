@@ -4,7 +4,6 @@ The prediction is traced into JAX's own operations (`jax2onnx` knows none of our
 examples. The file is run by ONNX Runtime and compared with the model before it is written.
 """
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,12 @@ TOLERANCE = 1e-5
 _EXAMPLES = 3
 
 
-def write(model: Model, schema: Schema, path: str | Path) -> Path:
-    """Write `model.predict` as an ONNX file; the path of the file.
+def export_onnx(model: Model, path: str | Path) -> Path:
+    """Write what a model predicts as an ONNX file, checked with ONNX Runtime; the path of the file.
 
-    What goes in is in model units (`data.train.x` of its data), what comes out are probabilities or values as
-    `predict` gives them. The names of the classes are in the file's metadata.
+    What goes in is in model units (`data.train.x` of its data), for any number of examples; what comes out are
+    probabilities or values as `predict` gives them. The names of the classes are in the file's metadata. Needs
+    `pip install 'chainrule[onnx]'`.
     """
     file = Path(path)
     if file.suffix != ".onnx":
@@ -39,7 +39,8 @@ def write(model: Model, schema: Schema, path: str | Path) -> Path:
             f"{type(model).__name__} does not predict: an ONNX file holds the way from an input to a prediction",
             remedy="use layout=chainrule, which writes the weights",
         )
-    translator, onnx, runtime = (_package(name) for name in ("jax2onnx", "onnx", "onnxruntime"))
+    translator, onnx, runtime = _packages()
+    schema: Schema = model.schema  # type: ignore[attr-defined]  # every model that predicts has one
     made = _translated(model, schema, translator, runtime)
     onnx.helper.set_model_props(
         made, {"classes": json.dumps(targets.of(schema).output_names(schema), ensure_ascii=False)}
@@ -100,13 +101,16 @@ def _difference(made: Any, model: CanPredict, schema: Schema, dtype: Any, runtim
     return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1.0))
 
 
-def _package(name: str) -> Any:
+def _packages() -> tuple[Any, Any, Any]:
     try:
-        return importlib.import_module(name)
-    except ImportError:
+        import jax2onnx
+        import onnx
+        import onnxruntime
+    except ImportError as error:
         raise CapabilityError(
-            f"layout=onnx needs the package {name}", remedy="install it: pip install 'chainrule[onnx]'"
+            f"layout=onnx needs the package {error.name}", remedy="install it: pip install 'chainrule[onnx]'"
         ) from None
+    return jax2onnx, onnx, onnxruntime
 
 
-__all__ = ["TOLERANCE", "write"]
+__all__ = ["TOLERANCE", "export_onnx"]
