@@ -36,7 +36,8 @@ def test_images_are_drawn_for_captions_in_turn(cli: Command, kept: Path) -> None
     result = cli(
         "sample", "drawn", "text=a three|two fives", "n=3", "steps=2", "guidance=2", "out=o", "--json"
     )
-    found = np.load("o/samples.npz")
+    with np.load("o/samples.npz") as file:
+        found = dict(file)
     assert found["samples"].shape == (3, 8, 16, 1)
     assert found["captions"].tolist() == ["a three", "two fives", "a three"]
     assert Path(result.last["picture"]).exists()
@@ -85,7 +86,8 @@ def test_a_model_of_the_vectors_of_images_is_asked_with_those_of_captions(cli: C
     assert len(data.train) == 5748
     keep(models.build("diffusion", data, width=8, depth=1), data, run="runs/swap", origin={})
     assert not cli("sample", "swap", "y=words.npz", "n=2", "steps=2", "out=o").code
-    assert np.load("o/samples.npz")["samples"].shape == (2, 8, 16, 1)
+    with np.load("o/samples.npz") as file:
+        assert file["samples"].shape == (2, 8, 16, 1)
     for vector, message in (("1,0,0", "conditions of shape (4,)"), ("2,0,0,0", "of length 2: the model was")):
         assert message in cli("sample", "swap", f"y={vector}", "n=2").err
     assert "gives captions no vectors" in cli("embed", "drawn", "text=a three").err

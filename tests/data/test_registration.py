@@ -122,7 +122,8 @@ class TestNewFiles:
         assert isinstance(picture, Lines)
         assert picture.title == "sounds: 2 of 6 training clips"
         file = kinds.of(data.schema).write(tmp_path, data.schema, x[:3], {})
-        np.testing.assert_array_equal(np.load(file, allow_pickle=False)["samples"], x[:3])
+        with np.load(file, allow_pickle=False) as stored:
+            np.testing.assert_array_equal(stored["samples"], x[:3])
         assert Schema.from_json(data.schema.to_json()) == data.schema
         with pytest.raises(DataError, match="clip data have no zeros and ones"):
             load(tmp_path / "sounds.npz", binarize="threshold")

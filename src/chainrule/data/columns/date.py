@@ -83,7 +83,7 @@ class DateReading(ColumnReading):
         day = np.floor(known)
         year = day.astype(np.int64).astype("datetime64[D]").astype("datetime64[Y]")
         start = year.astype("datetime64[D]").astype(np.float64)
-        length = (year + 1).astype("datetime64[D]").astype(np.float64) - start
+        length = (year + np.timedelta64(1, "Y")).astype("datetime64[D]").astype(np.float64) - start
         season = (known - start) / length
         turns = [
             season,

@@ -7,8 +7,7 @@ same operands and results), so call-like primitives of future JAX versions open 
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias
 
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, gensym
 from jax.extend.core import Literal as LiteralAtom
@@ -81,35 +80,6 @@ def closed(program: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
 def is_literal(atom: Any) -> bool:
     """Whether an operand is a number written into the program rather than a variable."""
     return isinstance(atom, LiteralAtom)
-
-
-@final
-@dataclass(frozen=True)
-class ScanParts:
-    """How the operands and results of a scan divide: constants, carried state and per-step slices."""
-
-    constants: int
-    carried: int
-    sliced: int
-    stacked: int
-    length: int
-    reverse: bool
-
-
-def scan_parts(equation: Any) -> ScanParts:
-    """Count the parts of a scan from its types: only sliced and stacked arrays differ from the body's by an axis."""
-    inner = closed(equation.params["jaxpr"]).jaxpr
-    sliced = sum(a.aval.shape != b.aval.shape for a, b in zip(equation.invars, inner.invars, strict=True))
-    stacked = sum(a.aval.shape != b.aval.shape for a, b in zip(equation.outvars, inner.outvars, strict=True))
-    carried = len(equation.outvars) - stacked
-    return ScanParts(
-        constants=len(equation.invars) - carried - sliced,
-        carried=carried,
-        sliced=sliced,
-        stacked=stacked,
-        length=int(equation.params["length"]),
-        reverse=bool(equation.params["reverse"]),
-    )
 
 
 def program_of(
@@ -202,7 +172,6 @@ def _same_types(inner: Sequence[Any], outer: Sequence[Any]) -> bool:
 
 __all__ = [
     "Kind",
-    "ScanParts",
     "body",
     "closed",
     "inline",
@@ -214,6 +183,5 @@ __all__ = [
     "label",
     "open_trivial_calls",
     "program_of",
-    "scan_parts",
     "without_dead_code",
 ]

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from chainrule.core.scans import scan_parts
 from chainrule.derive.jaxprs import equations as eqs
 
 
@@ -37,7 +38,7 @@ class Loop:
 def of_equation(equation: Any, operands: Sequence[Any]) -> Loop:
     """The loop of a `scan` or `while` equation at concrete operands."""
     if equation.primitive.name == "scan":
-        parts = eqs.scan_parts(equation)
+        parts = scan_parts(equation)
         ends = parts.constants, parts.constants + parts.carried
         return Loop(
             body=eqs.closed(equation.params["jaxpr"]),

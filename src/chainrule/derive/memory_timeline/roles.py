@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from jax.extend.core import ClosedJaxpr
 
+from chainrule.core.scans import scan_parts
 from chainrule.derive.jaxprs import equations as eqs
 
 Role: TypeAlias = Literal["primal", "residual", "tangent", "adjoint"]
@@ -22,7 +23,7 @@ def moving_results(equation: Any, moving: Sequence[bool]) -> list[bool]:
         return [False] * len(equation.outvars)
     name = equation.primitive.name
     if name == "scan":
-        parts = eqs.scan_parts(equation)
+        parts = scan_parts(equation)
         return _loop(eqs.closed(equation.params["jaxpr"]), moving, parts.constants, parts.carried)
     if name == "while":
         skip, constants = equation.params["cond_nconsts"], equation.params["body_nconsts"]

@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from chainrule.core.scans import scan_parts
 from chainrule.derive.jaxprs import cost
 from chainrule.derive.jaxprs import equations as eqs
 from chainrule.derive.jaxprs.source import SourceLine, of_equation
@@ -147,7 +148,7 @@ def inner_bytes(equation: Any) -> int:
     scan = equation.primitive.name == "scan"
     body = eqs.closed(equation.params["jaxpr" if scan else "body_jaxpr"])
     if scan:
-        parts = eqs.scan_parts(equation)
+        parts = scan_parts(equation)
         constants, carried = parts.constants, parts.carried
     else:
         constants, carried = equation.params["body_nconsts"], len(equation.outvars)

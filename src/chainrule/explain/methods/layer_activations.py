@@ -19,8 +19,9 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from chainrule.core.errors import CapabilityError
+from chainrule.core.scans import scan_parts
 from chainrule.core.types import Array, Int, Scalar
-from chainrule.derive.jaxprs.equations import body, closed, inner_programs, is_literal, program_of, scan_parts
+from chainrule.derive.jaxprs.equations import body, closed, inner_programs, is_literal, program_of
 from chainrule.nn import Conv, ConvTranspose, Linear
 
 M = TypeVar("M")

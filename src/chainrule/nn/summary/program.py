@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, final
 
 from jax.extend.core import ClosedJaxpr, Literal
 
+from chainrule.core.scans import scan_parts
 from chainrule.nn.summary.dependence import Intervals, everything, merged
 from chainrule.nn.summary.rules import dependence, multiply_adds
 
@@ -142,14 +143,12 @@ class Walk:
         return self.rows[-1]
 
     def _loop(self, equation: Any, given: list[Value], times: int) -> list[Value]:
-        consts, carry = equation.params["num_consts"], equation.params["num_carry"]
+        parts = scan_parts(equation)
+        state = range(parts.constants, parts.constants + parts.carried)
         together: Intervals | None = None
         for value in given:
             together = merged(together, everything(value.spans))
-        inside = [
-            Value(None, True, together) if consts <= n < consts + carry or v.depends else v
-            for n, v in enumerate(given)
-        ]
+        inside = [Value(None, True, together) if n in state or v.depends else v for n, v in enumerate(given)]
         out = self.program(equation.params["jaxpr"], inside, times)
         return [v._replace(spans=everything(v.spans)) for v in out]
 

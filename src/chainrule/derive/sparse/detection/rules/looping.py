@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.jaxprs.equations import ScanParts, closed, inner_programs, is_literal, scan_parts
+from chainrule.core.scans import ScanParts, scan_parts
+from chainrule.derive.jaxprs.equations import closed, inner_programs, is_literal
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, structure
 from chainrule.derive.sparse.detection.kinds import Bounds, is_exact, is_inexact
