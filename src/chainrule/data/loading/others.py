@@ -165,7 +165,7 @@ def no_targets(where: str) -> DataError:
     """The error for examples without what a model is judged by."""
     return DataError(
         f"{where}: the examples have no targets, which this run was trained with",
-        remedy="for predictions of them: chainrule predict RUN FILE-OR-FOLDER",
+        remedy="give them too: as a target column, as folders called like the classes, or as y in an .npz file",
     )
 
 
