@@ -130,6 +130,22 @@ def test_what_cannot_be_trained_is_refused(
     assert not list(Path("runs").glob("*/config.yaml"))
 
 
+def test_callbacks_are_named_with_their_file(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def enough(moment):\n"
+        "    moment.memory['seen'] = moment.memory.get('seen', 0) + 1\n"
+        "    if moment.memory['seen'] == 3:\n"
+        "        moment.stop('enough')\n"
+    )
+    words = ("mlp", "width=4", *SMALL, "run=watched")
+    assert cli("train", *words, "callbacks=mine.py:enough", "--json").last["step"] == 4
+    further = cli("resume", "watched", "runs=runs", "steps=20", "callbacks=mine.py:enough", "--json")
+    assert (further.last["status"], further.last["step"]) == ("done", 6)
+    assert cli("resume", "watched", "runs=runs", "callbacks=mine.py:enuogh").code == 2
+    without = cli("resume", "watched", "runs=runs", "steps=8")
+    assert "note     callbacks that are not asked any more" in without.out
+
+
 def test_data_have_to_be_named(cli: Command, nets: Path) -> None:
     del nets
     refused = cli("train", "nets.py:Net")

@@ -103,7 +103,14 @@ def _train(
     try:
         train_and_report(
             lambda listener: fit(
-                model, data, run=path, listener=listener, origin=origin, code=request.code, **request.train
+                model,
+                data,
+                run=path,
+                listener=listener,
+                origin=origin,
+                code=request.code,
+                callbacks=request.callbacks,
+                **request.train,
             ),
             path,
             data.schema,

@@ -15,7 +15,7 @@ from chainrule.cli import defaults, settings
 from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import runs_folder
-from chainrule.core import random
+from chainrule.core import code_files, random
 from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
@@ -24,7 +24,7 @@ from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
 from chainrule.models.wrapping import FromFile, ModelFile
-from chainrule.train import Run, TrainConfig, former
+from chainrule.train import Callback, Run, TrainConfig, former
 from chainrule.train.config import FORMER_SETTINGS
 from chainrule.train.folder import CODE, read_config
 from chainrule.train.loop import merge, settled
@@ -38,6 +38,7 @@ OWN = {
     "from": "run to begin with: its settings, its tokenizer and its weights",
     "fresh": "with from=: layers that begin afresh all the same, by name or pattern",
     "vectors": "text file of GloVe or word2vec whose vectors the tokens begin with; freeze=LAYER keeps them",
+    "callbacks": "FILE.py:FUNCTION, or several, asked after every evaluation; the file is run (docs/training.md)",
     "run": "name of the run, or path of its folder",
     "runs": "folder of the runs; default $CHAINRULE_RUNS or ./runs",
 }
@@ -78,6 +79,8 @@ class TrainingRequest:
     """The file its tokens take their vectors from."""
     file: ModelFile | None = None
     """The Python file the model comes from, if it is one of the user's own."""
+    callbacks: tuple[Callback, ...] = ()
+    """Functions of the user's own that are asked after every evaluation."""
 
     def build(self, data: Data) -> tuple[Model, dict[str, Any] | None]:
         """The model before training, and what a recipe says about weights that were not drawn at random."""
@@ -148,7 +151,15 @@ def parse_request(words: Words) -> TrainingRequest:
         start=start,
         vectors=_vectors(own, recipe, start),
         file=file,
+        callbacks=callbacks(own.get("callbacks")),
     )
+
+
+def callbacks(targets: str | None) -> tuple[Callback, ...]:
+    """The functions that are named FILE:FUNCTION, with commas between them; their files are run, as a person asked."""
+    words = targets.split(",") if targets else []
+    named = [code_files.named(word.strip(), "FUNCTION", "mine.py:careful") for word in words]
+    return tuple(code_files.member(path, name, "function") for path, name in named)
 
 
 def _file(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any]) -> ModelFile | None:
@@ -340,4 +351,4 @@ def _stored(source: Mapping[str, Any], config: str) -> dict[str, Any]:
     return dict(source)
 
 
-__all__ = ["OWN", "Start", "TrainingRequest", "parse_request", "sort", "training"]
+__all__ = ["OWN", "Start", "TrainingRequest", "callbacks", "parse_request", "sort", "training"]
