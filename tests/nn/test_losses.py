@@ -137,6 +137,13 @@ def test_targets_that_do_not_go_with_the_logits_are_refused(targets, message, op
         cross_entropy(jnp.zeros((4, 3)), jnp.asarray(targets), **options)
 
 
+def test_the_focal_loss_refuses_what_the_cross_entropy_refuses() -> None:
+    with pytest.raises(ArgumentError, match="focal: targets holds -1 at position 0"):
+        losses.focal(jnp.zeros((2, 3)), jnp.array([-1, 0]))
+    with pytest.raises(ArgumentError, match=r"focal: logits of shape \(2, 3\) and targets of shape \(3,\)"):
+        losses.focal(jnp.zeros((2, 3)), jnp.array([1, 0, 2]))
+
+
 @pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}], ids=["plain", "smoothed"])
 def test_what_is_no_class_has_no_loss_where_numbers_are_not_known(options) -> None:
     targets = np.array([-1, 0, 2, 3, 127], np.int8)

@@ -42,7 +42,7 @@ def cross_entropy(
         raise ArgumentError(f"cross_entropy(smoothing={smoothing}): smoothing must lie in [0, 1)")
     logits, targets = jnp.asarray(logits), jnp.asarray(targets)
     numbers = jnp.issubdtype(targets.dtype, jnp.integer)
-    _check_targets(logits, targets, numbers)
+    _check_targets("cross_entropy", logits, targets, numbers)
     if numbers:  # small integer types cannot count the classes
         targets = targets.astype(jnp.promote_types(targets.dtype, jnp.int32))
     if numbers and not smoothing and class_weights is None:
@@ -62,16 +62,16 @@ def cross_entropy(
     return _reduced("cross_entropy", values, reduction)
 
 
-def _check_targets(logits: Array, targets: Array, numbers: bool) -> None:
+def _check_targets(where: str, logits: Array, targets: Array, numbers: bool) -> None:
     if targets.shape != (logits.shape[:-1] if numbers else logits.shape):
         raise ArgumentError(
-            f"cross_entropy: logits of shape {logits.shape} and targets of shape {targets.shape} and type "
+            f"{where}: logits of shape {logits.shape} and targets of shape {targets.shape} and type "
             f"{targets.dtype}",
             remedy="targets are class numbers (whole numbers, one for each row of logits) or distributions over the "
             "classes\n(floating numbers in the shape of the logits)",
         )
     if numbers:
-        check_class_numbers("cross_entropy", "targets", targets, logits.shape[-1])
+        check_class_numbers(where, "targets", targets, logits.shape[-1])
 
 
 @jax.custom_jvp
@@ -105,7 +105,7 @@ def _chosen(wide: Array, targets: Array) -> Array:
 
 def focal(
     logits: Float[Array, "*batch classes"],
-    targets: Int[Array, "*batch"],
+    targets: Int[Array, "..."],
     *,
     gamma: float = 2.0,
     class_weights: Float[Array, " classes"] | None = None,
@@ -118,6 +118,7 @@ def focal(
     >>> float(focal(jnp.array([[0.0, 0.0]]), jnp.array([1]))[0])  # log(2) / 4
     0.1732...
     """
+    _check_targets("focal", logits, targets, True)
     if gamma < 0:
         raise ArgumentError(f"focal(gamma={gamma}): gamma must not be negative")
     surprisal = cross_entropy(logits, targets)
