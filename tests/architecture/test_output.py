@@ -21,6 +21,7 @@ HARMLESS = {
     "verb",
     "entry.name",
     "found.name",
+    "found.head",
     "settings.model",
     "failed[0]",
     *("levels", "change"),
