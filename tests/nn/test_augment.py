@@ -10,6 +10,7 @@ from chainrule.nn.augment import (
     Crops,
     Mix,
     Moves,
+    crop_boxes,
     crop_images,
     draw_crops,
     draw_mix,
@@ -137,3 +138,19 @@ def test_mixed_images_hold_both_where_the_weights_say() -> None:
     np.testing.assert_allclose(mix_images(jnp.asarray(x), mix), weights * x + (1 - weights) * x[[1, 2, 0]])
     with pytest.raises(ArgumentError, match="at least one is above 0"):
         draw_mix(KEY, 3, (4, 4))
+
+
+def test_boxes_of_a_crop_mark_what_they_marked() -> None:
+    crops = draw_crops(KEY, 4, (40, 60), least=0.4)
+    boxes = jnp.asarray(np.tile([[[20.0, 10.0, 45.0, 32.0]]], (4, 1, 1)), jnp.float32)
+    y, x = np.mgrid[:40, :60] + 0.5
+    marked = ((x > 20) & (x < 45) & (y > 10) & (y < 32)).astype(np.float32)
+    images = np.tile(marked[None, :, :, None], (4, 1, 1, 1))
+
+    @jax.jit
+    def both(images: jax.Array, boxes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return crop_images(images, crops), crop_boxes(boxes, crops, (40, 60))
+
+    for image, (box,) in zip(*map(np.asarray, both(images, boxes)), strict=True):
+        inside = (x > box[0]) & (x < box[2]) & (y > box[1]) & (y < box[3])
+        assert (inside == (image[:, :, 0] > 0.5)).mean() > 0.97

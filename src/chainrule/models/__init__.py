@@ -17,6 +17,7 @@ import pydantic
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, suggest
+from chainrule.core.quoting import shell_word
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
@@ -206,7 +207,7 @@ def published_settings(name: str, path: str | Path) -> dict[str, Any]:
             raise ArgumentError(
                 f"{file.name} has the names of this package, not those of PyTorch's libraries",
                 remedy=f"open it with reopen, or export it with layout=torch; a run begins another one with\n"
-                f"chainrule train from=RUN data=... fresh={found.head}",
+                f"chainrule train from=RUN data=... fresh={shell_word(found.head)}",
             )
         return dict(said.settings)
     if found.published is None:

@@ -123,6 +123,21 @@ def crop_images(x: Images, crops: Crops) -> Images:
     return jax.vmap(one)(x, *crops)
 
 
+def crop_boxes(
+    boxes: Float[Array, "batch boxes 4"], crops: Crops, size: tuple[int, int]
+) -> Float[Array, "batch boxes 4"]:
+    """Boxes (x0, y0, x1, y1) of images of that (height, width) in the enlarged parts, cut off at the edges.
+
+    >>> crops = Crops(jnp.array([[0.0, 1.0]]), jnp.array([[1.0, 2.0]]))
+    >>> crop_boxes(jnp.array([[[1.5, 0.0, 4.0, 1.0]]]), crops, (1, 4)).tolist()
+    [[[1.0, 0.0, 4.0, 1.0]]]
+    """
+    height, width = size
+    ends = jnp.array([width, height, width, height], boxes.dtype)[None, None]
+    corner, sides = (jnp.tile(pair[:, ::-1], 2)[:, None].astype(boxes.dtype) for pair in crops)
+    return ((boxes - corner) * ends / sides).clip(0, ends)
+
+
 class Mix(NamedTuple):
     """How images are mixed with others of their batch."""
 
@@ -198,6 +213,7 @@ __all__ = [
     "Images",
     "Mix",
     "Moves",
+    "crop_boxes",
     "crop_images",
     "draw_crops",
     "draw_mix",

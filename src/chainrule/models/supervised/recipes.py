@@ -22,7 +22,6 @@ PHOTOS = Recipe(
         "epochs": 100,
         "optimizer": {"name": "adamw", "lr": 1e-3, "decay": 0.05, "clip": 1.0},
         "schedule": {"name": "1cycle"},
-        "loss": {"smoothing": 0.1},
         "augment": {
             "flip": True,
             "resized_crop": 0.25,
