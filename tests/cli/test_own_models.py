@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from chainrule.cli.training_request import callbacks
 from chainrule.core.errors import ArgumentError
 from chainrule.models.wrapping import ModelFile
 from chainrule.train import Run
@@ -57,7 +58,9 @@ def nets(tmp_path: Path) -> Path:
     return tmp_path / "nets.py"
 
 
-def test_a_network_in_a_file_is_trained_resumed_and_scored(cli: Command, nets: Path) -> None:
+def test_a_network_in_a_file_is_trained_and_scored_while_the_file_is_the_same(
+    cli: Command, nets: Path
+) -> None:
     done = cli("train", "nets.py:Net", "width=6", "run=own", *SMALL, "--json")
     assert done.code == 0, done.err
     config = yaml.safe_load(Path("runs/own/config.yaml").read_text())
@@ -70,9 +73,6 @@ def test_a_network_in_a_file_is_trained_resumed_and_scored(cli: Command, nets: P
     opened = Run.open("runs/own")
     assert opened.model.module.first.weight.shape == (6, 2)  # type: ignore[attr-defined]
     assert type(opened.model.module) is type(opened.skeleton().module)  # type: ignore[attr-defined]
-    assert cli("resume", "own", "runs=runs", "steps=6", "--json").last["step"] == 6
-    again = cli("train", "config=runs/own/config.yaml", "steps=2", "run=again", "runs=runs", "--json")
-    assert again.last["status"] == "done"
 
     # A file that has changed, or has never been named here, is not run.
     nets.write_text(NETS + "raise RuntimeError('must not be run')\n")
@@ -93,6 +93,15 @@ def test_a_network_in_a_file_is_trained_resumed_and_scored(cli: Command, nets: P
         _ = Run.open("runs/own").model
     assert digest in cli("runs", "trust", "own", "runs=runs").out
     assert cli("score", "own", "runs=runs", "--json").code == 0
+
+
+@pytest.mark.slow
+def test_a_network_in_a_file_is_resumed_and_repeated(cli: Command, nets: Path) -> None:
+    del nets
+    assert cli("train", "nets.py:Net", "run=own", *SMALL, "--json").code == 0
+    assert cli("resume", "own", "runs=runs", "steps=6", "--json").last["step"] == 6
+    again = cli("train", "config=runs/own/config.yaml", "steps=2", "run=again", "runs=runs", "--json")
+    assert again.last["status"] == "done"
 
 
 def test_settings_are_the_arguments_that_the_data_do_not_decide(cli: Command, nets: Path) -> None:
@@ -130,7 +139,17 @@ def test_what_cannot_be_trained_is_refused(
     assert not list(Path("runs").glob("*/config.yaml"))
 
 
-def test_callbacks_are_named_with_their_file(cli: Command, tmp_path: Path) -> None:
+def test_callbacks_are_functions_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def one(moment): ...\ndef two(moment): ...\n")
+    found = callbacks(f"{tmp_path}/mine.py:one, {tmp_path}/mine.py:two")
+    assert [one.__name__ for one in found] == ["one", "two"]
+    with pytest.raises(ArgumentError, match="write FILE:FUNCTION"):
+        callbacks("mine.py")
+    assert callbacks(None) == ()
+
+
+@pytest.mark.slow
+def test_callbacks_are_named_with_every_train_and_resume(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def enough(moment):\n"
         "    moment.memory['seen'] = moment.memory.get('seen', 0) + 1\n"
