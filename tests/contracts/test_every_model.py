@@ -24,8 +24,8 @@ from chainrule.models.protocol import (
 from chainrule.train import Run, TrainConfig, fit
 from tests.contracts import checks
 
-LONG = ("control",)
-"""Models whose programs take long to compile even as toys."""
+LONG = ("alexnet", "control", "score", "vdm", "vgg")
+"""Models whose programs take long to compile even as toys, and whose layers and promises others share."""
 TOY_TRAINING: dict[str, Any] = {
     "steps": 40,
     "log_every": 4,

@@ -95,6 +95,7 @@ def single() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("single")
 def test_whole_matrix_adagrad_fits_moons_in_single_precision() -> None:
     data = load("moons")

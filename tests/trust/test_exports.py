@@ -71,6 +71,7 @@ def test_a_run_comes_back_through_the_command_line(cli: Command) -> None:
     assert cli("score", "second", "--json").last == cli("score", "first", "--json").last
 
 
+@pytest.mark.slow
 def test_a_language_model_comes_back_with_its_tokenizer_and_its_heads(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "poem.txt").write_text("the rain in spain stays mainly in the plain. " * 40)
     words = [

@@ -104,7 +104,7 @@ def test_the_four_numbers_are_ordered_on_every_graph() -> None:
         assert all(coloring.optimal for coloring in found)
 
 
-@pytest.mark.parametrize(("size", "most"), [(30, 6), (32, 8)])
+@pytest.mark.parametrize(("size", "most"), [(30, 6), pytest.param(32, 8, marks=pytest.mark.slow)])
 def test_a_periodic_stencil_is_coloured_in_closed_form(size: int, most: int) -> None:
     found = color(brusselator(size), "column")
     assert found.num_colors <= most
