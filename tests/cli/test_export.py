@@ -1,3 +1,4 @@
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,16 @@ def test_the_layout_of_pytorch_turns_matrices_round(cli: Command, trained: Path,
 
 def test_people_are_told_where_the_file_is(cli: Command, trained: Path) -> None:
     assert cli("export", "toy").out.startswith("written  toy.safetensors")
+
+
+def test_the_command_that_takes_a_file_back_works_as_written(cli: Command, unreported: None) -> None:
+    rows = [f"{i},{i * i % 7},{'ab'[i % 2]}" for i in range(40)]
+    Path("some table.csv").write_text("\n".join(["u,v,kind", *rows]))
+    run = cli("train", "mlp", "data=some table.csv", "width=4", "steps=1", "--json").last["run"]
+    out = cli("export", run).out
+    (again,) = [line for line in out.splitlines() if line.startswith("again")]
+    back = cli(*shlex.split(again)[2:])
+    assert back.code == 0, back.err
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ def test_a_file_of_pairs_goes_all_the_way(cli: Command, tmp_path: Path, unreport
     refused = cli("sample", run, "prompt=12345")
     assert refused.code == 2
     assert "the text has 5 tokens; the model was made for 4 at most" in refused.err
+    (tmp_path / "new.txt").write_text("never\nseen\n")
+    unknown = cli("predict", run, "new.txt")
+    assert unknown.code == 3, unknown.err
+    assert "2 of 2 inputs cannot be used" in unknown.out
     probed = cli("probe", run, "alignment", "text=001b", "out=look")
     assert probed.code == 0, probed.err
     assert list((tmp_path / "look").rglob("*.svg"))

@@ -39,6 +39,11 @@ def test_runs_are_listed_in_the_order_that_is_asked_for(cli: Command, trained: P
     }.items():
         rows = cli("runs", "ls", *filter(None, [word]), "--json").last
         assert [row["id"] for row in rows] == expected, word
+    (trained / "status.json").write_text(
+        (trained / "status.json").read_text().replace('"loss": ', '"other": ')
+    )
+    for word in ("sort=best", "sort=-best"):  # what was never judged is neither the best nor the worst
+        assert [row["id"] for row in cli("runs", "ls", word, "--json").last] == ["a", "toy"], word
     wrong = cli("runs", "ls", "sort=modle")
     assert wrong.code == 2
     assert "sort=modle: there is no such order (did you mean 'model'?)" in wrong.err

@@ -60,7 +60,10 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     if tokenizer is not None:
         say("written", f"{tokenizer}   what makes tokens of its texts")
     if entry is not None and layout != "onnx":
-        say("again", f"chainrule import {entry.name} {shell_word(written)}")
+        # A file does not hold where its data lie, and the data of a model's own may be of another shape.
+        source = run.config["data"].get("name_or_path")
+        data = "" if source is None else f" {shell_word(f'data={source}')}"
+        say("again", f"chainrule import {entry.name} {shell_word(written)}{data}")
 
 
 __all__ = ["export"]

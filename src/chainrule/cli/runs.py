@@ -326,7 +326,10 @@ def _sorted(rows: list[dict[str, Any]], word: str) -> list[dict[str, Any]]:
             f"sort={word}: there is no such order{suggest(order, _ORDERS)}",
             remedy=f"orders: {', '.join(_ORDERS)}",
         )
-    return sorted(rows, key=_ORDERS[order], reverse=word.startswith("-"))
+    ordered = sorted(rows, key=_ORDERS[order], reverse=word.startswith("-"))
+    if order == "best":  # runs that were never judged come last, whichever way the others are ordered
+        ordered.sort(key=lambda row: "loss" not in row["best"])
+    return ordered
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -182,8 +182,7 @@ def no_predictions(run: "Run", model: Model) -> CapabilityError:
 def in_batches(predict: Predict, model: Model, x: np.ndarray, size: int) -> np.ndarray:
     """Predictions for all rows, in batches of one size, so that one compiled program serves them all."""
     if not len(x):
-        shape = np.asarray(predict(model, jnp.zeros((size, *x.shape[1:]), x.dtype))).shape
-        return np.zeros((0, *shape[1:]), np.float32)
+        return np.asarray(predict(model, jnp.zeros((size, *x.shape[1:]), x.dtype)))[:0]
     found = []
     for first in range(0, len(x), size):
         part = x[first : first + size]

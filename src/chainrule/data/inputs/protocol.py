@@ -121,12 +121,16 @@ def chunk(
     names: Sequence[str],
     read: Sequence[np.ndarray | Problem],
     beside: Sequence[Any] | None = None,
+    dtype: type[np.generic] = np.float32,
 ) -> InputChunk:
-    """A chunk of examples in model units, or what is wrong with each, and what stands beside them."""
+    """A chunk of examples in model units, or what is wrong with each, and what stands beside them.
+
+    `dtype` is that of the examples, for a chunk without any.
+    """
     faults = {i: one for i, one in enumerate(read) if isinstance(one, Problem)}
     rows = np.array([i for i in range(len(read)) if i not in faults], np.int64)
     good = [one for one in read if not isinstance(one, Problem)]
-    x = np.stack(good) if good else np.zeros((0, *prepared.schema.shape), np.float32)
+    x = np.stack(good) if good else np.zeros((0, *prepared.schema.shape), dtype)
     found = None if beside is None else prepared.targets([beside[row] for row in rows])
     return InputChunk(names, rows, x, faults, found)
 

@@ -55,7 +55,7 @@ def inputs(given: Given, prepared: Preparation) -> Inputs:
             part = found[first : first + size]
             read = [_read(one, prepared) for one in part]
             known = beside[first : first + size] if any(beside) else None
-            yield chunk(prepared, [one.name for one in part], read, known)
+            yield chunk(prepared, [one.name for one in part], read, known, np.int32)
 
     return Inputs("texts", len(found), chunks)
 
