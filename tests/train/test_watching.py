@@ -83,6 +83,8 @@ def test_a_metric_of_ones_own_says_which_way_is_better(data: Data, tmp_path: Pat
 def test_a_number_that_there_will_not_be_is_refused_before_training(data: Data, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"best=acuracy: .* \(did you mean 'accuracy'\?\)[^$]*roc_auc"):
         fit(linear(data), data, run=tmp_path / "run", best="acuracy", **SETTINGS)
+    with pytest.raises(ArgumentError, match=r"it will have loss, accuracy, precision"):
+        fit(linear(data), data, run=tmp_path / "run", best="nonsense", **SETTINGS)
     with pytest.raises(ArgumentError, match=r"best=rmse: this run will have no such number"):
         fit(Mean(jnp.zeros(3)), numbers(sizes=(8, 0)), run=tmp_path / "run", best="rmse", **SETTINGS)
     with pytest.raises(ArgumentError, match=r"best=rmse: toy have no validation split"):

@@ -81,11 +81,13 @@ def _options(given: Mapping[str, str]) -> dict[str, Any]:
 
 def _existing(word: str) -> Path:
     from chainrule.core.errors import DataError, suggest
+    from chainrule.core.quoting import shell_word
 
     path = Path(word).expanduser()
     if not path.exists():
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"{word} does not exist{suggest(path.name, siblings)}")
+        meant = f"if it is a text itself: {shell_word(f'text={word}')}" if " " in word else ""
+        raise DataError(f"{word} does not exist{suggest(path.name, siblings)}", remedy=meant)
     return path
 
 

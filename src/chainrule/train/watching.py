@@ -64,7 +64,7 @@ class Watched:
         given = ["loss", *eqx.filter_eval_shape(loss, still, batch, random.key(0, "evaluate"))[1]]
         judged = [] if name in given else _judged_names(model, data)
         if name not in (*given, *judged):
-            known = [*given, *judged]
+            known = list(dict.fromkeys([*given, *judged]))
             raise ArgumentError(
                 f"best={name}: this run will have no such number{suggest(name, known)}",
                 remedy=f"it will have {', '.join(one for one in known if '.' not in one)}",

@@ -71,6 +71,16 @@ def test_the_columns_can_be_swapped_and_named(tmp_path: Path) -> None:
     assert texts(other) == {(y, x) for x, y in texts(plain)}
 
 
+def test_a_first_line_with_a_class_of_its_own_may_name_the_columns(tmp_path: Path) -> None:
+    labelled = "".join(f"{word}\t{'ab'[i % 2]}\n" for i, word in enumerate(WORDS)).encode()
+    path = corpus.write(tmp_path / "named.tsv", b"text\tkind\n" + labelled)
+    assert (
+        "  named.tsv line 1 (no other text has the class 'kind'; if the line names the columns: data.header=true)"
+        in check(path, target="class").lines()
+    )
+    assert not check(path, target="class", header=True).problems
+
+
 def test_two_columns_are_a_table_where_words_repeat_and_pairs_where_they_do_not(tmp_path: Path) -> None:
     table = "".join(f"{i / 7:.3f}\t{'red' if i % 2 else 'blue'}\n" for i in range(30)).encode()
     assert load(corpus.write(tmp_path / "table.tsv", table)).schema.kind == "table"

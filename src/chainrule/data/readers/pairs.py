@@ -113,7 +113,11 @@ def _scan(request: ReadRequest) -> Scan:
         return Scan(total, 0, (*problems, Problem("empty", where, "no pair is left", "stop")))
     columns = list(zip(*kept, strict=True))
     first_column, second_column = reversed(columns) if options["swap"] else columns
-    made = contents_of if targets.get(options["target"]).has_tokens else labelled_contents
+    translated = targets.get(options["target"]).has_tokens
+    made = contents_of if translated else labelled_contents
+    if not translated and first.get(kept[0]) == 1 and second_column.count(second_column[0]) == 1:
+        detail = f"no other text has the class {second_column[0]!r}; if the line names the columns: data.header=true"
+        problems.append(Problem("a class of its own", f"{where} line 1", detail, "note"))
     contents = made(first_column, second_column, options["tokenizer"], options["vocab"])
     return Scan(total, len(kept), tuple(problems), contents)
 
