@@ -62,8 +62,8 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     if entry is not None and layout != "onnx":
         # A file does not hold where its data lie, and the data of a model's own may be of another shape.
         source = run.config["data"].get("name_or_path")
-        data = "" if source is None else f" {shell_word(f'data={source}')}"
-        say("again", f"chainrule import {entry.name} {shell_word(written)}{data}")
+        again = ["chainrule import", entry.name, shell_word(written)]
+        say("again", " ".join(again if source is None else [*again, shell_word(f"data={source}")]))
 
 
 __all__ = ["export"]
