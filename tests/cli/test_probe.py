@@ -186,3 +186,9 @@ def test_a_probe_that_does_not_apply_says_what_it_needs(
     result = cli("probe", "toy", "gradients")
     assert result.code == 2
     assert "gradients does not apply to toy: it needs a cat" in result.err
+
+
+def test_options_of_data_have_another_name_in_a_search(cli: Command) -> None:
+    result = cli("probe", "search", "data=table.csv", "data.missing=median")
+    assert result.code == 2
+    assert "unknown setting 'data.missing' (did you mean 'load.missing'?)" in result.err

@@ -231,7 +231,10 @@ def _typed(
             remedy = f"settings of {name}: chainrule probe {'RUN ' if 'runs' in own else ''}{name} --help"
             if schema is None:
                 remedy = "settings belong to one probe: chainrule probe RUN PROBE KEY=VALUE"
-            raise settings.unknown(word, [*own, *known], remedy)
+            # Errors of the data name their options as training has them: data.missing is load.missing here.
+            option = "load." + word.removeprefix("data.")
+            elsewhere = {word: option} if word.startswith("data.") and settings.find(option, known) else {}
+            raise settings.unknown(word, [*own, *known], remedy, elsewhere)
         values[word] = settings.read(text, found.annotation)
     return nest(values)
 
