@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,14 @@ def once(number: int) -> Ring:
             signal.raise_signal(number)
 
     return ring
+
+
+@pytest.fixture(autouse=True)
+def _not_deaf() -> Iterator[None]:
+    """Whoever runs the tests may have told them to ignore hangups, which runs respect."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ means the same in every format.
 
 import warnings
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,10 @@ def open_rows(path: Path, where: str, options: Mapping[str, Any]) -> RowSource:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of drawings and rules that are not read anyway
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
+            # From memory: rows may be left unread, and an open file would stay behind.
+            book = openpyxl.load_workbook(
+                BytesIO(path.read_bytes()), read_only=True, data_only=True, keep_links=False
+            )
         sheets = [sheet.title for sheet in book.worksheets]
         sheet = book.worksheets[_chosen(sheets, options["sheet"], where)]
         sheet.reset_dimensions()  # what the file says of its size is not believed
