@@ -8,6 +8,7 @@ import pytest
 
 from chainrule import nn
 from chainrule.core.errors import ArgumentError
+from chainrule.nn.sequential import running_statistics
 
 KEYS = jax.random.split(jax.random.key(0), 4)
 X = jnp.asarray(np.random.default_rng(0).normal(size=(16, 3)), jnp.float32)
@@ -44,3 +45,36 @@ def test_what_cannot_be_called_is_refused() -> None:
         nn.Sequential([nn.Linear(3, 5, key=KEYS[0]), 3])
     with pytest.raises(ArgumentError, match="did you mean 'relu'"):
         nn.Sequential(["rellu"])
+
+
+def test_a_skip_holds_its_layers_and_moves_their_statistics() -> None:
+    branch = nn.Sequential([nn.Linear(3, 3, key=KEYS[0]), nn.BatchNorm(3)])
+    net = nn.Sequential([nn.residual(branch, nn.Linear(3, 3, key=KEYS[1]))])
+    weights = [leaf for leaf in jax.tree.leaves(eqx.filter(net, eqx.is_inexact_array)) if leaf.ndim == 2]
+    assert len(weights) == 2
+    out, moved = eqx.filter_jit(nn.Sequential.advance)(net, X, KEYS[2])
+    parts = branch.advance(X, KEYS[2])[0] + net.layers[0].shortcut(X)
+    np.testing.assert_allclose(out, parts, rtol=1e-4, atol=1e-5)
+    assert np.abs(moved.layers[0].f.layers[1].mean).sum() > 0
+    assert len(running_statistics(net)) == len(branch.layers[1].state())
+
+
+def test_a_spectral_norm_follows_its_weight() -> None:
+    layer = nn.SpectralNorm(nn.Linear(3, 3, key=KEYS[0]), key=KEYS[1], iterations=1)
+    net = nn.Sequential([layer])
+    _, moved = eqx.filter_jit(nn.Sequential.advance)(net, X, KEYS[2])
+    np.testing.assert_array_equal(
+        moved.layers[0].left, eqx.filter_jit(nn.SpectralNorm.advance)(layer, X)[1].left
+    )
+    assert not np.array_equal(moved.layers[0].left, layer.left)
+    _, still = eqx.filter_jit(nn.Sequential.advance)(eqx.nn.inference_mode(net), X, KEYS[2])
+    np.testing.assert_array_equal(still.layers[0].left, layer.left)
+    assert len(running_statistics(net)) == 2
+
+
+def test_a_residual_block_drops_its_branch_while_training() -> None:
+    block = nn.ResidualBlock(2, 2, stochastic_depth=0.5, normalization="none", key=KEYS[0])
+    net, x = nn.Sequential([block]), jnp.ones((8, 4, 4, 2))
+    advance = eqx.filter_jit(nn.Sequential.advance)
+    assert not np.array_equal(advance(net, x, KEYS[1])[0], advance(net, x, KEYS[2])[0])
+    np.testing.assert_array_equal(net(x)[0], net(x)[1])

@@ -21,15 +21,25 @@ from chainrule.nn.dropout import StochasticDepth
 from chainrule.nn.normalize import Norm, norm, normalised
 
 
-def residual(
-    f: Callable[[Array], Array], shortcut: Callable[[Array], Array] | None = None
-) -> Callable[[Array], Array]:
+@final
+class Residual(eqx.Module):
+    """`x -> f(x) + shortcut(x)`: a layer whose parameters are those of `f` and of the shortcut."""
+
+    f: Callable[[Array], Array]
+    shortcut: Callable[[Array], Array] | None
+
+    def __call__(self, x: Array) -> Array:
+        """The sum."""
+        return add_shortcut(self.f(x), x if self.shortcut is None else self.shortcut(x))
+
+
+def residual(f: Callable[[Array], Array], shortcut: Callable[[Array], Array] | None = None) -> Residual:
     """`x -> f(x) + shortcut(x)`; the shortcut is the identity unless given (He et al., 2016).
 
     >>> residual(lambda x: 2 * x)(jnp.array([1.0]))
     Array([3.], dtype=float32)
     """
-    return lambda x: add_shortcut(f(x), x if shortcut is None else shortcut(x))
+    return Residual(f, shortcut)
 
 
 def add_shortcut(branch: Array, shortcut: Array) -> Array:
@@ -209,4 +219,4 @@ def _conv(
     )
 
 
-__all__ = ["LayerScale", "ResidualBlock", "add_shortcut", "padded", "residual"]
+__all__ = ["LayerScale", "Residual", "ResidualBlock", "add_shortcut", "padded", "residual"]

@@ -12,7 +12,8 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key, Tree
 from chainrule.nn.activations import activation
 from chainrule.nn.normalize import BatchNorm, Norm
-from chainrule.nn.residual import ResidualBlock
+from chainrule.nn.reparametrize import SpectralNorm
+from chainrule.nn.residual import Residual, ResidualBlock, add_shortcut
 
 
 class StatefulNetwork(eqx.Module):
@@ -70,7 +71,14 @@ class Sequential(StatefulNetwork):
     def _step(self, layer: Any, x: Array, key: Key) -> tuple[Array, Any]:
         if isinstance(layer, StatefulNetwork):
             return layer.advance(x, key)
-        if isinstance(layer, Norm | ResidualBlock) and not self.inference:
+        if isinstance(layer, Residual):
+            one, two = jax.random.split(key)
+            branch, f = self._step(layer.f, x, one)
+            kept, shortcut = (x, None) if layer.shortcut is None else self._step(layer.shortcut, x, two)
+            return add_shortcut(branch, kept), Residual(f, shortcut)
+        if isinstance(layer, ResidualBlock) and not self.inference:
+            return layer.advance(x, key)
+        if isinstance(layer, Norm | SpectralNorm) and not self.inference:
             return layer.advance(x)
         return called(layer, x, key, batched=not type(layer).__module__.startswith("equinox.")), layer
 
@@ -92,8 +100,9 @@ def wants_key(function: Callable[..., Any]) -> bool:
 
 def running_statistics(tree: Any) -> Sequence[Tree]:
     """The arrays that normalisers anywhere in a tree move by rule."""
-    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, Norm))
-    return [array for node in nodes if isinstance(node, Norm) for array in node.state()]
+    kinds = (Norm, SpectralNorm)
+    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, kinds))
+    return [array for node in nodes if isinstance(node, kinds) for array in node.state()]
 
 
 def batch_statistics(tree: Any) -> bool:
