@@ -11,6 +11,9 @@ from typing import TypeAlias, final
 
 import numpy as np
 
+SMOOTH_UP_TO = 32
+"""Images that were drawn and have at most so many pixels a side are enlarged smoothly."""
+
 
 @final
 @dataclass(frozen=True)
@@ -168,4 +171,16 @@ class Passage:
 
 Picture: TypeAlias = Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage
 
-__all__ = ["Bars", "Film", "Heatmap", "Images", "Lines", "Passage", "Picture", "Polygons", "Scatter", "Table"]
+__all__ = [
+    "SMOOTH_UP_TO",
+    "Bars",
+    "Film",
+    "Heatmap",
+    "Images",
+    "Lines",
+    "Passage",
+    "Picture",
+    "Polygons",
+    "Scatter",
+    "Table",
+]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
-from chainrule.core.pictures import Images, Picture
+from chainrule.core.pictures import SMOOTH_UP_TO, Images, Picture
 from chainrule.data import targets
 from chainrule.data.kind import Arranged, Kind
 from chainrule.data.loading.moments import chunks
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from chainrule.data.inputs.protocol import Given, Inputs, Preparation
 
 _SHOWN = 30
-_SMALL = 32
-"""Samples of at most so many pixels a side are enlarged smoothly."""
 _LINE = 14
 """Characters of a caption in one line below its image."""
 
@@ -142,7 +140,7 @@ class ImageKind(Kind):
         if names and targets.of(schema).has_tokens:
             names, columns = [fill(name, _LINE) for name in names], 8
         smooth = (
-            max(schema.shape[:2]) <= _SMALL and schema.levels != 2
+            max(schema.shape[:2]) <= SMOOTH_UP_TO and schema.levels != 2
         )  # zeros and ones have nothing between them
         return Images("samples", title, unit_images(schema, drawn), names, columns, caption, smooth)
 

@@ -1,5 +1,6 @@
 """Vision transformers and ConvNeXt: published sizes, the weights of torchvision and timm, and use on other classes."""
 
+# Long because the networks of torchvision are written out again, to be compared with.
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path

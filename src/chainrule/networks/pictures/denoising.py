@@ -3,12 +3,10 @@
 import numpy as np
 from jaxtyping import Float
 
-from chainrule.core.pictures import Film, Images
+from chainrule.core.pictures import SMOOTH_UP_TO, Film, Images
 
 _FRAMES = 10
 _MOMENTS = 26
-_SMALL = 32
-"""Images of at most so many pixels a side are enlarged smoothly."""
 
 _Noisy = Float[np.ndarray, "moments n height width channels"]
 _Estimates = Float[np.ndarray, "steps n height width channels"]
@@ -37,7 +35,7 @@ def film(noisy: _Noisy, estimates: _Estimates, lams: Float[np.ndarray, " steps"]
         labels,
         frames.shape[1] // 2,
         caption=_caption(len(lams)),
-        smooth=max(frames.shape[2:4]) <= _SMALL,
+        smooth=max(frames.shape[2:4]) <= SMOOTH_UP_TO,
     )
 
 
