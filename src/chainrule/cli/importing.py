@@ -244,16 +244,14 @@ def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
 
 
 def _present(run: Any, model: "Model", data: "Data", *, new_head: bool, json: bool) -> None:
-    import equinox as eqx
 
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
-    from chainrule.core import tree
     from chainrule.core.formatting import count
-    from chainrule.models.protocol import CanSample
+    from chainrule.models.protocol import CanSample, parameter_count
 
     name, facts = run.config["model"]["name"], _facts(model, data, new_head)
-    parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
+    parameters = parameter_count(model)
     if json:
         emit(
             {

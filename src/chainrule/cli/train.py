@@ -179,18 +179,17 @@ def _one_batch(request: "TrainingRequest", model: "Model", data: "Data", *, json
 
 def _show(request: "TrainingRequest", model: "Model", data: "Data", *, json: bool) -> None:
     """What would be trained, with every setting resolved."""
-    import equinox as eqx
 
     from chainrule.cli.arguments import flatten, of_data
     from chainrule.cli.output import emit, say, show
     from chainrule.cli.progress import tell_estimate
     from chainrule.cli.settings import write
-    from chainrule.core import tree
     from chainrule.core.formatting import count
+    from chainrule.models.protocol import parameter_count
     from chainrule.report.progress import Unit
     from chainrule.train import rehearse
 
-    parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
+    parameters = parameter_count(model)
     train, steps = request.settled(data)
     chosen = model.config.model_dump()  # type: ignore[attr-defined]  # every registered model has them
     sections = {"model": chosen, "data": dict(data.source), "train": train.model_dump()}

@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-
 from chainrule import __version__, models
-from chainrule.core import tree
 from chainrule.core.errors import ChainruleError, RunError
 from chainrule.core.formatting import duration, measured, number
 from chainrule.core.pictures import Film, Picture
-from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate, Model
+from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate, Model, parameter_count
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
@@ -129,7 +126,7 @@ def _model(run: Run) -> Model | None:
 def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
     status, environment = run.status, _environment(run)
     name = run.config["model"]["name"] or (models.title(model) if model is not None else "A model")
-    size = "" if model is None else f" with {tree.size(eqx.filter(model, eqx.is_inexact_array)):,} parameters"
+    size = "" if model is None else f" with {parameter_count(model):,} parameters"
     device = str(environment.get("device", "an unknown device"))
     if environment.get("backend") == "cpu":
         device += f", {environment.get('cores')} cores"

@@ -12,7 +12,7 @@ from chainrule.core import machine, tree
 from chainrule.core.errors import ArgumentError, DiskError
 from chainrule.core.formatting import count, memory_size
 from chainrule.data.loading.load import check_command
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import Model, parameter_count
 from chainrule.nn.sequential import batch_statistics
 from chainrule.train import events, freezing
 from chainrule.train.config import TrainConfig
@@ -25,7 +25,7 @@ def started(run: Run, model: Model, step: int, total: int) -> events.Started:
     """A few lines about data, model and device."""
     device, data, config = jax.devices()[0], run.data, run.settings
     cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
-    parameters = tree.size(eqx.filter(model, eqx.is_inexact_array))
+    parameters = parameter_count(model)
     held = tree.size(eqx.filter(model, freezing.frozen(model, config.freeze)))
     frozen = f", {count(held)} of them frozen" if held else ""
     odd = ", ".join(f"{kind} ({number:,})" for kind, number in data.notes)

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import chainrule as cr
 from chainrule import data, models, nn
 from chainrule.core.errors import ArgumentError
+from chainrule.models.protocol import parameter_count
 from chainrule.nn.summary import summarize
 
 KEY = jax.random.key(0)
@@ -178,3 +180,9 @@ def test_the_table_of_convolutions_knows_pooling_and_whole_networks() -> None:
     assert [row.kind for row in nn.conv_table(network.layers, (28, 28, 1))] == ["Conv", "max pool", "Conv"]
     with pytest.raises(ArgumentError, match=r"chainrule.summary\(model\)"):
         nn.conv_table(models.build("cnn", data.load("digits"), **models.entry("cnn").toy), (8, 8, 1))
+
+
+@pytest.mark.parametrize(("name", "settings"), [("resnet", {"width": 4, "depth": 8}), ("mlp", {"width": 4})])
+def test_a_run_counts_the_parameters_that_a_summary_counts(name: str, settings: dict[str, int]) -> None:
+    model = models.build(name, data.load("digits"), **settings)
+    assert parameter_count(model) == cr.summary(model).parameters

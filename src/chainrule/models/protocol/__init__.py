@@ -67,7 +67,14 @@ from chainrule.models.protocol.text import (
     Hypothesis,
     StreamedToken,
 )
-from chainrule.models.protocol.training import HasParts, HasState, NeedsSchema, Part, parts_of
+from chainrule.models.protocol.training import (
+    HasParts,
+    HasState,
+    NeedsSchema,
+    Part,
+    parameter_count,
+    parts_of,
+)
 from chainrule.models.protocol.weights import (
     FileFormat,
     Flattened,
@@ -150,6 +157,7 @@ __all__ = [
     "numbered",
     "option_fields",
     "output_count",
+    "parameter_count",
     "parts_of",
     "read_options",
     "supervised_loss",

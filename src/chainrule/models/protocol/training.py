@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar, final
 
+import equinox as eqx
 import jax
 
+from chainrule.core import tree
 from chainrule.core.types import Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
@@ -99,4 +101,10 @@ def parts_of(model: Model) -> Sequence[Part[Any]]:
     return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
 
 
-__all__ = ["HasParts", "HasState", "NeedsSchema", "Part", "parts_of"]
+def parameter_count(model: Model) -> int:
+    """How many numbers a model learns; what is moved by rule, such as running averages, is not learned."""
+    moved = jax.tree.map(lambda *marks: any(marks), *(part.moved_by_rule(model) for part in parts_of(model)))
+    return tree.size(eqx.filter(eqx.filter(model, moved, inverse=True), eqx.is_inexact_array))
+
+
+__all__ = ["HasParts", "HasState", "NeedsSchema", "Part", "parameter_count", "parts_of"]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.nn.native.availability import without_native
-from chainrule.nn.normalize import Norm
+from chainrule.nn.sequential import running_statistics
 from chainrule.nn.summary.dependence import Intervals, of_input
 from chainrule.nn.summary.program import NOTHING, RowInProgress, Value, Walk
 from chainrule.nn.summary.table import LayerSummary, Summary
@@ -101,16 +101,13 @@ def _larger(a: int | None, b: int | None) -> int | None:
 
 def _layers(network: Tree) -> tuple[list[str], dict[str, str], dict[str, int]]:
     """The layer of every array, and of each layer its class and how many parameters it has of its own."""
-    state = {
-        id(array)
-        for node in jax.tree.leaves(network, is_leaf=lambda node: isinstance(node, Norm))
-        if isinstance(node, Norm)
-        for array in node.state()
-    }
+    flat, structure = jax.tree_util.tree_flatten_with_path(network)
+    numbered = jax.tree_util.tree_unflatten(structure, range(len(flat)))
+    state = set(jax.tree.leaves(running_statistics(numbered)))
     owners: list[str] = []
     kinds: dict[str, str] = {}
     sizes: dict[str, int] = {}
-    for keys, leaf in jax.tree_util.tree_flatten_with_path(network)[0]:
+    for number, (keys, leaf) in enumerate(flat):
         if not _is_array(leaf):
             continue
         node, path, owner, kind = network, [], "", type(network).__name__
@@ -121,7 +118,7 @@ def _layers(network: Tree) -> tuple[list[str], dict[str, str], dict[str, int]]:
                 owner, kind = ".".join(path), type(node).__name__
         owners.append(owner)
         kinds[owner] = kind
-        counts = jnp.issubdtype(leaf.dtype, jnp.inexact) and id(leaf) not in state
+        counts = jnp.issubdtype(leaf.dtype, jnp.inexact) and number not in state
         sizes[owner] = sizes.get(owner, 0) + (leaf.size if counts else 0)
     return owners, kinds, sizes
 
