@@ -172,7 +172,6 @@ class Passage:
 Picture: TypeAlias = Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage
 
 __all__ = [
-    "SMOOTH_UP_TO",
     "Bars",
     "Film",
     "Heatmap",
