@@ -83,9 +83,17 @@ def flatten(f: Callable[[Any], Any], x: Tree, outputs: Tree | None = None, *, tr
     return Flat(vector, flat, shapes, outputs, traceable)
 
 
+def pulled(x: Array, pull: Callable[[Array], tuple[Array]], u: Array) -> Array:
+    """The whole of `uᵀ J`, also for complex outputs of real inputs."""
+    if jnp.iscomplexobj(u) and not jnp.iscomplexobj(x):
+        # A pullback to real inputs keeps the real part of uᵀ J: one for the real part of J, one for the imaginary.
+        return pull(u)[0] + 1j * pull(-1j * u)[0]
+    return pull(u)[0]
+
+
 def size(shapes: Tree) -> int:
     """Number of entries of all leaves."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
 
 
-__all__ = ["Flat", "flatten", "size"]
+__all__ = ["Flat", "flatten", "pulled", "size"]

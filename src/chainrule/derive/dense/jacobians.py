@@ -19,7 +19,7 @@ from chainrule.derive.dense import planning
 from chainrule.derive.dense.batching import basis_map
 from chainrule.derive.dense.planning import PlanningProblem, Trial
 from chainrule.derive.dense.preparation import PreparedDerivative
-from chainrule.derive.flattening import Flat
+from chainrule.derive.flattening import Flat, pulled
 from chainrule.derive.report import Report
 
 MODES = ("auto", "forward", "reverse")
@@ -84,14 +84,7 @@ def matrix(flat: Flat, mode: str, chunk: int) -> Array:
         push = lambda v: jax.jvp(flat.vector, (flat.x,), (v,))[1]  # noqa: E731
         return basis_map(push, flat.n, flat.x.dtype, chunk, axis=1, traced=flat.traceable)
     y, pull = jax.vjp(flat.vector, flat.x)
-    return basis_map(functools.partial(_row, flat, pull), flat.m, y.dtype, chunk)
-
-
-def _row(flat: Flat, pull: Callable[[Array], tuple[Array]], u: Array) -> Array:
-    if jnp.iscomplexobj(u) and not jnp.iscomplexobj(flat.x):
-        # A pullback to real inputs keeps the real part of uᵀ J: one for the real part of J, one for the imaginary.
-        return pull(u)[0] + 1j * pull(-1j * u)[0]
-    return pull(u)[0]
+    return basis_map(functools.partial(pulled, flat.x, pull), flat.m, y.dtype, chunk)
 
 
 def jacobian_blocks(f: Callable[[Any], Any], x: Tree, rows: int = 1024) -> Iterator[tuple[slice, Array]]:
@@ -113,13 +106,13 @@ def _blocks(f: Callable[[Any], Any], x: Tree, rows: int) -> Iterator[tuple[slice
     y, back = jax.vjp(f, x)
     validation.outputs("jacobian_blocks", y)
     flat_y, restore = ravel_pytree(y)
-    flat = Flat(lambda z: z, ravel_pytree(x)[0], x, y)
+    flat_x = ravel_pytree(x)[0]
 
     @functools.partial(jax.jit, static_argnums=2)
     def block(back: Callable[[Tree], tuple[Tree]], first: Array, count: int) -> Array:
         pull = lambda u: (ravel_pytree(back(restore(u)))[0],)  # noqa: E731
         unit = lambda i: (jnp.arange(flat_y.size) == i).astype(flat_y.dtype)  # noqa: E731
-        return jax.vmap(lambda i: _row(flat, pull, unit(i)))(first + jnp.arange(count))
+        return jax.vmap(lambda i: pulled(flat_x, pull, unit(i)))(first + jnp.arange(count))
 
     for first in range(0, flat_y.size, rows):
         stop = min(first + rows, flat_y.size)

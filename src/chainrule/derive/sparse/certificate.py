@@ -60,13 +60,13 @@ def certify(
     draw = np.random.default_rng(seed)
     count = unchecked = 0
     for x in points:
-        entries = np.asarray(values(x), dtype=np.float64)
+        entries = _wide(values(x))
         for lines, product in products.items():
             inner, outer = (pattern.cols, pattern.rows) if lines == "rows" else (pattern.rows, pattern.cols)
             height, width = pattern.shape if lines == "rows" else pattern.shape[::-1]
             direction = _direction(draw, width).astype(dtype)
-            true = np.asarray(product(x, direction), dtype=np.float64)
-            terms = entries * direction.astype(np.float64)[inner]
+            true = _wide(product(x, direction))
+            terms = entries * _wide(direction)[inner]
             wrong, skipped = differing(outer, terms, true, height, tolerance(dtype))
             count += 1
             unchecked = max(unchecked, skipped)
@@ -79,7 +79,9 @@ def differing(
     lines: np.ndarray, terms: np.ndarray, true: np.ndarray, count: int, allowed: float
 ) -> tuple[np.ndarray, int]:
     """Lines whose terms do not add up to the true product, and how many lines are not finite."""
-    sums = np.bincount(lines, weights=terms, minlength=count)
+    sums = np.bincount(lines, weights=terms.real, minlength=count)
+    if np.iscomplexobj(terms):
+        sums = sums + 1j * np.bincount(lines, weights=terms.imag, minlength=count)
     scale = np.bincount(lines, weights=np.abs(terms), minlength=count) + np.abs(true)
     finite = np.isfinite(true)
     with np.errstate(invalid="ignore"):
@@ -114,9 +116,18 @@ def points_around(x: Tree, values: Callable[[Tree], np.ndarray], *, local: bool,
 
 
 def _moved(leaf: Any, step: float, draw: np.random.Generator) -> Any:
-    array = np.asarray(leaf, dtype=np.float64)
-    moved = array + step * (0.1 + np.abs(array)) * draw.standard_normal(array.shape)
+    array = _wide(leaf)
+    steps = draw.standard_normal(array.shape)
+    if np.iscomplexobj(array):
+        steps = steps + 1j * draw.standard_normal(array.shape)
+    moved = array + step * (0.1 + np.abs(array)) * steps
     return jnp.asarray(moved, dtype=jnp.result_type(leaf))
+
+
+def _wide(numbers: Any) -> np.ndarray:
+    """Numbers of any precision, real or complex, in double precision."""
+    array = np.asarray(numbers)
+    return array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
 
 
 def _direction(draw: np.random.Generator, size: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, Tree
-from chainrule.derive.flattening import flatten
+from chainrule.derive.flattening import flatten, pulled
 from chainrule.derive.sparse.compression import CompressionRecipe
 
 _MOST_CONSTANT = {32: 2**22, 2**31: 2**18}
@@ -83,7 +83,8 @@ class CompressedProducts:
         vector: Any = None
         if self.recipe.reverse:
             vector, pull = jax.vjp(flat.vector, flat.x)
-            parts.append(_batched(lambda u: pull(u)[0], tables.reverse, self.recipe.reverse, vector.dtype))
+            row = lambda u: pulled(flat.x, pull, u)  # noqa: E731
+            parts.append(_batched(row, tables.reverse, self.recipe.reverse, vector.dtype))
         if self.recipe.forward:
             if vector is None:
                 vector, push = jax.linearize(flat.vector, flat.x)
@@ -118,7 +119,7 @@ def reverse_product(f: Callable[[Any], Any], outputs: Tree, x: Tree, u: Array) -
     """One plain reverse product of flattened vectors."""
     flat = flatten(f, x, outputs)
     y, pull = jax.vjp(flat.vector, flat.x)
-    return pull(u.astype(y.dtype))[0]
+    return pulled(flat.x, pull, u.astype(y.dtype))
 
 
 def _seeds_of(colors: np.ndarray, count: int) -> np.ndarray | None:

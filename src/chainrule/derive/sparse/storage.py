@@ -1,13 +1,11 @@
 """Storage of prepared sparse derivatives: pattern and colours as plain arrays, the rest as JSON, nothing that is code.
 
-The function itself is not kept. A fingerprint of its program is, so that colours are never used for a function that
-they were not made for.
+The function itself is not kept. A fingerprint of it is, so that colours are never used for a function that they were
+not made for. Where fingerprints cannot be compared, the pattern is detected again and has to lie within the saved one.
 """
 
-import hashlib
 import json
 import os
-import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,13 +24,15 @@ from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideCol
 from chainrule.derive.sparse.compressed_products import CompressedProducts
 from chainrule.derive.sparse.compression import recipe, restricted
 from chainrule.derive.sparse.detection import Guard, analyse
+from chainrule.derive.sparse.fingerprint import fingerprint
 from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.sparse_derivative import SparseDerivative
 from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
 
-_FORMAT = "chainrule sparse derivative 1"
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_FORMAT = "chainrule sparse derivative 2"
+_EARLIER = "chainrule sparse derivative 1"
+"""Its fingerprints left out rules written by hand and numbers inside compiled functions."""
 
 
 class StorageError(ChainruleError):
@@ -53,7 +53,8 @@ def save(made: SparseDerivative, path: Path) -> None:
         "coloring": coloring.to_json(),
         "reason": made.report.reason,
         "inputs": _describe(made.inputs),
-        "program": fingerprint(made.f, made.inputs),
+        "program": _fingerprint(made.what, made.f, made.inputs),
+        "jax": jax.__version__,
     }
     arrays = {f"colors_{number}": side for number, side in enumerate(sides)}
     point = [] if made.guard is None else jax.tree.leaves(made.guard.point)
@@ -80,7 +81,9 @@ def save(made: SparseDerivative, path: Path) -> None:
 def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> SparseDerivative:
     """The derivative saved at `path`, for the same function; nothing is detected or coloured again.
 
-    (The conditions a local pattern relies on are part of the function, so they are looked up again where it was found.)
+    (The conditions a local pattern relies on are part of the function, so they are looked up again where it was found.
+    Programs of different versions of JAX cannot be compared, nor can those in files of earlier versions of this
+    library: there the pattern is detected again, and what was saved is used only if it holds every entry.)
     `x`, if given, must be a point of the kind it was prepared for; it is needed only where points are PyTrees of other
     containers than dictionaries, lists and tuples. Raises `StorageError` naming what differs.
     """
@@ -89,13 +92,13 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     kept = about["inputs"]
     inputs = _inputs(Path(path), kept, x)
     _, outputs = preparation.shapes(about["what"], f, inputs)
-    found = fingerprint(f, inputs)
-    if found != about["program"]:
-        raise StorageError(
-            f"{path} was prepared for another function (program {about['program'][:12]}, this one is {found[:12]})",
-            remedy=f"prepare it again: sparse.{about['what']}(f, x)",
-        )
     pattern = _pattern(Path(path), about, arrays)
+    notes = [f"loaded from {Path(path).name}"]
+    if about["format"] == _FORMAT and about["jax"] == jax.__version__:
+        _require_the_same(Path(path), about, f, inputs)
+    else:
+        _require_within(Path(path), about, f, inputs, pattern)
+        notes.append("its pattern was detected again: the file is of an earlier version or of another JAX")
     coloring = _coloring(Path(path), about, arrays, pattern)
     chosen = Choice(coloring, recipe(coloring), about["reason"], {coloring.method: coloring.counts})
     guard = _guard(Path(path), about, arrays, f, inputs, pattern) if about["local"] else None
@@ -103,7 +106,7 @@ def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> Sp
     kind = jnp.result_type(*jax.tree.leaves(inputs))
     plan = CompressedProducts(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
     made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["part"], guard)
-    made.report = preparation.report(about["what"], chosen, (f"loaded from {Path(path).name}",), {})
+    made.report = preparation.report(about["what"], chosen, tuple(notes), {})
     return made
 
 
@@ -118,13 +121,34 @@ def _inner(what: str, f: Callable[[Any], Any], inputs: Tree) -> Callable[[Any], 
     return jax.grad(f)
 
 
-def fingerprint(f: Callable[[Any], Any], inputs: Tree) -> str:
-    """SHA-256 of the program of `f` at inputs of these shapes, and of the numbers it closes over."""
-    closed = jax.make_jaxpr(f)(inputs)
-    digest = hashlib.sha256(_ADDRESS.sub("0x", str(closed)).encode())
-    for constant in closed.consts:
-        digest.update(np.asarray(constant).tobytes())
-    return digest.hexdigest()
+def _fingerprint(what: str, f: Callable[[Any], Any], inputs: Tree) -> str:
+    return fingerprint(f, _inner(what, f, inputs), *preparation.shapes(what, f, inputs))
+
+
+def _require_the_same(path: Path, about: dict[str, Any], f: Callable[[Any], Any], inputs: Tree) -> None:
+    found = _fingerprint(about["what"], f, inputs)
+    if found != about["program"]:
+        raise StorageError(
+            f"{path} was prepared for another function (program {about['program'][:12]}, this one is {found[:12]}): "
+            "its operations, its rules or the numbers it closes over differ",
+            remedy=f"prepare it again: sparse.{about['what']}(f, x)",
+        )
+
+
+def _require_within(
+    path: Path, about: dict[str, Any], f: Callable[[Any], Any], inputs: Tree, pattern: Pattern
+) -> None:
+    """Raise unless every entry of the derivative of `f` is in the pattern; a local one is looked at with its guard."""
+    if about["local"]:
+        return
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), inputs)
+    found = analyse(f, zeros, of=about["what"]).pattern
+    if not pattern.contains(found):
+        raise StorageError(
+            f"{path} is of an earlier version or of another JAX, and its pattern lacks entries "
+            "that the derivative of this function may have",
+            remedy=f"prepare it again: sparse.{about['what']}(f, x)",
+        )
 
 
 def _describe(inputs: Tree) -> dict[str, Any]:
@@ -190,7 +214,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about")))
-        if about["format"] != _FORMAT:
+        if about["format"] not in (_FORMAT, _EARLIER):
             raise StorageError(f"{path} has format {about['format']!r}, this version reads {_FORMAT!r}")
         return about, arrays
     except FileNotFoundError as error:
@@ -255,4 +279,4 @@ def _coloring(path: Path, about: dict[str, Any], arrays: dict[str, np.ndarray], 
         raise StorageError(f"{path} is damaged: its colours cannot be read ({error})") from error
 
 
-__all__ = ["StorageError", "fingerprint", "load", "save"]
+__all__ = ["StorageError", "load", "save"]

@@ -36,6 +36,24 @@ def test_the_error_lists_the_rows() -> None:
         sparse.jacobian(jnp.sin, np.ones(20), pattern=none)
 
 
+def complex_pair(z: jax.Array) -> jax.Array:
+    """Real on the diagonal, imaginary beside it."""
+    return z + 1j * jnp.roll(z, 1) ** 2
+
+
+def test_a_missing_imaginary_entry_fails_the_certificate() -> None:
+    for method in ("column", "row"):
+        with pytest.raises(PatternError, match=r"misses entries in 4 (rows|columns)"):
+            sparse.jacobian(complex_pair, np.ones(4), method, pattern=Pattern(range(4), range(4), (4, 4)))
+
+
+@pytest.mark.parametrize("method", ["column", "row", "bidirectional"])
+def test_complex_outputs_keep_their_imaginary_parts_in_every_method(method: str) -> None:
+    x = np.linspace(1.0, 2.0, 4)
+    J = sparse.jacobian(complex_pair, x, method, format="dense")
+    np.testing.assert_allclose(J(x), np.eye(4) + 2j * np.roll(np.diag(x), 1, axis=0))
+
+
 def test_a_pattern_that_is_too_large_is_fine() -> None:
     full = Pattern(*np.nonzero(np.ones((3, 3))), (3, 3))
     J = sparse.jacobian(jnp.sin, np.ones(3), format="dense", pattern=full)

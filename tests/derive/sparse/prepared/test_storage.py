@@ -1,5 +1,6 @@
 """Saved and loaded derivatives, also in another process, and what is refused."""
 
+import json
 import subprocess
 import sys
 from collections import namedtuple
@@ -80,6 +81,83 @@ def test_numbers_that_a_function_closes_over_are_part_of_it(tmp_path: Path) -> N
     sparse.jacobian(lambda z: z * jnp.asarray(first), np.ones(3)).save(path)
     with pytest.raises(StorageError, match="another function"):
         sparse.load(path, lambda z: z * jnp.asarray(second))
+
+
+def with_rule(kind: str, shift: int) -> Any:
+    """The sine with a straight-through rule of its own, which looks `shift` places away."""
+    if kind == "custom_jvp":
+        sine = jax.custom_jvp(jnp.sin)
+        sine.defjvp(lambda x, v: (jnp.sin(x[0]), jnp.roll(v[0], shift)))
+        return sine
+    other = jax.custom_vjp(jnp.sin)
+    other.defvjp(lambda x: (jnp.sin(x), None), lambda _, u: (jnp.roll(u, -shift),))
+    return other
+
+
+WRAPPED: dict[str, Any] = {
+    "plain": lambda rule: rule,
+    "jit": lambda rule: jax.jit(lambda z: rule(z)),
+    "scan": lambda rule: lambda z: jax.lax.scan(lambda s, _: (rule(s), None), z, None, length=2)[0],
+    "cond": lambda rule: lambda z: jax.lax.cond(z[0] > 0, lambda s: rule(s), lambda s: s, z),
+    "remat": lambda rule: jax.checkpoint(lambda z: rule(z)),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPED)
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_a_function_with_another_derivative_rule_is_another_function(
+    kind: str, wrap: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "j.npz"
+    J = sparse.jacobian(WRAPPED[wrap](with_rule(kind, 0)), np.ones(4), format="dense", certify=False)
+    J.save(path)
+    with pytest.raises(StorageError, match="another function"):
+        sparse.load(path, WRAPPED[wrap](with_rule(kind, 1)))
+    again = sparse.load(path, WRAPPED[wrap](with_rule(kind, 0)))
+    assert np.array_equal(again(np.ones(4)), J(np.ones(4)))
+
+
+def test_a_rule_of_a_gradient_is_part_of_a_hessian(tmp_path: Path) -> None:
+    path = tmp_path / "h.npz"
+    sparse.hessian(lambda z: jnp.sum(with_rule("custom_vjp", 0)(z) ** 2), np.ones(4), certify=False).save(
+        path
+    )
+    with pytest.raises(StorageError, match="another function"):
+        sparse.load(path, lambda z: jnp.sum(with_rule("custom_vjp", 1)(z) ** 2))
+
+
+def test_numbers_inside_compiled_functions_are_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "j.npz"
+    diagonal, full = np.eye(3), np.ones((3, 3))
+
+    def times(matrix: np.ndarray, key: Any) -> Any:
+        return jax.jit(lambda z: jnp.asarray(matrix) @ z + jax.random.normal(key, (3,)))
+
+    sparse.jacobian(times(diagonal, jax.random.key(0)), np.ones(3)).save(path)
+    for matrix, seed in ((full, 0), (diagonal, 1)):
+        with pytest.raises(StorageError, match="numbers it closes over differ"):
+            sparse.load(path, times(matrix, jax.random.key(seed)))
+    assert sparse.load(path, times(diagonal, jax.random.key(0))).pattern.nnz == 3
+
+
+@pytest.mark.parametrize(
+    "changed", [{"format": "chainrule sparse derivative 1", "jax": None}, {"jax": "0.9.0"}]
+)
+def test_files_whose_program_cannot_be_compared_are_loaded_if_their_pattern_holds(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "j.npz"
+    J = sparse.jacobian(with_rule("custom_jvp", 0), np.ones(4), format="dense", certify=False)
+    J.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays["about"])) | changed | {"program": "0" * 64}
+    np.savez(path, **(arrays | {"about": np.array(json.dumps(about))}))
+    again = sparse.load(path, with_rule("custom_jvp", 0))
+    assert np.array_equal(again(np.ones(4)), J(np.ones(4)))
+    assert "detected again" in str(again.report)
+    with pytest.raises(StorageError, match="lacks entries"):
+        sparse.load(path, with_rule("custom_jvp", 1))
 
 
 def test_a_local_derivative_keeps_its_guard(tmp_path: Path) -> None:
