@@ -47,6 +47,8 @@ _MEMORY_LIMIT = pytest.StashKey[int]()
 _LEFT_OUT = pytest.StashKey[int]()
 """Slow tests that `-m 'not slow'` leaves out."""
 
+gc.disable()  # importing and rewriting a thousand modules leaves no garbage worth ten seconds; see collection below
+
 # JAX, Matplotlib and child processes read these; conftest.py files further down may import them, so it happens here.
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -84,6 +86,7 @@ def pytest_collection_finish() -> None:
     """Look for garbage seldom: tracing makes many short-lived objects, and what was imported stays anyway."""
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
+    gc.enable()
     if _KNOWN_JAX and os.environ["XLA_FLAGS"] == _COMPILED_QUICKLY:
         from tests import quickly
 

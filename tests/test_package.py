@@ -90,6 +90,7 @@ def hidden_names(folder: Path) -> str:
     return child.stdout
 
 
+@pytest.mark.slow  # a process for each name
 def test_a_name_means_the_same_whatever_was_loaded_before() -> None:
     assert hidden_names(SOURCE) == ""
 

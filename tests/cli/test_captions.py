@@ -32,6 +32,7 @@ def kept(cli: Command, folder: Path) -> Path:
     return Path(shutil.copytree(folder, "runs"))
 
 
+@pytest.mark.slow  # trains end to end
 def test_images_are_drawn_for_captions_in_turn(cli: Command, kept: Path) -> None:
     result = cli(
         "sample", "drawn", "text=a three|two fives", "n=3", "steps=2", "guidance=2", "out=o", "--json"

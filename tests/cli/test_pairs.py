@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from .conftest import Command
 
 TRAIN = ["seq2seq", "data=pairs.tsv", "width=8", "embedding=4", "steps=2", "batch=8", "schedule.warmup=0"]
 
 
+@pytest.mark.slow  # trains end to end
 def test_a_file_of_pairs_goes_all_the_way(cli: Command, tmp_path: Path, unreported: None) -> None:
     lines = [f"{i:03d}{chr(97 + i % 7)}\t{chr(97 + i % 7)}{i:03d}\n" for i in range(40)]
     (tmp_path / "pairs.tsv").write_text("".join(lines))

@@ -86,6 +86,7 @@ def test_help_shows_the_verb_or_the_settings_of_what_is_named(cli: Command) -> N
     assert cli("probe", "distances", "--help", "--json").last["settings"][0]["name"] == "p"
 
 
+@pytest.mark.slow  # every probe
 def test_every_probe_that_applies_looks_into_a_run(cli: Command, trained: Path) -> None:
     result = cli("probe", "toy")
     assert result.code == 0, result.err

@@ -23,8 +23,14 @@ from chainrule.models.protocol import (
 )
 from chainrule.train import Run, TrainConfig, fit
 from tests.contracts import checks
+from tests.tiers import tiers
 
-LONG = ("alexnet", "control", "score", "vdm", "vgg")
+LONG = (
+    *("alexnet", "convnext", "vgg", "vit"),  # beside cnn and resnet
+    *("control", "score", "vdm"),  # beside diffusion
+    *("bert", "pair-encoder", "seq2seq", "translator"),  # beside gpt, char-rnn and reader
+    "pixel-cnn",  # beside made
+)
 """Models whose programs take long to compile even as toys, and whose layers and promises others share."""
 TOY_TRAINING: dict[str, Any] = {
     "steps": 40,
@@ -46,10 +52,7 @@ class Subject:
     batch: Batch
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in cr.models.names()],
-)
+@pytest.fixture(scope="module", params=tiers(cr.models.names(), slow=LONG))
 def subject(request: pytest.FixtureRequest) -> Subject:
     entry = cr.models.entry(request.param)
     data = cr.data.load(entry.toy_data)

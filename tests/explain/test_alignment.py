@@ -23,6 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return fit(model, pairs, run=folder, steps=300, batch=64, optimizer={"lr": 1e-2, "clip": 1.0})
 
 
+@pytest.mark.slow  # trains to the end
 def test_held_out_digits_come_back_reversed_each_read_from_its_position(run: Run) -> None:
     assert run.score("test")["exact_match"].value > 0.95
     model = run.model

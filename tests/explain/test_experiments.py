@@ -19,6 +19,7 @@ from chainrule.explain.methods.training import stop_step, train, train_seeds
 from chainrule.models.protocol import Model
 from chainrule.train.config import LearningRateSchedule
 from chainrule.train.schedules import schedule
+from tests.tiers import tiers
 from tests.train.toys import leaves
 
 MEASURED = {
@@ -26,12 +27,13 @@ MEASURED = {
     *("skips", "vanishing-gradients"),
 }
 """Experiments whose numbers, or whose every part, other tests look at."""
+LONGER = {
+    *("constructions", "embeddings", "far-field", "langevin-failures", "lr-finder", "optimizers"),
+    *("overfitting", "sawtooth", "schedules", "training-path"),
+}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n in MEASURED else []) for n in experiments.names()],
-)
+@pytest.mark.parametrize("name", tiers(experiments.names(), slow=MEASURED | LONGER))
 def test_an_experiment_runs_and_everything_it_shows_can_be_drawn(name) -> None:
     said: list[str] = []
     found = experiments.get(name)

@@ -104,7 +104,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("generation", {"n": 20, "steps": 3}),
+        pytest.param("generation", {"n": 20, "steps": 3}, marks=pytest.mark.slow),
         ("guidance", {"n": 20, "steps": 3, "weights": (1.0, 2.0)}),
         pytest.param(
             "samplers", {"n": 20, "evaluations": (3, 5), "samplers": ("heun", "ddpm")}, marks=pytest.mark.slow
@@ -135,6 +135,7 @@ def test_they_do_not_apply_to_a_classifier(tmp_path: Any) -> None:
         probes.examine("guidance", other)
 
 
+@pytest.mark.slow  # long walks
 def test_a_plain_walk_gets_the_weights_of_far_modes_wrong_and_noise_gets_them_right() -> None:
     found = experiments.run("langevin-failures").numbers["weight"]
     assert found["plain"] == pytest.approx(0.51, abs=0.03)

@@ -14,13 +14,14 @@ from chainrule.core import random
 from chainrule.core.errors import CapabilityError
 from chainrule.train import Run, checkpoints, fit, former, resume
 from chainrule.train.step import initial_state
+from tests.tiers import tiers
 
 RUNS = Path(__file__).parents[1] / "reference" / "runs-0.1"
 NAMES = sorted(found.name for found in RUNS.iterdir())
 USED = ("diffusion-captions-mlp", "gpt", "made", "reader", "seq2seq", "skip-gram")
 """Of each family one is put to work; that the others are read whole is enough, for the rest depends on the arrays."""
 LONG = ("diffusion-captions-mlp", "seq2seq")
-WORKING = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in USED]
+WORKING = tiers(USED, slow=LONG)
 CLOSE: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4}
 
 

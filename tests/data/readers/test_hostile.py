@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from chainrule.core.errors import ChainruleError
 from chainrule.data import check, load
 from tests.data import corpus
+from tests.tiers import tiers
 
 
 def _npy() -> bytes:
@@ -38,6 +39,8 @@ SOUND = {
     "folder/0.png": corpus.packed(corpus.picture()),
     "folder/0.jpg": corpus.packed(corpus.picture(), "JPEG"),
 }
+REPEATS = ("a.tsv", "a.txt", "a.jsonl", "folder/0.jpg")
+"""Of a kind that another one stands for."""
 
 
 def attempt(name: str, data: bytes) -> None:
@@ -53,7 +56,7 @@ def attempt(name: str, data: bytes) -> None:
             check(source)
 
 
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", tiers(SOUND, slow=REPEATS))
 @settings(max_examples=40)
 @given(
     changes=st.lists(
@@ -67,7 +70,7 @@ def test_changed_bytes_are_read_or_refused(name: str, changes: list[tuple[float,
     attempt(name, bytes(data))
 
 
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", tiers(SOUND, slow=REPEATS))
 @settings(max_examples=25)
 @given(cut=st.floats(0, 1), tail=st.binary(max_size=40))
 def test_files_cut_off_and_continued_with_noise_are_read_or_refused(
@@ -76,7 +79,7 @@ def test_files_cut_off_and_continued_with_noise_are_read_or_refused(
     attempt(name, SOUND[name][: int(cut * len(SOUND[name]))] + tail)
 
 
-@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("name", tiers(SOUND, slow=REPEATS))
 @settings(max_examples=25)
 @given(data=st.binary(max_size=300))
 def test_noise_is_read_or_refused(name: str, data: bytes) -> None:

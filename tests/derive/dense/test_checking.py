@@ -10,12 +10,17 @@ import pytest
 import chainrule as cr
 from chainrule.derive.dense.complex_step import NotAnalyticError, complex_step
 from tests.derive.dense.functions import CASES, forward_only, point, python_branch, reverse_only
+from tests.tiers import tiers
 
 check = cr.derive.check
 
 
 @pytest.mark.parametrize(
-    "name", ["linear", "rosenbrock", "matrix", "scan", "sort", "custom forward rule", "nothing in"]
+    "name",
+    tiers(
+        ["linear", "rosenbrock", "matrix", "scan", "sort", "custom forward rule", "nothing in"],
+        slow=["matrix", "sort"],
+    ),
 )
 def test_right_derivatives_pass(name: str) -> None:
     case = CASES[name]

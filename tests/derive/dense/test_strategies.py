@@ -8,6 +8,7 @@ import pytest
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
 from tests.derive.dense.functions import CASES, forward_only, point, python_branch, reverse_only
+from tests.tiers import tiers
 
 MODES = ("forward", "reverse")
 SLOW = {
@@ -21,10 +22,10 @@ SLOW = {
     "convolution",
     "loop",
     "constant",
+    "matrix",
+    "cond",
 }
-names = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
-)
+names = pytest.mark.parametrize("name", tiers(CASES, slow=SLOW))
 
 
 def close(found: object, expected: object) -> None:

@@ -12,6 +12,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.derive import implicit
 from chainrule.derive.implicit import linear
 from chainrule.derive.sparse import Pattern
+from tests.tiers import tiers
 
 N = 6
 
@@ -65,7 +66,9 @@ def expected() -> Any:
     return jax.jit(lambda q: (unrolled(q), jax.jacfwd(unrolled)(q), jax.jacfwd(jax.jacfwd(unrolled))(q)))(q)
 
 
-@pytest.mark.parametrize("way", ["lu", *WAYS])
+@pytest.mark.parametrize(
+    "way", tiers(["lu", *WAYS], slow=["banded, wider", "gmres, preconditioned", "sparse, given"])
+)
 def test_first_derivatives_equal_those_of_an_unrolled_solver(way: str, expected: Any) -> None:
     solve = implicit.root(chain, known(expected[0]), WAYS.get(way, way))
 

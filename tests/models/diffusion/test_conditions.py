@@ -23,6 +23,7 @@ from chainrule.models.diffusion.steering.views import view
 from chainrule.networks.conditioning import Conditioning
 from chainrule.networks.conditions import ImageEncoder, TextEncoder, condition_encoder, masked
 from chainrule.networks.unet import CrossBlock, UNet
+from tests.tiers import tiers
 
 KEY = jax.random.key(0)
 LEVEL = Level(jnp.asarray(0.6), jnp.asarray(0.8))
@@ -81,7 +82,7 @@ def predict(net: LearnedDenoiser, x: jax.Array, condition: Any) -> jax.Array:
     return net.predict(x, LEVEL, condition)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", tiers(CASES, slow=["a picture beside a picture"]))
 def test_what_a_network_is_told_matters_and_so_does_being_told_nothing(case: str) -> None:
     name, inject, schema, condition = CASES[case]
     net = shaken(made(name, inject, schema))
@@ -93,6 +94,7 @@ def test_what_a_network_is_told_matters_and_so_does_being_told_nothing(case: str
     assert min(np.abs(out[i] - out[j]).max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-4
 
 
+@pytest.mark.slow  # trains a U-Net with attention
 def test_positions_attend_to_words_and_never_to_padding() -> None:
     net = shaken(made("unet", "auto", TEXT))
     x = jnp.repeat(jax.random.normal(KEY, (1, 4, 4, 1)), 3, axis=0)

@@ -86,6 +86,7 @@ def size(tree: Any) -> float:
     return float(sum(np.abs(np.asarray(a)).sum() for a in jax.tree.leaves(eqx.filter(tree, eqx.is_array))))
 
 
+@pytest.mark.slow  # two U-Nets, each compiled
 def test_a_fresh_branch_changes_nothing_to_the_last_bit(
     base: Diffusion, control: Control, adapter: Control
 ) -> None:
@@ -109,7 +110,8 @@ def test_the_last_zeros_learn_first_and_then_the_copy(control: Control, batch: B
     assert size(second.enter) > 0
 
 
-@pytest.mark.parametrize("name", [pytest.param("control", marks=pytest.mark.slow), "adapter"])
+@pytest.mark.slow  # two U-Nets, trained
+@pytest.mark.parametrize("name", ["control", "adapter"])
 def test_training_leaves_the_frozen_network_as_it_is(
     request: pytest.FixtureRequest, batch: Batch, name: str
 ) -> None:

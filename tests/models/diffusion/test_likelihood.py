@@ -177,6 +177,7 @@ def test_another_solver_finds_the_same_code(two: MixtureDenoiser) -> None:
     assert float(found.noise[0, 0]) == pytest.approx(peer.y[0, -1], rel=1e-5)
 
 
+@pytest.mark.slow  # an integral for each process
 def test_densities_of_the_flow_integrate_to_one_whatever_the_process() -> None:
     mixture = MixtureDenoiser([1, 1], [[-1.0, 0.0], [1.0, 0.5]], [0.3, 0.2])
     axis = jnp.linspace(-5.0, 5.0, 41)
@@ -191,6 +192,7 @@ def test_densities_of_the_flow_integrate_to_one_whatever_the_process() -> None:
     np.testing.assert_allclose(found.log_prob[inside], mixture.log_density(points, low)[inside], atol=2e-3)
 
 
+@pytest.mark.slow  # thousands of probes
 def test_random_probes_agree_with_the_exact_divergence() -> None:
     root = np.random.default_rng(0).normal(size=(3, 3))
     mixture = MixtureDenoiser([1, 1], [[-1.0, 0, 0], [1.0, 0.5, 0]], np.stack([root @ root.T, np.eye(3)]))

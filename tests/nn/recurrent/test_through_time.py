@@ -24,7 +24,12 @@ def ours(layer: nn.Recurrent, x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "orders"), [*((name, 1) for name in LAYERS), ("LSTM", 2), ("GRU, reset before", 2)]
+    ("name", "orders"),
+    [
+        *((name, 1) for name in LAYERS),
+        ("LSTM", 2),
+        pytest.param("GRU, reset before", 2, marks=pytest.mark.slow),
+    ],
 )
 def test_values_and_derivatives_of_both_modes_and_orders_are_those_of_the_steps(
     name: str, orders: int

@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from chainrule.derive.implicit.optimization.linear import conditions, linear_program
 from chainrule.derive.implicit.optimization.results import Status
 from tests.derive.implicit.optimization.problems import A, M, N, b, c, nondegenerate
+from tests.tiers import tiers
 
 MODES = {"forward": jax.jacfwd, "reverse": jax.jacrev}
 
@@ -132,7 +133,7 @@ NESTINGS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("nesting", NESTINGS)
+@pytest.mark.parametrize("nesting", tiers(NESTINGS, slow=["forward over forward", "reverse over forward"]))
 def test_second_derivatives_of_a_vertex_agree_with_its_closed_form_in_every_nesting(nesting: str) -> None:
     weights = jnp.arange(1.0, 6.0)
     basis = np.array([0, 1, 2])

@@ -131,6 +131,7 @@ def test_the_value_moves_with_its_multipliers() -> None:
     np.testing.assert_allclose(gradient[4], np.outer(z, x), atol=1e-11)
 
 
+@pytest.mark.slow  # second order, compiled for each datum
 def test_second_derivatives_agree_with_the_active_set() -> None:
     program = quadratic(0)
     active = np.asarray(quadratic_program(*program).stats.active)

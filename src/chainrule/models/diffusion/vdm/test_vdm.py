@@ -65,6 +65,7 @@ def test_the_interior_of_the_schedule_follows_the_square_and_all_else_the_mean()
     np.testing.assert_allclose(inside, square, rtol=1e-6)
 
 
+@pytest.mark.slow  # second order through the schedule
 def test_gradients_of_the_ends_are_those_of_the_bound() -> None:
     model = build()
     with jax.enable_x64(True):
