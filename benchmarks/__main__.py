@@ -41,7 +41,7 @@ def main() -> int:
         "--smoke", action="store_true", help="toy sizes, to see that it runs (sequences, sequences-gpu)"
     )
     parser.add_argument(
-        "--case", metavar="C", help="measure only this case (nn, diffusion); written only with --json"
+        "--case", metavar="C", help="measure only this case (nets, nn, diffusion); written only with --json"
     )
     arguments = parser.parse_args()
     if arguments.rounds < 5:

@@ -65,8 +65,10 @@ class Peer(Contestant):
         except BrokenPipeError:
             line = ""
         if not line:
+            status = self._process.wait()
             self._errors.seek(0)
-            raise BenchmarkError(f"{self.name} failed:\n{self._errors.read()[-3000:]}")
+            said = self._errors.read()[-3000:] or "it said nothing; a negative status is the signal that ended it"
+            raise BenchmarkError(f"{self.name} failed with status {status}:\n{said}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

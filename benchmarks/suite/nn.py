@@ -9,7 +9,7 @@ slower). Losses of the first ten steps must agree.
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -31,7 +31,7 @@ from chainrule.nn.convolution import stock
 
 TORCH = {"torch": "eager", "torch-channels-last": "channels-last", "torch-compile": "compile"}
 STOCK = "stock-jax"
-RATE = 1e-4
+RATES = {"sgd": 1e-2, "adam": 1e-4}
 """Small enough for rounding errors not to grow beyond the tolerance within the steps that are compared."""
 CHECKED_STEPS = 10
 NEVER = 10**9
@@ -40,18 +40,24 @@ CHOICES = tuple(WORKLOADS)
 
 def run(options: Options) -> Report:
     """Measure every network, or one."""
-    peers = options.chosen([STOCK, *TORCH])
+    names = CHOICES if options.case is None else (options.case,)
+    return compared([(name, "adam") for name in names], options, [STOCK, *TORCH])
+
+
+def compared(pairs: Sequence[tuple[str, str]], options: Options, peers: Sequence[str]) -> Report:
+    """Training steps of the named networks, each by the rule beside its name, against these peers."""
+    chosen = options.chosen(list(peers))
     cases: list[Case] = []
     versions: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in CHOICES if options.case is None else (options.case,):
+        for name, rule in pairs:
             workload = WORKLOADS[name]
             data, model = workload.data(), workload.model()
             file = Path(folder) / f"{name}.npz"
             write_work(file, model, data, workload.batch)
-            contestants: list[Contestant] = [ours(workload, model, data)]
-            if STOCK in peers:
-                contestants.append(stock_jax(workload, model, data))
+            contestants: list[Contestant] = [ours(workload, model, data, rule)]
+            if STOCK in chosen:
+                contestants.append(stock_jax(workload, model, data, rule))
             contestants += [
                 Peer(
                     peer,
@@ -60,16 +66,17 @@ def run(options: Options) -> Report:
                         "file": str(file),
                         "network": name,
                         "form": TORCH[peer],
-                        "lr": RATE,
+                        "optimizer": rule,
+                        "lr": RATES[rule],
                         "threads": THREADS,
                         "check": CHECKED_STEPS,
                     },
                 )
-                for peer in peers
+                for peer in chosen
                 if peer in TORCH
             ]
             case, found = measure(
-                f"{workload.label}, batch {workload.batch}",
+                f"{workload.label}, batch {workload.batch}, {rule}",
                 contestants,
                 rounds=options.rounds,
                 tolerance=1e-3,
@@ -80,11 +87,11 @@ def run(options: Options) -> Report:
     return Report(tuple(cases), versions=versions)
 
 
-def ours(workload: Workload, model: Network, data: Data) -> Contestant:
+def ours(workload: Workload, model: Network, data: Data, rule: str) -> Contestant:
     """`fit` with evaluations and checkpoints out of the way."""
     settings = {
         "batch": workload.batch,
-        "optimizer": {"name": "adam", "lr": RATE, "decay": 0.0},
+        "optimizer": {"name": rule, "lr": RATES[rule], "decay": 0.0},
         "schedule": {"name": "constant"},
         "eval_every": NEVER,
         "save_every": NEVER,
@@ -96,9 +103,9 @@ def ours(workload: Workload, model: Network, data: Data) -> Contestant:
     )
 
 
-def stock_jax(workload: Workload, model: Network, data: Data) -> Contestant:
+def stock_jax(workload: Workload, model: Network, data: Data, rule: str) -> Contestant:
     """A compiled step with XLA's own convolution, pooling and loop through time, called in a loop."""
-    rule = optax.adam(RATE)
+    moves = {"sgd": optax.sgd, "adam": optax.adam}[rule](RATES[rule])
     is_parameter = _parameters(model)
     order = Batches(len(data.train), workload.batch, seed=0).indices(0, 256)
     resident = {name: jax.numpy.asarray(array) for name, array in data.train.arrays.items()}
@@ -113,7 +120,7 @@ def stock_jax(workload: Workload, model: Network, data: Data) -> Contestant:
     def step(owned: object, rest: object, memory: object, rows: jax.Array) -> tuple[object, ...]:
         batch = data.train.gather(resident, rows)
         (loss, rest), grads = jax.value_and_grad(objective, has_aux=True)(owned, rest, batch)
-        updates, memory = rule.update(grads, memory)
+        updates, memory = moves.update(grads, memory)
         return eqx.apply_updates(owned, updates), rest, memory, loss
 
     state: list[object] = []
@@ -126,7 +133,7 @@ def stock_jax(workload: Workload, model: Network, data: Data) -> Contestant:
 
     def prepare() -> Prepared:
         owned, rest = eqx.partition(model, is_parameter)
-        state[:] = [owned, rest, rule.init(owned)]
+        state[:] = [owned, rest, moves.init(owned)]
         losses = []
         began = time.perf_counter()
         with stock_layers():

@@ -1,4 +1,4 @@
-"""PyTorch's side of the `nn` benchmark: the same networks as modules, in a plain training loop with fused Adam.
+"""PyTorch's side of `nn` and `nets`: the same networks as modules, in a plain training loop with fused optimizers.
 
 `eager`: as written. `channels-last`: images and weights in that memory format. `compile`: the loss compiled (its
 backward pass with it), images channels last.
@@ -14,7 +14,7 @@ from protocol import Ready, serve, steady
 from torch import Tensor, nn
 
 
-def prepare(file: str, network: str, form: str, lr: float, threads: int, check: int) -> Ready:
+def prepare(file: str, network: str, form: str, optimizer: str, lr: float, threads: int, check: int) -> Ready:
     torch.set_num_threads(threads)
     work = np.load(file)
     x, index = torch.from_numpy(work["x"]), torch.from_numpy(work["index"]).long()
@@ -36,7 +36,8 @@ def prepare(file: str, network: str, form: str, lr: float, threads: int, check: 
     if images and form != "eager":
         model = model.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
-    rule = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    rules = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    rule = rules[optimizer](model.parameters(), lr=lr, fused=True)
 
     def loss_of(x: Tensor, y: Tensor) -> Tensor:
         out = model(x)
