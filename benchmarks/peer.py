@@ -67,7 +67,10 @@ class Peer(Contestant):
         if not line:
             status = self._process.wait()
             self._errors.seek(0)
-            said = self._errors.read()[-3000:] or "it said nothing; a negative status is the signal that ended it"
+            said = (
+                self._errors.read()[-3000:]
+                or "it said nothing; a negative status is the signal that ended it"
+            )
             raise BenchmarkError(f"{self.name} failed with status {status}:\n{said}")
         answer: dict[str, Any] = json.loads(line)
         return answer
