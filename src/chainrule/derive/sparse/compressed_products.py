@@ -13,10 +13,12 @@ from typing import Any, NamedTuple, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from chainrule.core.types import Array, Tree
-from chainrule.derive.flattening import flatten, pulled
+from chainrule.derive.flattening import pulled
 from chainrule.derive.sparse.compression import CompressionRecipe
+from chainrule.derive.sparse.signature import Held, Valued
 
 _MOST_CONSTANT = {32: 2**22, 2**31: 2**18}
 """Numbers in seeds and positions that become constants, by the number of products up to which it holds."""
@@ -39,9 +41,9 @@ class Tables(NamedTuple):
 @final
 @dataclass(frozen=True)
 class CompressedProducts:
-    """A function of one PyTree, the shapes it returns, and the recipe for its derivative."""
+    """A function of a point and of what is held, the shapes it returns, and the recipe for its derivative."""
 
-    f: Callable[[Any], Any]
+    f: Valued
     """What is compressed: the function itself, or its gradient."""
     outputs: Tree
     recipe: CompressionRecipe
@@ -59,43 +61,50 @@ class CompressedProducts:
             () if found is None else tuple((a.astype(np.int32), b.astype(np.int32)) for a, b in found.rounds),
         )
 
-    def compiled(self, program: Callable[[Tree, Tables], Any]) -> Callable[[Tree], Any]:
-        """A program of this plan as a function of the point alone."""
+    @property
+    def chunk(self) -> int:
+        """Products that are computed at once."""
+        sizes = {self.recipe.forward: self.recipe.column_colors, self.recipe.reverse: self.recipe.row_colors}
+        return max((_at_once(colors, count) for count, colors in sizes.items() if count), default=0)
+
+    def compiled(self, program: Callable[[tuple[Any, ...], Tables], Any]) -> tuple[Any, tuple[Any, ...]]:
+        """A program of this plan, compiled, and what it is given before its own arguments."""
         tables = self.tables()
         most = next(size for products, size in _MOST_CONSTANT.items() if self.recipe.products <= products)
         if sum(np.size(leaf) for leaf in jax.tree.leaves(tables)) <= most:
-            return jax.jit(lambda x: program(x, tables))
-        run, converted = jax.jit(program), jax.tree.map(jnp.asarray, tables)
-        return lambda x: run(x, converted)
+            return jax.jit(lambda *given: program(given, tables)), ()
+        return jax.jit(lambda tables, *given: program(given, tables)), (jax.tree.map(jnp.asarray, tables),)
 
-    def values(self, x: Tree, tables: Tables) -> Array:
-        """The entries, in the order of the pattern."""
-        return self._entries(self._products(x, tables)[1], tables)
+    def values(self, x: Tree, held: Held, tables: Tables) -> tuple[Array, Tree]:
+        """The entries, in the order of the pattern, and what the function returns beside its value."""
+        _, aux, products = self._products(x, held, tables)
+        return self._entries(products, tables), aux
 
-    def value_and_values(self, x: Tree, tables: Tables) -> tuple[Tree, Array]:
-        """What `f` returns, and the entries."""
-        y, products = self._products(x, tables)
-        return y, self._entries(products, tables)
+    def value_and_values(self, x: Tree, held: Held, tables: Tables) -> tuple[Tree, Tree, Array]:
+        """What `f` returns, what it returns beside it, and the entries."""
+        y, aux, products = self._products(x, held, tables)
+        return y, aux, self._entries(products, tables)
 
-    def _products(self, x: Tree, tables: Tables) -> tuple[Tree, Array]:
-        flat = flatten(self.f, x, self.outputs)
+    def _products(self, x: Tree, held: Held, tables: Tables) -> tuple[Tree, Tree, Array]:
+        point, vector = _flat(self.f, x, held)
         parts: list[Array] = []
-        vector: Any = None
+        y = aux = None
         if self.recipe.reverse:
-            vector, pull = jax.vjp(flat.vector, flat.x)
-            row = lambda u: pulled(flat.x, pull, u)  # noqa: E731
-            parts.append(_batched(row, tables.reverse, self.recipe.reverse, vector.dtype))
+            y, pull, aux = jax.vjp(vector, point, has_aux=True)
+            parts.append(
+                _batched(lambda u: pulled(point, pull, u), tables.reverse, self.recipe.reverse, y.dtype)
+            )
         if self.recipe.forward:
-            if vector is None:
-                vector, push = jax.linearize(flat.vector, flat.x)
+            if y is None:
+                y, push, aux = jax.linearize(vector, point, has_aux=True)
             else:
-                push = lambda v: jax.jvp(flat.vector, (flat.x,), (v,))[1]  # noqa: E731
-            parts.insert(0, _batched(push, tables.forward, self.recipe.forward, flat.x.dtype))
-        if not parts:
-            vector = flat.vector(flat.x)
-            parts.append(jnp.zeros(0, dtype=vector.dtype))
-        y = _restore(vector, self.outputs)
-        return y, parts[0].ravel() if len(parts) == 1 else jnp.concatenate([p.ravel() for p in parts])
+                push = lambda v: jax.jvp(vector, (point,), (v,), has_aux=True)[1]  # noqa: E731
+            parts.insert(0, _batched(push, tables.forward, self.recipe.forward, point.dtype))
+        if y is None:
+            y, aux = vector(point)
+            parts.append(jnp.zeros(0, dtype=y.dtype))
+        products = parts[0].ravel() if len(parts) == 1 else jnp.concatenate([p.ravel() for p in parts])
+        return _restore(y, self.outputs), aux, products
 
     def _entries(self, products: Array, tables: Tables) -> Array:
         read = _take(products, tables.index)
@@ -109,17 +118,32 @@ class CompressedProducts:
         return _take(jnp.concatenate([direct, sums * signs]), tables.spread)
 
 
-def forward_product(f: Callable[[Any], Any], outputs: Tree, x: Tree, v: Array) -> Array:
+def forward_product(f: Valued, x: Tree, held: Held, v: Array) -> Array:
     """One plain forward product of flattened vectors."""
-    flat = flatten(f, x, outputs)
-    return jax.jvp(flat.vector, (flat.x,), (v.astype(flat.x.dtype),))[1]
+    point, vector = _flat(f, x, held)
+    return jax.jvp(vector, (point,), (v.astype(point.dtype),), has_aux=True)[1]
 
 
-def reverse_product(f: Callable[[Any], Any], outputs: Tree, x: Tree, u: Array) -> Array:
+def reverse_product(f: Valued, x: Tree, held: Held, u: Array) -> Array:
     """One plain reverse product of flattened vectors."""
-    flat = flatten(f, x, outputs)
-    y, pull = jax.vjp(flat.vector, flat.x)
-    return pulled(flat.x, pull, u.astype(y.dtype))
+    point, vector = _flat(f, x, held)
+    y, pull, _ = jax.vjp(vector, point, has_aux=True)
+    return pulled(point, pull, u.astype(y.dtype))
+
+
+def _flat(f: Valued, x: Tree, held: Held) -> tuple[Array, Callable[[Array], tuple[Array, Tree]]]:
+    """The point as a vector, and the function of such vectors."""
+    point, restore = ravel_pytree(x)
+
+    def vector(z: Array) -> tuple[Array, Tree]:
+        y, aux = f(restore(z), held)
+        return ravel_pytree(y)[0], aux
+
+    return point, vector
+
+
+def _at_once(colors: np.ndarray, count: int) -> int:
+    return min(count, max(1, _MOST_AT_ONCE // max(len(colors), 1)))
 
 
 def _seeds_of(colors: np.ndarray, count: int) -> np.ndarray | None:
@@ -135,9 +159,10 @@ def _batched(product: Callable[[Array], Array], seeds: Any, count: int, dtype: A
     seeds = jnp.asarray(seeds)
     if seeds.ndim == 2:
         return jax.vmap(product)(seeds.astype(dtype))
-    size = max(1, _MOST_AT_ONCE // len(seeds))
     return jax.lax.map(
-        lambda c: product((seeds == c).astype(dtype)), jnp.arange(count, dtype=seeds.dtype), batch_size=size
+        lambda c: product((seeds == c).astype(dtype)),
+        jnp.arange(count, dtype=seeds.dtype),
+        batch_size=_at_once(seeds, count),
     )
 
 

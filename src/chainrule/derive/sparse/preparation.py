@@ -2,26 +2,28 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 import scipy.sparse
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
 from chainrule.derive.sparse import strategy
+from chainrule.derive.sparse.certificate import POINTS
 from chainrule.derive.sparse.coloring.compiled import one_task
 from chainrule.derive.sparse.compressed_products import CompressedProducts, forward_product, reverse_product
 from chainrule.derive.sparse.compression import restricted
-from chainrule.derive.sparse.detection import Detected, Guard, analyse
+from chainrule.derive.sparse.detection import Detected, Guard
+from chainrule.derive.sparse.detection.detector import analyse_signed
 from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
-from chainrule.derive.sparse.report import SparseReport
+from chainrule.derive.sparse.report import MemoryUse, SparseReport
+from chainrule.derive.sparse.signature import Held, Signature, Valued, signed
 from chainrule.derive.sparse.sparse_derivative import SparseDerivative
 
 JACOBIAN_METHODS = ("column", "row", "bidirectional", "bidirectional-acyclic")
@@ -36,13 +38,23 @@ def jacobian(
     format: str = "bcoo",
     local: bool = False,
     *,
+    args: Sequence[Any] = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
     pattern: Any = None,
     order: Any = "auto",
     seed: int = 0,
     budget: float = 0.2,
     certify: bool = True,
 ) -> SparseDerivative:
-    """The sparse Jacobian of `f`, prepared at a point like `x`; call the result with points.
+    """The sparse Jacobian of `f(x, *args)`, prepared for arguments like these; call the result with others.
+
+    `args` are further arguments of `f`: parameters, a time. The pattern holds for every value of them, and calls
+    `J(x, *args)` with other values compile nothing. (Whole numbers, texts and functions among them are part of the
+    program and cannot change.) `argnums` says which of `(x, *args)` are differentiated: one, or several whose columns
+    then stand side by side. With `has_aux=True` the function returns `(value, extra)` and calls return
+    `(Jacobian, extra)`; `holomorphic=True` is for complex points.
 
     Rows are the entries of what `f` returns and columns those of `x`, both flattened in the order of their leaves.
     Methods: "column" (forward products), "row" (reverse products), "bidirectional" (both),
@@ -63,7 +75,8 @@ def jacobian(
     """
     check_choice("sparse.jacobian", "method", method, ("auto", *JACOBIAN_METHODS))
     search = strategy.Search(order, seed, budget)
-    return _prepare("jacobian", f, x, method, format, "full", local, pattern, search, certify)
+    signature = signed("sparse.jacobian", x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return _prepare("jacobian", f, signature, method, format, "full", local, pattern, search, certify)
 
 
 def hessian(
@@ -73,6 +86,10 @@ def hessian(
     format: str = "bcoo",
     local: bool = False,
     *,
+    args: Sequence[Any] = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
     pattern: Any = None,
     part: str = "full",
     order: Any = "auto",
@@ -80,7 +97,7 @@ def hessian(
     budget: float = 0.2,
     certify: bool = True,
 ) -> SparseDerivative:
-    """The sparse Hessian of a function with one number as its value, prepared at a point like `x`.
+    """The sparse Hessian of a function `f(x, *args)` with one number as its value, prepared for arguments like these.
 
     Methods: "star" (entries read directly), "acyclic" (fewer products, entries by substitution), "column" (no use of
     symmetry), "auto". `part` "lower" or "upper" gives one triangle, with the diagonal. Everything else is as in
@@ -94,7 +111,8 @@ def hessian(
     check_choice("sparse.hessian", "method", method, ("auto", *HESSIAN_METHODS))
     check_choice("sparse.hessian", "part", part, PARTS)
     search = strategy.Search(order, seed, budget)
-    return _prepare("hessian", f, x, method, format, part, local, pattern, search, certify)
+    signature = signed("sparse.hessian", x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return _prepare("hessian", f, signature, method, format, part, local, pattern, search, certify)
 
 
 @final
@@ -103,11 +121,12 @@ class _Request:
     """What the user wants, checked."""
 
     what: str
-    f: Callable[[Any], Any]
-    inner: Callable[[Any], Any]
+    f: Callable[..., Any]
+    signature: Signature
+    inner: Valued
     """What is differentiated once more: `f`, or its gradient."""
     x: Tree
-    inputs: Tree
+    held: Held
     outputs: Tree
     method: str
     format: str
@@ -118,27 +137,21 @@ class _Request:
     @property
     def shape(self) -> tuple[int, int]:
         """Of the derivative."""
-        return flattening.size(self.outputs), flattening.size(self.inputs)
-
-    @property
-    def dtype(self) -> Any:
-        """Of the flattened point."""
-        return jnp.result_type(*jax.tree.leaves(self.inputs))
+        return flattening.size(self.outputs), flattening.size(self.signature.inputs)
 
     def prices(self) -> tuple[float, float]:
         """Operations of one forward and one reverse product."""
-        rows, columns = (jax.ShapeDtypeStruct((size,), self.dtype) for size in self.shape)
-        forward = strategy.operations(
-            partial(forward_product, self.inner, self.outputs), self.inputs, columns
-        )
-        reverse = strategy.operations(partial(reverse_product, self.inner, self.outputs), self.inputs, rows)
-        return forward, reverse
+        signature = self.signature
+        rows, columns = (jax.ShapeDtypeStruct((size,), signature.dtype) for size in self.shape)
+        at = signature.inputs, signature.held
+        forward = strategy.operations(partial(forward_product, self.inner), *at, columns)
+        return forward, strategy.operations(partial(reverse_product, self.inner), *at, rows)
 
 
 def _prepare(
     what: str,
     f: Any,
-    x: Tree,
+    call: tuple[Signature, Tree, Held],
     method: str,
     format: str,
     part: str,
@@ -150,9 +163,10 @@ def _prepare(
     where = f"sparse.{what}"
     validation.function(where, f)
     check_choice(where, "format", format, FORMATS)
-    x = validation.point(where, x)
-    inner = jax.grad(f) if what == "hessian" else f
-    request = _Request(what, f, inner, x, *shapes(what, f, x), method, format, part, local, search)
+    signature, x, held = call
+    inner = signature.gradient(f) if what == "hessian" else signature.value(f)
+    outputs = shapes(what, f, signature)
+    request = _Request(what, f, signature, inner, x, held, outputs, method, format, part, local, search)
     seconds: dict[str, float] = {}
     with _timed(seconds, "detect" if given is None else "pattern"):
         found = _found(request, given)
@@ -161,14 +175,18 @@ def _prepare(
     with _timed(seconds, "compile"):
         made, chosen = _compiled(request, chosen, found.guard)
     notes = [f"treated as depending on everything: {', '.join(found.dense)}"] if found.dense else []
+    certificate = ""
     if certify:
         with _timed(seconds, "certify"):
-            unchecked = made.certify(x, search.seed).unchecked
-        if unchecked:
-            notes.append(f"{unchecked} rows or columns were not finite at the points tried: not checked")
+            outcome = made.certify(x, held, search.seed)
+        certificate = f"equal to {outcome.products} plain products in random directions, at {POINTS} points"
+        if outcome.unchecked:
+            notes.append(
+                f"{outcome.unchecked} rows or columns were not finite at the points tried: not checked"
+            )
     else:
         notes.append("not certified")
-    made.report = report(what, chosen, tuple(notes), seconds)
+    made.report = report(what, chosen, tuple(notes), seconds, made.memory(), certificate)
     return made
 
 
@@ -179,33 +197,32 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] = time.perf_counter() - began
 
 
-def shapes(what: str, f: Callable[[Any], Any], x: Tree) -> tuple[Tree, Tree]:
-    """Shapes of the point and of what is differentiated once more: the outputs, or for a Hessian the gradient."""
+def shapes(what: str, f: Callable[..., Any], signature: Signature) -> Tree:
+    """Shapes of what is differentiated once more: the outputs, or for a Hessian the gradient."""
     where = f"sparse.{what}"
-    inputs = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), x)
-    if not jax.tree.leaves(inputs):
+    if not jax.tree.leaves(signature.inputs):
         raise ArgumentError(
             f"{where}: x holds no numbers, so there is nothing to differentiate with respect to"
         )
 
-    def checked(z: Tree) -> Tree:
-        y = f(z)
+    def checked(x: Tree, held: Held) -> Tree:
+        y, _ = signature.value(f)(x, held)
         if what == "hessian":
-            validation.scalar_output(where, y)
+            validation.scalar_output(where, y, holomorphic=signature.holomorphic)
         elif not jax.tree.leaves(y):
             raise ArgumentError(f"{where}: the function returns nothing, so it has no derivative")
         else:
-            validation.outputs(where, y)
+            validation.outputs(where, y, holomorphic=signature.holomorphic)
         return y
 
-    outputs = jax.eval_shape(checked, inputs)
-    return inputs, inputs if what == "hessian" else outputs
+    outputs = jax.eval_shape(checked, signature.inputs, signature.held)
+    return signature.inputs if what == "hessian" else outputs
 
 
 def _found(request: _Request, given: Any) -> Detected:
     """The pattern, from the user or from the program, with the guard of a local one."""
     if given is None:
-        return analyse(request.f, request.x, of=request.what, local=request.local)
+        return analyse_signed(request.f, request.signature, request.x, request.held, request.what, request.local)
     if isinstance(given, Detected):
         found = given
     elif scipy.sparse.issparse(given):
@@ -248,7 +265,7 @@ def _compiled(
     except strategy.MISSING_RULE as error:
         why = str(error).splitlines()[0]
         if request.what == "hessian":
-            request = replace(request, inner=jax.jacfwd(request.f))
+            request = replace(request, inner=request.signature.gradient(request.f, forward=True))
             chosen = replace(chosen, reason=f"{chosen.reason}; gradients by forward mode ({why})")
             return _build(request, chosen, guard), chosen
         if request.method != "auto" or not chosen.recipe.products:
@@ -261,17 +278,22 @@ def _compiled(
 
 def _build(request: _Request, chosen: strategy.Choice, guard: Guard | None) -> SparseDerivative:
     plan = CompressedProducts(
-        request.inner, request.outputs, restricted(chosen.recipe, request.part), request.dtype
+        request.inner, request.outputs, restricted(chosen.recipe, request.part), request.signature.dtype
     )
     made = SparseDerivative(
-        request.what, request.f, plan, chosen, request.inputs, request.format, request.part, guard
+        request.what, request.f, plan, chosen, request.signature, request.format, request.part, guard
     )
-    made.compile(request.x)
+    made.compile(request.x, request.held)
     return made
 
 
 def report(
-    what: str, chosen: strategy.Choice, notes: tuple[str, ...], seconds: dict[str, float]
+    what: str,
+    chosen: strategy.Choice,
+    notes: tuple[str, ...],
+    seconds: dict[str, float],
+    memory: MemoryUse,
+    certificate: str = "",
 ) -> SparseReport:
     """The report of a prepared derivative."""
     recipe, coloring = chosen.recipe, chosen.coloring
@@ -287,6 +309,10 @@ def report(
         reason=chosen.reason,
         colors={name: counts for name, counts in chosen.colors.items() if counts},
         depth=0 if recipe.substitution is None else recipe.substitution.depth,
+        certificate=certificate,
+        chunk=memory.chunk,
+        result_bytes=memory.result_bytes,
+        peak_bytes=memory.peak_bytes,
         notes=notes,
         seconds=seconds,
     )

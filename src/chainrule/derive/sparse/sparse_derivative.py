@@ -8,10 +8,11 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Shaped
 
 from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Float, Tree
+from chainrule.core.types import Array, Tree
 from chainrule.derive.sparse import certificate, formats
 from chainrule.derive.sparse.coloring.result import Coloring
 from chainrule.derive.sparse.compressed_products import (
@@ -23,15 +24,16 @@ from chainrule.derive.sparse.compressed_products import (
 from chainrule.derive.sparse.compression import mirrored
 from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.patterns import Pattern
-from chainrule.derive.sparse.report import SparseReport
+from chainrule.derive.sparse.report import MemoryUse, SparseReport
+from chainrule.derive.sparse.signature import Held, Signature
 from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
 
 
 @final
 class SparseDerivative:
-    """A sparse Jacobian or Hessian of one function for one shape of input; call it with a point.
+    """A sparse Jacobian or Hessian of one function for one kind of arguments; call it with those of the function.
 
-    `.pattern`, `.coloring` and `.report` tell what was found. It works under `jit`, `vmap` and further derivatives.
+    With `has_aux` a call returns (derivative, extra). `.pattern`, `.coloring` and `.report` tell what was found. It works under `jit`, `vmap` and further derivatives.
     SciPy's matrices ("csr", "csc") live on the host and cannot be made inside a transformation: there use
     `.values(x)`, which works whatever the format, and `.matrix(values)` outside.
     """
@@ -41,10 +43,10 @@ class SparseDerivative:
     def __init__(
         self,
         what: str,
-        f: Callable[[Any], Any],
+        f: Callable[..., Any],
         plan: CompressedProducts,
         choice: Choice,
-        inputs: Tree,
+        signature: Signature,
         format: str,
         part: str,
         guard: Guard | None,
@@ -56,15 +58,14 @@ class SparseDerivative:
         """Which entries of a Hessian: "full", "lower" or "upper"."""
         self.guard = guard
         """For a local pattern: tells where it holds; every call asks it."""
-        self.inputs = inputs
-        """Shapes and types of the leaves of a point."""
+        self.signature = signature
+        """Which arguments move, which are held, and the kinds of their leaves."""
         self._plan = plan
         self._choice = choice
-        leaves, self._structure = jax.tree.flatten(inputs)
-        self._leaves = [(leaf.shape, leaf.dtype) for leaf in leaves]
         self._maker = formats.maker(f"sparse.{what}", self.pattern, format)
-        self._finish = self._maker.outside
-        self._run = self._compiled(lambda x, tables: self._maker.inside(plan.values(x, tables)))
+        self._finish = self._maker.outside if not signature.has_aux else self._finish_first
+        self._program = _Program(self, self._made)
+        self._run = self._program.run
 
     @property
     def pattern(self) -> Pattern:
@@ -81,16 +82,16 @@ class SparseDerivative:
         """Whether the pattern holds only near the point it was found at."""
         return self.guard is not None
 
-    def __call__(self, x: Tree) -> Any:
+    def __call__(self, x: Tree, *args: Any) -> Any:
         """The derivative at a point, in the format chosen at preparation."""
         if self.guard is None:
-            return self._finish(self._run(x))
-        return self._finish(self.guard.require(x, self._run(x)))
+            return self._finish(self._run(x, *args))
+        return self._finish(self.guard.require((x, *args), self._run(x, *args)))
 
-    def values(self, x: Tree) -> Float[Array, " nnz"]:
+    def values(self, x: Tree, *args: Any) -> Shaped[Array, " nnz"]:
         """The entries at a point as a vector in the order of `.pattern`; works under `jit`, `vmap` and `grad`."""
-        values: Array = self._values(x)
-        return values if self.guard is None else self.guard.require(x, values)
+        values: Array = self._values(x, *args)
+        return values if self.guard is None else self.guard.require((x, *args), values)
 
     def matrix(self, values: Any) -> Any:
         """A matrix in the chosen format from a vector of values."""
@@ -102,17 +103,21 @@ class SparseDerivative:
             )
         return self._finish(self._maker.inside(values))
 
-    def value_and_jacobian(self, x: Tree) -> tuple[Tree, Any]:
-        """The value and the derivative together: f and its Jacobian; for a Hessian, the gradient and the Hessian."""
-        both = self._with_value(x)
-        y, made = both if self.guard is None else self.guard.require(x, both)
-        return y, self._finish(made)
+    def value_and_jacobian(self, x: Tree, *args: Any) -> tuple[Tree, Any]:
+        """The value and the derivative together: f and its Jacobian; for a Hessian, the gradient and the Hessian.
 
-    def verify(self, x: Tree) -> None:
+        With `has_aux` the first is a pair of value and extra.
+        """
+        both = self._with_value(x, *args)
+        y, made = both if self.guard is None else self.guard.require((x, *args), both)
+        return y, self._maker.outside(made)
+
+    def verify(self, x: Tree, *args: Any) -> None:
         """Compare with plain products at this point, in both directions; raise `PatternError` with rows that differ."""
-        products = {"rows": self._plain(self._forward)}
+        x, held = self.signature.admit((x, *args))
+        products = {"rows": self._plain(self._forward, held)}
         if self.what == "jacobian":  # a Hessian is symmetric: the other direction says the same
-            products["columns"] = self._plain(self._reverse)
+            products["columns"] = self._plain(self._reverse, held)
         sizes = {"rows": self.pattern.shape[1], "columns": self.pattern.shape[0]}
         refused: dict[str, Exception] = {}
         for lines in [*products] if self.what == "jacobian" else []:
@@ -123,23 +128,28 @@ class SparseDerivative:
                 del products[lines]
         if not products:
             raise next(iter(refused.values()))
-        self._certify([x] * certificate.POINTS, products)
+        self._certify([x] * certificate.POINTS, held, products)
 
-    def compile(self, x: Tree) -> None:
+    def compile(self, x: Tree, held: Held) -> None:
         """Trace and compile, so that later calls only run."""
-        jax.block_until_ready(self._run(x))
+        jax.block_until_ready(self._run(*self.signature.join(x, held)))
 
-    def certify(self, x: Tree, seed: int = 0) -> certificate.CertificateOutcome:
+    def memory(self) -> MemoryUse:
+        """What the program takes of memory."""
+        result = self.pattern.nnz * jnp.dtype(self._plan.dtype).itemsize
+        return MemoryUse(self._plan.chunk, result, self._program.peak())
+
+    def certify(self, x: Tree, held: Held, seed: int = 0) -> certificate.CertificateOutcome:
         """The certificate taken at preparation: this point and points around it, by the kinds of product in use."""
         recipe = self._plan.recipe
         products: dict[str, certificate.Products] = {}
         if recipe.forward or not recipe.reverse:
-            products["rows"] = self._plain(self._forward)
+            products["rows"] = self._plain(self._forward, held)
         if recipe.reverse:
-            products["columns"] = self._plain(self._reverse)
-        return self._certify(
-            certificate.points_around(x, self._entries, local=self.local, seed=seed), products, seed
-        )
+            products["columns"] = self._plain(self._reverse, held)
+        around = functools.partial(self._entries, held)
+        points = certificate.points_around(x, around, local=self.local, seed=seed)
+        return self._certify(points, held, products, seed)
 
     def save(self, path: str | Path) -> None:
         """Keep pattern and colours in a file; `load(path, f)` makes the same derivative without searching again."""
@@ -147,76 +157,87 @@ class SparseDerivative:
 
         save(self, Path(path))
 
-    def _compiled(self, program: Callable[[Tree, Tables], Any]) -> Callable[[Tree], Any]:
-        # The point is looked at while the program is traced, so that a call of the prepared kind costs nothing more.
-        return self._plan.compiled(lambda x, tables: program(self._admit(x), tables))
+    def _made(self, x: Tree, held: Held, tables: Tables) -> Any:
+        values, aux = self._plan.values(x, held, tables)
+        made = self._maker.inside(values)
+        return (made, aux) if self.signature.has_aux else made
 
-    def _admit(self, x: Tree) -> Tree:
-        leaves, structure = jax.tree.flatten(x)
-        if structure != self._structure:  # type: ignore[operator]  # JAX leaves this type open
-            raise ArgumentError(
-                f"sparse {self.what}: x has structure {structure}, it was prepared for {self._structure}"
-            )
-        for number, (leaf, (shape, dtype)) in enumerate(zip(leaves, self._leaves, strict=True)):
-            # Python's own numbers take the prepared type; anything else keeps its own and may be refused.
-            array = leaf.astype(dtype) if leaf.weak_type else leaf
-            if array.shape != shape or array.dtype != dtype:
-                raise ArgumentError(
-                    f"sparse {self.what}: x has a leaf of shape {array.shape} and type {array.dtype}, "
-                    f"it was prepared for {shape} and {dtype}",
-                    remedy="prepare another one for this kind of point",
-                )
-            leaves[number] = array
-        return jax.tree.unflatten(structure, leaves)
+    def _finish_first(self, pair: tuple[Array, Tree]) -> tuple[Any, Tree]:
+        return self._maker.outside(pair[0]), pair[1]
 
     @functools.cached_property
-    def _values(self) -> Callable[[Tree], Array]:
-        return self._run if self.format != "dense" else self._compiled(self._plan.values)
+    def _values(self) -> Callable[..., Array]:
+        if self.format != "dense" and not self.signature.has_aux:
+            return self._run
+        return _Program(self, lambda *given: self._plan.values(*given)[0]).run
 
     @functools.cached_property
-    def _with_value(self) -> Callable[[Tree], tuple[Tree, Array]]:
-        def both(x: Tree, tables: Tables) -> tuple[Tree, Array]:
-            y, values = self._plan.value_and_values(x, tables)
-            return y, self._maker.inside(values)
+    def _with_value(self) -> Callable[..., tuple[Tree, Array]]:
+        def both(*given: Any) -> tuple[Tree, Array]:
+            y, aux, values = self._plan.value_and_values(*given)
+            return (y, aux) if self.signature.has_aux else y, self._maker.inside(values)
 
-        return self._compiled(both)
-
-    @functools.cached_property
-    def _forward(self) -> Callable[[Tree, Any], Array]:
-        return jax.jit(functools.partial(forward_product, self._plan.f, self._plan.outputs))
+        return _Program(self, both).run
 
     @functools.cached_property
-    def _reverse(self) -> Callable[[Tree, Any], Array]:
-        return jax.jit(functools.partial(reverse_product, self._plan.f, self._plan.outputs))
+    def _forward(self) -> Callable[..., Array]:
+        return jax.jit(functools.partial(forward_product, self._plan.f))
+
+    @functools.cached_property
+    def _reverse(self) -> Callable[..., Array]:
+        return jax.jit(functools.partial(reverse_product, self._plan.f))
 
     def _certify(
-        self, points: Any, products: dict[str, certificate.Products], seed: int = 0
+        self, points: Any, held: Held, products: dict[str, certificate.Products], seed: int = 0
     ) -> certificate.CertificateOutcome:
         return certificate.certify(
             f"sparse {self.what}",
             self.coloring.pattern,
-            self._entries,
+            functools.partial(self._entries, held),
             products,
             iter(points),
             self._plan.dtype,
             seed,
         )
 
-    def _entries(self, x: Tree) -> np.ndarray:
+    def _entries(self, held: Held, x: Tree) -> np.ndarray:
         """The entries of the whole matrix, also where only a triangle is given out."""
-        found = np.asarray(self._run(x))
+        made = self._run(*self.signature.join(x, held))
+        found = np.asarray(made[0] if self.signature.has_aux else made)
         found = found[self.pattern.rows, self.pattern.cols] if self.format == "dense" else found
         return found if self.part == "full" else found[mirrored(self.coloring.pattern, self.pattern)]
 
     @staticmethod
-    def _plain(product: Callable[[Tree, Any], Array]) -> certificate.Products:
-        return lambda x, direction: np.asarray(product(x, jnp.asarray(direction)))
+    def _plain(product: Callable[..., Array], held: Held) -> certificate.Products:
+        return lambda x, direction: np.asarray(product(x, held, jnp.asarray(direction)))
 
     def __repr__(self) -> str:
         return f"sparse {self.what}: {self.pattern!r}, {self.coloring!r}, as {self.format}"
 
     def _repr_html_(self) -> str:
         return notebook.drawing(self.coloring.to_svg(), repr(self))
+
+
+@final
+class _Program:
+    """A program of a prepared derivative, compiled, as a function of all arguments of the function.
+
+    Arguments are looked at while the program is traced, so that a call of the prepared kind costs nothing more.
+    """
+
+    def __init__(self, made: SparseDerivative, program: Callable[[Tree, Held, Tables], Any]) -> None:
+        signature = self._signature = made.signature
+        admit = signature.admit if signature.whole else signature.admit_leaves
+        self._compiled, self._rest = made._plan.compiled(lambda given, tables: program(*admit(given), tables))
+        run = functools.partial(self._compiled, *self._rest) if self._rest else self._compiled
+        self.run: Callable[..., Any] = run if signature.whole else lambda *given: run(*signature.traced(given))
+
+    def peak(self) -> int | None:
+        """Bytes of results and scratch memory, for a program that has been compiled."""
+        shapes = self._signature.arguments
+        given = shapes if self._signature.whole else self._signature.traced(shapes)
+        analysis = self._compiled.lower(*self._rest, *given).compile().memory_analysis()
+        return analysis and analysis.output_size_in_bytes + analysis.temp_size_in_bytes
 
 
 __all__ = ["SparseDerivative"]

@@ -95,10 +95,10 @@ def for_hessian(pattern: Pattern, search: Search) -> Choice:
     return Choice(best, found, reason, {coloring.method: coloring.counts for coloring in tried})
 
 
-def operations(product: Callable[..., Any], x: Any, direction: Any) -> float:
+def operations(product: Callable[..., Any], *given: Any) -> float:
     """Operations of one product, by the compiler's count; infinite where there is no rule for it."""
     try:
-        lowered = jax.jit(product).lower(x, direction)
+        lowered = jax.jit(product).lower(*given)
     except MISSING_RULE:
         return float("inf")
     analysis: Any = lowered.cost_analysis()

@@ -77,11 +77,11 @@ class SparseLU(PreparedSolver):
     def factorise(self, system: System, /) -> Factor:
         """From as many products as there are colours."""
         plan = compressed_products.CompressedProducts(
-            system.f, jax.typeof(system.x), self.recipe, system.x.dtype
+            lambda x, _: (system.f(x), ()), jax.typeof(system.x), self.recipe, system.x.dtype
         )
         # Behind a barrier, or the compiler would spend its time on working large tables out beforehand.
         tables = jax.lax.optimization_barrier(jax.tree.map(jnp.asarray, plan.tables()))
-        entries = plan.values(system.x, tables)
+        entries, _ = plan.values(system.x, (), tables)
         shapes = (jax.ShapeDtypeStruct((4,), np.uint32), jax.ShapeDtypeStruct((), entries.dtype))
         run = partial(_factorise, self.recipe.pattern, self.fingerprint)
         key, norm = host_callback.call(run, shapes, entries)

@@ -22,6 +22,7 @@ from chainrule.derive.sparse.detection.reach import NOTHING, Reach, seed
 from chainrule.derive.sparse.detection.tables import InputSets, TooLarge
 from chainrule.derive.sparse.detection.values import LocalPoint
 from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.signature import Held, Signature, Valued, signed
 
 _PIECES = (1, 4, 16, 64)
 """In how many pieces the inputs are taken, as long as memory does not suffice."""
@@ -49,12 +50,17 @@ def detect(
     of: str = "jacobian",
     local: bool = False,
     *,
+    args: Sequence[Any] = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
     memory: str | int | None = None,
 ) -> Pattern:
-    """The positions where a derivative of `f` may be different from zero.
+    """The positions where a derivative of `f(x, *args)` may be different from zero.
 
     Rows are the elements of the result of `f` (of its gradient, for `of="hessian"`), columns those of `x`, both in the
-    order of `jax.flatten_util.ravel_pytree`. The pattern holds for every `x` of the same shapes; with `local=True` only
+    order of `jax.flatten_util.ravel_pytree`. `args`, `argnums`, `has_aux` and `holomorphic` are those of
+    `sparse.jacobian`. The pattern holds for every `x` and all `args` of the same shapes; with `local=True` only
     where all conditions and indices come out as they do at this one (`analyse` also gives the guard that tells). It is
     never too small: an operation that cannot be looked into counts as depending on everything, and is named in a
     `DenseDetectionWarning`. Products with a known zero count as zero, whatever the other factor. `memory` bounds what
@@ -68,7 +74,8 @@ def detect(
     >>> detect(lambda x: jnp.sum(x**3), jnp.ones(4), of="hessian").nnz
     4
     """
-    return _find(f, x, of, local, memory).pattern
+    call = signed("detect", x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return analyse_signed(f, *call, of, local, memory).pattern
 
 
 def analyse(
@@ -77,6 +84,10 @@ def analyse(
     of: str = "jacobian",
     local: bool = False,
     *,
+    args: Sequence[Any] = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
     memory: str | int | None = None,
 ) -> Detected:
     """`detect`, with the guard of a local pattern, the operations treated as dense and the time it took.
@@ -86,19 +97,28 @@ def analyse(
     >>> found.pattern.nnz, bool(found.guard.holds(jnp.ones(2)))
     (0, False)
     """
-    return _find(f, x, of, local, memory)
+    call = signed("detect", x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return analyse_signed(f, *call, of, local, memory)
 
 
-def _find(f: Any, x: Tree, of: str, local: bool, memory: str | int | None) -> Detected:
+def analyse_signed(
+    f: Any,
+    signature: Signature,
+    x: Tree,
+    held: Held,
+    of: str,
+    local: bool,
+    memory: str | int | None = None,
+) -> Detected:
+    """`analyse` for arguments that have been looked at."""
     check_choice("detect", "of", of, ["jacobian", "hessian"])
     if not callable(f):
         raise ArgumentError(f"detect(f={f!r}): f must be a function")
-    x = validation.point("detect", x)
     allowed = budgets.parse("detect", memory)
     began = time.perf_counter()
-    program, square = _program(f, x, of)
+    program, square = _program(f, signature, x, held, of)
     traced = time.perf_counter()
-    search = _Search(program, jax.tree.leaves(x), LocalPoint() if local else None, allowed)
+    search = _Search(program, jax.tree.leaves(x), held, LocalPoint() if local else None, allowed)
     token = tables.budget.set(allowed)
     try:
         pattern = search.pattern()
@@ -108,16 +128,19 @@ def _find(f: Any, x: Tree, of: str, local: bool, memory: str | int | None) -> De
         pattern = _symmetric(pattern) if square else _grid(pattern)
     search.notes.emit("detect")
     seconds = {"trace": traced - began, "walk": time.perf_counter() - traced}
-    guard = search.guard(jax.tree.structure(x)) if local else None
+    guard = search.guard(signature) if local else None
     return Detected(pattern, guard, tuple(search.notes.dense), seconds)
 
 
-def _program(f: Callable[[Any], Any], x: Tree, of: str) -> tuple[Any, bool]:
-    """The program to walk, and whether its Jacobian is the derivative that was asked for."""
+def _program(f: Callable[..., Any], signature: Signature, x: Tree, held: Held, of: str) -> tuple[Any, bool]:
+    """The program to walk, from point and held arrays, and whether its Jacobian is the derivative asked for."""
+    value = signature.value(f)
     try:
-        if of == "jacobian":
-            return jax.make_jaxpr(f if _can_be_remembered(f) else lambda z: f(z))(x), True
-        return _gradient_program(f, x)
+        if of == "hessian":
+            return _gradient_program(signature, value, x, held)
+        if signature.plain and _can_be_remembered(f):
+            return jax.make_jaxpr(f)(x), True
+        return jax.make_jaxpr(lambda x, held: value(x, held)[0])(x, held), True
     except jax.errors.TracerBoolConversionError as error:
         raise ArgumentError(
             "detect: f branches in Python on a value it computes, so it is not one program",
@@ -125,22 +148,22 @@ def _program(f: Callable[[Any], Any], x: Tree, of: str) -> tuple[Any, bool]:
         ) from error
 
 
-def _gradient_program(f: Callable[[Any], Any], x: Tree) -> tuple[Any, bool]:
-    def scalar(z: Any) -> Any:
-        y = f(z)
-        validation.scalar_output("detect", y)
+def _gradient_program(signature: Signature, value: Valued, x: Tree, held: Held) -> tuple[Any, bool]:
+    def scalar(x: Tree, held: Held) -> Any:
+        y, _ = value(x, held)
+        validation.scalar_output("detect", y, holomorphic=signature.holomorphic)
         return jax.tree.leaves(y)[0]
 
     try:
-        return jax.make_jaxpr(jax.grad(scalar))(x), True
+        return jax.make_jaxpr(jax.grad(scalar, holomorphic=signature.holomorphic))(x, held), True
     except ArgumentError:
         raise
     except (NotImplementedError, TypeError, ValueError):
         # No reverse mode (a loop of unknown length, say). The slope along an unknown direction still tells which
         # inputs appear in second derivatives at all; every two of them may meet.
         ones = jax.tree.map(lambda a: np.ones(a.shape, a.dtype), x)
-        slope = jax.make_jaxpr(lambda z, v: jax.jvp(scalar, (z,), (v,))[1])
-        return slope(x, ones), False
+        slope = jax.make_jaxpr(lambda x, held, v: jax.jvp(lambda z: scalar(z, held), (x,), (v,))[1])
+        return slope(x, held, ones), False
 
 
 def _can_be_remembered(f: Callable[[Any], Any]) -> bool:
@@ -156,7 +179,9 @@ def _can_be_remembered(f: Callable[[Any], Any]) -> bool:
 class _Search:
     """One detection: the program, its inputs, and what is learned on the way."""
 
-    def __init__(self, program: Any, leaves: Sequence[Any], point: LocalPoint | None, allowed: int) -> None:
+    def __init__(
+        self, program: Any, leaves: Sequence[Any], held: Held, point: LocalPoint | None, allowed: int
+    ) -> None:
         self.program = program
         self.leaves = leaves
         self.point = point
@@ -166,8 +191,9 @@ class _Search:
         self.notes = Notes()
         self.sources = [
             values_of.source(atom.aval, leaf if point is not None else None, point)
-            for atom, leaf in zip(program.jaxpr.invars, leaves, strict=False)
+            for atom, leaf in zip(program.jaxpr.invars, [*leaves, *held], strict=False)
         ]
+        """Of the point, then of what is held: nothing is followed from there, but nothing is known of it either."""
 
     def pattern(self) -> Pattern:
         """Walk the program, in several pieces of the inputs if memory asks for it."""
@@ -181,20 +207,22 @@ class _Search:
                 continue
         return self._full()
 
-    def guard(self, structure: Any) -> Guard:
+    def guard(self, signature: Signature) -> Guard:
         """The guard of a local pattern."""
         assert self.point is not None
-        return Guard(self.sources, list(self.point.selectors.values()), structure)
+        return Guard(self.sources, list(self.point.selectors.values()), signature)
 
     def _rows(self, first: int, last: int) -> InputSets:
         """What every output depends on among the inputs `first` to `last`."""
         cells, start = [], 0
-        for atom, source in zip(self.program.jaxpr.invars, self.sources, strict=False):
+        moving, held = self.sources[: len(self.leaves)], self.sources[len(self.leaves) :]
+        for atom, source in zip(self.program.jaxpr.invars, moving, strict=False):
             reach = seed(self.width, tuple(atom.aval.shape), start)
             if reach is not None and (start < first or start + atom.aval.size > last):
                 reach = reach.map(lambda i: np.where((i >= first) & (i < last), i, NOTHING))
             cells.append(Tracked(source, reach))
             start += atom.aval.size
+        cells += [Tracked(source, None) for source in held]
         directions = self.program.jaxpr.invars[len(cells) :]
         cells += [Tracked(values_of.unknown(atom.aval), None) for atom in directions]
         found = Analysis(self.width, Dependence.SLOPES, self.notes).walk(self.program, cells)
@@ -249,4 +277,4 @@ def _grid(pattern: Pattern) -> Pattern:
     return Pattern(np.repeat(inputs, len(inputs)), np.tile(inputs, len(inputs)), (size, size))
 
 
-__all__ = ["Detected", "analyse", "detect", "rules"]
+__all__ = ["Detected", "analyse", "analyse_signed", "detect", "rules"]

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, ChainruleError
+from chainrule.core.errors import ChainruleError
 from chainrule.core.types import Array, Tree
 from chainrule.derive.jaxprs.local import function_of
 from chainrule.derive.sparse.detection.values import TrackedValue
+from chainrule.derive.sparse.signature import Signature
 
 _Result = TypeVar("_Result")
 _SENTENCE = "the local pattern does not hold here: a branch, selection or index differs from the point it was found at"
@@ -26,12 +27,12 @@ class Guard:
     """Says whether a local pattern holds at another point: all selections it relies on come out as they did."""
 
     def __init__(
-        self, sources: Sequence[TrackedValue], selectors: Sequence[TrackedValue], structure: Any
+        self, sources: Sequence[TrackedValue], selectors: Sequence[TrackedValue], signature: Signature
     ) -> None:
         self._sources = list(sources)
         self._selectors = list(selectors)
         self._expected = [np.asarray(value.number()) for value in selectors]
-        self._structure = structure
+        self._signature = signature
         self._compiled = jax.jit(self._holds)
 
     @property
@@ -39,28 +40,24 @@ class Guard:
         """Number of conditions and indices the pattern relies on."""
         return len(self._selectors)
 
-    def holds(self, x: Tree) -> Array:
+    def holds(self, x: Tree, *args: Any) -> Array:
         """Whether the pattern holds at `x`, as one truth value; works under `jax.jit` and `jax.vmap`."""
-        leaves, structure = jax.tree.flatten(x)
-        if structure != self._structure:
-            raise ArgumentError(
-                f"guard: x has structure {structure}, the pattern was found for {self._structure}"
-            )
-        result: Array = self._compiled(leaves)
+        point, held = self._signature.admit((x, *args))
+        result: Array = self._compiled([*jax.tree.leaves(point), *held])
         return result
 
     @property
-    def point(self) -> Tree:
-        """Where the pattern was found."""
-        return jax.tree.unflatten(self._structure, [value.number() for value in self._sources])
+    def numbers(self) -> list[Any]:
+        """Where the pattern was found: the leaves of the point, then those of what is held."""
+        return [value.number() for value in self._sources]
 
-    def check(self, x: Tree) -> None:
+    def check(self, x: Tree, *args: Any) -> None:
         """Raise `LocalPatternError` unless the pattern holds at `x`."""
-        _raise_unless(self.holds(x))
+        _raise_unless(self.holds(x, *args))
 
-    def require(self, x: Tree, result: _Result) -> _Result:
-        """`result`, provided that the pattern holds at `x`; otherwise an error, under `jax.jit` at run time."""
-        holds = self.holds(x)
+    def require(self, arguments: tuple[Any, ...], result: _Result) -> _Result:
+        """`result`, provided that the pattern holds at `arguments`; otherwise an error, under `jax.jit` at run time."""
+        holds = self.holds(*arguments)
         if not isinstance(holds, jax.core.Tracer):
             _raise_unless(holds)
             return result
