@@ -64,8 +64,11 @@ class CompressedProducts:
     @property
     def chunk(self) -> int:
         """Products that are computed at once."""
-        sizes = {self.recipe.forward: self.recipe.column_colors, self.recipe.reverse: self.recipe.row_colors}
-        return max((_at_once(colors, count) for count, colors in sizes.items() if count), default=0)
+        sides = (
+            (self.recipe.forward, self.recipe.column_colors),
+            (self.recipe.reverse, self.recipe.row_colors),
+        )
+        return max((_at_once(len(colors), count) for count, colors in sides if count), default=0)
 
     def compiled(self, program: Callable[[tuple[Any, ...], Tables], Any]) -> tuple[Any, tuple[Any, ...]]:
         """A program of this plan, compiled, and what it is given before its own arguments."""
@@ -142,8 +145,8 @@ def _flat(f: Valued, x: Tree, held: Held) -> tuple[Array, Callable[[Array], tupl
     return point, vector
 
 
-def _at_once(colors: np.ndarray, count: int) -> int:
-    return min(count, max(1, _MOST_AT_ONCE // max(len(colors), 1)))
+def _at_once(size: int, count: int) -> int:
+    return min(count, max(1, _MOST_AT_ONCE // max(size, 1)))
 
 
 def _seeds_of(colors: np.ndarray, count: int) -> np.ndarray | None:
@@ -162,7 +165,7 @@ def _batched(product: Callable[[Array], Array], seeds: Any, count: int, dtype: A
     return jax.lax.map(
         lambda c: product((seeds == c).astype(dtype)),
         jnp.arange(count, dtype=seeds.dtype),
-        batch_size=_at_once(seeds, count),
+        batch_size=_at_once(len(seeds), count),
     )
 
 

@@ -19,17 +19,19 @@ from chainrule.core.types import Tree
 from chainrule.derive import flattening
 from chainrule.derive.jaxprs.equations import inner_programs
 from chainrule.derive.sparse.compressed_products import forward_product, reverse_product
+from chainrule.derive.sparse.signature import Signature, Valued
 from chainrule.derive.sparse.strategy import MISSING_RULE
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
-def fingerprint(f: Callable[[Any], Any], inner: Callable[[Any], Any], inputs: Tree, outputs: Tree) -> str:
-    """SHA-256 of `f` and of the products of `inner` (`f` itself, or its gradient) at inputs of these shapes."""
+def fingerprint(what: str, signature: Signature, f: Callable[..., Any], inner: Valued, outputs: Tree) -> str:
+    """SHA-256 of `f` and of the products of `inner` (`f` itself, or its gradient) for arguments of these kinds."""
     digest = hashlib.sha256()
     # A Hessian is made of forward products only.
-    kinds = {forward_product: inputs} | ({reverse_product: outputs} if inner is f else {})
-    for program in (jax.make_jaxpr(f)(inputs), *_products(inner, kinds, inputs, outputs)):
+    kinds = {forward_product: signature.inputs} | ({reverse_product: outputs} if what == "jacobian" else {})
+    function = jax.make_jaxpr(signature.value(f))(signature.inputs, signature.held)
+    for program in (function, *_products(signature, inner, kinds)):
         digest.update(_ADDRESS.sub("0x", str(program)).encode())
         for numbers in _numbers(program):
             array = np.asarray(jax.random.key_data(numbers) if _is_key(numbers) else numbers)
@@ -38,14 +40,13 @@ def fingerprint(f: Callable[[Any], Any], inner: Callable[[Any], Any], inputs: Tr
 
 
 def _products(
-    inner: Callable[[Any], Any], kinds: dict[Callable[..., Any], Tree], inputs: Tree, outputs: Tree
+    signature: Signature, inner: Valued, kinds: dict[Callable[..., Any], Tree]
 ) -> Iterator[ClosedJaxpr]:
     """The programs of one product of each kind along directions like these, as far as there are rules for it."""
-    dtype = jax.numpy.result_type(*jax.tree.leaves(inputs))
     for product, like in kinds.items():
-        direction = jax.ShapeDtypeStruct((flattening.size(like),), dtype)
+        direction = jax.ShapeDtypeStruct((flattening.size(like),), signature.dtype)
         try:
-            yield jax.make_jaxpr(partial(product, inner, outputs))(inputs, direction)
+            yield jax.make_jaxpr(partial(product, inner))(signature.inputs, signature.held, direction)
         except MISSING_RULE:
             continue
 

@@ -38,7 +38,7 @@ def jacobian(
     format: str = "bcoo",
     local: bool = False,
     *,
-    args: Sequence[Any] = (),
+    args: Any = (),
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -86,7 +86,7 @@ def hessian(
     format: str = "bcoo",
     local: bool = False,
     *,
-    args: Sequence[Any] = (),
+    args: Any = (),
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -222,7 +222,9 @@ def shapes(what: str, f: Callable[..., Any], signature: Signature) -> Tree:
 def _found(request: _Request, given: Any) -> Detected:
     """The pattern, from the user or from the program, with the guard of a local one."""
     if given is None:
-        return analyse_signed(request.f, request.signature, request.x, request.held, request.what, request.local)
+        return analyse_signed(
+            request.f, request.signature, request.x, request.held, request.what, request.local
+        )
     if isinstance(given, Detected):
         found = given
     elif scipy.sparse.issparse(given):

@@ -59,7 +59,7 @@ class SparseReport:
             f"sparse {self.what}, {self.shape[0]:,} x {self.shape[1]:,}",
             f"  pattern   {self.nnz:,} entries, density {self.density:.3g}",
             f"  method    {self.method}, order {self.order}: {self.reason}",
-            f"  products  {made} (at least {self.lower_bound} with this method), {self.chunk} at once",
+            f"  products  {made} (at least {self.lower_bound} with this method), in batches of {self.chunk}",
         ]
         for method, counts in self.colors.items():
             tried = ", ".join(f"{order} {count}" for order, count in counts.items())

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Tree
+from chainrule.core.types import Tree
 from chainrule.derive import validation
 
-Held: TypeAlias = tuple[Array, ...]
-"""The arrays among the leaves of the arguments that are not differentiated."""
+Held: TypeAlias = tuple[Any, ...]
+"""The arrays (or their shapes) among the leaves of the arguments that are not differentiated."""
 Valued: TypeAlias = Callable[[Tree, Held], tuple[Tree, Tree]]
 """(point, held) -> (value, what the function returns beside it)."""
 
@@ -113,8 +113,10 @@ class Signature:
         """Point and held arrays, in the order of the arguments."""
         remaining = iter(traced)
         full = [None if kind is None else next(remaining) for kind in self._kinds]
-        held = tuple(leaf for leaf, moves in zip(full, self._moves, strict=True) if not moves and leaf is not None)
-        return validation.argument(self.where, self._structure.unflatten(full), self.argnums), held
+        held = tuple(
+            leaf for leaf, moves in zip(full, self._moves, strict=True) if not moves and leaf is not None
+        )
+        return validation.argument(self.where, jax.tree.unflatten(self._structure, full), self.argnums), held
 
     def join(self, x: Tree, held: Held) -> tuple[Any, ...]:
         """The arguments of the function."""
@@ -123,7 +125,7 @@ class Signature:
             fixed if kind is None else None if moves else next(remaining)
             for fixed, kind, moves in zip(self._fixed, self._kinds, self._moves, strict=True)
         ]
-        return validation.put(self._structure.unflatten(full), self.argnums, x)
+        return validation.put(jax.tree.unflatten(self._structure, full), self.argnums, x)
 
     def _admit(self, name: str, kind: Any, leaf: Any) -> Any:
         array = jnp.asarray(leaf)
@@ -143,13 +145,16 @@ class Signature:
 def signed(
     where: str,
     x: Tree,
-    args: Sequence[Any] = (),
+    args: Any = (),
     argnums: int | Sequence[int] = 0,
     *,
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> tuple[Signature, Tree, Held]:
-    """The signature of a call f(x, *args), with its point and its held arrays."""
+    """The signature of a call f(x, *args), with its point and what is held, as given.
+
+    (A program that has run with a number of Python's own is not compiled again for the next one.)
+    """
     if not isinstance(args, tuple | list):
         raise ArgumentError(
             f"{where}(args={type(args).__name__}): the arguments after x are given as a tuple",
@@ -161,7 +166,7 @@ def signed(
     point = validation.point(where, point, holomorphic=holomorphic, name=name)
     arguments = validation.put(arguments, argnums, point)
     signature = Signature(where, arguments, argnums, has_aux=has_aux, holomorphic=holomorphic)
-    return signature, *signature.admit(arguments)
+    return signature, *signature.split(signature.traced(arguments))
 
 
 def _name(path: Sequence[Any]) -> str:
@@ -170,9 +175,10 @@ def _name(path: Sequence[Any]) -> str:
 
 
 def _kind(leaf: Any, own: Any) -> tuple[tuple[int, ...], Any]:
-    """Shape and type of an array; Python's own numbers take the precision of the point."""
+    """Shape and type of an array; floats of Python's own take the precision of the point."""
     aval = jax.typeof(leaf)
-    return aval.shape, jnp.result_type(leaf, own) if aval.weak_type else aval.dtype
+    takes = aval.weak_type and jnp.issubdtype(aval.dtype, jnp.inexact)
+    return aval.shape, jnp.result_type(leaf, own) if takes else aval.dtype
 
 
 __all__ = ["Held", "Signature", "Valued", "signed"]

@@ -33,9 +33,10 @@ from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
 class SparseDerivative:
     """A sparse Jacobian or Hessian of one function for one kind of arguments; call it with those of the function.
 
-    With `has_aux` a call returns (derivative, extra). `.pattern`, `.coloring` and `.report` tell what was found. It works under `jit`, `vmap` and further derivatives.
-    SciPy's matrices ("csr", "csc") live on the host and cannot be made inside a transformation: there use
-    `.values(x)`, which works whatever the format, and `.matrix(values)` outside.
+    With `has_aux` a call returns (derivative, extra). `.pattern`, `.coloring` and `.report` tell what was found. It
+    works under `jit`, `vmap` and further derivatives. SciPy's matrices ("csr", "csc") live on the host and cannot be
+    made inside a transformation: there use `.values(x)`, which works whatever the format, and `.matrix(values)`
+    outside.
     """
 
     report: SparseReport
@@ -101,7 +102,7 @@ class SparseDerivative:
                 f"sparse {self.what}: {values.shape} values for a pattern of {self.pattern.nnz} entries",
                 remedy="make matrices one by one from the rows of a batch of values",
             )
-        return self._finish(self._maker.inside(values))
+        return self._maker.outside(self._maker.inside(values))
 
     def value_and_jacobian(self, x: Tree, *args: Any) -> tuple[Tree, Any]:
         """The value and the derivative together: f and its Jacobian; for a Hessian, the gradient and the Hessian.
@@ -230,7 +231,9 @@ class _Program:
         admit = signature.admit if signature.whole else signature.admit_leaves
         self._compiled, self._rest = made._plan.compiled(lambda given, tables: program(*admit(given), tables))
         run = functools.partial(self._compiled, *self._rest) if self._rest else self._compiled
-        self.run: Callable[..., Any] = run if signature.whole else lambda *given: run(*signature.traced(given))
+        self.run: Callable[..., Any] = (
+            run if signature.whole else lambda *given: run(*signature.traced(given))
+        )
 
     def peak(self) -> int | None:
         """Bytes of results and scratch memory, for a program that has been compiled."""

@@ -23,16 +23,22 @@ from chainrule.derive.sparse.coloring.methods import METHODS
 from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
 from chainrule.derive.sparse.compressed_products import CompressedProducts
 from chainrule.derive.sparse.compression import recipe, restricted
-from chainrule.derive.sparse.detection import Guard, analyse
+from chainrule.derive.sparse.detection import Guard
+from chainrule.derive.sparse.detection.detector import analyse_signed
 from chainrule.derive.sparse.fingerprint import fingerprint
 from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.signature import Signature, Valued, signed
 from chainrule.derive.sparse.sparse_derivative import SparseDerivative
 from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
 
 _FORMAT = "chainrule sparse derivative 2"
 _EARLIER = "chainrule sparse derivative 1"
 """Its fingerprints left out rules written by hand and numbers inside compiled functions."""
+_ONE_ARGUMENT = {"argnums": 0, "has_aux": False, "holomorphic": False}
+_CALL = tuple(_ONE_ARGUMENT)
+_WIDE = ("float64", "complex128", "int64", "uint64")
+"""Types that JAX may be told not to use."""
 
 
 class StorageError(ChainruleError):
@@ -52,12 +58,13 @@ def save(made: SparseDerivative, path: Path) -> None:
         "shape": list(coloring.pattern.shape),
         "coloring": coloring.to_json(),
         "reason": made.report.reason,
-        "inputs": _describe(made.inputs),
-        "program": _fingerprint(made.what, made.f, made.inputs),
+        "arguments": _describe(made.signature.arguments),
+        "call": {name: getattr(made.signature, name) for name in _CALL},
+        "program": _fingerprint(made.what, made.f, made.signature),
         "jax": jax.__version__,
     }
     arrays = {f"colors_{number}": side for number, side in enumerate(sides)}
-    point = [] if made.guard is None else jax.tree.leaves(made.guard.point)
+    point = [] if made.guard is None else made.guard.numbers
     arrays |= {f"point_{number}": np.asarray(leaf) for number, leaf in enumerate(point)}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -78,55 +85,55 @@ def save(made: SparseDerivative, path: Path) -> None:
         raise DiskError(f"{path} could not be written: {error.strerror or error}") from error
 
 
-def load(path: str | Path, f: Callable[[Any], Any], x: Tree | None = None) -> SparseDerivative:
+def load(path: str | Path, f: Callable[..., Any], x: Tree | None = None, args: Any = ()) -> SparseDerivative:
     """The derivative saved at `path`, for the same function; nothing is detected or coloured again.
 
     (The conditions a local pattern relies on are part of the function, so they are looked up again where it was found.
     Programs of different versions of JAX cannot be compared, nor can those in files of earlier versions of this
     library: there the pattern is detected again, and what was saved is used only if it holds every entry.)
-    `x`, if given, must be a point of the kind it was prepared for; it is needed only where points are PyTrees of other
-    containers than dictionaries, lists and tuples. Raises `StorageError` naming what differs.
+    `x` and `args`, if given, must be arguments of the kind it was prepared for; they are needed only where arguments
+    are PyTrees of other containers than dictionaries, lists and tuples, or hold functions. Raises `StorageError`
+    naming what differs.
     """
     validation.function("sparse.load", f)
     about, arrays = _read(Path(path))
-    kept = about["inputs"]
-    inputs = _inputs(Path(path), kept, x)
-    _, outputs = preparation.shapes(about["what"], f, inputs)
+    signature = _signature(Path(path), about, x, args)
+    outputs = preparation.shapes(about["what"], f, signature)
     pattern = _pattern(Path(path), about, arrays)
     notes = [f"loaded from {Path(path).name}"]
     if about["format"] == _FORMAT and about["jax"] == jax.__version__:
-        _require_the_same(Path(path), about, f, inputs)
+        _require_the_same(Path(path), about, f, signature)
     else:
-        _require_within(Path(path), about, f, inputs, pattern)
+        _require_within(Path(path), about, f, signature, pattern)
         notes.append("its pattern was detected again: the file is of an earlier version or of another JAX")
     coloring = _coloring(Path(path), about, arrays, pattern)
     chosen = Choice(coloring, recipe(coloring), about["reason"], {coloring.method: coloring.counts})
-    guard = _guard(Path(path), about, arrays, f, inputs, pattern) if about["local"] else None
-    inner = _inner(about["what"], f, inputs)
-    kind = jnp.result_type(*jax.tree.leaves(inputs))
-    plan = CompressedProducts(inner, outputs, restricted(chosen.recipe, about["part"]), kind)
-    made = SparseDerivative(about["what"], f, plan, chosen, inputs, about["output"], about["part"], guard)
-    made.report = preparation.report(about["what"], chosen, tuple(notes), {})
+    guard = _guard(Path(path), about, arrays, f, signature, pattern) if about["local"] else None
+    inner = _inner(about["what"], f, signature)
+    plan = CompressedProducts(inner, outputs, restricted(chosen.recipe, about["part"]), signature.dtype)
+    made = SparseDerivative(about["what"], f, plan, chosen, signature, about["output"], about["part"], guard)
+    made.report = preparation.report(about["what"], chosen, tuple(notes), {}, made.memory())
     return made
 
 
-def _inner(what: str, f: Callable[[Any], Any], inputs: Tree) -> Callable[[Any], Any]:
+def _inner(what: str, f: Callable[..., Any], signature: Signature) -> Valued:
     """What is differentiated once more: the function, or its gradient by the mode it has a rule for."""
     if what == "jacobian":
-        return f
+        return signature.value(f)
     try:
-        jax.eval_shape(jax.grad(f), inputs)
+        jax.eval_shape(signature.gradient(f), signature.inputs, signature.held)
     except MISSING_RULE:
-        return jax.jacfwd(f)
-    return jax.grad(f)
+        return signature.gradient(f, forward=True)
+    return signature.gradient(f)
 
 
-def _fingerprint(what: str, f: Callable[[Any], Any], inputs: Tree) -> str:
-    return fingerprint(f, _inner(what, f, inputs), *preparation.shapes(what, f, inputs))
+def _fingerprint(what: str, f: Callable[..., Any], signature: Signature) -> str:
+    inner = _inner(what, f, signature)
+    return fingerprint(what, signature, f, inner, preparation.shapes(what, f, signature))
 
 
-def _require_the_same(path: Path, about: dict[str, Any], f: Callable[[Any], Any], inputs: Tree) -> None:
-    found = _fingerprint(about["what"], f, inputs)
+def _require_the_same(path: Path, about: dict[str, Any], f: Callable[..., Any], signature: Signature) -> None:
+    found = _fingerprint(about["what"], f, signature)
     if found != about["program"]:
         raise StorageError(
             f"{path} was prepared for another function (program {about['program'][:12]}, this one is {found[:12]}): "
@@ -136,13 +143,13 @@ def _require_the_same(path: Path, about: dict[str, Any], f: Callable[[Any], Any]
 
 
 def _require_within(
-    path: Path, about: dict[str, Any], f: Callable[[Any], Any], inputs: Tree, pattern: Pattern
+    path: Path, about: dict[str, Any], f: Callable[..., Any], signature: Signature, pattern: Pattern
 ) -> None:
     """Raise unless every entry of the derivative of `f` is in the pattern; a local one is looked at with its guard."""
     if about["local"]:
         return
-    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), inputs)
-    found = analyse(f, zeros, of=about["what"]).pattern
+    at = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), (signature.inputs, signature.held))
+    found = analyse_signed(f, signature, at[0], at[1], about["what"], local=False).pattern
     if not pattern.contains(found):
         raise StorageError(
             f"{path} is of an earlier version or of another JAX, and its pattern lacks entries "
@@ -151,21 +158,24 @@ def _require_within(
         )
 
 
-def _describe(inputs: Tree) -> dict[str, Any]:
-    leaves, structure = jax.tree.flatten(inputs)
+def _describe(arguments: Tree) -> dict[str, Any]:
+    leaves, structure = jax.tree.flatten(arguments)
+    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
     return {
-        "leaves": [[list(leaf.shape), str(leaf.dtype)] for leaf in leaves],
+        "leaves": [[list(leaf.shape), str(leaf.dtype)] for leaf in arrays],
         "structure": str(structure),
-        "tree": _containers(inputs),
+        "tree": _containers(arguments),
     }
 
 
 def _containers(tree: Any) -> Any:
-    """Nested plain containers as JSON; "other" where there are others."""
+    """Nested plain containers, and plain values in them, as JSON; "other" where there are others."""
     if isinstance(tree, jax.ShapeDtypeStruct):
-        return "leaf"
+        return "other" if jax.dtypes.issubdtype(tree.dtype, jax.dtypes.extended) else "leaf"
     if tree is None:
         return "none"
+    if type(tree) in (int, bool, str):
+        return {"kind": "plain", "value": tree}
     if type(tree) is dict and all(isinstance(key, str) for key in tree):
         keys = sorted(tree)
         return {"kind": "dict", "keys": keys, "parts": [_containers(tree[key]) for key in keys]}
@@ -176,35 +186,42 @@ def _containers(tree: Any) -> Any:
 
 def _rebuild(description: Any, leaves: list[Any]) -> Any:
     if description == "leaf":
-        return leaves.pop(0)
+        shape, dtype = leaves.pop(0)
+        return jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype))
     if description == "none":
         return None
+    if description == "other":
+        raise ArgumentError(
+            "sparse.load: the arguments it was prepared for hold more than arrays in plain containers",
+            remedy="pass one set of them: load(path, f, x), or load(path, f, x, args)",
+        )
+    if description["kind"] == "plain":
+        return description["value"]
     parts = [_rebuild(part, leaves) for part in description["parts"]]
     if description["kind"] == "dict":
         return dict(zip(description["keys"], parts, strict=True))
     return tuple(parts) if description["kind"] == "tuple" else parts
 
 
-def _inputs(path: Path, kept: dict[str, Any], x: Tree | None) -> Tree:
-    leaves = [jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype)) for shape, dtype in kept["leaves"]]
-    wide = [leaf.dtype for leaf in leaves if jnp.zeros((), leaf.dtype).dtype != leaf.dtype]
-    if wide:
-        raise StorageError(
-            f"{path} was prepared for {wide[0]}, which JAX does not use now",
-            remedy='jax.config.update("jax_enable_x64", True)',
-        )
-    if x is None:
-        if "other" in json.dumps(kept["tree"]):
-            raise ArgumentError(
-                f"sparse.load: points have structure {kept['structure']}, which only a point can tell",
-                remedy="pass one: load(path, f, x)",
+def _signature(path: Path, about: dict[str, Any], x: Tree | None, args: Any) -> Signature:
+    """How the function was called, from the file or from a set of arguments that agrees with it."""
+    where, call = f"sparse.{about['what']}", about.get("call", _ONE_ARGUMENT)
+    # Files of functions of one argument used to describe just that one.
+    kept = about["arguments"] if "arguments" in about else about["inputs"]
+    for _, dtype in kept["leaves"]:
+        if dtype in _WIDE and jnp.zeros((), dtype).dtype != dtype:
+            raise StorageError(
+                f"{path} was prepared for {dtype}, which JAX does not use now",
+                remedy='jax.config.update("jax_enable_x64", True)',
             )
-        return _rebuild(kept["tree"], leaves)
-    given = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), validation.point("sparse.load", x))
-    theirs = _describe(given)
-    for part, words in (("structure", "points of structure"), ("leaves", "points with leaves")):
+    if x is None:
+        made = _rebuild(kept["tree"], list(kept["leaves"]))
+        return Signature(where, made if "arguments" in about else (made,), **call)
+    given, _, _ = signed(where, x, args, **call)
+    theirs = _describe(given.arguments if "arguments" in about else given.arguments[0])
+    for part, words in (("structure", "arguments of structure"), ("leaves", "arguments with leaves")):
         if theirs[part] != kept[part]:
-            raise StorageError(f"{path} was prepared for {words} {kept[part]}, x has {theirs[part]}")
+            raise StorageError(f"{path} was prepared for {words} {kept[part]}, these have {theirs[part]}")
     return given
 
 
@@ -243,17 +260,18 @@ def _guard(
     path: Path,
     about: dict[str, Any],
     arrays: dict[str, np.ndarray],
-    f: Callable[[Any], Any],
-    inputs: Tree,
+    f: Callable[..., Any],
+    signature: Signature,
     pattern: Pattern,
 ) -> Guard:
     """The guard of a local pattern, found again at the point the file names."""
-    shapes, structure = jax.tree.flatten(inputs)
+    shapes, structure = jax.tree.flatten((signature.inputs, signature.held))
     leaves = [arrays.get(f"point_{number}") for number in range(len(shapes))]
     for leaf, like in zip(leaves, shapes, strict=True):
         if leaf is None or leaf.shape != like.shape or leaf.dtype != like.dtype:
             raise StorageError(f"{path} is damaged: the point of its local pattern cannot be read")
-    found = analyse(f, jax.tree.unflatten(structure, leaves), of=about["what"], local=True)
+    at = jax.tree.unflatten(structure, leaves)
+    found = analyse_signed(f, signature, at[0], at[1], about["what"], local=True)
     if found.guard is None or not pattern.contains(found.pattern):
         raise StorageError(f"{path} is damaged: its pattern is not the one at its point")
     return found.guard

@@ -50,7 +50,7 @@ def detect(
     of: str = "jacobian",
     local: bool = False,
     *,
-    args: Sequence[Any] = (),
+    args: Any = (),
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -84,7 +84,7 @@ def analyse(
     of: str = "jacobian",
     local: bool = False,
     *,
-    args: Sequence[Any] = (),
+    args: Any = (),
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -114,6 +114,7 @@ def analyse_signed(
     check_choice("detect", "of", of, ["jacobian", "hessian"])
     if not callable(f):
         raise ArgumentError(f"detect(f={f!r}): f must be a function")
+    x, held = signature.admit(signature.join(x, held))
     allowed = budgets.parse("detect", memory)
     began = time.perf_counter()
     program, square = _program(f, signature, x, held, of)
