@@ -12,6 +12,7 @@ from chainrule.core.errors import ArgumentError
 
 FUNCTIONS = '''
 """Functions to differentiate."""
+import jax
 import jax.numpy as jnp
 
 def polynomial(x):
@@ -19,6 +20,18 @@ def polynomial(x):
 
 def network(weights, x):
     return jnp.tanh(weights["w"] @ x) + weights["b"]
+
+def growing(x):
+    return jax.lax.while_loop(lambda s: s < 10, lambda s: 1.5 * s + 0.1 * jnp.sin(s), x)
+
+def branching(x):
+    return x**3 if x > 0 else -x
+
+@jax.custom_vjp
+def cube(x):
+    return x**3
+
+cube.defvjp(lambda x: (x**3, x), lambda x, u: (3 * x**2 * u,))
 '''
 
 
@@ -38,6 +51,22 @@ def test_a_scalar_function_gets_plans_a_table_and_two_pictures(cli, file, tmp_pa
     assert "6 + 1 = 7" in graph
     for name in ("graph.svg", "memory.svg"):
         ElementTree.parse(tmp_path / "out" / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("growing", "reverse-over-forward: does not apply (Reverse-mode"),
+        ("branching", "measured is the branch taken at this point"),
+        ("cube", "forward-over-forward: does not apply"),
+    ],
+)
+def test_loops_branches_and_custom_rules_are_taken_apart_too(cli, file, tmp_path, name, words) -> None:
+    result = cli("derive", f"{file}:{name}", "--at", "3.0", "--out", str(tmp_path / "out"))
+    assert result.code == 0, result.err
+    assert words in result.out
+    for picture in ("graph.svg", "memory.svg"):
+        ElementTree.parse(tmp_path / "out" / picture)
 
 
 def test_trees_and_several_arguments_come_as_json(cli, file, tmp_path) -> None:

@@ -9,6 +9,7 @@ import typer
 from chainrule.cli.options import Json
 
 if TYPE_CHECKING:
+    from chainrule.derive.memory_timeline import Timeline
     from chainrule.derive.report import Report
 
 
@@ -95,8 +96,19 @@ def _draw(function: Callable[..., Any], args: list[Any], folder: Path) -> dict[s
         folder.mkdir(parents=True, exist_ok=True)
         graph, memory = folder / "graph.svg", folder / "memory.svg"
         derive.graph(function, *args).to_svg(graph)
-        derive.memory(function, *args).to_svg(memory)
+        _timeline(function, args).to_svg(memory)
     return {"graph": graph, "memory": memory}
+
+
+def _timeline(function: Callable[..., Any], args: list[Any]) -> "Timeline":
+    """Memory of the gradient, or of a forward product where there is no reverse rule; its title says which."""
+    from chainrule import derive
+    from chainrule.core.errors import CapabilityError
+
+    try:
+        return derive.memory(function, *args)
+    except CapabilityError:
+        return derive.memory(function, *args, mode="forward")
 
 
 __all__ = ["derive", "load"]

@@ -12,13 +12,14 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Trace, Tracer
+from jax.core import Trace
 from jax.extend.core import jaxpr_as_fun, set_current_trace, take_current_trace
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Table
 from chainrule.derive.computation_graph.export import text
 from chainrule.derive.computation_graph.summaries import brief
+from chainrule.derive.jaxprs.branches import Valued
 from chainrule.derive.jaxprs.formula import literal, render
 from chainrule.derive.jaxprs.local import Operation
 from chainrule.derive.jaxprs.source import SourceLine, of_caller
@@ -133,10 +134,11 @@ class Tape:
         ]
 
         def arrive(leaf: Any, share: Any) -> None:
-            if isinstance(leaf, _Recorded) and share is not None:
-                own = adjoints[leaf.entry]
-                if own[leaf.output] is not None:
-                    own[leaf.output] = own[leaf.output] + share
+            if isinstance(leaf, Valued) and share is not None:
+                entry, output = leaf.origin
+                own = adjoints[entry]
+                if own[output] is not None:
+                    own[output] = own[output] + share
 
         for (_, leaf), seed in zip(self._outputs, self._seeds(cotangent), strict=True):
             arrive(leaf, seed)
@@ -184,13 +186,13 @@ class _Recorder(Trace):
 
     def __init__(self, parent: Any) -> None:
         super().__init__()
-        self.parent = parent
+        self.where, self.parent = "tape", parent
         self.entries: list[_Entry] = []
         self.values: list[tuple[Any, ...]] = []
 
-    def wrap(self, value: Any, entry: int, output: int) -> "_Recorded":
+    def wrap(self, value: Any, entry: int, output: int) -> Valued:
         """A value that remembers where on the tape it was made."""
-        return _Recorded(self, value, entry, output)
+        return Valued(self, value, (entry, output))
 
     def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
         inner = params.get("jaxpr") if primitive.name in ("jit", "pjit") else None
@@ -255,43 +257,13 @@ class _Recorder(Trace):
         self.values.append(tuple(results))
         return [self.wrap(result, index, output) for output, result in enumerate(results)]
 
-    def _name(self, recorded: "_Recorded") -> str:
-        entry = self.entries[recorded.entry]
-        return entry.name if entry.operation is None else f"#{recorded.entry}"
+    def _name(self, recorded: Valued) -> str:
+        index, _ = recorded.origin
+        entry = self.entries[index]
+        return entry.name if entry.operation is None else f"#{index}"
 
     def _is_mine(self, value: Any) -> bool:
-        return isinstance(value, _Recorded) and value._trace is self
-
-
-@final
-class _Recorded(Tracer):
-    """A number on the tape. Python may test it and index with it; JAX functions record what they do to it."""
-
-    __slots__ = ("entry", "output", "value")
-
-    def __init__(self, trace: _Recorder, value: Any, entry: int, output: int) -> None:
-        super().__init__(trace, jax.typeof(value))
-        self.value, self.entry, self.output = value, entry, output
-
-    def to_concrete_value(self) -> Any:
-        """What `if` and indexing see."""
-        return self.value
-
-    def __float__(self) -> float:
-        raise _leaves_the_tape("float()")
-
-    def __complex__(self) -> complex:
-        raise _leaves_the_tape("complex()")
-
-    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise _leaves_the_tape("NumPy")
-
-
-def _leaves_the_tape(how: str) -> CapabilityError:
-    return CapabilityError(
-        f"tape: f takes a recorded value off the tape with {how}, so its derivative would be lost",
-        remedy="use jax.numpy functions on it; jax.lax.stop_gradient(x) marks what needs no derivative",
-    )
+        return isinstance(value, Valued) and value._trace is self
 
 
 def _is_one_operation(program: Any) -> bool:
@@ -308,7 +280,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _number(leaf: Any) -> Any:
-    return leaf.value if isinstance(leaf, _Recorded) else leaf
+    return leaf.value if isinstance(leaf, Valued) else leaf
 
 
 __all__ = ["Tape", "TapeStep", "tape"]

@@ -9,6 +9,7 @@ import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive.computation_graph import graph
+from chainrule.derive.memory_timeline import memory
 
 
 def test_an_integer_argument_is_named_with_its_type_and_remedy() -> None:
@@ -37,9 +38,18 @@ def test_no_arguments_are_refused() -> None:
         graph(lambda: 1.0)
 
 
-def test_a_python_branch_on_a_value_points_to_the_tape() -> None:
+def test_a_value_taken_out_of_jax_is_refused() -> None:
+    with pytest.raises(
+        CapabilityError, match=r"graph: f takes a value out of JAX with float\(\).*\n.*jax\.numpy"
+    ):
+        graph(lambda x: x if float(x) > 0 else -x, 1.0)
+
+
+def test_a_python_branch_without_numbers_is_explained() -> None:
     with pytest.raises(ArgumentError, match=r"branches in Python.*\n.*tape\(f, x\)"):
-        graph(lambda x: x if x > 0 else -x, 1.0)
+        memory(lambda x: x if x > 0 else -x, jax.ShapeDtypeStruct((), np.float32))
+    with pytest.raises(ArgumentError, match=r"branches in Python.*\n.*tape\(f, x\)"):
+        graph(lambda x: jax.jit(lambda y: y if y > 0 else -y)(x), 1.0)
 
 
 def test_a_graph_inside_a_transformation_is_refused() -> None:

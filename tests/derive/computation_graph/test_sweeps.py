@@ -11,8 +11,10 @@ import pytest
 from jax.extend.core import DropVar, Literal
 
 from chainrule.derive.computation_graph import Graph, graph
+from chainrule.derive.computation_graph.nonfinite import nan_trace
 from chainrule.derive.jaxprs import equations as eqs
 from chainrule.derive.jaxprs.tracing import trace
+from chainrule.derive.memory_timeline import memory
 from tests.derive.computation_graph.functions import CASES, Case
 
 
@@ -140,6 +142,25 @@ def test_adjoints_at_the_inputs_are_the_gradient(case: Case) -> None:
     inputs = [node for node in whole.nodes if node.kind == "input" and node.adjoint is not None]
     for node, expected in zip(inputs, gradients, strict=True):
         np.testing.assert_allclose(node.adjoint, expected, rtol=1e-12, atol=1e-13)
+
+
+def wandering(x: Any) -> Any:
+    steps = 0
+    while jnp.abs(x).sum() < 10 and steps < 20:
+        x = jax.nn.softplus(x) + 2 * x if steps % 2 else 1.5 * x
+        steps += 1
+    return jnp.sum(x[x > 1] ** 2) * steps
+
+
+def test_a_function_that_branches_in_python_shows_the_branch_taken() -> None:
+    x = np.array([0.3, -0.2, 1.1])
+    g = graph(wandering, x)
+    np.testing.assert_allclose(g.node("x").adjoint, jax.grad(wandering)(x), rtol=1e-12)
+    assert "the branch taken" in g.title
+    assert "the branch taken" in g.to_svg()
+    assert any(str(node.source).startswith("test_sweeps.py:") for node in g.nodes)
+    assert nan_trace(wandering, x).value is None
+    assert memory(wandering, x).peak > 0
 
 
 def test_directions_and_weights_can_be_given() -> None:

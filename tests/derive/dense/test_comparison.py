@@ -1,6 +1,7 @@
 """The measured table of the four Hessian strategies."""
 
 import json
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.core.errors import ArgumentError
 from tests.derive.dense.functions import point, rosenbrock
 
 STRATEGIES = cr.derive.STRATEGIES
@@ -38,6 +40,63 @@ def test_the_table_prints_and_becomes_json_and_a_picture() -> None:
     picture = table.picture()
     assert len(picture.rows) == 4
     assert len(picture.columns) == len(picture.rows[0])
+
+
+def growing(x: Any) -> Any:
+    grow = lambda h: 1.5 * h + 0.1 * jnp.sin(h)  # noqa: E731
+    return jax.lax.while_loop(lambda h: h.sum() < 10, grow, x).sum()
+
+
+@jax.custom_vjp
+def cubes(x: Any) -> Any:
+    return jnp.sum(x**3)
+
+
+cubes.defvjp(lambda x: (cubes(x), x), lambda x, u: (u * 3 * x**2,))
+
+FOF, FOR, ROF, ROR = STRATEGIES
+
+
+@pytest.mark.parametrize(
+    ("f", "same", "applicable"),
+    [
+        (growing, growing, [FOF]),
+        (cubes, lambda x: jnp.sum(x**3), [FOR, ROR]),
+        (lambda x: jnp.sum(x**3) if x[0] > 0 else x.sum(), lambda x: jnp.sum(x**3), list(STRATEGIES)),
+        (lambda x: jnp.sum(x[x > 0.4] ** 3), lambda x: jnp.sum(x[1:] ** 3), list(STRATEGIES)),
+    ],
+    ids=["while", "custom reverse rule", "branch in Python", "mask in Python"],
+)
+def test_strategies_without_rules_are_named_and_the_others_measured(
+    f: Any, same: Any, applicable: Any
+) -> None:
+    x = jnp.array([0.3, 0.5, 0.7])
+    table = cr.derive.compare_hessian(f, x, repeats=1)
+    assert [row.strategy for row in table.rows] == applicable
+    assert set(table.missing) == set(STRATEGIES) - set(applicable)
+    assert table.reference == (FOR if FOR in applicable else FOF)
+    assert all(row.deviation <= 1e-12 and row.flops_per_run > 0 for row in table.rows)
+    for name, why in table.missing.items():
+        assert f"{name}: does not apply ({why})" in str(table)
+    json.dumps(table.to_json())
+    hessian = cr.derive.hessian(f, table.reference)(x)
+    np.testing.assert_allclose(hessian, jax.jacfwd(jax.jacfwd(same))(x), rtol=1e-12)
+    direction = np.arange(3.0)
+    for row in table.rows:
+        product = cr.derive.hvp(f, row.strategy)(x, direction)
+        np.testing.assert_allclose(product, hessian @ direction, rtol=1e-12)
+
+
+def test_a_product_without_rules_names_the_strategies_to_try() -> None:
+    with pytest.raises(ArgumentError, match=r"forward-over-reverse.*Reverse-mode(.|\n)*forward-over-forward"):
+        cr.derive.hvp(growing)(point(3), point(3))
+
+
+def test_where_no_strategy_applies_every_reason_is_given() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"no strategy can(.|\n)*forward-over-forward: (.|\n)*reverse-over-reverse: "
+    ):
+        cr.derive.compare_hessian(lambda x: growing(x) + cubes(x), point(3), repeats=1)
 
 
 def network(width: int, depth: int) -> tuple[object, np.ndarray]:

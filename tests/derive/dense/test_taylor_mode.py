@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import chainrule as cr
+from chainrule.core.errors import ArgumentError
 from tests.derive.dense.functions import W, forward_only, point
 from tests.derive.dense.test_strategies import close
 
@@ -58,6 +59,8 @@ FUNCTIONS = {
     "solve": lambda x: jnp.linalg.solve(3 * jnp.eye(3) + jnp.outer(x, x), x),
     "absolute": lambda x: jnp.abs(x) ** 3,
     "error function": lambda x: jax.scipy.special.erf(x),
+    "clipped": lambda x: jnp.clip(x, -0.1, 0.5) ** 2,
+    "spectrum": lambda x: jnp.abs(jnp.fft.fft(x)) ** 3,
     "tree": lambda x: {"a": x[0] * x[1], "b": [jnp.cos(x)]},
 }
 
@@ -94,9 +97,39 @@ def test_a_rule_written_by_a_person_is_obeyed() -> None:
 
 
 def test_a_function_that_branches_in_python_has_its_derivatives() -> None:
-    found = taylor(lambda x: x**3 if x > 0 else -x, 2.0, 1.0, 3)
-    assert found.method == "nested"
+    branching = lambda x: x**3 if x > 0 else -x  # noqa: E731
+    found = taylor(branching, 2.0, 1.0, 3)
+    assert found.method == "taylor"
     np.testing.assert_allclose(found.derivatives, [8, 12, 12, 6], rtol=1e-12)
+    slope = jax.grad(lambda x: taylor(branching, x, 1.0, 2).derivatives[2])(2.0)
+    np.testing.assert_allclose(slope, 6, rtol=1e-12)
+    vector = lambda x: jnp.sum(x**4) if x[0] > 0 else x.sum()  # noqa: E731
+    np.testing.assert_allclose(cr.derive.laplacian(vector)(np.ones(2)), 24, rtol=1e-12)
+    np.testing.assert_allclose(cr.derive.biharmonic(vector)(np.ones(2)), 48, rtol=1e-12)
+
+
+def test_a_custom_reverse_rule_has_derivatives_of_every_order() -> None:
+    @jax.custom_vjp
+    def cube(x: Any) -> Any:
+        return x**3
+
+    cube.defvjp(
+        lambda x: (cube(x), x), lambda x, u: (6 * x**2 * u,)
+    )  # twice the slope, to tell whose rule it is
+    for run in (taylor, jax.jit(taylor, static_argnums=(0, 3))):
+        found = run(lambda x: cube(x) ** 2, 2.0, 1.0, 2)
+        assert found.method == "nested"
+        # f = c², f' = 2 c c', f'' = 2 c'² + 2 c c'' with c' = 6 x² and c'' = 12 x
+        np.testing.assert_allclose(found.derivatives, [64, 2 * 8 * 24, 2 * 24**2 + 2 * 8 * 24], rtol=1e-12)
+    total = cr.derive.laplacian(lambda x: jnp.sum(cube(x)))(np.array([1.0, 2.0]))
+    np.testing.assert_allclose(total, 36, rtol=1e-12)
+
+
+def test_an_order_without_a_rule_is_named() -> None:
+    f = lambda x: jax.lax.igamma(x, x + 1)  # noqa: E731
+    with pytest.raises(ArgumentError, match=r"taylor\(order=2\).*order 2.*igamma(.|\n)*order=1"):
+        taylor(f, 1.5, 1.0, 2)
+    assert len(taylor(f, 1.5, 1.0, 1).derivatives) == 2
 
 
 @pytest.mark.parametrize("order", [0, 1, 6])

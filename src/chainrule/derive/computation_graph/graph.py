@@ -24,6 +24,7 @@ def graph(f: Callable[..., Any], *args: Any, tangent: Any = None, cotangent: Any
     of the result, by default all ones, so 1 for a scalar). Calls, loops and branches are single nodes that
     `Graph.open` looks into. Any JAX function of any arguments; integer arguments are shown but do not move. Complex
     numbers follow JAX: the product of an adjoint and a tangent is the real part of the sum of entrywise products.
+    Where `f` branches in Python on values, the graph is of the branch taken at these arguments, and its title says so.
 
     >>> g = graph(lambda x: x + x**2, 3.0)
     >>> [(node.name, float(node.tangent), float(node.adjoint)) for node in g.nodes]
@@ -31,7 +32,7 @@ def graph(f: Callable[..., Any], *args: Any, tangent: Any = None, cotangent: Any
     >>> g.cut(["x", "integer_pow"]).terms
     (1.0, 6.0)
     """
-    traced = trace("graph", f, args)
+    traced = trace("graph", f, args, follow=True)
     require_some_inexact("graph", traced.inputs, traced.leaves)
     if tangent is not None and len(args) == 1:
         tangent = (tangent,)
@@ -43,7 +44,8 @@ def graph(f: Callable[..., Any], *args: Any, tangent: Any = None, cotangent: Any
         "graph(cotangent=...)", "the result", cotangent, traced.out_tree, traced.outputs, outs
     )
     program = eqs.open_trivial_calls(traced.program)
-    return Graph(program, traced.inputs, traced.outputs, traced.leaves, moves, weights)
+    title = "the branch taken at these arguments" if traced.followed else ""
+    return Graph(program, traced.inputs, traced.outputs, traced.leaves, moves, weights, title=title)
 
 
 @final

@@ -1,8 +1,8 @@
 """Comparison of the four Hessian strategies: operations, memory and time on the user's own function."""
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, final
 
 import jax
@@ -16,7 +16,9 @@ from chainrule.core.pictures import Table
 from chainrule.core.types import Array, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense.hessians import FOF, FOR, RUNS, STRATEGIES, runs, second, tensor
+from chainrule.derive.dense.planning import MISSING_RULE, NoRuleError, first_sentence
 from chainrule.derive.flattening import Flat, flatten
+from chainrule.derive.jaxprs.branches import at_point
 from chainrule.derive.memory_budget import CompiledCost
 
 
@@ -40,7 +42,7 @@ class StrategyCost:
     scratch_bytes: int
     """Scratch memory of one compiled run."""
     deviation: float
-    """Largest difference from the reference (forward-over-reverse), relative to its largest entry."""
+    """Largest difference from the reference, relative to its largest entry."""
 
 
 @final
@@ -52,6 +54,11 @@ class Comparison:
     gradient_flops: float
     gradient_scratch_bytes: int
     rows: tuple[StrategyCost, ...]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Strategies that the function has no rules for, and why."""
+    reference: str = FOR
+    """The strategy that deviations are measured from."""
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = (
@@ -94,7 +101,8 @@ class Comparison:
             )
             for row in cells
         ]
-        return "\n".join([head, *lines])
+        lines += [f"{name}: does not apply ({why})" for name, why in self.missing.items()]
+        return "\n".join([head, *lines, *self.notes])
 
     def _repr_html_(self) -> str:
         return notebook.text(self)
@@ -117,6 +125,10 @@ class Comparison:
 def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Comparison:
     """Run all four strategies on a scalar function at a point and measure them.
 
+    A strategy that the function has no rules for (a `while` loop has none for reverse mode, a custom reverse rule none
+    for forward mode) is named with the reason in `.missing`. Where the function branches in Python on values, what is
+    measured is the branch taken at the point.
+
     >>> rosenbrock = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
     >>> table = compare_hessian(rosenbrock, jnp.array([-1.2, 1.0]), repeats=1)
     >>> [row.runs for row in table.rows]
@@ -125,13 +137,47 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
     x = validation.point("compare_hessian", x)
     if repeats < 1:
         raise ArgumentError(f"compare_hessian(repeats={repeats}): repeats must be at least 1")
-    flat = flatten(f, x)
+    one = at_point("compare_hessian", f, (x,))
+    flat = flatten(one, x)
     validation.scalar_output("compare_hessian", flat.outputs)
-    gradient = memory_budget.compiled_cost(jax.grad(lambda z: flat.vector(z)[0]), flat.x)
-    whole = {strategy: _whole(flat, strategy) for strategy in STRATEGIES}
-    reference = np.asarray(whole[FOR](flat.x))
-    rows = tuple(_measured(flat, name, whole[name], gradient, reference, repeats) for name in STRATEGIES)
-    return Comparison(flat.n, gradient.flops, gradient.scratch, rows)
+    applicable, missing = _applicable(flat)
+    reference = FOR if FOR in applicable else next(iter(applicable))
+    expected = np.asarray(applicable[reference](flat.x))
+    gradient, notes = _gradient(flat)
+    if one is not f:
+        notes = (*notes, "f branches in Python on values: measured is the branch taken at this point")
+    rows = tuple(
+        _measured(flat, name, whole, gradient, expected, repeats) for name, whole in applicable.items()
+    )
+    return Comparison(flat.n, gradient.flops, gradient.scratch, rows, missing, reference, notes)
+
+
+def _applicable(flat: Flat) -> tuple[dict[str, Callable[[Array], Array]], dict[str, str]]:
+    """The whole Hessian, compiled, by every strategy that has rules for the function, and why the others have none."""
+    found: dict[str, Callable[[Array], Array]] = {}
+    missing: dict[str, str] = {}
+    for strategy in STRATEGIES:
+        whole = _whole(flat, strategy)
+        try:
+            whole.lower(flat.x)
+            jax.jit(_one_run(flat, strategy)).lower(flat.x, flat.x)
+            found[strategy] = whole
+        except MISSING_RULE as error:
+            missing[strategy] = first_sentence(error)
+    if not found:
+        reasons = "\n".join(f"{name}: {why}" for name, why in missing.items())
+        raise NoRuleError("compare_hessian: no strategy can differentiate the function", remedy=reasons)
+    return found, missing
+
+
+def _gradient(flat: Flat) -> tuple[CompiledCost, tuple[str, ...]]:
+    """What one gradient costs, in reverse mode where there is one."""
+    scalar = lambda z: flat.vector(z)[0]  # noqa: E731
+    try:
+        return memory_budget.compiled_cost(jax.grad(scalar), flat.x), ()
+    except MISSING_RULE:
+        cost = memory_budget.compiled_cost(jax.jacfwd(scalar), flat.x)
+        return cost, ("the gradient is in forward mode: there is no reverse rule",)
 
 
 def _measured(
@@ -161,7 +207,7 @@ def _measured(
     )
 
 
-def _whole(flat: Flat, strategy: str) -> Callable[[Array], Array]:
+def _whole(flat: Flat, strategy: str) -> Any:
     """The whole Hessian, compiled."""
     chunk = max(runs(strategy, flat.n, 1), 1)
     return jax.jit(lambda z: tensor(replace(flat, x=z), strategy, chunk))

@@ -22,15 +22,16 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from chainrule.core import tree
-from chainrule.core.errors import check_choice
+from chainrule.core.errors import ChainruleError, check_choice
 from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense import planning
 from chainrule.derive.dense.batching import basis_map, index_map
 from chainrule.derive.dense.jacobians import check_chunk, jacobian
-from chainrule.derive.dense.planning import NoRuleError, PlanningProblem, Trial
+from chainrule.derive.dense.planning import MISSING_RULE, NoRuleError, PlanningProblem, Trial
 from chainrule.derive.dense.preparation import PreparedDerivative
 from chainrule.derive.flattening import Flat, flatten
+from chainrule.derive.jaxprs.branches import at_point
 from chainrule.derive.report import Report
 
 STRATEGIES = ("forward-over-forward", "forward-over-reverse", "reverse-over-forward", "reverse-over-reverse")
@@ -103,18 +104,31 @@ def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], 
     check_choice("hvp", "strategy", strategy, STRATEGIES)
     validation.function("hvp", f)
     scalar = _scalar("hvp", f)
+    run = _forward_rows if strategy == FOF else RUNS[strategy]
 
     def product(x: Tree, v: Tree) -> Tree:
         x = validation.point("hvp", x)
         v = validation.direction("hvp", "v", v, x)
-        if strategy != FOF:
-            return RUNS[strategy](scalar, x, v)
-        along, restore = ravel_pytree(v)
-        flat = flatten(scalar, x)
-        entry = lambda w: second(flat.vector, flat.x, along, w)[0]  # noqa: E731
-        return restore(basis_map(entry, flat.n, flat.x.dtype, max(flat.n, 1)))
+        try:
+            return run(scalar, x, v)
+        except MISSING_RULE as error:
+            if isinstance(error, ChainruleError):
+                raise
+            scalar(x)  # a mistake in f itself is no missing rule
+            raise NoRuleError(
+                f'hvp(strategy="{strategy}"): {planning.first_sentence(error)}',
+                remedy=f'strategy="{FOF}" needs forward rules only, "{ROR}" reverse rules only',
+            ) from error
 
     return product
+
+
+def _forward_rows(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
+    """`H v` entry by entry, forward over forward."""
+    along, restore = ravel_pytree(v)
+    flat = flatten(at_point("hvp", f, (x,)), x)
+    entry = lambda w: second(flat.vector, flat.x, along, w)[0]  # noqa: E731
+    return restore(basis_map(entry, flat.n, flat.x.dtype, max(flat.n, 1)))
 
 
 def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
@@ -181,7 +195,15 @@ def second(f: Callable[[Any], Any], x: Tree, v: Tree, w: Tree) -> Tree:
 
 def forward_over_reverse(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
     """`H v` as the directional derivative of the gradient."""
-    return jax.jvp(jax.grad(f), (x,), (v,))[1]
+    gradient = jax.grad(f)
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((x, v))):
+        try:
+            return jax.jvp(gradient, (x,), (v,))[1]
+        except MISSING_RULE:
+            pass
+    # Linearised, what the gradient does not use needs no forward rule, such as the value of a function with a custom
+    # reverse rule. In compiled code it costs the same; operation by operation it takes longer.
+    return jax.linearize(gradient, x)[1](v)
 
 
 def reverse_over_forward(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:

@@ -18,6 +18,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import memory_size
 from chainrule.core.types import Tree
 from chainrule.derive.dense.batching import even
+from chainrule.derive.jaxprs.branches import NEEDS_VALUES
 from chainrule.derive.memory_budget import CompiledCost, cost_of
 from chainrule.derive.report import Report
 
@@ -25,13 +26,6 @@ BRANCHES = "it branches on values in Python"
 CLOSES = "it closes over values of an outer transformation"
 MISSING_RULE = (TypeError, ValueError, NotImplementedError)
 """How JAX says that a primitive or a custom function has no rule for a mode."""
-NEEDS_VALUES = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
-"""How JAX says that a function wants to know in Python what it computes."""
 
 _WORTH_TIMING = 1e5  # operations below which a call costs more than its work
 _RACE_ROUNDS, _RACE_SECONDS = 7, 0.25
@@ -303,7 +297,6 @@ __all__ = [
     "BRANCHES",
     "CLOSES",
     "MISSING_RULE",
-    "NEEDS_VALUES",
     "NoRuleError",
     "PlanningProblem",
     "Program",

@@ -14,8 +14,9 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.derive import memory_budget, validation
-from chainrule.derive.dense.planning import BRANCHES, CLOSES, NEEDS_VALUES, Program, Trial
+from chainrule.derive.dense.planning import BRANCHES, CLOSES, Program, Trial
 from chainrule.derive.flattening import Flat, flatten
+from chainrule.derive.jaxprs.branches import NEEDS_VALUES
 from chainrule.derive.report import Report
 
 Planner = Callable[[Flat, Trial, int], Report]

@@ -3,7 +3,8 @@
 Taylor mode carries `f(x), f'(x)[v], f''(x)[v, v], ...` through the program together, which costs a polynomial in the
 order where nested forward mode costs an exponential. Numbers here are derivatives, not Taylor coefficients: nothing is
 divided by a factorial. A primitive without a Taylor rule, or a derivative rule written by a person, makes the whole
-evaluation fall back to nested forward mode; the result says which way was taken.
+evaluation fall back to nested first derivatives: forward, or by way of reverse mode where the person wrote a reverse
+rule. The result says which way was taken.
 """
 
 import functools
@@ -22,9 +23,9 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive import validation
 from chainrule.derive.dense.batching import basis_map
-from chainrule.derive.dense.hessians import second
-from chainrule.derive.dense.planning import NEEDS_VALUES
+from chainrule.derive.dense.planning import MISSING_RULE, NoRuleError, first_sentence
 from chainrule.derive.flattening import flatten
+from chainrule.derive.jaxprs.branches import NEEDS_VALUES, at_point
 from chainrule.derive.jaxprs.equations import inner_programs, is_custom
 
 
@@ -50,18 +51,24 @@ def taylor(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> Taylor:
     v = validation.direction("taylor", "v", v, x)
     if order == 0:
         return Taylor((f(x),), "taylor")
-    found = _jet(f, x, v, order)
-    return Taylor(_nested(f, x, v, order), "nested") if found is None else Taylor(found, "taylor")
+    program, f = _traced("taylor", f, x)
+    custom = program is None or _any_equation(program, is_custom)  # which Taylor mode would pass over
+    found = None if custom else _jet(f, x, v, order)
+    return Taylor(_nested(f, program, x, v, order), "nested") if found is None else Taylor(found, "taylor")
+
+
+def _traced(where: str, f: Callable[[Any], Any], x: Tree) -> tuple[ClosedJaxpr | None, Callable[[Any], Any]]:
+    """The program of `f`, or of the branch it takes in Python; none where there are no numbers to choose it by."""
+    try:
+        return jax.make_jaxpr(f)(x), f
+    except NEEDS_VALUES:
+        taken = at_point(where, f, (x,))
+        return (None if taken is f else jax.make_jaxpr(taken)(x)), taken
 
 
 def _jet(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> tuple[Tree, ...] | None:
-    """All derivatives together, or nothing where JAX's Taylor mode cannot give them or would give others."""
-    try:
-        program, shapes = jax.make_jaxpr(f, return_shape=True)(x)
-    except NEEDS_VALUES:  # it branches in Python
-        return None
-    if _has_custom_rule(program):  # which Taylor mode would pass over
-        return None
+    """All derivatives together, or nothing where JAX's Taylor mode cannot give them."""
+    shapes = jax.eval_shape(f, x)
     leaves, structure = jax.tree.flatten(x)
     series = [[a, *([jnp.zeros_like(a)] * (order - 1))] for a in jax.tree.leaves(v)]
 
@@ -70,16 +77,19 @@ def _jet(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> tuple[Tree, .
 
     try:
         value, rest = jet.jet(plain, leaves, series)
-    except (NotImplementedError, KeyError):  # how JAX says that a primitive has no Taylor rule
+    except (
+        KeyError,
+        *MISSING_RULE,
+    ):  # f was traced before: a Taylor rule is missing, or not made for such operands
         return None
     columns = [[value[i], *rest[i]] for i in range(len(value))]
     outputs = jax.tree.structure(shapes)
     return tuple(jax.tree.unflatten(outputs, [c[k] for c in columns]) for k in range(order + 1))
 
 
-def _has_custom_rule(program: ClosedJaxpr) -> bool:
+def _any_equation(program: ClosedJaxpr, test: Callable[[Any], bool]) -> bool:
     return any(
-        is_custom(equation) or any(map(_has_custom_rule, inner_programs(equation)))
+        test(equation) or any(_any_equation(inner, test) for inner in inner_programs(equation))
         for equation in program.jaxpr.eqns
     )
 
@@ -114,9 +124,12 @@ def laplacian(f: Callable[[Any], Any], *, chunk: int | None = None) -> Callable[
     """
 
     def evaluate(x: Tree) -> Tree:
-        flat = flatten(f, validation.point("laplacian", x))
+        x = validation.point("laplacian", x)
+        program, g = _traced("laplacian", f, x)
+        flat = flatten(g, x)
         size = chunk or max(flat.n, 1)
-        terms = basis_map(lambda v: second(flat.vector, flat.x, v, v), flat.n, flat.x.dtype, size)
+        slope = _slope(program)
+        terms = basis_map(lambda v: slope(slope(flat.vector, v), v)(flat.x), flat.n, flat.x.dtype, size)
         return jax.tree.map(
             lambda a, s: a.reshape(s.shape), _split(terms.sum(axis=0), flat.outputs), flat.outputs
         )
@@ -132,7 +145,8 @@ def biharmonic(f: Callable[[Any], Any]) -> Callable[[Tree], Tree]:
     """
 
     def evaluate(x: Tree) -> Tree:
-        flat = flatten(f, validation.point("biharmonic", x))
+        x = validation.point("biharmonic", x)
+        flat = flatten(at_point("biharmonic", f, (x,)), x)
         eye = jnp.eye(flat.n, dtype=flat.x.dtype)
         fourth = jax.vmap(lambda v: taylor(flat.vector, flat.x, v, 4).derivatives[4])
         single = fourth(eye)
@@ -147,13 +161,39 @@ def biharmonic(f: Callable[[Any], Any]) -> Callable[[Tree], Tree]:
     return evaluate
 
 
-def _nested(f: Callable[[Any], Any], x: Tree, v: Tree, order: int) -> tuple[Tree, ...]:
+def _nested(
+    f: Callable[[Any], Any], program: ClosedJaxpr | None, x: Tree, v: Tree, order: int
+) -> tuple[Tree, ...]:
     derivatives = [f(x)]
-    current = f
-    for _ in range(order):
-        current = functools.partial(lambda g, z: jax.jvp(g, (z,), (v,))[1], current)
-        derivatives.append(current(x))
+    current, slope = f, _slope(program)
+    for done in range(order):
+        current = slope(current, v)
+        try:
+            derivatives.append(current(x))
+        except MISSING_RULE as error:
+            raise NoRuleError(
+                f"taylor(order={order}): there is no derivative of order {done + 1} ({first_sentence(error)})",
+                remedy=f"order={done} has all its rules; jax.custom_jvp gives a function a rule of its own",
+            ) from error
     return tuple(derivatives)
+
+
+def _slope(program: ClosedJaxpr | None) -> Callable[[Callable[[Any], Any], Tree], Callable[[Any], Any]]:
+    """How to differentiate along a direction: (function, direction) -> function."""
+    if program is not None and _any_equation(program, lambda e: e.primitive.name == "custom_vjp_call"):
+        return _by_reverse
+    return lambda g, v: lambda z: jax.jvp(g, (z,), (v,))[1]
+
+
+def _by_reverse(g: Callable[[Any], Any], v: Tree) -> Callable[[Any], Any]:
+    """`z -> g'(z) v` without a forward rule: the pullback is linear, and its own pullback is the forward product."""
+
+    def slope(z: Tree) -> Tree:
+        y, pull = jax.vjp(g, z)
+        (product,) = jax.vjp(lambda u: pull(u)[0], jax.tree.map(jnp.zeros_like, y))[1](v)
+        return product
+
+    return slope
 
 
 def _split(vector: Array, shapes: Tree) -> Tree:

@@ -16,6 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.derive.jaxprs.branches import NEEDS_VALUES, following
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 
@@ -32,6 +33,8 @@ class Traced:
     outputs: tuple[str, ...]
     in_tree: Any
     out_tree: Any
+    followed: bool = False
+    """Whether it is only the branch that Python took at these arguments."""
 
 
 @final
@@ -71,8 +74,10 @@ def flatten(where: str, f: Callable[..., Any], args: Sequence[Any], *, abstract:
     return Arguments(tuple(leaves), tuple(labels), tree)
 
 
-def trace(where: str, f: Callable[..., Any], args: Sequence[Any], *, abstract: bool = False) -> Traced:
-    """The program of `f` at these arguments."""
+def trace(
+    where: str, f: Callable[..., Any], args: Sequence[Any], *, abstract: bool = False, follow: bool = False
+) -> Traced:
+    """The program of `f` at these arguments; if it branches in Python on values, with `follow` the branch taken."""
     arguments = flatten(where, f, args, abstract=abstract)
     out_tree: list[Any] = []
     outputs: list[str] = []
@@ -90,14 +95,23 @@ def trace(where: str, f: Callable[..., Any], args: Sequence[Any], *, abstract: b
                 )
         return [leaf for _, leaf in paths]
 
+    followed = False
     try:
-        program = jax.make_jaxpr(flat)(*arguments.leaves)
-    except jax.errors.TracerBoolConversionError as error:
+        try:
+            program = jax.make_jaxpr(flat)(*arguments.leaves)
+        except NEEDS_VALUES:
+            if not follow:
+                raise
+            program = jax.make_jaxpr(following(where, flat, arguments.leaves))(*arguments.leaves)
+            followed = True
+    except NEEDS_VALUES as error:
         raise ArgumentError(
             f"{where}: f branches in Python on a value it computes, so it is not one program",
             remedy="tape(f, x) follows the branch taken; jnp.where or jax.lax.cond keep both",
         ) from error
-    return Traced(program, arguments.leaves, arguments.names, tuple(outputs), arguments.tree, out_tree[0])
+    return Traced(
+        program, arguments.leaves, arguments.names, tuple(outputs), arguments.tree, out_tree[0], followed
+    )
 
 
 def directions(

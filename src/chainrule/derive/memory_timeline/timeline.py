@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, check_choice
 from chainrule.core.pictures import Lines
+from chainrule.derive.jaxprs.branches import at_point
 from chainrule.derive.jaxprs.source import SourceLine
 from chainrule.derive.jaxprs.tracing import flatten, is_inexact, require_inexact, trace
 from chainrule.derive.memory_timeline import drawing
@@ -32,7 +33,8 @@ def memory(
 
     `mode` is "evaluate" (f alone), "forward" (value and tangent together) or "reverse" (f forward, keeping what the
     reverse pass needs, then adjoints backward; the value itself is given up after the forward pass). Derivatives are
-    taken in the arguments `argnums`. Arguments may be `jax.ShapeDtypeStruct`s: nothing is run.
+    taken in the arguments `argnums`. Arguments may be `jax.ShapeDtypeStruct`s: nothing is run. Where `f` branches in
+    Python on values, it is the branch taken at the arguments, which then must be numbers.
 
     >>> import jax.numpy as jnp
     >>> def f(x):
@@ -47,6 +49,7 @@ def memory(
     arguments = flatten("memory", f, args, abstract=True)
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
     spread = jax.tree.unflatten(arguments.tree, shapes)
+    f = at_point("memory", f, jax.tree.unflatten(arguments.tree, arguments.leaves))
     if mode == "evaluate":
         return Timeline(mode, _evaluate(f, spread), lambda: jax.jit(f).lower(*spread))
     chosen = _chosen(args, argnums)
