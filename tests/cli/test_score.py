@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import yaml
 
+from chainrule import report
 from chainrule.train import Run
+from chainrule.train.scores import loss
 
 from .conftest import Command
 
@@ -48,6 +50,19 @@ def test_people_get_a_table(cli: Command, trained: Path) -> None:
     assert {"loss", "accuracy"} <= {line.split()[0] for line in lines[1:] if line}
 
 
+def test_a_large_overfitting_gap_is_put_into_words(
+    cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = cli("score", "toy", "--json").last["metrics"]
+    gap = found["loss"]["value"] - found["train_loss"]["value"]
+    assert math.isclose(found["overfitting_gap"]["value"], gap)
+    assert "overfitting:" not in cli("score", "toy").out
+    monkeypatch.setattr(loss, "_NOTICEABLE", -math.inf)
+    monkeypatch.setattr(loss, "_RATIO", 0.0)
+    assert "\nnote     overfitting: the loss is" in cli("score", "toy").out
+    assert "overfitting: the loss is" in report.write(Run.open(trained)).read_text()
+
+
 def test_every_class_has_a_row_and_the_positive_one_is_named(cli: Command, trained: Path) -> None:
     out = cli("score", "toy", "positive=upper").out
     assert "positive_recall" in out
@@ -81,8 +96,9 @@ def test_other_data_are_scored_with_the_scaling_of_training(cli: Command, traine
     ours = cli("score", "toy", "data=new.npz", "--json").last
     assert ours["scored"] == f"{len(data.test)} points in 2 dimensions, 2 classes"
     expected = cli("score", "toy", "--json").last["metrics"]
+    assert expected.keys() - ours["metrics"].keys() == {"train_loss", "overfitting_gap"}
     assert {name: one["value"] for name, one in ours["metrics"].items()} == pytest.approx(
-        {name: one["value"] for name, one in expected.items()}, rel=1e-4
+        {name: one["value"] for name, one in expected.items() if name in ours["metrics"]}, rel=1e-4
     )
     out = cli("score", "toy", "data=moons", "data.seed=3", "data.n=50").out
     assert out.startswith("scored   moons   50 points in 2 dimensions, 2 classes, prepared as")

@@ -30,6 +30,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.progress_line import progress_line
     from chainrule.cli.settings import guess, unknown
     from chainrule.train import Run
+    from chainrule.train.scores.loss import overfitting
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
@@ -60,6 +61,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     if untested:
         say("scored", "the validation split: the data have no test split")
     show(found)
+    if remark := overfitting(found):
+        say("note", remark)
 
 
 def described(other: "Data") -> str:

@@ -20,6 +20,7 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
+from chainrule.data.loading.options import COMMON
 from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
@@ -135,7 +136,7 @@ def parse_request(words: Words) -> TrainingRequest:
             else {"name_or_path": _default_data(entry)}
         )
     known = find(source["name_or_path"]).options
-    model, data, train = sort(words.settings, entry, ["seed", "split", "bad", *known])
+    model, data, train = sort(words.settings, entry, [*COMMON, *known])
     settings = merge(recipe["model"].get("settings", {}), named.model)
     if start is not None:
         source = {**_text_options(start.run, known), **source}

@@ -13,8 +13,9 @@ import numpy as np
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
+from chainrule.data.division import Positions
 from chainrule.data.loading.problems import Refused
-from chainrule.data.loading.rows import Divided, in_rows
+from chainrule.data.loading.rows import Divided, in_rows, positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -110,6 +111,10 @@ class Kind(abc.ABC):
         """Default: 80, 10 and 10 % of the examples for training, validation and test."""
         del contents
         return 0.8, 0.1, 0.1
+
+    def positions(self, contents: Contents, shares: Sequence[float], seed: int) -> Sequence[Positions] | None:
+        """Default: where the examples of each split stand; nothing where splits are pieces of one text."""
+        return positions(contents, shares, seed)
 
     def divide(self, contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
         """Default: examples along the first axis, drawn at random."""

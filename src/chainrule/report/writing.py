@@ -25,11 +25,14 @@ from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import decisive, read_data
 from chainrule.train.naming import handle, recipe_word
 from chainrule.train.scores import by_item
+from chainrule.train.scores.loss import overfitting
 
 _MOST_SKIPPED = 200
 _MOST_ROWS = 100
 """Classes, labels or outputs whose scores are shown one by one."""
 _NAMES = {
+    "train_loss": "loss on training examples",
+    "overfitting_gap": "overfitting gap",
     "precision": "precision, mean over classes",
     "recall": "recall, mean over classes",
     "f1": "F1, mean over classes",
@@ -171,9 +174,11 @@ def _scores(run: Run) -> str:
     names = {"test": "test", "val": "validation", "train": "training"}
     some = f"{judged.value:,.0f} of " if judged is not None and judged.value < count else ""
     whole, each = by_item(scores)
+    words = overfitting(scores)
     return page.section(
         f"On {some}{count:,} {names[split]} examples",
         page.numbers({_named(name): _score(metric) for name, metric in whole.items()}),
+        *([page.notice(words)] if words else []),
         *([_each(each)] if each else []),
     )
 

@@ -6,6 +6,7 @@ from PIL import Image
 
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import check, load
+from chainrule.data.loading.copies import HELD_OUT
 from chainrule.data.loading.load import check_command
 from chainrule.data.readers.picture import Unusable, decode
 from tests.data import corpus
@@ -155,6 +156,26 @@ def test_images_that_come_twice_show_nothing_or_stand_alone_in_their_class_are_n
     assert sorted(load(folder).notes) == sorted(notes)
 
 
+def test_images_with_a_list_of_labels_get_the_same_notes(tmp_path: Path) -> None:
+    folder, rows = tmp_path / "pets", ["file,kind"]
+    pictures = {f"{i:02}": corpus.picture(i) for i in range(20)}
+    pictures |= {"again": corpus.picture(3), "blank": Image.new("RGB", (5, 6), (9, 8, 7))}
+    for number, (name, picture) in enumerate(pictures.items()):
+        corpus.write(folder / f"{name}.png", corpus.packed(picture))
+        rows.append(f"{name}.png,{'bird' if name == 'blank' else 'cat' if number % 2 else 'dog'}")
+    corpus.write(folder / "labels.csv", "\n".join(rows).encode())
+    assert kinds(folder, labels="labels.csv") == {
+        ("same image twice", "note"): (1, "pets/again.png"),
+        ("one colour", "note"): (1, "pets/blank.png"),
+        ("fewer than two examples", "note"): (1, "pets"),
+        (HELD_OUT, "note"): (1, "pets example 21 (val)"),
+    }
+    lines = "\n".join(check(folder, labels="labels.csv").lines())
+    assert "the same pixels as pets/03.png of class 'cat'" in lines
+    corpus.write(folder / "00.png", corpus.packed(corpus.picture(size=(9, 8))))
+    assert ("mixed sizes", "stop") in kinds(folder, labels="labels.csv")
+
+
 def test_an_image_of_the_test_split_that_training_has_seen_is_noted(tmp_path: Path) -> None:
     for number in range(4):
         corpus.write(
@@ -275,6 +296,7 @@ def test_an_image_is_turned_the_way_its_metadata_say(tmp_path: Path) -> None:
     assert kinds(tmp_path / "turned") == {
         ("rotated", "note"): (4, "turned/0.png"),
         ("same image twice", "note"): (3, "turned/1.png"),
+        (HELD_OUT, "note"): (2, "turned example 1 (test)"),
     }
     data = load(tmp_path / "turned")
     assert np.array_equal(data.train.arrays["x"][0], np.rot90(np.asarray(image), -1))

@@ -10,6 +10,7 @@ import pytest
 from chainrule.core.errors import ArgumentError, DataError
 from chainrule.core.pictures import Table
 from chainrule.data import Data, Schema, check, excerpt, load, preview
+from chainrule.data.loading.copies import HELD_OUT
 from chainrule.data.text import pairs, tokenizers
 from tests.data import corpus
 
@@ -102,6 +103,7 @@ def test_bad_lines_are_named_and_left_out_only_when_told(tmp_path: Path) -> None
         "invalid UTF-8": 1,
         "too long": 1,
         "the same pair again": 1,
+        HELD_OUT: 1,
     }
     assert (report.total, report.usable) == (17, 13)
     with pytest.raises(DataError, match=r"4 of 17 pairs cannot be read; first: pairs\.tsv line 13"):

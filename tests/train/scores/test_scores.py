@@ -21,6 +21,7 @@ from chainrule.train.evaluation import BATCH, mean_loss
 from chainrule.train.scores import ESTIMATED, by_item
 from chainrule.train.scores.classification import calibration, classification, confusion, roc_auc
 from chainrule.train.scores.exact_likelihood import likelihood
+from chainrule.train.scores.loss import overfitting
 from chainrule.train.scores.multilabel import multilabel
 from chainrule.train.scores.regression import regression
 from tests.train.toys import rows
@@ -306,6 +307,20 @@ def test_means_weight_examples_and_not_batches() -> None:
     values, count = mean_loss(Table(jnp.zeros(N)), data.test, random.key(0), most=100)
     assert count == 100
     assert values["loss"] == pytest.approx(99 / 2, rel=1e-6)
+
+
+def test_the_overfitting_gap_is_the_held_out_loss_minus_that_on_training_examples() -> None:
+    data = rows(np.arange(N, dtype=np.float32)[:, None], np.zeros(N, np.float32), sizes=(0, N - 600))
+    found = score(Table(jnp.zeros(N)), data)
+    assert found["overfitting_gap"].value == found["loss"].value - found["train_loss"].value > 0
+    # As many training examples as are judged, drawn at random, or all where there are fewer.
+    seen = np.sort(np.random.default_rng(0).choice(600, N - 600, replace=False))
+    assert found["train_loss"].value == pytest.approx(seen.mean())
+    assert "and 650 on these" in overfitting(found)
+    assert "overfitting_gap" not in score(Table(jnp.zeros(N)), data, "train")
+    assert "overfitting_gap" not in score(Table(jnp.zeros(N)), data, "train", n=10)
+    nothing = numbered(np.zeros(N, np.float32), target="value")
+    assert "overfitting_gap" not in score(Table(jnp.zeros(N)), nothing)
 
 
 def test_an_empty_split_cannot_be_scored() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from chainrule.core.pictures import Bars, Picture, Table
 from chainrule.data import targets
+from chainrule.data.division import Positions
 from chainrule.data.kind import Kind
 from chainrule.data.loading.rows import Divided, positions
 from chainrule.data.loading.scan import Contents
@@ -67,13 +68,19 @@ class TextKind(Kind):
         """90, 5 and 5 % of one long text."""
         return (0.8, 0.1, 0.1) if targets.of(contents).given else (0.9, 0.05, 0.05)
 
+    def positions(self, contents: Contents, shares: Sequence[float], seed: int) -> Sequence[Positions] | None:
+        """Documents in their order; texts with targets are drawn at random."""
+        if targets.of(contents).given:
+            return positions(contents, shares, seed)
+        return None if contents.documents is None else tokenization.of_documents(contents.documents, shares)
+
     def divide(self, contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
         """Three consecutive pieces of one long text; texts with targets are drawn at random."""
-        target = targets.of(contents)
-        if target.given:
+        target, parts = targets.of(contents), self.positions(contents, shares, seed)
+        if target.given and parts is not None:
             divide = pairs.divide if target.has_tokens else pairs.labelled
-            return Divided(*divide(contents, schema, positions(contents, shares, seed)), Scaling())
-        return Divided(*tokenization.divide(contents, schema, shares), Scaling())
+            return Divided(*divide(contents, schema, parts), Scaling(), positions=parts)
+        return Divided(*tokenization.divide(contents, schema, shares), Scaling(), positions=parts)
 
     def size(self, schema: Schema, split: Split) -> int:
         """Tokens of one long text."""

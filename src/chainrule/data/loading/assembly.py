@@ -9,7 +9,9 @@ import numpy as np
 
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
+from chainrule.data.loading import copies
 from chainrule.data.loading.moments import chunks
+from chainrule.data.loading.problems import Problem, group
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 
@@ -20,19 +22,21 @@ def assemble(
     shares: Sequence[float],
     seed: int,
     source: Mapping[str, Any],
-    skipped: tuple[tuple[str, str], ...],
+    problems: Sequence[Problem],
 ) -> Data:
-    """Data in three splits."""
-    schema, splits, scaling, target_scaling, fills = kinds.of(contents).divide(
-        contents, schema_of(contents), shares, seed
-    )
-    train, val, test = splits
-    digest = fingerprint(schema, contents)
-    reading = (
-        contents.reading if fills is None or contents.reading is None else contents.reading.filled(fills)
-    )
+    """Data in three splits; `problems` are those of the source that did not stop it."""
+    made = kinds.of(contents).divide(contents, schema_of(contents), shares, seed)
+    train, val, test = made.splits
+    reading = contents.reading
+    if made.fills is not None and reading is not None:
+        reading = reading.filled(made.fills)
+    repeated = [] if made.positions is None else copies.noted(contents, made.positions, name)
     return Data(
-        name, schema, train, val, test, scaling, target_scaling, digest, source, skipped, reading=reading
+        *(name, made.schema, train, val, test, made.scaling, made.target_scaling),
+        *(fingerprint(made.schema, contents), source),
+        skipped=tuple((one.where, one.reason) for one in problems if one.effect == "skip"),
+        notes=tuple((g.kind, g.count) for g in group((*problems, *repeated)) if g.effect == "note"),
+        reading=reading,
     )
 
 

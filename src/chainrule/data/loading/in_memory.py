@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.dataset import Data
+from chainrule.data.loading.copies import ANYWHERE
 from chainrule.data.loading.load import load_from
 from chainrule.data.loading.scan import SourceReader
 from chainrule.data.loading.sources import DataSource
@@ -32,6 +33,7 @@ def from_arrays(
     seed: int = 0,
     split: Sequence[float] | None = None,
     bad: str = "error",
+    copies: str = ANYWHERE,
     **options: Any,
 ) -> Data:
     """Data from examples `x` along the first axis and, where there are any, their targets `y`; both are copied.
@@ -39,7 +41,7 @@ def from_arrays(
     (n, d) is a table, or points if d is 2; (n, h, w) and (n, h, w, c) are images, bytes or between 0 and 1; (n, t, d)
     with `kind="sequence"` are sequences. Words and a few whole numbers are classes, other numbers values. `weights` say
     what each example counts for in the loss of a model that predicts `y`; only their ratios matter. `seed`,
-    `split`, `bad` and further options (`kind`, `levels`, `target_as`, `series`, `binarize`) are those of `load`.
+    `split`, `bad`, `copies` and the rest (`kind`, `levels`, `target_as`, `series`, `binarize`) are those of `load`.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 3))
     >>> data = from_arrays(x, x[:, 0] > 0, name="signs")
@@ -58,7 +60,8 @@ def from_arrays(
         "array", "examples", _OPTIONS, lambda request: arrays.examine([piece], name, request.options)
     )
     source = DataSource(name, name, "", reader, Path(name))
-    return replace(load_from(source, seed=seed, split=split, bad=bad, options=options), source={})
+    made = load_from(source, seed=seed, split=split, bad=bad, copies=copies, options=options)
+    return replace(made, source={})
 
 
 def _copied(argument: str, given: Any, kinds: str) -> np.ndarray:

@@ -19,9 +19,9 @@ from chainrule.data.division import check_shares
 from chainrule.data.loading import sources
 from chainrule.data.loading.assembly import assemble
 from chainrule.data.loading.binarize import binarize
+from chainrule.data.loading.copies import ANYWHERE, CHOICES, TOGETHER, check_together, noted
 from chainrule.data.loading.moments import moments
 from chainrule.data.loading.problems import Problem, Refused, ScanReport, group
-from chainrule.data.loading.rows import positions
 from chainrule.data.loading.scan import Contents, Scan
 from chainrule.data.loading.series import cut
 
@@ -32,6 +32,7 @@ def load(
     seed: int = 0,
     split: Sequence[float] | None = None,
     bad: str = "error",
+    copies: str = ANYWHERE,
     **options: Any,
 ) -> Data:
     """Data from a name (see `names`), a file or a folder, divided into training, validation and test.
@@ -40,9 +41,11 @@ def load(
     proportions in every split; text is cut into three consecutive pieces; an official test set stays the test set.
     Each split gets at least one example. `seed` decides who goes where, and what generated data look like.
 
-    `bad` says what to do about files or rows that cannot be used: "error" or "skip". Further options belong to the
-    source, for example `window`, `tokenizer` and `vocab` for text, `size` and `binarize` for images, `target` for
-    tables.
+    `bad` says what to do about files or rows that cannot be used: "error" or "skip". `copies` says where examples with
+    exactly the same input may be: "anywhere" (held-out ones that training has too are counted in `Data.notes`) or
+    "together" in one split; of a source that comes divided, training then does without what is held out. Other options
+    belong to the source, for example `window`, `tokenizer` and `vocab` for text, `size` and `binarize` for images,
+    `target` for tables.
 
     >>> data = load("digits")
     >>> data.describe()
@@ -50,7 +53,8 @@ def load(
     >>> load(**data.source).hash == data.hash
     True
     """
-    return load_from(sources.find(name_or_path), seed=seed, split=split, bad=bad, options=options)
+    source = sources.find(name_or_path)
+    return load_from(source, seed=seed, split=split, bad=bad, copies=copies, options=options)
 
 
 def load_from(
@@ -59,14 +63,16 @@ def load_from(
     seed: int,
     split: Sequence[float] | None,
     bad: str,
+    copies: str,
     options: Mapping[str, Any],
 ) -> Data:
     """Data from a source that was found already; the arguments are those of `load`."""
     check_choice("load", "bad", bad, ["error", "skip"])
+    check_choice("load", "copies", copies, CHOICES)
     _check_seed(seed)
     shares = None if split is None else check_shares(split)
     resolved = source.resolve(options)
-    scan = _examine(source, resolved, seed)
+    scan = _examine(source, resolved, seed, copies)
     contents = _accept(scan, source, bad, {**options, "seed": seed})
     if shares is None:
         shares = kinds.of(contents).shares(contents)
@@ -74,9 +80,9 @@ def load_from(
     for name, option in source.options.items():
         if not option.guard or resolved[name] != option.default:
             call[name] = resolved[name]
-    skipped = tuple((problem.where, problem.reason) for problem in scan.problems if problem.effect == "skip")
-    notes = tuple((g.kind, g.count) for g in group(scan.problems) if g.effect == "note")
-    return replace(assemble(source.name, contents, shares, seed, call, skipped), notes=notes)
+    if copies != ANYWHERE:
+        call["copies"] = copies
+    return assemble(source.name, contents, shares, seed, call, scan.problems)
 
 
 def check(
@@ -85,6 +91,7 @@ def check(
     seed: int = 0,
     split: Sequence[float] | None = None,
     bad: str = "error",
+    copies: str = ANYWHERE,
     **options: Any,
 ) -> ScanReport:
     """Everything that is wrong with a source, found by the scan that `load` makes; the arguments are those of `load`.
@@ -93,27 +100,29 @@ def check(
     ['digits: 1,797 of 1,797 examples can be used']
     """
     check_choice("check", "bad", bad, ["error", "skip"])
+    check_choice("check", "copies", copies, CHOICES)
     _check_seed(seed)
     shares = None if split is None else check_shares(split)
     source = sources.find(name_or_path)
-    scan = _examine(source, source.resolve(options), seed)
+    scan = _examine(source, source.resolve(options), seed, copies)
     reading = scan.contents.reading if scan.contents else None
     columns = reading.table() if reading else ()
-    found = group((*scan.problems, *_undivided(scan.contents, shares, seed, source.name)))
+    found = group((*scan.problems, *_divided(scan.contents, shares, seed, source.name)))
     return ScanReport(source.name, source.reader.unit, scan.total, scan.usable, found, columns, bad)
 
 
-def _undivided(
+def _divided(
     contents: Contents | None, shares: Sequence[float] | None, seed: int, where: str
 ) -> list[Problem]:
-    """What keeps examples with targets from being divided into splits, if anything does."""
-    if contents is None or not targets.of(contents).given:
+    """What keeps examples from being divided into splits, if anything does, and which are in two of them."""
+    if contents is None:
         return []
+    kind = kinds.of(contents)
     try:
-        positions(contents, shares or kinds.of(contents).shares(contents), seed)
+        parts = kind.positions(contents, shares or kind.shares(contents), seed)
     except DataError as error:
         return [Problem("cannot be divided", where, error.message, "stop", error.remedy)]
-    return []
+    return [] if parts is None else noted(contents, parts, where)
 
 
 def check_command(call: Mapping[str, Any]) -> str:
@@ -124,8 +133,12 @@ def check_command(call: Mapping[str, Any]) -> str:
     """
     known = sources.find(call["name_or_path"]).options
     changed = {name: value for name, value in call.items() if name in known and value != known[name].default}
-    if call.get("seed"):
-        changed["seed"] = call["seed"]
+    usual = {
+        "seed": 0,
+        "copies": ANYWHERE,
+        "split": [0.9, 0.05, 0.05] if "window" in known else [0.8, 0.1, 0.1],
+    }
+    changed |= {name: call[name] for name, value in usual.items() if call.get(name, value) != value}
     words = (shell_word(f"data.{name}={_written(value)}") for name, value in changed.items())
     return " ".join(["chainrule data check", shell_word(call["name_or_path"]), *words])
 
@@ -162,12 +175,16 @@ def _scanned(source: sources.DataSource, options: Mapping[str, Any], seed: int) 
     return replace(scan, contents=contents)
 
 
-def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
+def _examine(source: sources.DataSource, options: Mapping[str, Any], seed: int, copies: str) -> Scan:
     """The scan of a source, with what can be said about contents of any format added to it."""
     scan = _scanned(source, options, seed)
-    contents = scan.contents
-    if contents is None:
+    if scan.contents is None:
         return scan
+    contents = replace(scan.contents, together=copies == TOGETHER)
+    try:
+        check_together(contents, source.name)
+    except Refused as refused:
+        return Scan(scan.total, scan.usable, (*scan.problems, refused.problem))
     without = "to do without classes: data.target=none" if "target" in source.options else ""
     found = [
         *targets.of(contents).problems(contents, source.name, without),

@@ -23,20 +23,24 @@ class Option:
     """A limit against hostile files: it decides whether data are read, never what they are."""
 
 
+COMMON = ("seed", "split", "bad", "copies")
+"""Options of all sources: arguments of `load`."""
+
+
 def resolve(label: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option with its value, given or default.
 
     >>> resolve("text", {"window": Option(128, whole(2), "tokens in an example")}, {"windwo": 64})
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: unknown option 'windwo' of text data (did you mean 'window'?)
-           options: window, and for all data: seed, split, bad
+           options: window, and for all data: seed, split, bad, copies
     """
     for name in given:
         if name not in known:
             own = f"{', '.join(known)}, and for all data: " if known else ""
             raise ArgumentError(
-                f"unknown option {name!r} of {label} data{suggest(name, [*known, 'seed', 'split', 'bad'])}",
-                remedy=f"options: {own}seed, split, bad",
+                f"unknown option {name!r} of {label} data{suggest(name, [*known, *COMMON])}",
+                remedy=f"options: {own}{', '.join(COMMON)}",
             )
     values = {name: option.default for name, option in known.items()}
     for name, value in given.items():
@@ -141,6 +145,7 @@ BINARIZE = Option(
 
 __all__ = [
     "BINARIZE",
+    "COMMON",
     "MAX_BYTES",
     "MAX_RATIO",
     "NO_COLUMN",

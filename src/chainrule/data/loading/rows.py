@@ -16,6 +16,7 @@ import numpy as np
 from chainrule.core.errors import DataError
 from chainrule.data import targets
 from chainrule.data.division import Positions, complete, divide, sizes
+from chainrule.data.loading import copies
 from chainrule.data.loading.moments import moments, standardising
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
@@ -32,20 +33,54 @@ class Divided(NamedTuple):
     target_scaling: Scaling | None = None
     fills: np.ndarray | None = None
     """For each feature what was filled in where it was missing."""
+    positions: Sequence[Positions] | None = None
+    """Where the examples of each split stood in the source; nothing where splits are pieces of one text."""
 
 
 def positions(contents: Contents, shares: Sequence[float], seed: int) -> list[Positions]:
     """Where the examples of each split stand."""
     target = targets.of(contents)
-    strata = target.strata(contents.y)
-    if contents.parts is not None:
-        found = complete(contents.parts, shares, seed, strata)
-    elif contents.consecutive:
+    if contents.consecutive:
         found = np.split(np.arange(len(contents)), np.cumsum(sizes(len(contents), shares))[:-1])
+    elif contents.together:
+        found = _together(contents, shares, seed)
     else:
-        found = divide(len(contents), shares, seed, strata)
+        found = _drawn(contents.parts, len(contents), shares, seed, target.strata(contents.y))
     target.check_training(contents, found[0])
     return found
+
+
+def _drawn(
+    parts: Positions | None, examples: int, shares: Sequence[float], seed: int, strata: Positions | None
+) -> list[Positions]:
+    if parts is None:
+        return divide(examples, shares, seed, strata)
+    return complete(parts, shares, seed, strata)
+
+
+def _together(contents: Contents, shares: Sequence[float], seed: int) -> list[Positions]:
+    """A division of the different inputs, each with all its copies.
+
+    Where the source comes divided, what is held out stays held out: training does without the copies of it.
+    """
+    first = copies.inputs(contents)
+    parts = contents.parts
+    different = np.unique(first)
+    if parts is not None:
+        # The last part that an input is in is the one it belongs to; its copies in the parts before are left out.
+        last = np.zeros(len(first), parts.dtype)
+        np.maximum.at(last, first, parts)
+        leading = last[different]
+    strata = targets.of(contents).strata(contents.y)
+    chosen = _drawn(
+        None if parts is None else leading,
+        len(different),
+        shares,
+        seed,
+        None if strata is None else strata[different],
+    )
+    found = [np.flatnonzero(np.isin(first, different[part])) for part in chosen]
+    return found if parts is None else [part[parts[part] == last[first[part]]] for part in found]
 
 
 def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
@@ -56,7 +91,7 @@ def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: i
     contents, schema, target_scaling = targets.of(contents).prepared(contents, schema, parts[0])
     contents = replace(contents, weights=_weights(contents, parts[0]))
     splits = [_rows(contents, part, scaling, target_scaling) for part in parts]
-    return Divided(schema, splits, scaling, target_scaling, fills)
+    return Divided(schema, splits, scaling, target_scaling, fills, parts)
 
 
 def _filled(contents: Contents, train: Positions) -> tuple[Contents, np.ndarray | None]:

@@ -57,6 +57,8 @@ class Contents:
     """Tables: how the columns were read."""
     weights: Float[np.ndarray, " examples"] | None = None
     """What each example counts for in the loss, not negative; all the same if not given."""
+    together: bool = False
+    """Whether examples with the same input are to be in the same split."""
 
     def __len__(self) -> int:
         return len(self.x) if self.rows is None else len(self.rows)

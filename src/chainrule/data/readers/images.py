@@ -75,13 +75,17 @@ class Gathered:
         digest = hashlib.sha256(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes()).digest()
         first, its = self.seen.setdefault(digest, (where, annotation))
         if first != where:
-            other = "" if annotation.name == its.name else f" of class {its.name!r}"
+            label = self._label(its)
+            other = "" if self._label(annotation) == label else f" of class {label!r}"
             apart = ", which is in another split" if annotation.part != its.part else ""
             detail = f"the same pixels as {first}{other}{apart}"
             found.append(Problem("same image twice", where, detail, "note"))
         if array.size and (array == array[:1, :1]).all():
             found.append(Problem("one colour", where, "every pixel is the same", "note"))
         return found
+
+    def _label(self, annotation: ImageAnnotation) -> str | None:
+        return annotation.name if self.labels is None else ", ".join(self.labels.cells[annotation.listed])
 
     def add(self, array: np.ndarray, annotation: ImageAnnotation) -> None:
         """One more image."""

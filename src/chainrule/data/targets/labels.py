@@ -7,7 +7,7 @@ import numpy as np
 
 from chainrule.core.errors import DataError
 from chainrule.data.division import Positions
-from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.target import Answers, Cells, Link, ReadTargets, Target, column_names
@@ -44,6 +44,19 @@ class LabelsTarget(Target):
                 detail = f"label {name!r} is {int(column[0])} for every example"
                 raise Refused("one class only", where, detail, "leave it out: it cannot be learnt")
         return ReadTargets("labels", values.astype(np.uint8), tuple(names))
+
+    def problems(self, contents: Contents, where: str, remedy: str) -> list[Problem]:
+        """Labels that a single example has, or a single one lacks, are noted."""
+        del remedy
+        assert contents.y is not None, "labels are there"
+        ones = contents.y.sum(axis=0, dtype=np.int64)
+        said = [("has", ones), ("lacks", len(contents.y) - ones)]
+        return [
+            Problem("fewer than two examples", where, f"a single example {word} label {name!r}", "note")
+            for word, counts in said
+            for name, count in zip(contents.classes, counts, strict=True)
+            if count < 2
+        ]
 
     def check_training(self, contents: Contents, train: Positions) -> None:
         """Every label must be there for some examples and not for others."""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data.division import NAMES, sizes
+from chainrule.data.division import NAMES, Positions, sizes
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
@@ -55,6 +55,11 @@ def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
     return _Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
 
 
+def of_documents(lengths: Integer[np.ndarray, " documents"], shares: Sequence[float]) -> list[Positions]:
+    """Which documents each split has: they stay in their order."""
+    return np.split(np.arange(len(lengths)), np.cumsum(sizes(len(lengths), shares))[:-1])
+
+
 def _documents(
     contents: Contents, lengths: Integer[np.ndarray, " documents"], shares: Sequence[float]
 ) -> _Tokenized:
@@ -65,8 +70,7 @@ def _documents(
             remedy="leave one of the two out",
         )
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
-    ends = np.cumsum(sizes(len(pieces), shares))[:-1]
-    parts = [pieces[: ends[0]], pieces[ends[0] : ends[1]], pieces[ends[1] :]]
+    parts = [[pieces[at] for at in part.tolist()] for part in of_documents(lengths, shares)]
     held = [sum(_bytes(contents, piece) for piece in part) for part in parts]
     tokens, canonical = contents.alphabet, ""
     if contents.tokenizer != "character" or contents.vocab is not None:
@@ -159,4 +163,4 @@ def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str
     return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
 
 
-__all__ = ["adopted", "choose", "divide", "passages"]
+__all__ = ["adopted", "choose", "divide", "of_documents", "passages"]
