@@ -13,6 +13,7 @@ import pytest
 
 from chainrule.cli import app, settings
 from chainrule.data.loading import sources
+from chainrule.data.loading.options import COMMON
 from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
 from chainrule.train import TrainConfig
 
@@ -23,7 +24,7 @@ READERS = [
     *(format.reader for format in table.FORMATS.values()),
 ]
 OPTIONS = {
-    *("seed", "split", "bad"),
+    *COMMON,
     *(name for reader in READERS for name in reader.options),
     *(name for known in sources.names() for name in known.options),
 }
