@@ -18,6 +18,9 @@ import jax.numpy as jnp
 def polynomial(x):
     return x + x**2
 
+def phases(x):
+    return 1j * jnp.arange(1.0, len(x) + 1) * x
+
 def network(weights, x):
     return jnp.tanh(weights["w"] @ x) + weights["b"]
 
@@ -45,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_scalar_function_gets_plans_a_table_and_two_pictures(cli, file, tmp_path) -> None:
     result = cli("derive", f"{file}:polynomial", "--at", "3.0", "--out", str(tmp_path / "out"))
     assert result.code == 0, result.err
-    for words in ("jacobian of 1 inputs", "hessian of 1 inputs", "reverse-over-reverse"):
+    for words in ("jacobian of 1 inputs", "hessian of 1 inputs", "reverse-over-reverse", "value     7\n"):
         assert words in result.out
     graph = (tmp_path / "out" / "graph.svg").read_text()
     assert "6 + 1 = 7" in graph
@@ -86,7 +89,20 @@ def test_trees_and_several_arguments_come_as_json(cli, file, tmp_path) -> None:
     answer = json.loads(result.out)
     assert answer["plans"]["jacobian"]["inputs"] == 6
     assert answer["plans"]["jacobian"]["outputs"] == 2
+    slope = 1 - np.tanh([0.5, 1.1]) ** 2
+    np.testing.assert_allclose(answer["values"]["jacobian"]["b"], np.eye(2))
+    rows = [[0, 0], slope[1] * np.array([0.1, 0.2])]
+    np.testing.assert_allclose(answer["values"]["jacobian"]["w"][1], rows)
     assert set(answer["pictures"]) == {"graph", "memory"}
+
+
+def test_values_are_printed_row_by_row_while_they_are_few(cli, file, tmp_path) -> None:
+    words = ["--out", str(tmp_path / "out")]
+    result = cli("derive", f"{file}:phases", "--at", "[1, 2]", *words)
+    assert "[real][0] 0  0\n" in result.out
+    assert "[imaginary][1] 0  2\n" in result.out
+    many = json.loads(cli("derive", f"{file}:phases", "--at", "normal(30)", *words, "--json").out)
+    assert many["values"] == {}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """`chainrule derive`: take the derivative of a function in a file apart."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,9 @@ from chainrule.cli.options import Json
 if TYPE_CHECKING:
     from chainrule.derive.memory_timeline import Timeline
     from chainrule.derive.report import Report
+
+_MOST_SHOWN = 100
+"""Entries of a derivative up to which they are printed."""
 
 
 def derive(
@@ -32,7 +35,7 @@ def derive(
     x64: Annotated[bool, typer.Option("--x64/--x32", help="Double or single precision.")] = True,
     json: Json = False,
 ) -> None:
-    """Mode, cost and memory of a function's derivatives, and pictures of its graph and its memory.
+    """Mode, cost and memory of a function's derivatives, their values if few, and pictures of its graph and its memory.
 
     This runs the Python file you name, with all that it does when it is imported: name only files you trust.
     """
@@ -44,15 +47,17 @@ def derive(
     with jax.enable_x64(x64):
         file, name, function = load(target)
         args = [jax.tree.map(jax.numpy.asarray, point(text)) for text in at]
-        plans, shown = _plans(function, args)
+        plans, values, shown = _plans(function, args)
         pictures = _draw(function, args, Path(out or f"derive-{name}"))
     if json:
         results = {what: report.to_json() for what, report in plans.items()}
-        emit({"function": f"{file}:{name}", "plans": results, "pictures": pictures})
+        emit({"function": f"{file}:{name}", "plans": results, "values": values, "pictures": pictures})
         return
     say("function", f"{file}:{name}")
-    for report in plans.values():
+    for what, report in plans.items():
         show(report)
+        for line in _lines(values.get(what)):
+            show(f"  {line}")
     if shown:
         show(shown)
     for what, path in pictures.items():
@@ -67,8 +72,11 @@ def load(target: str) -> tuple[Path, str, Callable[..., Any]]:
     return path, name, code_files.member(path, name, "function")
 
 
-def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Report"], str]:
-    """How the derivatives are computed; for a function with one output also its Hessian strategies, measured."""
+def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Report"], dict[str, Any], str]:
+    """How the derivatives are computed, and their values if they are few.
+
+    For a function with one output also its Hessian strategies, measured.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -76,16 +84,45 @@ def _plans(function: Callable[..., Any], args: list[Any]) -> tuple[dict[str, "Re
     from chainrule.derive.validation import fix
 
     first = derive.jacobian(function)
-    first(*args)
+    values = {"jacobian": first(*args)}
     plans = {"jacobian": first.report}
     if first.report.outputs != 1 or first.report.inputs > 1000:
-        return plans, ""
+        return plans, _few(values), ""
     second = derive.hessian(function)
-    second(*args)
+    values["hessian"] = second(*args)
     plans["hessian"] = second.report
     one = fix(function, tuple(args), 0)
     scalar = lambda x: jnp.sum(jax.tree.leaves(one(x))[0])  # noqa: E731
-    return plans, str(derive.compare_hessian(scalar, args[0]))
+    return plans, _few(values), str(derive.compare_hessian(scalar, args[0]))
+
+
+def _few(values: dict[str, Any]) -> dict[str, Any]:
+    """The derivatives with few enough entries to be read, as nested lists."""
+    import jax
+    import numpy as np
+
+    sizes = {what: sum(leaf.size for leaf in jax.tree.leaves(tree)) for what, tree in values.items()}
+    few = {what: tree for what, tree in values.items() if sizes[what] <= _MOST_SHOWN}
+
+    def lists(array: Any) -> Any:
+        if np.iscomplexobj(array):
+            return {"real": np.real(array).tolist(), "imaginary": np.imag(array).tolist()}
+        return np.asarray(array).tolist()
+
+    return {what: jax.tree.map(lists, tree) for what, tree in few.items()}
+
+
+def _lines(value: Any, name: str = "") -> Iterator[str]:
+    """Nested lists and dictionaries of numbers as rows, each with its place in front."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _lines(part, f"{name}[{key}]")
+    elif isinstance(value, (list, tuple)) and any(isinstance(part, (list, tuple, dict)) for part in value):
+        for number, part in enumerate(value):
+            yield from _lines(part, f"{name}[{number}]")
+    elif value is not None:
+        row = value if isinstance(value, (list, tuple)) else [value]
+        yield f"{name or 'value':<9} " + "  ".join(f"{number:.6g}" for number in row)
 
 
 def _draw(function: Callable[..., Any], args: list[Any], folder: Path) -> dict[str, Path]:

@@ -12,7 +12,7 @@ _LAZY = LazyNames(
     {
         "dense.products": ("gradient", "jvp", "linearize", "vjp"),
         "dense.jacobians": ("jacobian", "jacobian_blocks"),
-        "dense.hessians": ("STRATEGIES", "hessian", "hvp", "lagrangian_hessian", "mixed", "quadratic"),
+        "dense.hessians": ("STRATEGIES", "hessian", "hvp", "lagrangian_hessian", "mixed", "quadratic", "vhp"),
         "dense.comparison": ("Comparison", "compare_hessian"),
         "dual_numbers.dual": ("Dual",),
         "dual_numbers.dual_mode": ("HyperDual", "derivative", "hyperdual", "lift"),

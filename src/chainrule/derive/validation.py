@@ -19,12 +19,15 @@ def function(where: str, f: Any) -> None:
         raise ArgumentError(f"{where}: what is to be differentiated is {type(f).__name__}, not a function")
 
 
-def point(where: str, x: Tree, *, holomorphic: bool | None = None, name: str = "x") -> Tree:
+def point(
+    where: str, x: Tree, *, holomorphic: bool | None = None, name: str = "x", argnums: bool = False
+) -> Tree:
     """The point as JAX arrays; every leaf must be a floating number or array.
 
     Complex leaves need `holomorphic=True`, which then holds for all of them; `None` means that it is not on offer.
+    `argnums` says whether that is on offer.
 
-    >>> point("gradient", {"count": 3})
+    >>> point("gradient", {"count": 3}, argnums=True)
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: gradient: x['count'] has type int32 and shape (); derivatives need floats
            cast it (jnp.asarray(value, float)) or choose other inputs with argnums
@@ -50,15 +53,21 @@ def point(where: str, x: Tree, *, holomorphic: bool | None = None, name: str = "
         if not jnp.issubdtype(array.dtype, jnp.inexact):
             raise ArgumentError(
                 f"{where}: {label} has type {array.dtype} and shape {array.shape}; derivatives need floats",
-                remedy="cast it (jnp.asarray(value, float)) or choose other inputs with argnums",
+                remedy="cast it (jnp.asarray(value, float)) "
+                + ("or choose other inputs with argnums" if argnums else "or close over it"),
             )
         return array
 
     return jax.tree_util.tree_map_with_path(check, x)
 
 
-def direction(where: str, name: str, v: Tree, like: Tree, like_name: str = "x") -> Tree:
-    """A tangent or cotangent: the same structure and shapes as `like`, in its types."""
+def direction(
+    where: str, name: str, v: Tree, like: Tree, like_name: str = "x", *, batch: bool = False
+) -> Tree:
+    """A tangent or cotangent: the same structure and shapes as `like`, in its types; with `batch`, many of them.
+
+    The leaves of a batch have one more axis in front, of the same length in all of them.
+    """
     found, wanted = jax.tree.structure(v), jax.tree.structure(like)
     if found != wanted:  # type: ignore[operator]  # JAX leaves the type of tree structures open
         raise ArgumentError(f"{where}: {name} has structure {found}, {like_name} has {wanted}")
@@ -69,16 +78,54 @@ def direction(where: str, name: str, v: Tree, like: Tree, like_name: str = "x") 
             raise ArgumentError(f"{where}: {name}{at} is {type(leaf).__name__}, not a number or array")
         array = jnp.asarray(leaf)
         shape, dtype = jnp.shape(other), jnp.result_type(other)
-        if array.shape != shape:
+        if batch and (array.ndim == 0 or array.shape[1:] != shape):
+            raise ArgumentError(
+                f"{where}(batch=True): {name}{at} has shape {array.shape}, {like_name}{at} has shape {shape}",
+                remedy="a batch of directions has one more axis, in front",
+            )
+        if not batch and array.shape != shape:
+            remedy = "directions have the shape of what they move"
+            if array.shape[1:] == shape and array.ndim:
+                remedy += "; batch=True takes many of them at once"
             raise ArgumentError(
                 f"{where}: {name}{at} has shape {array.shape}, {like_name}{at} has shape {shape}",
-                remedy="directions have the shape of what they move",
+                remedy=remedy,
             )
         if jnp.iscomplexobj(array) and not jnp.issubdtype(dtype, jnp.complexfloating):
             raise ArgumentError(f"{where}: {name}{at} is complex, {like_name}{at} has type {dtype}")
         return array.astype(dtype)
 
-    return jax.tree_util.tree_map_with_path(check, v, like)
+    checked = jax.tree_util.tree_map_with_path(check, v, like)
+    counts = {leaf.shape[0] for leaf in jax.tree.leaves(checked)} if batch else set()
+    if len(counts) > 1:
+        raise ArgumentError(f"{where}(batch=True): the leaves of {name} hold {sorted(counts)} directions")
+    return checked
+
+
+def arguments(where: str, x: Tree, args: Any) -> tuple[Any, ...]:
+    """All arguments of a function that is called as f(x, *args)."""
+    if not isinstance(args, tuple | list):
+        raise ArgumentError(
+            f"{where}(args={type(args).__name__}): the arguments after x are given as a tuple",
+            remedy="args=(p,) for a single one",
+        )
+    return (x, *args)
+
+
+def moving(
+    where: str,
+    f: Callable[..., Any],
+    x: Tree,
+    args: Any,
+    argnums: int | Sequence[int],
+    *,
+    holomorphic: bool | None = None,
+) -> tuple[Callable[[Any], Any], Tree]:
+    """A function f(x, *args) as one of the arguments that move, and the point they make up."""
+    function(where, f)
+    given = arguments(where, x, args)
+    at = point(where, argument(where, given, argnums), holomorphic=holomorphic, argnums=True)
+    return f if len(given) == 1 and argnums == 0 else fix(f, given, argnums), at
 
 
 def argument(where: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
@@ -156,4 +203,15 @@ def scalar_output(where: str, y: Any, *, holomorphic: bool = False) -> None:
         )
 
 
-__all__ = ["argument", "direction", "fix", "function", "outputs", "point", "put", "scalar_output"]
+__all__ = [
+    "argument",
+    "arguments",
+    "direction",
+    "fix",
+    "function",
+    "moving",
+    "outputs",
+    "point",
+    "put",
+    "scalar_output",
+]

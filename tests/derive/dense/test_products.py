@@ -5,8 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import chainrule as cr
+from chainrule.core.errors import ArgumentError
 from tests.derive.dense.functions import point
 from tests.derive.dense.test_strategies import close
 
@@ -84,3 +86,100 @@ def test_a_constant_has_slope_zero_in_every_way() -> None:
     assert float(d.vjp(lambda x: jnp.asarray(3.0), 1.0)[1](1.0)) == 0.0
     assert float(d.jacobian(lambda x: 3.0)(1.0)) == 0.0
     assert float(d.hessian(lambda x: 3.0)(1.0)) == 0.0
+
+
+def bend(x: Any, p: Any) -> Any:
+    return p["a"] * jnp.sin(x) @ x
+
+
+P = {"a": np.float64(1.5), "n": np.arange(3)}
+
+
+def test_products_take_further_arguments_and_any_of_them_moves() -> None:
+    wave = lambda x, a, t: a * jnp.sin(x * t)  # noqa: E731
+    given = (X, W, 0.5)
+    slopes = jax.jacfwd(wave, (0, 1, 2))(*given)
+    for argnums, v in ((0, W), (1, X), (-1, 2.0)):
+        rest = {"args": given[1:], "argnums": argnums}
+        wanted = slopes[argnums] @ v if np.ndim(v) else slopes[argnums] * v
+        close(d.jvp(wave, X, v, **rest)[1], wanted)
+        close(d.linearize(wave, X, **rest)[1](v), wanted)
+        close(d.vjp(wave, X, **rest)[1](W), W @ slopes[argnums])
+    both = d.jvp(wave, X, (W, X), args=given[1:], argnums=(0, 1))[1]
+    close(both, slopes[0] @ W + slopes[1] @ X)
+    blocks = [block for _, block in d.jacobian_blocks(wave, X, 2, args=given[1:], argnums=1)]
+    close(np.concatenate(blocks), slopes[1])
+    for call in (d.vjp, d.linearize, d.jacobian_blocks):
+        with pytest.raises(ArgumentError, match=r"args=\(p,\)"):
+            call(wave, X, args=W)
+
+
+def test_directions_come_in_batches() -> None:
+    f = lambda x: {"y": jnp.sin(x["a"]) * x["b"]}  # noqa: E731
+    x = {"a": X, "b": np.float64(2.0)}
+    many = {"a": np.stack([W, X]), "b": np.array([1.0, -1.0])}
+    y, changes = d.jvp(f, x, many, batch=True)
+    for number in range(2):
+        one = jax.tree.map(lambda a, number=number: a[number], many)
+        close(changes["y"][number], jax.jvp(f, (x,), (one,))[1]["y"])
+    close(d.linearize(f, x, batch=True)[1](many)["y"], changes["y"])
+    pulled = d.vjp(f, x, batch=True)[1]({"y": np.stack([W, X])})
+    close(pulled["a"][1], jax.vjp(f, x)[1]({"y": X})[0]["a"])
+    close(y["y"], np.sin(X) * 2.0)
+    with pytest.raises(ArgumentError, match="batch=True takes many"):
+        d.jvp(jnp.sin, X, np.stack([W, X]))
+    with pytest.raises(ArgumentError, match="one more axis"):
+        d.jvp(jnp.sin, X, W, batch=True)
+    with pytest.raises(ArgumentError, match=r"hold \[1, 2\] directions"):
+        d.jvp(f, x, {**many, "b": np.ones(1)}, batch=True)
+    assert d.jvp(lambda x: (x, 5), X, W, has_aux=True)[2] == 5
+    assert d.jvp(lambda x: (x, 5), X, np.stack([W]), has_aux=True, batch=True)[2] == 5
+
+
+@pytest.mark.parametrize("strategy", d.STRATEGIES)
+def test_second_order_products_take_arguments_and_batches(strategy: str) -> None:
+    full = np.asarray(jax.hessian(bend)(X, P))
+    many = np.stack([W, X, W + X])
+    close(d.hvp(bend, strategy)(X, W, P), full @ W)
+    close(d.hvp(bend, strategy, batch=True)(X, many, P), many @ full)
+    flipped = lambda p, x: bend(x, p)  # noqa: E731
+    close(d.hvp(flipped, strategy, argnums=1)(P, W, X), full @ W)
+
+
+def test_vectors_times_the_hessian() -> None:
+    full = np.asarray(jax.hessian(bend)(X, P))
+    many = np.stack([W, X])
+    close(d.vhp(bend)(X, W, P), W @ full)
+    close(d.vhp(bend, batch=True)(X, many, P), many @ full)
+    close(d.quadratic(bend)(X, W, X, P), X @ full @ W)
+    with pytest.raises(ArgumentError, match="not one number"):
+        d.vhp(jnp.sin)(X, W)
+
+
+TAKE_ARGNUMS = [
+    lambda f, n: d.jvp(f, n, 1.0),
+    lambda f, n: d.vjp(f, n),
+    lambda f, n: d.linearize(f, n),
+    lambda f, n: d.hvp(f)(n, 1.0),
+    lambda f, n: d.vhp(f)(n, 1.0),
+    lambda f, n: d.quadratic(f)(n, 1.0, 1.0),
+    lambda f, n: d.jacobian_blocks(f, n),
+    lambda f, n: d.gradient(f)(n),
+    lambda f, n: d.jacobian(f)(n),
+    lambda f, n: d.sparse.jacobian(f, n),
+    lambda f, n: d.sparse.detect(f, n),
+]
+TAKE_NONE = [
+    lambda f, n: d.taylor(f, n, 1.0, 2),
+    lambda f, n: d.laplacian(f)(n),
+    lambda f, n: d.check(f, n),
+    lambda f, n: d.divergence(f)(n),
+    lambda f, n: d.implicit.root(f)(n),
+]
+
+
+@pytest.mark.parametrize("call", [*TAKE_ARGNUMS, *TAKE_NONE])
+def test_argnums_is_recommended_by_those_who_take_it(call: Any) -> None:
+    with pytest.raises(ArgumentError, match="derivatives need floats") as error:
+        call(lambda n: n * 2.0, 3)
+    assert ("argnums" in str(error.value)) is (call in TAKE_ARGNUMS)

@@ -95,30 +95,65 @@ def hessian(
     return PreparedDerivative("hessian", f, argnums, memory, None, plan, evaluate)
 
 
-def hvp(f: Callable[[Any], Any], strategy: str = FOR) -> Callable[[Tree, Tree], Tree]:
-    """Products of the Hessian of a scalar function with a vector, by any strategy.
+def hvp(
+    f: Callable[..., Any],
+    strategy: str = FOR,
+    *,
+    argnums: int | Sequence[int] = 0,
+    batch: bool = False,
+) -> Callable[..., Tree]:
+    """Products `H v` of the Hessian of a scalar function with a vector, by any strategy: `hvp(f)(x, v, *args)`.
+
+    `argnums` says which of `(x, *args)` the Hessian is taken in. With `batch=True` the leaves of `v` hold many vectors
+    along a first axis.
 
     >>> hvp(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).tolist()
     [6.0, 12.0]
     """
     check_choice("hvp", "strategy", strategy, STRATEGIES)
-    validation.function("hvp", f)
-    scalar = _scalar("hvp", f)
     run = _forward_rows if strategy == FOF else RUNS[strategy]
+    remedy = f'strategy="{FOF}" needs forward rules only, "{ROR}" reverse rules only'
+    return _second_order_product("hvp", f'(strategy="{strategy}")', f, run, argnums, batch, remedy)
 
-    def product(x: Tree, v: Tree) -> Tree:
-        x = validation.point("hvp", x)
-        v = validation.direction("hvp", "v", v, x)
+
+def vhp(
+    f: Callable[..., Any], *, argnums: int | Sequence[int] = 0, batch: bool = False
+) -> Callable[..., Tree]:
+    """Products `uᵀ H` of a vector with the Hessian of a scalar function: `vhp(f)(x, u, *args)`.
+
+    The gradient is pulled back along `u`, by reverse mode only. The result is that of `hvp` wherever second derivatives
+    are symmetric; it differs where a rule written by hand is not the gradient of anything.
+
+    >>> vhp(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).tolist()
+    [6.0, 12.0]
+    """
+    remedy = f'hvp(strategy="{FOF}") needs forward rules only'
+    return _second_order_product("vhp", "", f, reverse_over_reverse, argnums, batch, remedy)
+
+
+def _second_order_product(
+    name: str,
+    options: str,
+    f: Callable[..., Any],
+    run: "Run",
+    argnums: int | Sequence[int],
+    batch: bool,
+    remedy: str,
+) -> Callable[..., Tree]:
+    validation.function(name, f)
+
+    def product(x: Tree, v: Tree, *args: Any) -> Tree:
+        one, x = validation.moving(name, f, x, args, argnums)
+        v = validation.direction(name, "v", v, x, batch=batch)
+        scalar = _scalar(name, one)
+        along = lambda v: run(scalar, x, v)  # noqa: E731
         try:
-            return run(scalar, x, v)
+            return (jax.vmap(along) if batch else along)(v)
         except MISSING_RULE as error:
             if isinstance(error, ChainruleError):
                 raise
             scalar(x)  # a mistake in f itself is no missing rule
-            raise NoRuleError(
-                f'hvp(strategy="{strategy}"): {planning.first_sentence(error)}',
-                remedy=f'strategy="{FOF}" needs forward rules only, "{ROR}" reverse rules only',
-            ) from error
+            raise NoRuleError(f"{name}{options}: {planning.first_sentence(error)}", remedy=remedy) from error
 
     return product
 
@@ -131,8 +166,8 @@ def _forward_rows(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
     return restore(basis_map(entry, flat.n, flat.x.dtype, max(flat.n, 1)))
 
 
-def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
-    """The bilinear form `wᵀ H v` of a scalar function, by one forward-over-forward run.
+def quadratic(f: Callable[..., Any], *, argnums: int | Sequence[int] = 0) -> Callable[..., Scalar]:
+    """The bilinear form `wᵀ H v` of a scalar function, by one forward-over-forward run: `quadratic(f)(x, v, w, *args)`.
 
     >>> e = jnp.eye(2)
     >>> float(quadratic(lambda x: x[0] ** 2 * x[1])(jnp.array([3.0, 5.0]), e[0], e[1]))
@@ -140,13 +175,12 @@ def quadratic(f: Callable[[Any], Any]) -> Callable[[Tree, Tree, Tree], Scalar]:
     """
 
     validation.function("quadratic", f)
-    scalar = _scalar("quadratic", f)
 
-    def form(x: Tree, v: Tree, w: Tree) -> Scalar:
-        x = validation.point("quadratic", x)
+    def form(x: Tree, v: Tree, w: Tree, *args: Any) -> Scalar:
+        one, x = validation.moving("quadratic", f, x, args, argnums)
         v = validation.direction("quadratic", "v", v, x)
         w = validation.direction("quadratic", "w", w, x)
-        return second(scalar, x, v, w)
+        return second(_scalar("quadratic", one), x, v, w)
 
     return form
 
@@ -296,4 +330,5 @@ __all__ = [
     "runs",
     "second",
     "tensor",
+    "vhp",
 ]

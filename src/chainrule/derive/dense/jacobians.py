@@ -87,19 +87,25 @@ def matrix(flat: Flat, mode: str, chunk: int) -> Array:
     return basis_map(functools.partial(pulled, flat.x, pull), flat.m, y.dtype, chunk)
 
 
-def jacobian_blocks(f: Callable[[Any], Any], x: Tree, rows: int = 1024) -> Iterator[tuple[slice, Array]]:
+def jacobian_blocks(
+    f: Callable[..., Any],
+    x: Tree,
+    rows: int = 1024,
+    *,
+    args: Any = (),
+    argnums: int | Sequence[int] = 0,
+) -> Iterator[tuple[slice, Array]]:
     """The Jacobian `rows` rows at a time (reverse mode), as `(slice, block)` with blocks of shape (rows, inputs).
 
-    For results too large to hold at once; inputs and outputs are counted as in a flattened PyTree.
+    For results too large to hold at once; inputs and outputs are counted as in a flattened PyTree. `args` are what `f`
+    takes after `x`; `argnums` says which of `(x, *args)` are differentiated.
 
     >>> [block.shape for _, block in jacobian_blocks(lambda x: x**2, jnp.arange(5.0), rows=2)]
     [(2, 5), (2, 5), (1, 5)]
     """
     if not isinstance(rows, int) or rows < 1:
         raise ArgumentError(f"jacobian_blocks(rows={rows!r}): rows must be a positive whole number")
-    validation.function("jacobian_blocks", f)
-    x = validation.point("jacobian_blocks", x)
-    return _blocks(f, x, rows)
+    return _blocks(*validation.moving("jacobian_blocks", f, x, args, argnums), rows)
 
 
 def _blocks(f: Callable[[Any], Any], x: Tree, rows: int) -> Iterator[tuple[slice, Array]]:

@@ -112,7 +112,7 @@ class PreparedDerivative:
             return self._ready[key]
         began = time.perf_counter()
         x = validation.argument(self.name, args, self.argnums)
-        validation.point(self.name, x, holomorphic=self.holomorphic)
+        validation.point(self.name, x, holomorphic=self.holomorphic, argnums=True)
         check = functools.partial(validation.outputs, self.name, holomorphic=self.holomorphic)
         programs = _Programs(self.f, self.argnums, args, self._evaluate, check)
         traced = programs.traced(args)

@@ -36,7 +36,10 @@ def gradient(
 
     def evaluate(*args: Any, **kwargs: Any) -> Any:
         x = validation.point(
-            "gradient", validation.argument("gradient", args, argnums), holomorphic=holomorphic
+            "gradient",
+            validation.argument("gradient", args, argnums),
+            holomorphic=holomorphic,
+            argnums=True,
         )
 
         def checked(*inner: Any) -> Any:
@@ -56,50 +59,92 @@ def gradient(
 
 
 def jvp(
-    f: Callable[[Any], Any], x: Tree, v: Tree, *, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    x: Tree,
+    v: Tree,
+    *,
+    args: Any = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    batch: bool = False,
 ) -> Any:
     """`(f(x), J v)`: the value and its change along `v`, by one forward pass.
 
+    `args` are what `f` takes after `x`, and `argnums` says which of `(x, *args)` move along `v` (a tuple if several).
+    With `batch=True` the leaves of `v` hold many directions along a first axis, and so do the changes: the function is
+    linearised once for all of them. With `has_aux=True` the function returns `(value, extra)`, and the extra comes
+    last.
+
     >>> float(jvp(lambda x: x**2, 3.0, 1.0)[1])
     6.0
+    >>> import jax.numpy as jnp
+    >>> jvp(lambda x, a: a * x**2, 3.0, jnp.array([1.0, 2.0]), args=(10.0,), batch=True)[1].tolist()
+    [60.0, 120.0]
     """
-    validation.function("jvp", f)
-    x = validation.point("jvp", x, holomorphic=holomorphic)
-    v = validation.direction("jvp", "v", v, x)
-    return jax.jvp(f, (x,), (v,), has_aux=has_aux)
+    f, x = validation.moving("jvp", f, x, args, argnums, holomorphic=holomorphic)
+    v = validation.direction("jvp", "v", v, x, batch=batch)
+    if not batch:
+        return jax.jvp(f, (x,), (v,), has_aux=has_aux)
+    y, push, *aux = jax.linearize(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # typed as two cases
+    return (y, jax.vmap(push)(v), *aux)
 
 
-def vjp(f: Callable[[Any], Any], x: Tree, *, has_aux: bool = False, holomorphic: bool = False) -> Any:
+def vjp(
+    f: Callable[..., Any],
+    x: Tree,
+    *,
+    args: Any = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    batch: bool = False,
+) -> Any:
     """`(f(x), pullback)`, where `pullback(u)` is `uᵀ J`: one forward pass now, one reverse pass per call.
+
+    `args`, `argnums` and `has_aux` are those of `jvp`; with `batch=True` it takes many `u` along a first axis.
 
     >>> y, pullback = vjp(lambda x: x**2, 3.0)
     >>> float(pullback(1.0))
     6.0
     """
-    validation.function("vjp", f)
-    x = validation.point("vjp", x, holomorphic=holomorphic)
+    f, x = validation.moving("vjp", f, x, args, argnums, holomorphic=holomorphic)
     y, back, *aux = jax.vjp(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # JAX types the two cases apart
     validation.outputs("vjp", y, holomorphic=holomorphic)
 
     def pullback(u: Tree) -> Tree:
-        return back(validation.direction("vjp", "u", u, y, "f(x)"))[0]
+        u = validation.direction("vjp", "u", u, y, "f(x)", batch=batch)
+        return (jax.vmap(back) if batch else back)(u)[0]
 
     return (y, pullback, *aux)
 
 
 def linearize(
-    f: Callable[[Any], Any], x: Tree, *, holomorphic: bool = False
-) -> tuple[Tree, Callable[[Tree], Tree]]:
+    f: Callable[..., Any],
+    x: Tree,
+    *,
+    args: Any = (),
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    batch: bool = False,
+) -> Any:
     """`(f(x), push)`, where `push(v)` is `J v`: the function is evaluated once, each direction costs only its own part.
+
+    `args`, `argnums` and `has_aux` are those of `jvp`; with `batch=True` the push takes many `v` along a first axis.
 
     >>> y, push = linearize(lambda x: x**2, 3.0)
     >>> float(push(1.0)), float(push(2.0))
     (6.0, 12.0)
     """
-    validation.function("linearize", f)
-    x = validation.point("linearize", x, holomorphic=holomorphic)
-    y, push = jax.linearize(f, x)
-    return y, lambda v: push(validation.direction("linearize", "v", v, x))
+    f, x = validation.moving("linearize", f, x, args, argnums, holomorphic=holomorphic)
+    y, forward, *aux = jax.linearize(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # typed as two cases
+
+    def push(v: Tree) -> Tree:
+        v = validation.direction("linearize", "v", v, x, batch=batch)
+        return (jax.vmap(forward) if batch else forward)(v)
+
+    return (y, push, *aux)
 
 
 __all__ = ["gradient", "jvp", "linearize", "vjp"]

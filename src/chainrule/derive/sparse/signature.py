@@ -155,15 +155,10 @@ def signed(
 
     (A program that has run with a number of Python's own is not compiled again for the next one.)
     """
-    if not isinstance(args, tuple | list):
-        raise ArgumentError(
-            f"{where}(args={type(args).__name__}): the arguments after x are given as a tuple",
-            remedy="args=(p,) for a single one",
-        )
-    arguments = (x, *args)
+    arguments = validation.arguments(where, x, args)
     point = validation.argument(where, arguments, argnums)
     name = "x" if argnums == 0 else "x of " + ", ".join(map(str, np.atleast_1d(argnums)))
-    point = validation.point(where, point, holomorphic=holomorphic, name=name)
+    point = validation.point(where, point, holomorphic=holomorphic, name=name, argnums=True)
     arguments = validation.put(arguments, argnums, point)
     signature = Signature(where, arguments, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return signature, *signature.split(signature.traced(arguments))
