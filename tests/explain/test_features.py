@@ -7,14 +7,31 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule import models
+from chainrule import data, models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Schema
-from chainrule.explain.methods.features import RULES, feature_maps, project, strongest
+from chainrule.explain import probes
+from chainrule.explain.methods.features import (
+    RULES,
+    feature_maps,
+    project,
+    receptive_fields,
+    seen_patch,
+    strongest,
+)
 from chainrule.nn import max_pool
+from chainrule.train import Run, fit
 
 KERNEL = jnp.asarray(np.random.default_rng(0).normal(size=(3, 3, 1, 2)), jnp.float32)
+RNG = np.random.default_rng(5)
 X = jnp.asarray(np.random.default_rng(1).normal(size=(2, 6, 6, 1)), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    digits = data.load("digits")
+    model = models.build("cnn", digits, width=4, stages=1, blocks=2)
+    return fit(model, digits, run=tmp_path_factory.mktemp("runs") / "digits", steps=2, batch=16)
 
 
 def convolve(x: jax.Array) -> jax.Array:
@@ -68,3 +85,52 @@ def test_registered_networks_can_be_looked_into() -> None:
 def test_an_unknown_rule_is_refused() -> None:
     with pytest.raises(ArgumentError, match="rule"):
         project(jax.nn.relu, 0, X, X, rule="forward")
+
+
+def test_without_rectifiers_before_it_and_pooling_a_projection_is_the_gradient_exactly() -> None:
+    network = lambda x: jax.nn.relu(convolve(convolve(x).sum(axis=-1, keepdims=True)) + 1e3)  # noqa: E731
+    _, signal = strongest(feature_maps(network, X)[0], 1)
+    gradient = jax.vjp(network, X)[1](signal)[0]
+    for rule in RULES:
+        np.testing.assert_array_equal(project(network, 0, X, signal, rule=rule), gradient)
+
+
+def test_a_patch_is_all_that_a_unit_sees_and_no_more() -> None:
+    def network(x: jax.Array) -> jax.Array:
+        return jax.nn.relu(convolve(max_pool(jax.nn.relu(convolve(x)), 2)[..., :1]) + 50.0)
+
+    first, second = receptive_fields(network, (8, 10, 1))
+    assert [[span.width for span in field] for field in (first, second)] == [[3, 3], [8, 8]]
+    image = RNG.uniform(size=(8, 10, 1)).astype(np.float32)
+    slope = jax.grad(lambda x: network(x)[0, 2, 2, 0])(jnp.asarray(image)[None])[0, ..., 0]
+    touched = np.argwhere(np.asarray(slope) != 0)
+    (top, bottom), (left, right) = (span.at({1: 2, 2: 2}) for span in second)
+    assert (touched >= [top, left]).all()
+    assert (touched <= [bottom, right]).all()
+    np.testing.assert_array_equal(seen_patch(image, second, 2, 2), image[:, left : right + 1])
+    corner = seen_patch(image, first, 0, 9)
+    np.testing.assert_array_equal(corner[1:, :2], image[:2, 8:])
+    assert (corner[0] == 0.5).all()
+    assert (corner[:, 2] == 0.5).all()
+
+
+def test_the_probe_shows_the_patches_of_chosen_units_of_chosen_layers(run: Run) -> None:
+    settings: dict[str, Any] = {"layers": (-1,), "units": (2, 0), "examples": 20, "patches": 4}
+    outcome = probes.examine("features", run, **settings)
+    found = outcome.numbers["exciting"]
+    assert list(found) == ["1"]
+    assert list(found["1"]) == ["2", "0"]
+    activity = [one["activity"] for one in found["1"]["2"]]
+    assert activity == sorted(activity, reverse=True)
+    maps = feature_maps(run.model.predict, jnp.asarray(run.data.train.batch(np.arange(20)).x))[1]
+    best = found["1"]["2"][0]
+    assert best["activity"] == pytest.approx(float(maps[..., 2].max()), rel=1e-5)
+    assert float(maps[best["image"], best["row"], best["column"], 2]) == pytest.approx(
+        best["activity"], rel=1e-5
+    )
+    sheet: Any = outcome.pictures[-1]
+    assert sheet.columns == 1 + len(RULES) + 4
+    assert len(sheet.images) == 2 * sheet.columns
+    for wrong, message in ({"layers": (9,)}, "has 2 rectified layers"), ({"units": (99,)}, "4 channels"):
+        with pytest.raises(ArgumentError, match=message):
+            probes.examine("features", run, **wrong)

@@ -235,3 +235,17 @@ def test_pyplot_is_never_imported() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("side", [8, 60, 224])
+def test_rows_that_belong_together_are_never_broken(side: int) -> None:
+    rows = Images("rows", "Rows", np.zeros((26, side, side, 1)), ["word"] * 26, columns=13, aligned=True)
+    root = ElementTree.fromstring(draw(rows))
+    tiles = list(root.iter(f"{SVG}image"))
+    assert len({tile.attrib["y"] for tile in tiles}) == 2
+    assert float(root.attrib["width"]) < 1000
+    assert all(
+        float(a.attrib["x"]) + float(a.attrib["width"]) <= float(b.attrib["x"])
+        for a, b in itertools.pairwise(tiles[:13])
+    )
+    assert Image.open(io.BytesIO(draw_png(rows))).width == 2 * float(root.attrib["width"])

@@ -124,7 +124,7 @@ def test_options_of_data_are_written_as_they_are_typed(found: list[tuple[str, st
 
 
 def test_settings_in_texts_exist(found: list[tuple[str, str]]) -> None:
-    groups = {"optimizer", "schedule", "stopping", "augment"}
+    groups = {"optimizer", "schedule", "stopping", "augment", "adversary"}
     known = {*settings.of(TrainConfig)}
     named = [
         (where, f"{group}.{name}")

@@ -116,7 +116,7 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
     outcome = found.run(settings, (lambda line: None) if json else lambda line: say("", line))
     chapter = _chapter(name, found.summary, outcome)
     folder = Path(given["out"]).expanduser() if "out" in given else new_folder(Path("probes"), name)
-    words = [f"{key}={value}" for key, value in given.items() if key not in _EXPERIMENT]
+    words = [shell_word(f"{key}={value}") for key, value in given.items() if key not in _EXPERIMENT]
     album = write_album(
         folder,
         name,
@@ -124,7 +124,7 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
         [chapter],
         settings=settings.model_dump(),
         again={
-            "Run it again": " ".join(["chainrule probe", name, *map(shell_word, words)]),
+            "Run it again": " ".join(["chainrule probe", name, *words]),
             "Its settings": f"chainrule probe {name} --help",
         },
     )
@@ -138,6 +138,7 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.cli.output import complain
     from chainrule.cli.progress_line import progress_line
     from chainrule.core.progress import update
+    from chainrule.core.quoting import shell_word
     from chainrule.explain import probes
     from chainrule.report import Chapter, write_album
 
@@ -164,13 +165,14 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
                 chapters.append(Chapter(name, probes.get(name).summary, problem=problem))
     default = run.path.joinpath("probes", *chosen)
     folder = Path(given["out"]).expanduser() if "out" in given else default
+    words = [shell_word(f"{key}={value}") for key, value in given.items() if key not in _RUN]
     album = write_album(
         folder,
         f"{chosen[0]}: {run.id}" if chosen else f"Inside {run.id}",
         f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}.",
         chapters,
         settings={"run": run.id, "step": run.step, **{n: s.model_dump() for n, s in settings.items()}},
-        again={"Run it again": " ".join(["chainrule probe", handle(run.path), *chosen])},
+        again={"Run it again": " ".join(["chainrule probe", handle(run.path), *chosen, *words])},
     )
     _present({"run": run.id, "step": run.step}, settings, chapters, album, json)
     if failed:

@@ -79,6 +79,8 @@ class Images:
     caption: str = ""
     smooth: bool = False
     """Small images are enlarged smoothly, and more: for what was drawn, where no single pixel is to be read."""
+    aligned: bool = False
+    """What stands in a row, or below each other, belongs together: large images are made smaller, rows never broken."""
 
 
 @final

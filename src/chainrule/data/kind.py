@@ -78,6 +78,10 @@ class Kind(abc.ABC):
         """Default: numbers a model sees lie in [0, 1] where they have levels."""
         return schema.levels > 0
 
+    def raw_range(self, schema: Schema) -> tuple[float, float] | None:
+        """Default: raw numbers with levels lie between the first and the last; others may be anything."""
+        return (0.0, schema.levels - 1.0) if schema.levels else None
+
     @abc.abstractmethod
     def describe(self, schema: Schema, total: int) -> str:
         """How many of what, in a few words."""

@@ -1,6 +1,7 @@
 """Explanation: experiments that show mechanisms at work, and probes that examine trained runs."""
 
 from chainrule.explain import experiments, probes
+from chainrule.explain.methods.attacks import fgsm, pgd
 from chainrule.explain.protocol import Experiment, Outcome, Probe, Settings
 
-__all__ = ["Experiment", "Outcome", "Probe", "Settings", "experiments", "probes"]
+__all__ = ["Experiment", "Outcome", "Probe", "Settings", "experiments", "fgsm", "pgd", "probes"]

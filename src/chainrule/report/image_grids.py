@@ -28,6 +28,8 @@ _TILE = 48
 """Small images are enlarged to about this many CSS pixels."""
 _SMOOTH_TILE = 80
 """The same where they are enlarged smoothly."""
+_SMALLEST = 16
+"""Images of rows that stay whole are not shown smaller than this; the sheet gets wider instead."""
 _WIDEST = 928
 _NARROWEST = 160
 _MARGIN = 12
@@ -41,11 +43,12 @@ _FONT = Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
 class _Layout:
     """Where the tiles of a sheet lie, in CSS pixels."""
 
-    scale: int
     columns: int
     rows: int
     tile: tuple[int, int]
-    """Width and height of an enlarged image."""
+    """Width and height of an image as it is shown."""
+    shrunk: bool
+    """Whether that is less than its own size."""
     cell: tuple[int, int]
     """The same with its label and the gap to the next."""
     labels: tuple[tuple[str, ...], ...]
@@ -68,17 +71,28 @@ class _Layout:
 def _layout(picture: Images, title: bool) -> _Layout:
     count, height, width, _ = picture.images.shape
     scale = max(1, round((_SMOOTH_TILE if picture.smooth else _TILE) / max(width, height, 1)))
+    columns = max(1, min(picture.columns, max(count, 1)))
+    room = _WIDEST // columns - 6 if picture.aligned else _WIDEST
+    if picture.aligned:
+        scale = max(1, min(scale, room // max(width, 1)))
     tile = (width * scale, height * scale)
+    if picture.aligned and width > max(room, _SMALLEST):
+        shown = max(room, _SMALLEST)
+        tile = (shown, max(1, round(height * shown / width)))
     font = ImageFont.truetype(_FONT, SMALL_SIZE)
     texts = [[plain(line) for line in label.split("\n")] for label in picture.labels[:count]]
     widest = max((font.getlength(line) + 10 for lines in texts for line in lines), default=0)
-    cell_width = max(tile[0] + 6, min(widest, _LABEL_WIDTH))
+    cell_width = max(tile[0] + 6, min(widest, _LABEL_WIDTH, room))
     labels = tuple(tuple(_cut(line, cell_width - 6, font) for line in lines) for lines in texts)
-    columns = max(1, min(picture.columns, max(count, 1), int(_WIDEST // cell_width)))
+    if not picture.aligned:
+        columns = max(1, min(columns, int(_WIDEST // cell_width)))
     below = _LINE * max((len(lines) for lines in labels), default=0) + (9 if labels else 6)
     cell = (math.ceil(cell_width), tile[1] + below)
     return _Layout(
-        scale, columns, math.ceil(count / columns), tile, cell, labels, top=36 if title else _MARGIN
+        columns,
+        math.ceil(count / columns),
+        *(tile, tile[0] < width, cell, labels),
+        top=36 if title else _MARGIN,
     )
 
 
@@ -110,8 +124,8 @@ def sheet_svg(picture: Images, title: bool) -> svg.Element:
         box = {"x": left, "y": top, "width": layout.tile[0], "height": layout.tile[1]}
         attributes = {name: str(value) for name, value in box.items()}
         if picture.smooth:
-            image = _enlarged(image, (2 * layout.tile[0], 2 * layout.tile[1]), smooth=True)
-        else:
+            image = _resized(image, (2 * layout.tile[0], 2 * layout.tile[1]), smooth=True)
+        elif not layout.shrunk:
             attributes["style"] = "image-rendering: crisp-edges; image-rendering: pixelated"
         attributes["preserveAspectRatio"] = "none"
         attributes["xlink:href"] = "data:image/png;base64," + base64.b64encode(_png(image)).decode()
@@ -137,8 +151,8 @@ def sheet_png(picture: Images, title: bool, zoom: int = 2) -> Image.Image:
     for index, image in enumerate(pixels):
         left, top = layout.corner(index)
         size = (zoom * layout.tile[0], zoom * layout.tile[1])
-        enlarged = _enlarged(_image(image), size, smooth=picture.smooth)
-        sheet.paste(enlarged, (zoom * left, zoom * top))
+        shown = _resized(_image(image), size, smooth=picture.smooth or layout.shrunk)
+        sheet.paste(shown, (zoom * left, zoom * top))
         for below, line in enumerate(layout.labels[index] if index < len(layout.labels) else (), start=1):
             middle = (zoom * left + zoom * layout.tile[0] // 2, zoom * (top + layout.tile[1] + _LINE * below))
             pen.text(middle, line, fill=LIGHT["soft"], font=font, anchor="ms")
@@ -163,7 +177,7 @@ def _image(pixels: np.ndarray) -> Image.Image:
     return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
 
 
-def _enlarged(image: Image.Image, size: tuple[int, int], *, smooth: bool) -> Image.Image:
+def _resized(image: Image.Image, size: tuple[int, int], *, smooth: bool) -> Image.Image:
     return image.resize(size, Image.Resampling.BICUBIC if smooth else Image.Resampling.NEAREST)
 
 

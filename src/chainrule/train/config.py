@@ -174,6 +174,32 @@ class Augment(_Settings):
 
 
 @final
+class Adversary(_Settings):
+    """Adversarial training: examples of every batch are first changed so that the present network errs most."""
+
+    eps: float = Field(
+        0.0,
+        ge=0,
+        description="how far a pixel may move, in raw units: 0 to 255 for 8-bit images, else 0 to 1; with norm=2 the "
+        "length of the whole change; 0: off",
+    )
+    steps: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="steps of the attack, each projected back (PGD; 7 are usual) and the cost of a further step of "
+        "training; 1: one signed step (FGSM)",
+    )
+    norm: Literal["inf", "2"] = Field(
+        "inf",
+        description="what is bounded: the change of every pixel (inf), or the length of the whole change",
+    )
+    share: float = Field(
+        1.0, gt=0, le=1, description="share of every batch that is attacked; the rest is learned as it is"
+    )
+
+
+@final
 class TrainConfig(_Settings):
     """Everything about a run that is neither model nor data."""
 
@@ -208,6 +234,7 @@ class TrainConfig(_Settings):
     loss: LossSettings = Field(default_factory=LossSettings)
     schedule: LearningRateSchedule = Field(default_factory=LearningRateSchedule)
     augment: Augment = Field(default_factory=Augment)
+    adversary: Adversary = Field(default_factory=Adversary)
     accumulate: int = Field(
         1,
         ge=1,
@@ -306,6 +333,7 @@ class TrainConfig(_Settings):
 __all__ = [
     "FORMER_SETTINGS",
     "TORCH",
+    "Adversary",
     "Augment",
     "LearningRateSchedule",
     "Optimizer",

@@ -22,7 +22,7 @@ from chainrule.core.types import Array, Int, Key, Scalar, Tree
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part, parts_of
-from chainrule.train import augmentation, freezing
+from chainrule.train import adversary, augmentation, freezing
 from chainrule.train.averaging import averaged
 from chainrule.train.config import TrainConfig
 from chainrule.train.loss_scaling import LossScaling, rescaled, scaled_gradient
@@ -108,6 +108,7 @@ class Stepper:
         """The parts with the losses they minimise, and the loss of the whole on held-out examples."""
         freezing.check(model, config.freeze)
         augmentation.check(config.augment, split, model)
+        adversary.check(config.adversary, split, model)
         check_parts(config.parts, [part.name for part in self.parts])
         self.single = sum(part.repeat for part in self.parts) == 1
         """Whether a step is one move, made only if it is finite; several moves have to be taken back together."""
@@ -371,17 +372,20 @@ class Stepper:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
         rest = eqx.filter(part.where(model), part.where(self.trainable), inverse=True)
         batch = augmentation.augmented(batch, key, self.config.augment)
+        batch = adversary.attacked(batch, key, self.config.adversary, self.split, self._lowered(model), part)
 
         def objective(owned: Tree) -> tuple[Scalar, tuple[dict[str, Array], Tree]]:
-            whole = eqx.tree_at(part.where, model, eqx.combine(owned, rest))
-            if self.config.precision != "float32":
-                low, kept = eqx.partition(whole, self.lowerable)
-                whole = eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
+            whole = self._lowered(eqx.tree_at(part.where, model, eqx.combine(owned, rest)))
             # The batch keeps its digits: layers compute in the type of their matrices, losses in float32.
             loss, metrics, moved = part.loss(whole, batch, key)
             return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
 
         return objective
+
+    def _lowered(self, model: Model) -> Model:
+        """The model in the type of the computation."""
+        low, kept = eqx.partition(model, self.lowerable)
+        return eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
 
 
 def _check_streams(split: Split, config: TrainConfig) -> None:

@@ -44,6 +44,10 @@ class ImageKind(Kind):
         del schema
         return True
 
+    def raw_range(self, schema: Schema) -> tuple[float, float]:
+        """From the first level to the last (0 to 255 for 8-bit images), or from 0 to 1."""
+        return 0.0, max(schema.levels - 1.0, 1.0)
+
     def smaller(self, schema: Schema) -> str:
         """A size that a network learns in minutes, or half of it."""
         side = max(schema.shape[:2])

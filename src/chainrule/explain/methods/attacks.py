@@ -1,119 +1,106 @@
-"""Adversarial attacks: one signed gradient step (FGSM), or many small ones with a projection after each (PGD).
+"""Adversarial examples of a classifier: of a trained run in raw pixels, of a model or a function of your own.
 
-Goodfellow, Shlens and Szegedy, *Explaining and harnessing adversarial examples*, ICLR 2015 (arXiv:1412.6572); Madry
-et al., *Towards deep learning models resistant to adversarial attacks*, ICLR 2018 (arXiv:1706.06083).
+The attack on a run differentiates through the scaling that is stored with it, so that `eps` is in the units of the
+image files: 0 to 255 for 8-bit images, 0 to 1 for images given as shares. `nn.attacks` holds the attacks themselves.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
-from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Key
+from chainrule.data import kinds
 from chainrule.data.batches import Batch
+from chainrule.data.scaling import Scaling
 from chainrule.models.protocol import Model
+from chainrule.nn import attacks
+from chainrule.nn.attacks import Bounds, Loss
+from chainrule.nn.losses import cross_entropy
+from chainrule.train import Run
 
-Loss: TypeAlias = Callable[[Array], Array]
-"""From examples (leading batch axis) to one number: the sum of their losses."""
-Bounds: TypeAlias = tuple[float, float]
-"""The lowest and the highest value an entry can take."""
-
-
-def loss_of(model: Model, y: Any) -> Loss:
-    """The loss of a model on examples with these targets, in inference mode, as a function of the examples."""
-    still = eqx.nn.inference_mode(model)
-    return lambda x: len(x) * still.loss(Batch(x, y), jax.random.key(0))[0]
+Attacked: TypeAlias = Run | Model | Callable[[Array], Array]
+"""A trained run (examples in raw units), a model (in model units), or a function from examples to logits."""
 
 
-def fgsm(loss: Loss, x: Array, eps: float, *, bounds: Bounds | None = None, targeted: bool = False) -> Array:
-    """`x + eps sign(∇ loss)`, kept inside the bounds; `targeted` steps down a loss for the wanted targets instead.
+def fgsm(
+    f: Attacked,
+    x: ArrayLike,
+    y: ArrayLike,
+    eps: float,
+    *,
+    bounds: Bounds | None = None,
+    targeted: bool = False,
+) -> Array:
+    """`x + eps sign(∇ loss)` of examples with these classes, kept inside the bounds.
 
-    >>> w = jnp.array([1.0, -2.0])
-    >>> fgsm(lambda x: (x @ w).sum(), jnp.zeros((1, 2)), 0.1)
-    Array([[ 0.1, -0.1]], dtype=float32)
+    With `targeted`, `y` are the classes that shall be predicted, and the loss goes down. The bounds of a run are those
+    of its data unless given.
+
+    >>> w = jnp.array([[1.0, -1.0], [2.0, -2.0]])
+    >>> fgsm(lambda x: x @ w, jnp.zeros((1, 2)), jnp.array([0]), 0.1)
+    Array([[-0.1, -0.1]], dtype=float32)
     """
-    _check("fgsm", eps, bounds)
-    sign = -1 if targeted else 1
-    return _inside(x + sign * eps * jnp.sign(jax.grad(loss)(x)), bounds)
+    aim = _aim(f, x, y)
+    return attacks.fgsm(aim.loss, aim.x, eps, bounds=bounds or aim.bounds, targeted=targeted)
 
 
 def pgd(
-    loss: Loss,
-    x: Array,
+    f: Attacked,
+    x: ArrayLike,
+    y: ArrayLike,
     eps: float,
-    *,
     steps: int = 20,
+    *,
     step: float | None = None,
     norm: str = "inf",
     key: Key | None = None,
     bounds: Bounds | None = None,
     targeted: bool = False,
 ) -> Array:
-    """Steps up the loss, each followed by a projection onto the ball of radius `eps` around the example.
-
-    A step is `2.5 eps / steps` unless given, along the sign of the gradient (`norm="inf"`) or the gradient at unit
-    length (`norm="2"`). With a `key` it starts at a random point of the ball.
-    """
-    _check("pgd", eps, bounds)
-    check_choice("pgd", "norm", norm, ("inf", "2"))
-    if steps < 1:
-        raise ArgumentError(f"pgd(steps={steps}): there must be at least one step")
-    size = 2.5 * eps / steps if step is None else step
-    return climb(loss, x, eps, -size if targeted else size, steps, norm=norm, key=key, bounds=bounds)
-
-
-def climb(
-    loss: Loss,
-    x: Array,
-    eps: Any,
-    size: Any,
-    steps: int,
-    *,
-    norm: str = "inf",
-    key: Key | None = None,
-    bounds: Bounds | None = None,
-) -> Array:
-    """`pgd` without its checks, for radii and step sizes that are known only inside a compiled program."""
-    slope = jax.grad(loss)
-
-    def move(_: Any, at: Array) -> Array:
-        g = slope(at)
-        way = jnp.sign(g) if norm == "inf" else g / jnp.maximum(_lengths(g), 1e-12)
-        return _inside(x + _ball(at + size * way - x, eps, norm), bounds)
-
-    start = x
-    if key is not None:
-        noise = jax.random.uniform(key, x.shape, x.dtype, -1, 1)
-        start = _inside(x + _ball(eps * noise, eps, norm), bounds)
-    return jax.lax.fori_loop(0, steps, move, start)
+    """`steps` of `2.5 eps / steps` up the loss, each projected onto the ball of radius `eps`; see `nn.attacks.pgd`."""
+    aim = _aim(f, x, y)
+    return attacks.pgd(
+        *(aim.loss, aim.x, eps),
+        steps=steps,
+        step=step,
+        norm=norm,
+        key=key,
+        bounds=bounds or aim.bounds,
+        targeted=targeted,
+    )
 
 
-def _ball(change: Array, eps: Any, norm: str) -> Array:
-    if norm == "inf":
-        return jnp.clip(change, -eps, eps)
-    return change * jnp.minimum(1.0, eps / jnp.maximum(_lengths(change), 1e-12))
+class _Aim(NamedTuple):
+    """What is attacked."""
+
+    loss: Loss
+    x: Array
+    bounds: Bounds | None
 
 
-def _lengths(x: Array) -> Array:
-    return jnp.sqrt(jnp.square(x).sum(axis=tuple(range(1, x.ndim)), keepdims=True))
+def _aim(f: Attacked, given: ArrayLike, classes: ArrayLike) -> _Aim:
+    x, y = jnp.asarray(given, jnp.result_type(float)), jnp.asarray(classes)
+    if isinstance(f, Run):
+        return _Aim(loss_of_raw(f.model, f.scaling, y), x, kinds.of(f.schema).raw_range(f.schema))
+    if isinstance(f, Model):
+        return _Aim(loss_of(f, y), x, None)
+    return _Aim(lambda x: cross_entropy(f(x), y).sum(), x, None)
 
 
-def _inside(x: Array, bounds: Bounds | None) -> Array:
-    return x if bounds is None else jnp.clip(x, *bounds)
+def loss_of(model: Model, y: Any) -> Loss:
+    """The summed loss of a model on examples with these targets, in inference mode, as a function of the examples."""
+    still = eqx.nn.inference_mode(model)
+    return lambda x: len(x) * still.loss(Batch(x, y), jax.random.key(0))[0]
 
 
-def _check(where: str, eps: float, bounds: Bounds | None) -> None:
-    if not eps >= 0:
-        raise ArgumentError(f"{where}(eps={eps}): eps is how far an entry may move and must not be negative")
-    if bounds is not None and eps > bounds[1] - bounds[0]:
-        raise ArgumentError(
-            f"{where}(eps={eps}): entries lie between {bounds[0]:g} and {bounds[1]:g}, so no change can be larger than "
-            f"{bounds[1] - bounds[0]:g}",
-            remedy="give eps in the units of the examples",
-        )
+def loss_of_raw(model: Model, scaling: Scaling, y: Any) -> Loss:
+    """The same as a function of examples in raw units."""
+    scaled = loss_of(model, y)
+    return lambda raw: scaled(scaling.apply(raw))
 
 
-__all__ = ["Bounds", "Loss", "climb", "fgsm", "loss_of", "pgd"]
+__all__ = ["Attacked", "fgsm", "loss_of", "loss_of_raw", "pgd"]

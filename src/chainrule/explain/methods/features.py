@@ -16,6 +16,8 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int
 from chainrule.derive.jaxprs.equations import body, closed, label
+from chainrule.nn import summary
+from chainrule.nn.summary.dependence import MovingInterval
 
 Network: TypeAlias = Callable[[Array], Array]
 
@@ -66,6 +68,33 @@ def layer_number(name: str, layer: int, count: int) -> int:
             f"{name}={layer}: the network has {count} rectified layers", remedy=f"choose 0 to {count - 1}"
         )
     return layer % count
+
+
+def receptive_fields(network: Network, shape: tuple[int, ...]) -> list[tuple[MovingInterval, MovingInterval]]:
+    """For each feature map which rows and columns of an image its units see."""
+    found = summary.receptive_fields(lambda x: feature_maps(network, x), (1, *shape), (1, 2))
+    fields = []
+    for spans in found:
+        assert spans is not None, "feature maps come from the image"
+        fields.append((spans[0], spans[1]))
+    return fields
+
+
+def seen_patch(
+    image: np.ndarray, field: tuple[MovingInterval, MovingInterval], row: int, column: int, fill: float = 0.5
+) -> np.ndarray:
+    """The part of an image that one unit sees; beyond its edges, and where all is seen, `fill` and the whole image."""
+    ends = []
+    for span, size in zip(field, image.shape[:2], strict=True):
+        first, last = (0, size - 1) if span.whole else span.at({1: row, 2: column})
+        ends.append((0, size - 1) if last - first + 1 >= size else (first, last))
+    (top, bottom), (left, right) = ends
+    out = np.full((bottom - top + 1, right - left + 1, image.shape[2]), fill, image.dtype)
+    rows, columns = (
+        slice(max(a, 0), min(b + 1, size)) for (a, b), size in zip(ends, image.shape[:2], strict=True)
+    )
+    out[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left] = image[rows, columns]
+    return out
 
 
 def as_tile(image: np.ndarray, *, signed: bool) -> np.ndarray:
@@ -156,6 +185,8 @@ __all__ = [
     "feature_maps",
     "layer_number",
     "project",
+    "receptive_fields",
+    "seen_patch",
     "sensitivity",
     "strongest",
 ]

@@ -46,7 +46,7 @@ def applicable(run: Run) -> list[str]:
 
 def configure(name: str, **settings: Any) -> Settings:
     """The validated settings of a probe."""
-    return configured(get(name).settings, settings, f"settings of {name}: chainrule probe --help")
+    return configured(get(name).settings, settings, f"settings of {name}: chainrule probe {name} --help")
 
 
 def examine(name: str, run: Run, **settings: Any) -> Outcome:

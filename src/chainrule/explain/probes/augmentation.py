@@ -57,6 +57,7 @@ def examine(run: Run, data: Data, settings: AugmentationSettings) -> Outcome:
         images.swapaxes(0, 1).reshape(-1, *x.shape[1:]).clip(0, 1),
         labels,
         columns=settings.copies + 1,
+        aligned=True,
         caption=f"The first of each row is the image itself; below mixed ones stands what was mixed in. {said}.",
     )
     return Outcome(

@@ -279,6 +279,7 @@ def _sheet(
         np.concatenate(tiles),
         labels,
         columns=width,
+        aligned=True,
         caption=f"Rows: the training image that excites the {'class' if layer is None else 'channel'} most, the dream, "
         f"and the dream of a network with shuffled weights from the same start. Numbers: {what}, by the trained "
         f"network in all rows. {ascent.steps} steps, jitter of {ascent.jitter} pixels, blur {ascent.blur:g}, decay "

@@ -27,6 +27,7 @@ from chainrule.explain.methods.landscape import (
     surface,
 )
 from chainrule.explain.methods.landscape_pictures import around, line, path_map, said
+from chainrule.explain.methods.other_runs import beside
 from chainrule.explain.methods.paths import FEWEST, main_plane, random_walk
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasParts, Model
@@ -231,7 +232,7 @@ def on_path(
 
 def _line(run: Run, data: Data, settings: LandscapeSettings, examples: int, points: int) -> Outcome:
     """The loss on the straight line to the weights of another run."""
-    other = Run.open(run.path.parent / settings.other)
+    other = beside(run, settings.other)
     statistics = settings.statistics or "recomputed"
     losses = {
         "training examples": fixed(data.train, examples, statistics),

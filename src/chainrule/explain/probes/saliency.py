@@ -140,6 +140,7 @@ def _sheet(
         _alike_channels(tiles),
         labels,
         columns=1 + 2 * len(learned),
+        aligned=True,
         caption="Each row: a test image with its predicted class, maps of what matters for that class, and the same "
         "maps of the network with shuffled weights. Occlusion: the probability lost when a patch of "
         f"{patch} x {patch} pixels is covered with the mean colour; grey is nothing, bright is lost, dark is gained. "
@@ -168,6 +169,7 @@ def _activity(
         _alike_channels(tiles),
         labels,
         columns=1 + shown,
+        aligned=True,
         caption=f"Each row: a test image and the {shown} channels of the layer ({maps.shape[1]} x {maps.shape[2]} "
         "positions) that it excites most on average, with their numbers.",
     )

@@ -54,6 +54,7 @@ def completions(model: "VectorModel", x: Array, key: Key) -> Picture:
         "Half of each image drawn anew",
         np.clip(np.concatenate([np.asarray(row) for row in rows]), 0, 1),
         columns=len(x),
+        aligned=True,
         caption=f"First row: held-out images. Below: the {kept} is kept, the rest is drawn pixel by pixel.",
     )
 
@@ -66,6 +67,7 @@ def expected(model: "VectorModel", x: Array) -> Picture:
         "Each pixel as expected from those before it",
         np.clip(np.concatenate([np.asarray(x), means]), 0, 1),
         columns=len(x),
+        aligned=True,
         caption="Above: held-out images. Below: the mean of every pixel given the true pixels before it.",
     )
 

@@ -33,6 +33,7 @@ def filled(x: Any, hidden: Bool[np.ndarray, "batch height width"], expected: Any
         "Hidden patches and what fills them",
         np.clip(np.concatenate([np.asarray(row) for row in (x, grey, expected, drawn)]), 0, 1),
         columns=len(x),
+        aligned=True,
         caption="Rows: images; the same with patches hidden, in grey; the mean of every hidden pixel; hidden patches "
         "drawn one after another.",
     )

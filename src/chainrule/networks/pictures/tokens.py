@@ -32,6 +32,7 @@ def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]
         large,
         [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(count)],
         columns=count,
+        aligned=True,
         caption=f"Row: a token, column: what it looks at, each row up to its largest weight. Passage: {text!r}.",
     )
 

@@ -70,6 +70,22 @@ def summarize(
     )
 
 
+def receptive_fields(
+    f: Callable[[Any], Any], shape: Sequence[int], space: Sequence[int]
+) -> list[Intervals | None]:
+    """For each array that a function makes of an input of this shape: what its entries see of the input, by axis.
+
+    >>> (rows,), = receptive_fields(lambda x: x[1:] + x[:-1], (8,), (0,))
+    >>> rows.at({0: 3})
+    (3, 4)
+    """
+    x = jax.ShapeDtypeStruct(tuple(shape), jnp.float32)
+    with without_native():
+        closed = jax.make_jaxpr(f)(x)
+    found = Walk({}).program(closed, [Value(None, True, of_input(x.shape, space))])
+    return [value.spans for value in found]
+
+
 def _rows(
     rows: list[RowInProgress], kinds: dict[str, str], sizes: dict[str, int], examples: bool
 ) -> tuple[LayerSummary, ...]:
@@ -162,4 +178,4 @@ def _in_turn(layers: Sequence[Callable[[Any], Any]], x: Any) -> Any:
     return x
 
 
-__all__ = ["LayerSummary", "Summary", "summarize"]
+__all__ = ["LayerSummary", "Summary", "receptive_fields", "summarize"]

@@ -8,7 +8,7 @@ the receptive field. It is an upper bound: a rule that is not known counts as "e
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, final
 
 Shape = tuple[int, ...]
@@ -38,6 +38,14 @@ class MovingInterval(NamedTuple):
     def width(self) -> int:
         """Entries from the first to the last."""
         return self.high - self.low + 1
+
+    def at(self, index: Mapping[int, int]) -> tuple[int, int]:
+        """The first and the last entry of the input that the entry with this index, by axis, sees.
+
+        They may lie beyond the ends of the input, where padding is seen.
+        """
+        start = sum(d.step * (index[d.axis] // d.divisor % d.size) for d in self.digits)
+        return self.low + start, self.high + start
 
 
 Intervals = tuple[MovingInterval, ...]
