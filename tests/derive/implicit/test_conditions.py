@@ -1,6 +1,7 @@
 """Where the implicit function theorem does not hold, nothing is returned silently."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 
 from chainrule.core.errors import ImplicitFunctionError
 from chainrule.derive import implicit
+from chainrule.derive.implicit.problem import ProblemLayout
 
 circle = implicit.root(lambda y, x: x**2 + y**2 - 1)
 slope = jax.grad(circle, argnums=1)
@@ -41,6 +43,13 @@ def test_compiled_code_fails_as_loudly_when_only_a_derivative_is_asked_for(guess
     with pytest.raises(LOUD, match="the Jacobian"):
         jax.block_until_ready(compiled_slope(guess, 1.0))
     assert float(compiled_slope(1.0, 0.6)) == pytest.approx(-0.75)
+
+
+def test_limits_are_those_of_the_problem_on_every_thread() -> None:
+    """Compiled programs explain failures on threads of their own, where JAX takes double precision for single."""
+    layout = ProblemLayout.of({"a": np.ones(2), "b": np.ones(3, np.float32)})
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(lambda: layout.dtype).result() == np.float64
 
 
 def test_a_batch_with_one_bad_case_fails_and_names_it() -> None:

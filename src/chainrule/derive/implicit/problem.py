@@ -45,22 +45,20 @@ class ProblemLayout:
 
     structure: Any
     leaves: tuple[tuple[tuple[int, ...], Any], ...]
+    dtype: Any
+    """Of the tree as one vector. Found once: on threads of host callbacks JAX would promote to single precision."""
 
     @classmethod
     def of(cls, tree: Tree) -> "ProblemLayout":
         """That of a tree."""
         leaves, structure = jax.tree.flatten(tree)
-        return cls(structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
+        kinds = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        return cls(structure, kinds, jnp.result_type(*leaves) if leaves else jnp.result_type(float))
 
     @property
     def size(self) -> int:
         """Numbers in all."""
         return sum(math.prod(shape) for shape, _ in self.leaves)
-
-    @property
-    def dtype(self) -> Any:
-        """Of the tree as one vector."""
-        return jnp.result_type(*(dtype for _, dtype in self.leaves))
 
     def __str__(self) -> str:
         return f"shapes {jax.tree.unflatten(self.structure, [shape for shape, _ in self.leaves])}"

@@ -221,6 +221,34 @@ def test_a_constraint_that_is_about_to_act_has_no_derivative() -> None:
     np.testing.assert_allclose(smooth, [[0.5, 0], [0, 1]], atol=1e-3)
 
 
+CURVED = np.array([[1.0, 0.999], [0.999, 1.0]])
+
+
+@pytest.mark.parametrize("P", [np.eye(2), CURVED], ids=["plain", "badly conditioned"])
+def test_a_kink_at_zero_has_no_derivative_though_all_data_are_zero(P: np.ndarray) -> None:
+    """Then the solution is zero up to rounding, whose sign tells nothing about what is active."""
+
+    def projection(point: jax.Array, limits: jax.Array) -> jax.Array:
+        return quadratic_program(P, -point, G=-np.eye(2), h=limits).x
+
+    zero = jnp.zeros(2)
+    for argument in (0, 1):
+        with pytest.raises(ImplicitFunctionError, match="is active") as caught:
+            jax.jacrev(projection, argument)(zero, zero)
+        assert caught.value.condition == "no strict complementarity"
+    # Nothing is in doubt where a wall is away from zero, or where there is none.
+    np.testing.assert_allclose(jax.jacrev(projection)(zero, jnp.ones(2)), np.linalg.inv(P), rtol=1e-9)
+    free = jax.jacrev(lambda point: quadratic_program(P, -point).x)(zero)
+    np.testing.assert_allclose(free, np.linalg.inv(P), rtol=1e-9)
+
+
+def test_small_numbers_that_are_known_are_no_kink() -> None:
+    found = jax.jacrev(lambda q: quadratic_program(np.eye(2), -q, G=-np.eye(2), h=np.zeros(2)).x)(
+        1e-15 * jnp.array([1.0, -1.0])
+    )
+    np.testing.assert_allclose(found, np.diag([1.0, 0.0]), atol=1e-12)
+
+
 def test_the_same_inequality_twice_has_no_derivative() -> None:
     twice = np.array([[1.0, 0], [2, 0]])
     with pytest.raises(ImplicitFunctionError, match="singular"):

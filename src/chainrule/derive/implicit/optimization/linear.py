@@ -29,7 +29,7 @@ from chainrule.derive.implicit.optimization.matrices import (
     is_sparse,
     sparse_matrix,
 )
-from chainrule.derive.implicit.optimization.primal_dual import norm
+from chainrule.derive.implicit.optimization.primal_dual import is_resolved, norm
 from chainrule.derive.implicit.optimization.results import LinearSolution, Status
 from chainrule.derive.implicit.theorem import attach
 
@@ -178,8 +178,12 @@ def _doubt(form: Standard, x: Array, y: Array) -> Doubt:
     """Whether the vertex is nondegenerate (as many positive x as equations) and s > 0 elsewhere."""
     s = form.q - form.A.T @ y
     tiny = math.sqrt(jnp.finfo(x.dtype).eps)
-    up = x > tiny * norm(x)
-    costly = s > tiny * jnp.maximum(norm(form.q), norm(form.A.T @ y))
+    made, priced = form.A @ x, form.A.T @ y
+    # Where b or c are zero, x or y are zero up to rounding, and rounding must not decide what is positive.
+    placed = is_resolved(made - form.b, made, form.b)
+    up = (x > tiny * norm(x)) & placed
+    balanced = is_resolved(jnp.where(x > 0.0, s, 0.0), form.q, priced)
+    costly = s > jnp.maximum(tiny * norm(form.q), jnp.where(balanced, tiny, 2.0 * len(y)) * norm(priced))
     neither = ~up & ~costly
     index, count, m = jnp.argmax(neither), jnp.sum(up), len(form.b)
     code = jnp.select([jnp.any(neither), count < m, count > m], [1, 2, 3], 0)

@@ -22,6 +22,8 @@ Step: TypeAlias = tuple[PrimalDualPoint, Scalar, Scalar]
 """A change of the unknowns, of tau and of kappa."""
 _STEP = 0.99
 _SHORTEST = 1e-10
+_ROUNDING = 0.1
+"""Share of its largest term from which the residual of an equation says that its terms are rounding."""
 
 
 class InteriorState(NamedTuple):
@@ -170,6 +172,11 @@ def _judge(form: Form, state: InteriorState, tolerance: float, floor: Array | fl
     return jnp.select([feasible & small, no_point, no_end], [SOLVED, INFEASIBLE, UNBOUNDED], RUNNING)
 
 
+def is_resolved(residual: Array, *parts: Array) -> Array:
+    """Whether an equation holds between numbers that are more than rounding: its residual is far below its terms."""
+    return norm(residual) <= _ROUNDING * _size(*parts)
+
+
 def norm(vector: Array) -> Scalar:
     """The largest absolute entry; zero for an empty vector."""
     return jnp.max(jnp.abs(vector), initial=0.0)
@@ -179,4 +186,14 @@ def _size(*vectors: Array) -> Scalar:
     return jnp.max(jnp.stack([norm(vector) for vector in vectors]))
 
 
-__all__ = ["INFEASIBLE", "RUNNING", "SOLVED", "STUCK", "UNBOUNDED", "InteriorState", "norm", "solve"]
+__all__ = [
+    "INFEASIBLE",
+    "RUNNING",
+    "SOLVED",
+    "STUCK",
+    "UNBOUNDED",
+    "InteriorState",
+    "is_resolved",
+    "norm",
+    "solve",
+]

@@ -18,7 +18,7 @@ from chainrule.derive.implicit.optimization import arguments, convex_solver, fai
 from chainrule.derive.implicit.optimization.convex_solver import ConvexOutcome
 from chainrule.derive.implicit.optimization.failures import Doubt
 from chainrule.derive.implicit.optimization.forms import General, PrimalDualPoint
-from chainrule.derive.implicit.optimization.primal_dual import norm
+from chainrule.derive.implicit.optimization.primal_dual import is_resolved, norm
 from chainrule.derive.implicit.optimization.results import QuadraticSolution, Status
 from chainrule.derive.implicit.theorem import attach
 
@@ -167,11 +167,20 @@ def _solve(
 
 def _doubt(form: General, point: PrimalDualPoint) -> Doubt:
     """Whether every inequality is either slack or pressed against, and no more of them are active than can be."""
-    tiny = math.sqrt(jnp.finfo(point.x.dtype).eps)
+    x, y, z, t = point
+    tiny = math.sqrt(jnp.finfo(x.dtype).eps)
     rows = jnp.max(jnp.abs(form.G), axis=1, initial=0.0)
-    force = jnp.maximum(norm(form.q), jnp.maximum(norm(form.P @ point.x), norm(form.A.T @ point.y)))
-    loose = point.t > tiny * (jnp.abs(form.limit) + rows * norm(point.x))
-    pressed = point.z * rows > tiny * force
+    curved, held, pushed, bound = form.P @ x, form.A.T @ y, form.G.T @ z, form.G @ x
+    balanced = is_resolved(curved + form.q + held + pushed, curved, form.q, held, pushed)
+    placed = is_resolved(form.A @ x - form.b, form.A @ x, form.b)
+    placed &= is_resolved(bound + t - form.limit, bound, t, form.limit)
+    # Where all data are zero a point is zero up to rounding, and rounding must not decide what is active: what counts
+    # then is only more than such a point can account for.
+    most = 2.0 * len(x)
+    reach = jnp.where(balanced & placed, tiny, most)
+    force = reach * norm(curved) + jnp.where(balanced, tiny, most) * norm(held)
+    loose = t > tiny * jnp.abs(form.limit) + reach * rows * norm(x)
+    pressed = z * rows > jnp.maximum(tiny * norm(form.q), force)
     neither = ~loose & ~pressed
     n, p = len(form.q), len(form.b)
     count = jnp.sum(~loose) + p
@@ -180,7 +189,7 @@ def _doubt(form: General, point: PrimalDualPoint) -> Doubt:
         nothing = jnp.zeros((), form.q.dtype)
         return Doubt(code, jnp.asarray(0), count, jnp.asarray(n), nothing, nothing)
     index = jnp.argmax(neither)
-    return Doubt(code, index, count, jnp.asarray(n), point.t[index], point.z[index])
+    return Doubt(code, index, count, jnp.asarray(n), t[index], z[index])
 
 
 __all__ = ["Solver", "conditions", "quadratic_program"]
