@@ -122,7 +122,7 @@ def test_no_setting_of_a_probe_takes_a_number_that_is_not_finite_or_far_too_larg
 ANY = {
     *("backward w1", "backward w2", "backward x", "descent start"),
     *("constructions knots", "constructions slopes", "constructions value"),
-    *("dreams layer", "saliency cam", "saliency activations"),
+    *("dreams layer", "features layers", "saliency cam", "saliency activations"),
 }
 
 

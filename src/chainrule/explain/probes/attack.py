@@ -25,7 +25,7 @@ from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
 from chainrule.explain.methods.attacks import loss_of_raw
 from chainrule.explain.methods.other_runs import beside
-from chainrule.explain.protocol import NonNegative, Outcome, Positive, Probe, Settings, Share
+from chainrule.explain.protocol import NonNegative, Outcome, Probe, Settings, Share
 from chainrule.models.protocol import CanPredict, Model
 from chainrule.nn.attacks import Bounds, check_radius, climb
 from chainrule.train import Run
@@ -60,8 +60,8 @@ class AttackSettings(Settings):
     )
     examples: int = Field(500, ge=1, description="test images that are attacked")
     steps: int = Field(20, ge=1, description="steps of the iterated attack")
-    step: Positive | None = Field(
-        None, description="length of its steps, in raw units; none: 2.5 eps / steps"
+    step: float | None = Field(
+        None, gt=0, description="length of its steps, in raw units; none: 2.5 eps / steps"
     )
     random_start: bool = Field(True, description="whether it begins at a random point of what is allowed")
     others: tuple[str, ...] = Field(

@@ -37,7 +37,7 @@ from chainrule.train import Run
 class FeaturesSettings(Settings):
     """What is shown."""
 
-    layers: tuple[Annotated[int, Field(ge=-1000, lt=1000)], ...] = Field(
+    layers: tuple[int, ...] = Field(
         (),
         description="which rectified layers, counted from 0, negative from the last; empty: four from first to last",
     )
