@@ -105,6 +105,21 @@ def test_values_are_printed_row_by_row_while_they_are_few(cli, file, tmp_path) -
     assert many["values"] == {}
 
 
+def test_program_steps_and_paths_are_printed_on_request(cli, file, tmp_path) -> None:
+    words = ["derive", f"{file}:polynomial", "--at", "3.0", "--out", str(tmp_path / "out")]
+    result = cli(*words, "--program", "--steps", "--paths", "x")
+    assert result.code == 0, result.err
+    assert "polynomial'(x: float64[]):" in result.out
+    assert "x ← 1 · 6 = 6; x has 7 so far" in result.out
+    assert "r[x] += r[integer_pow] * (2.0 * x)" in result.out
+    assert "x -> integer_pow -> add: 6" in result.out
+    page = (tmp_path / "out" / "backward.html").read_text()
+    assert "step 2 of 2" in page
+    answer = json.loads(cli(*words, "--steps", "--json").out)
+    assert answer["steps"].startswith("step 0")
+    assert answer["page"].endswith("backward.html")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

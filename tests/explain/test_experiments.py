@@ -89,6 +89,25 @@ def test_the_backward_pass_is_the_sum_over_paths() -> None:
     assert numbers["d_x"] == pytest.approx(0.139336, abs=1e-6)
 
 
+def test_the_backward_pass_of_a_formula_of_ones_own_is_shown_step_by_step() -> None:
+    outcome = experiments.run("backward", f="x*y**2 + sin(x)", at={"y": 3.0}, x=0.5, paths="y", step=1)
+    assert outcome.numbers["d_y"] == pytest.approx(3.0)
+    assert outcome.numbers["d_x"] == pytest.approx(9 + np.cos(0.5))
+    (shown,) = [p for p in outcome.pictures if p.name == "backward-steps"]
+    assert isinstance(shown, Table)
+    assert {row[0] for row in shown.rows} == {1}
+    for settings, why in (
+        ({"f": "x + z"}, "no value for z"),
+        ({"f": "3"}, "no variable"),
+        ({"f": "x", "at": {"y": 1.0}}, "not a variable"),
+        ({"paths": "q"}, "the variables are w1, x, w2"),
+        ({"step": 99}, "the steps 0 to 5"),
+        ({"f": " + ".join(["sin(x)"] * 40)}, "too many to step through"),
+    ):
+        with pytest.raises(ArgumentError, match=why):
+            experiments.run("backward", **settings)
+
+
 def test_polynomial_activations_do_not_get_better_with_width() -> None:
     numbers = experiments.run("approximation", widths=[8, 64], seeds=1).numbers
     assert numbers["error"] == pytest.approx(0.001203, abs=1e-6)

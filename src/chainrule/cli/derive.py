@@ -9,11 +9,23 @@ import typer
 from chainrule.cli.options import Json
 
 if TYPE_CHECKING:
+    from chainrule.derive import Graph
     from chainrule.derive.memory_timeline import Timeline
     from chainrule.derive.report import Report
 
 _MOST_SHOWN = 100
 """Entries of a derivative up to which they are printed."""
+
+Program = Annotated[bool, typer.Option("--program", help="Print the derivative as a program, simplified.")]
+Steps = Annotated[
+    bool, typer.Option("--steps", help="Print the backward pass step by step, numbers and expressions.")
+]
+Paths = Annotated[
+    str,
+    typer.Option(
+        "--paths", metavar="INPUT", help="List the paths from this input to the result, with products."
+    ),
+]
 
 
 def derive(
@@ -31,27 +43,38 @@ def derive(
             help='One for each argument: 3.0, "[1, 2]", "normal(100)", @file.npy. The first is differentiated.',
         ),
     ],
+    program: Program = False,
+    steps: Steps = False,
+    paths: Paths = "",
     out: Annotated[str, typer.Option("--out", help="Folder for the pictures.")] = "",
     x64: Annotated[bool, typer.Option("--x64/--x32", help="Double or single precision.")] = True,
     json: Json = False,
 ) -> None:
-    """Mode, cost and memory of a function's derivatives, their values if few, and pictures of its graph and its memory.
+    """Mode, cost and memory of a function's derivatives, their values if few, and pictures.
+
+    The pictures show its graph, its memory and, for a small graph, its backward pass step by step.
 
     This runs the Python file you name, with all that it does when it is imported: name only files you trust.
     """
     import jax
 
-    from chainrule.cli.output import emit, say, show
+    from chainrule.cli.output import emit, heading, say, show
     from chainrule.cli.points import point
+    from chainrule.derive import graph
 
     with jax.enable_x64(x64):
         file, name, function = load(target)
         args = [jax.tree.map(jax.numpy.asarray, point(text)) for text in at]
+        found = graph(function, *args)
+        asked = _asked(function, args, found, program, steps, paths)
         plans, values, shown = _plans(function, args)
-        pictures = _draw(function, args, Path(out or f"derive-{name}"))
+        folder = Path(out or f"derive-{name}")
+        pictures = _draw(function, args, found, folder)
+        page = _page(function, args, found, f"{file.name}:{name}", folder)
     if json:
         results = {what: report.to_json() for what, report in plans.items()}
-        emit({"function": f"{file}:{name}", "plans": results, "values": values, "pictures": pictures})
+        answer = {"function": f"{file}:{name}", "plans": results, "values": values}
+        emit({**answer, **asked, "pictures": pictures, **page})
         return
     say("function", f"{file}:{name}")
     for what, report in plans.items():
@@ -60,7 +83,10 @@ def derive(
             show(f"  {line}")
     if shown:
         show(shown)
-    for what, path in pictures.items():
+    for what, text in asked.items():
+        heading(what)
+        show(text)
+    for what, path in {**pictures, **page}.items():
         say(what, str(path))
 
 
@@ -125,14 +151,30 @@ def _lines(value: Any, name: str = "") -> Iterator[str]:
         yield f"{name or 'value':<9} " + "  ".join(f"{number:.6g}" for number in row)
 
 
-def _draw(function: Callable[..., Any], args: list[Any], folder: Path) -> dict[str, Path]:
+def _asked(
+    function: Callable[..., Any], args: list[Any], found: "Graph", program: bool, steps: bool, paths: str
+) -> dict[str, str]:
+    """What is printed on request, by name."""
     from chainrule import derive
+
+    asked = {}
+    if program:
+        asked["program"] = str(derive.program(function, *args).simplify())
+    if steps:
+        asked["steps"] = str(found.backward())
+    if paths:
+        (*_, last) = (found.node(edge.source) for edge in found.edges if edge.target is None)
+        asked["paths"] = str(found.paths(paths, last))
+    return asked
+
+
+def _draw(function: Callable[..., Any], args: list[Any], found: "Graph", folder: Path) -> dict[str, Path]:
     from chainrule.train.files import disk_errors
 
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         graph, memory = folder / "graph.svg", folder / "memory.svg"
-        derive.graph(function, *args).to_svg(graph)
+        found.to_svg(graph)
         _timeline(function, args).to_svg(memory)
     return {"graph": graph, "memory": memory}
 
@@ -146,6 +188,35 @@ def _timeline(function: Callable[..., Any], args: list[Any]) -> "Timeline":
         return derive.memory(function, *args)
     except CapabilityError:
         return derive.memory(function, *args, mode="forward")
+
+
+def _page(
+    function: Callable[..., Any], args: list[Any], found: "Graph", name: str, folder: Path
+) -> dict[str, Path]:
+    """Of a small graph, a page that steps through the backward pass and shows the gradient program."""
+    from chainrule import derive
+    from chainrule.core.errors import ChainruleError
+    from chainrule.core.pictures import Table
+    from chainrule.derive.computation_graph.folding import LIMIT
+    from chainrule.report import write_page
+    from chainrule.train.files import disk_errors
+
+    if len(found) > LIMIT:
+        return {}
+    lead = f"f has {len(found)} nodes at this point."
+    listing = []
+    try:
+        program = derive.program(function, *args).simplify()
+    except ChainruleError as error:  # as where f branches on values: there is no one program then
+        lead += f" Its derivative is not shown as a program: {error.message}."
+    else:
+        lines = [[part.rstrip() for part in line.partition("#")[::2]] for line in str(program).splitlines()]
+        lead += f" Its derivative has {program.count().operations} operations when simplified."
+        listing = [Table("program", "The derivative as a program", ["", "type and source"], lines)]
+    page = folder / "backward.html"
+    with disk_errors(folder):
+        write_page(page, name, lead, [found.slides(), *listing])
+    return {"page": page}
 
 
 __all__ = ["derive", "load"]

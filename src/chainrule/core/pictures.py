@@ -171,7 +171,21 @@ class Passage:
     caption: str = ""
 
 
-Picture: TypeAlias = Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage
+@final
+@dataclass(frozen=True)
+class Slides:
+    """Drawings of one thing at successive steps, for a page on which a reader steps through them."""
+
+    name: str
+    title: str
+    drawings: Sequence[str]
+    """Whole SVG documents that carry their own style, all of one size; at least one."""
+    notes: Sequence[str]
+    """What is said of each step; the first line is its title, the others keep their layout."""
+    caption: str = ""
+
+
+Picture: TypeAlias = Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage | Slides
 
 __all__ = [
     "Bars",
@@ -183,5 +197,6 @@ __all__ = [
     "Picture",
     "Polygons",
     "Scatter",
+    "Slides",
     "Table",
 ]

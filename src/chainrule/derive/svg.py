@@ -101,7 +101,7 @@ def _style() -> str:
     fonts = (
         "text{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}"
         ".mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
-        ".bold{font-weight:600}.none{fill:none}.thin{stroke-width:1}.thick{stroke-width:1.6}"
+        ".bold{font-weight:600}.none{fill:none}.thin{stroke-width:1}.thick{stroke-width:1.6}.thicker{stroke-width:2.2}"
         ".dashed{stroke-dasharray:4 3}.halo{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}"
     )
     return f"{fonts}{rules(0)}@media (prefers-color-scheme:dark){{{rules(1)}}}"

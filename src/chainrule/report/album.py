@@ -69,6 +69,13 @@ def write_album(
     return Album(index, numbers, drawn)
 
 
+def write_page(path: Path, title: str, lead: str, pictures: Sequence[Picture]) -> None:
+    """Write pictures on a page of their own."""
+    head = ["<header>", f"<h1>{page.say(title)}</h1>", f'<p class="lead">{page.say(lead)}</p>', "</header>"]
+    parts = [*head, "<main>", page.gallery(pictures), "</main>"]
+    write_atomic(path, page.document(f"{title} · Chainrule", parts), durable=False)
+
+
 def _page(
     title: str,
     lead: str,
@@ -105,4 +112,4 @@ def _plain(value: Any) -> Any:
     return float(value) if math.isfinite(value) else None
 
 
-__all__ = ["Album", "Chapter", "write_album"]
+__all__ = ["Album", "Chapter", "write_album", "write_page"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import (
     Bars,
     Film,
@@ -18,6 +18,7 @@ from chainrule.core.pictures import (
     Picture,
     Polygons,
     Scatter,
+    Slides,
     Table,
 )
 from chainrule.report import animations, charts, heatmaps, image_grids, passages, svg
@@ -67,6 +68,11 @@ def draw_png(
     >>> draw_png(Images("noise", "Noise", np.zeros((4, 2, 2, 1))), metadata={"seed": 0})[:4]
     b'\\x89PNG'
     """
+    if isinstance(picture, Slides):
+        raise CapabilityError(
+            f"draw_png({picture.name!r}): slides are drawn as SVG only",
+            remedy="chainrule.report.draw(picture)",
+        )
     chunks = image_grids.text_chunks(metadata or {})
     out = io.BytesIO()
     if isinstance(picture, Film):
@@ -146,9 +152,11 @@ def _tree(picture: Picture, title: bool) -> svg.Element:
         picture = animations.still(picture)
     if isinstance(picture, Images):
         return image_grids.sheet_svg(picture, title)
+    if isinstance(picture, Slides):
+        return svg.from_document(picture.drawings[-1])
     out = io.StringIO()
     _figure(picture, title).savefig(out, format="svg", dpi=144, metadata={"Date": None, "Creator": None})
-    return svg.from_matplotlib(out.getvalue())
+    return svg.from_document(out.getvalue())
 
 
 __all__ = ["draw", "draw_gif", "draw_png", "save"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from chainrule.core.formatting import number
 from chainrule.core.palette import DARK, LIGHT
-from chainrule.core.pictures import Film, Picture, Table
+from chainrule.core.pictures import Film, Picture, Slides, Table
 from chainrule.core.quoting import plain, printable
 from chainrule.report.drawing import draw, draw_gif, draw_png
 from chainrule.report.style import variables
@@ -97,6 +97,8 @@ def _body(picture: Picture) -> tuple[str, bool]:
         return grid(picture.columns, picture.rows), len(picture.columns) > 4
     if isinstance(picture, Film):
         return _film(picture), True
+    if isinstance(picture, Slides):
+        return _slides(picture), True
     drawing = draw(picture, theme="auto", title=False)
     width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
     # Enlarged a little where there is room, never so much that it shouts.
@@ -123,6 +125,26 @@ def _film(film: Film) -> str:
         f'<picture><source media="(prefers-reduced-motion: reduce)" srcset="{ending}">'
         f'<img src="{moving}" alt="{say(film.title)}"></picture>'
     )
+
+
+def _slides(slides: Slides) -> str:
+    """One slide at a time, chosen by buttons or, as radio buttons are, by the arrow keys."""
+    names = [f"{say(slides.name)}-{index}" for index in range(len(slides.drawings))]
+    parts = []
+    for index, (name, drawing, note) in enumerate(zip(names, slides.drawings, slides.notes, strict=True)):
+        chosen = "" if index else " checked"
+        title, _, rest = printable(note).partition("\n")
+        back = f'<label for="{names[index - 1]}">‹ back</label>' if index else "<span></span>"
+        forward = f'<label for="{names[index + 1]}">next ›</label>' if name != names[-1] else "<span></span>"
+        image = base64.b64encode(drawing.encode()).decode()
+        parts.append(
+            f'<input type="radio" name="{say(slides.name)}" id="{name}" aria-label="{escape(title)}"{chosen}>'
+            f'<div class="slide"><p>{back}<strong>{escape(title)}</strong>{forward}</p>'
+            f'<img src="data:image/svg+xml;base64,{image}" alt="{escape(title)}">'
+            + (f"<pre>{escape(rest)}</pre>" if rest else "")
+            + "</div>"
+        )
+    return "\n".join(['<div class="slides">', *parts, "</div>"])
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[str | float | int]]) -> str:

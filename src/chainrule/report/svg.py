@@ -54,8 +54,8 @@ def write_text(
     ElementTree.SubElement(root, "text", {"x": f"{x:g}", "y": f"{y:g}", "style": style}).text = plain(text)
 
 
-def from_matplotlib(text: str) -> Element:
-    """The tree of a drawing by Matplotlib, without its name spaces and its own metadata."""
+def from_document(text: str) -> Element:
+    """The tree of a drawing that is already SVG, without its name spaces and its own metadata."""
     root = ElementTree.fromstring(text)
     for parent in list(root.iter()):
         for child in [c for c in parent if c.tag == f"{_SVG}metadata"]:
@@ -142,4 +142,4 @@ def _tidy(root: Element) -> None:
             element.text = "\n"
 
 
-__all__ = ["Element", "canvas", "finish", "from_matplotlib", "write_text"]
+__all__ = ["Element", "canvas", "finish", "from_document", "write_text"]

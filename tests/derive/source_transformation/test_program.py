@@ -192,3 +192,9 @@ def test_bad_arguments_are_named() -> None:
         program(f, POINT)(np.ones(2))
     with pytest.raises(ArgumentError, match="structure"):
         program(f, POINT)(POINT, POINT)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_function_that_branches_on_its_values_is_not_one_program(order: int) -> None:
+    with pytest.raises(ArgumentError, match="branches in Python on a value"):
+        program(lambda x: x**3 if x > 0 else -x, 2.0, order=order)

@@ -1,5 +1,6 @@
 """The computation graph of any JAX function: operations with value, tangent and adjoint, paths, cuts and pictures."""
 
+from chainrule.derive.computation_graph.backward import BackwardPass, BackwardStep, Message
 from chainrule.derive.computation_graph.cuts import Cut, Invariant
 from chainrule.derive.computation_graph.folding import Folded, Link, NodeGroup
 from chainrule.derive.computation_graph.graph import Graph, graph
@@ -7,6 +8,8 @@ from chainrule.derive.computation_graph.node import Edge, Node
 from chainrule.derive.computation_graph.paths import GraphPath, GraphPaths
 
 __all__ = [
+    "BackwardPass",
+    "BackwardStep",
     "Cut",
     "Edge",
     "Folded",
@@ -15,6 +18,7 @@ __all__ = [
     "GraphPaths",
     "Invariant",
     "Link",
+    "Message",
     "Node",
     "NodeGroup",
     "graph",

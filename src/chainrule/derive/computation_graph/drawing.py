@@ -1,23 +1,25 @@
 """Drawing of a graph: one box per operation with its value, tangent and adjoint, arrows for the variables.
 
-Where a scalar is used several times, each arrow says which tangent it carries and which adjoint it brings back, and
-the box shows the sum. Folded nodes (calls, loops, branches) look like a stack of cards; hovering over a box shows the
-source line and cost.
+Every arrow says the local derivative of the operation it leads to, in the operand it brings. Where a scalar is used
+several times, each arrow also says which tangent it carries and which adjoint it brings back, and the box shows the
+sum. A picture of one step of the backward pass shows the adjoints that have arrived by then. Folded nodes (calls,
+loops, branches) look like a stack of cards; hovering over a box shows the source line and cost.
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from chainrule.core.formatting import count, memory_size
 from chainrule.derive.computation_graph.folding import Folded, Link, NodeGroup, fold
 from chainrule.derive.computation_graph.layout import arrange, depth
-from chainrule.derive.computation_graph.node import Node
+from chainrule.derive.computation_graph.local_derivatives import LocalDerivatives
+from chainrule.derive.computation_graph.node import Edge, Node
 from chainrule.derive.computation_graph.record import Record
-from chainrule.derive.computation_graph.summaries import brief, number
+from chainrule.derive.computation_graph.summaries import SHOWN, brief, number
 from chainrule.derive.svg import Canvas, shorten
 
 _MARGIN, _TOP, _BOTTOM = 28, 70, 64
@@ -27,6 +29,8 @@ _LAYERS = 7  # more than these run downwards
 _MONO = 0.602 * _SIZE
 
 Points: TypeAlias = list[tuple[float, float]]
+Label: TypeAlias = list[tuple[str, str]]
+"""Words on an arrow, each with its style."""
 
 
 @final
@@ -39,6 +43,8 @@ class _Box:
     look: str = "box"
     stacked: bool = False
     tooltip: str = ""
+    active: bool = False
+    """Whether the backward pass is here."""
 
     @property
     def width(self) -> float:
@@ -52,7 +58,30 @@ class _Box:
         return 2 * _PAD + _LINE * (1 + len(self.lines)) - 6
 
 
-def svg(graph: Record, limit: int, focus: Node | None, radius: int) -> str:
+@final
+@dataclass(frozen=True)
+class Moment:
+    """What a picture of one step of the backward pass shows."""
+
+    adjoints: Mapping[int, Any]
+    """By node, what has arrived; others have nothing yet."""
+    active: int | None
+    """The node whose turn it is."""
+    sending: frozenset[tuple[int, int]]
+    """Pairs of source and target along whose edges something is sent now."""
+    sent: frozenset[tuple[int, int]]
+    """Pairs along whose edges something has been sent, now or before."""
+    title: str
+
+
+def svg(
+    graph: Record,
+    locals_: LocalDerivatives,
+    limit: int,
+    focus: Node | None,
+    radius: int,
+    moment: Moment | None = None,
+) -> str:
     """The picture of a graph, folded if large, or of the neighbourhood of a node."""
     folded = fold(graph, limit) if focus is None else _around(graph, focus, radius)
     boxes = [_box(graph, group) for group in folded.groups]
@@ -63,7 +92,7 @@ def svg(graph: Record, limit: int, focus: Node | None, radius: int) -> str:
         if edge.target is None and edge.source in owner:
             links.append((owner[edge.source], len(boxes) + len(tags)))
             tags.append(graph.outputs[edge.operand])
-    sheet = _Sheet(graph, folded, boxes, tags, links)
+    sheet = _Sheet(graph, locals_, folded, boxes, tags, links, moment)
     sheet.draw()
     return sheet.canvas.render()
 
@@ -73,10 +102,19 @@ class _Sheet:
     """Boxes and arrows in place: left to right while there are few layers, else downwards."""
 
     def __init__(
-        self, graph: Record, folded: Folded, boxes: list[_Box], tags: list[str], links: list[tuple[int, int]]
+        self,
+        graph: Record,
+        locals_: LocalDerivatives,
+        folded: Folded,
+        boxes: list[_Box],
+        tags: list[str],
+        links: list[tuple[int, int]],
+        moment: Moment | None,
     ) -> None:
         self.boxes, self.tags = boxes, tags
-        self.shares = [_share(graph, folded, link) for link in links]
+        self.links = links
+        self.labels = [_label(graph, locals_, folded, link) for link in links]
+        self.sending = [moment is not None and _is_among(folded, link, moment.sending) for link in links]
         widths = [box.width for box in boxes] + [len(tag) * 0.56 * _SIZE + 8 for tag in tags]
         heights = [box.height for box in boxes] + [20.0] * len(tags)
         self.down = depth(len(widths), links) > _LAYERS
@@ -85,12 +123,12 @@ class _Sheet:
             x, y, width, height = layout.y, layout.x, layout.height, layout.width
             room = np.array(widths)
         else:
-            longest = max((len(t) + len(r) + 1 for t, r in self.shares), default=0)
-            gap = max(64, longest * 0.602 * (_SIZE - 1) + 30)
+            longest = max((sum(len(words) + 1 for words, _ in label) for label in self.labels), default=0)
+            gap = max(64, longest * 0.602 * (_SIZE - 1) + 24)
             layout = arrange(widths, heights, links, between=gap, apart=22)
             x, y, width, height = layout.x, layout.y, layout.width, layout.height
             room = layout.room
-        self.canvas = _canvas(graph, folded, width, height)
+        self.canvas = _canvas(graph, folded, width, height, moment)
         self.x = x + _MARGIN + max(0.0, (self.canvas.width - 2 * _MARGIN - width) / 2 if self.down else 0.0)
         self.y = y + _TOP
         self.room, self.heights = room, heights
@@ -100,11 +138,20 @@ class _Sheet:
             for route in layout.routes
         ]
         self._spread(links)
+        if moment is not None:  # the layout is that of the whole picture, so that nothing moves between steps
+            self.boxes = [_at(moment, group, box) for group, box in zip(folded.groups, boxes, strict=True)]
+            self.labels = [
+                label
+                if _is_among(folded, link, moment.sent)
+                else [part for part in label if part[1] != "f-adjoint"]
+                for label, link in zip(self.labels, links, strict=True)
+            ]
 
     def draw(self) -> None:
         """Arrows first, then boxes over them, then what is written on the arrows."""
-        for route in self.routes:
-            self.canvas.path(self._curve(route), "none s-axis thick", arrow=True)
+        for route, sending in zip(self.routes, self.sending, strict=True):
+            style = "none s-adjoint thicker" if sending else "none s-axis thick"
+            self.canvas.path(self._curve(route), style, arrow=True)
         for box, x, y, width in zip(self.boxes, self.x, self.y, self.room, strict=False):
             _draw(self.canvas, box, x, y, width)
         for index, tag in enumerate(self.tags, start=len(self.boxes)):
@@ -112,8 +159,8 @@ class _Sheet:
             left = x if self.down else x - self.room[index] / 2 + 4
             anchor = "middle" if self.down else "start"
             self.canvas.text(left, y, tag, "f-ink", size=_SIZE, anchor=anchor)
-        for (tangent, adjoint), route in zip(self.shares, self.routes, strict=True):
-            self._write_share(tangent, adjoint, route[-1])
+        for label, route, rank in zip(self.labels, self.routes, self._ranks(), strict=True):
+            self._write(label, route[-1], rank)
 
     def _spread(self, links: Sequence[tuple[int, int]]) -> None:
         """Give every arrow its own position on the sides of the boxes, ordered by where it comes from or goes to."""
@@ -140,24 +187,36 @@ class _Sheet:
             parts.append(f"C{x0 + a:.1f},{y0 + b:.1f} {x1 - a:.1f},{y1 - b:.1f} {x1:.1f},{y1:.1f}")
         return " ".join(parts)
 
-    def _write_share(self, tangent: str, adjoint: str, end: tuple[float, float]) -> None:
-        if not adjoint:
-            return
+    def _ranks(self) -> list[int]:
+        """Of every arrow, how many others end to the left of it at the same box; -1 for the first of several."""
+        ends = [(head, route[-1][0]) for (_, head), route in zip(self.links, self.routes, strict=True)]
+        ranks = []
+        for head, x in ends:
+            others = [there for box, there in ends if box == head]
+            before = sum(bool(there < x) for there in others)
+            ranks.append(-1 if len(others) > 1 and before == 0 else before)
+        return ranks
+
+    def _write(self, label: Label, end: tuple[float, float], rank: int) -> None:
+        """What is written on an arrow, at its end; of several arrows downwards, the first has it on its left."""
         step = 0.602 * (_SIZE - 1)
-        x, y = (end[0] + 6, end[1] - 14) if self.down else (end[0] - 10, end[1] - 6)
+        length = sum(len(words) + 1 for words, _ in label) * step
+        x, y = end[0] - 4 - length, end[1] - 6
         if self.down:
-            second = x + (len(tangent) + 1) * step
-            self.canvas.text(x, y, tangent, "f-tangent mono halo", size=_SIZE - 1)
-            self.canvas.text(second, y, adjoint, "f-adjoint mono halo", size=_SIZE - 1)
-            return
-        first = x - (len(adjoint) + 1) * step
-        self.canvas.text(first, y, tangent, "f-tangent mono halo", size=_SIZE - 1, anchor="end")
-        self.canvas.text(x, y, adjoint, "f-adjoint mono halo", size=_SIZE - 1, anchor="end")
+            x, y = (
+                (end[0] - length, end[1] - 14)
+                if rank < 0
+                else (end[0] + 6, end[1] - 14 - 12 * max(rank - 1, 0))
+            )
+        for words, style in label:
+            self.canvas.text(x, y, words, f"{style} mono halo", size=_SIZE - 1)
+            x += (len(words) + 1) * step
 
 
-def _canvas(graph: Record, folded: Folded, width: float, height: float) -> Canvas:
+def _canvas(graph: Record, folded: Folded, width: float, height: float, moment: Moment | None) -> Canvas:
     canvas = Canvas(max(width + 2 * _MARGIN, 600), height + _TOP + _BOTTOM, "computation graph")
-    canvas.text(_MARGIN, 32, graph.title or "computation graph", "f-ink bold", size=16)
+    heading = graph.title or "computation graph" if moment is None else moment.title
+    canvas.text(_MARGIN, 32, heading, "f-ink bold", size=16)
     across = f"adjoint · tangent sums to {number(graph.derivative)} across every cut (u·Jv)"
     canvas.text(_MARGIN, 51, across, "f-soft", size=_SIZE)
     x, y = float(_MARGIN), canvas.height - 20
@@ -165,6 +224,7 @@ def _canvas(graph: Record, folded: Folded, width: float, height: float) -> Canva
         ("v", "value", "f-ink"),
         ("t", "tangent, forward sweep", "f-tangent"),
         ("r", "adjoint, reverse sweep", "f-adjoint"),
+        ("d", "local derivative", "f-residual"),
     ):
         canvas.text(x, y, symbol, f"{style} mono bold", size=_SIZE)
         canvas.text(x + 14, y, words, "f-soft", size=_SIZE)
@@ -237,7 +297,8 @@ def _draw(canvas: Canvas, box: _Box, x: float, y: float, width: float) -> None:
     left, top, room = x - width / 2, y - box.height / 2, width - 2 * _PAD
     canvas.open(box.tooltip)
     for shift in (6, 3, 0) if box.stacked else (0,):
-        canvas.rect(left + shift, top + shift, width, box.height, f"f-{box.look} s-axis thin", round=7)
+        edge = "s-adjoint thicker" if box.active else "s-axis thin"
+        canvas.rect(left + shift, top + shift, width, box.height, f"f-{box.look} {edge}", round=7)
     base = top + _PAD + 9
     canvas.text(left + _PAD, base, shorten(box.title, room, _SIZE * 1.05), "f-ink bold", size=_SIZE + 1)
     for symbol, words, style in box.lines:
@@ -250,19 +311,52 @@ def _draw(canvas: Canvas, box: _Box, x: float, y: float, width: float) -> None:
     canvas.close()
 
 
-def _share(graph: Record, folded: Folded, link: tuple[int, int]) -> tuple[str, str]:
-    """What an arrow out of a scalar used several times carries: its tangent forward, its share of the adjoint back."""
+def _label(graph: Record, locals_: LocalDerivatives, folded: Folded, link: tuple[int, int]) -> Label:
+    """What is written on an arrow between two operations.
+
+    The local derivative; out of a scalar used several times also its tangent forward and its share of the adjoint.
+    """
     tail, head = link
     if head >= len(folded.groups):
-        return "", ""
+        return []
     source, target = folded.groups[tail].single, folded.groups[head].single
-    if source is None or target is None or source.shape != ():
-        return "", ""
+    if source is None or target is None:
+        return []
     uses = [edge for edge in graph.edges_from(source) if edge.adjoint is not None]
-    here = [brief(edge.adjoint) for edge in uses if edge.target == target.id]
-    if len(uses) < 2 or not here:
-        return "", ""
-    return f"t {brief(source.tangent)}", f"r {' + '.join(here)}"
+    here = [edge for edge in uses if edge.target == target.id and locals_.exists(edge)]
+    if not here:
+        return []
+    local = (f"d {' + '.join(_local(locals_, edge) for edge in here)}", "f-residual")
+    if len(uses) < 2 or source.shape != ():
+        return [local]
+    shares = " + ".join(brief(edge.adjoint) for edge in here)
+    return [(f"t {brief(source.tangent)}", "f-tangent"), local, (f"r {shares}", "f-adjoint")]
+
+
+def _local(locals_: LocalDerivatives, edge: Edge) -> str:
+    """A local derivative of a few entries written out, a larger Jacobian by its shape."""
+    found = locals_.of(edge)
+    return locals_.shape(edge) if found is None or found.size > SHOWN else brief(found)
+
+
+def _is_among(folded: Folded, link: tuple[int, int], pairs: Collection[tuple[int, int]]) -> bool:
+    """Whether one of the pairs of nodes is joined by this arrow; arrows to the result join none."""
+    tail, head = link
+    return head < len(folded.groups) and any(
+        (source.id, target.id) in pairs
+        for source in folded.groups[tail].nodes
+        for target in folded.groups[head].nodes
+    )
+
+
+def _at(moment: Moment, group: NodeGroup, box: _Box) -> _Box:
+    """A box as it looks at a step: the adjoint that has arrived so far, and whether it is this operation's turn."""
+    node = group.single
+    if node is None:
+        return box
+    arrived = brief(moment.adjoints[node.id]) if node.id in moment.adjoints else "none yet"
+    lines = [(symbol, arrived if symbol == "r" else words, style) for symbol, words, style in box.lines]
+    return replace(box, lines=lines, active=node.id == moment.active)
 
 
 def _around(graph: Record, focus: Node, radius: int) -> Folded:
@@ -289,4 +383,4 @@ def _around(graph: Record, focus: Node, radius: int) -> Folded:
     )
 
 
-__all__ = ["svg"]
+__all__ = ["Moment", "svg"]

@@ -1,14 +1,18 @@
 """The computation graph of a function at a point: every operation with its value, tangent and adjoint."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from chainrule.core import notebook
-from chainrule.core.pictures import Table
+from chainrule.core.pictures import Slides, Table
 from chainrule.derive.computation_graph import cuts, drawing, export, folding, inner_graphs, paths
+from chainrule.derive.computation_graph.backward import BackwardPass
+from chainrule.derive.computation_graph.local_derivatives import LocalDerivatives
 from chainrule.derive.computation_graph.node import Edge, Node
 from chainrule.derive.computation_graph.record import Record
 from chainrule.derive.computation_graph.sweep import sweep
@@ -65,6 +69,7 @@ class Graph:
     ) -> None:
         nodes, edges = sweep(program, inputs, values, tangents, cotangents)
         self._record = Record(nodes, edges, outputs, title)
+        self._locals = LocalDerivatives(self._record)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -106,6 +111,19 @@ class Graph:
     def edges_to(self, which: int | str | Node) -> tuple[Edge, ...]:
         """The operands of a node."""
         return self._record.edges_to(self.node(which))
+
+    def local_derivative(self, edge: Edge) -> np.ndarray | None:
+        """d target / d source of an edge, axes of the target first; none where it has more than 64 entries.
+
+        >>> g = graph(lambda x, y: x * y**2, 3.0, 2.0)
+        >>> [float(g.local_derivative(edge)) for edge in g.edges_to("mul")]
+        [4.0, 3.0]
+        """
+        return self._locals.of(edge)
+
+    def backward(self) -> BackwardPass:
+        """The backward pass step by step: what each operation sends to its operands, as numbers and expressions."""
+        return self._backward
 
     def open(self, which: int | str | Node, iteration: int = 0) -> "Graph":
         """The graph inside a call, the branch taken, or one step of a loop (counted from 0)."""
@@ -161,14 +179,32 @@ class Graph:
         limit: int = folding.LIMIT,
         focus: int | str | Node | None = None,
         radius: int = 2,
+        step: int | None = None,
     ) -> str:
         """A picture.
 
         A graph of more than `limit` nodes is folded and the picture says how. `focus` shows the neighbourhood of one
-        node instead, `radius` edges deep.
+        node instead, `radius` edges deep. `step` shows a step of the backward pass: the adjoints that have arrived
+        when it is done, and what it sends.
         """
         centre = None if focus is None else self.node(focus)
-        return export.save(drawing.svg(self._record, limit, centre, radius), path)
+        moment = None if step is None else self.backward().moment(step)
+        return export.save(drawing.svg(self._record, self._locals, limit, centre, radius, moment), path)
+
+    def slides(self) -> Slides:
+        """The backward pass as a picture for every step, for a page that steps through them."""
+        passed = self.backward()
+        last = len(passed) - 1
+        drawn = [
+            drawing.svg(self._record, self._locals, folding.LIMIT, None, 0, passed.moment(number))
+            for number in range(last + 1)
+        ]
+        notes = ["\n".join([f"step {number} of {last}", *passed.notes(number)]) for number in range(last + 1)]
+        return Slides("backward", "The backward pass, step by step", drawn, notes)
+
+    @cached_property
+    def _backward(self) -> BackwardPass:
+        return BackwardPass(self._record, self._locals)
 
     def _repr_html_(self) -> str:
         return notebook.drawing(self.to_svg())

@@ -50,6 +50,8 @@ def program(f: Callable[..., Any], *args: Any, order: int = 1, argnums: int = 0)
         )
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
     spread = jax.tree.unflatten(arguments.tree, shapes)
+    if order:
+        trace("program", f, spread, abstract=True)  # what is wrong with f itself is said of f
     derivative = f
     for _ in range(order):
         derivative = _differentiate(derivative, spread, argnums)
