@@ -100,6 +100,44 @@ def test_a_loss_that_couples_examples_is_refused() -> None:
             call()
 
 
+CALLS: dict[str, Any] = {
+    "per_sample_gradient": cr.derive.per_sample_gradient,
+    "per_sample_norms": cr.derive.per_sample_norms,
+    "clipped_sum": lambda loss, params, batch, **how: cr.derive.clipped_sum(loss, params, batch, 1.0, **how),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_loss_that_couples_examples_is_refused_inside_jit_when_the_program_runs(name: str) -> None:
+    run = jax.jit(lambda p, b: CALLS[name](normalised, p, b))
+    with pytest.raises(Exception, match=f"{name}: the loss of the batch is not the mean over its examples"):
+        jax.block_until_ready(run(PARAMS, BATCH))
+
+
+def test_the_check_can_be_left_out() -> None:
+    def spread(w: Any, x: Any) -> Any:
+        return (((x - x.mean(axis=0, keepdims=True)) @ w) ** 2).mean()
+
+    for run in (lambda f: f, jax.jit):
+        found = run(lambda p, b: cr.derive.per_sample_norms(spread, p, b, check=False))(
+            np.ones(3), BATCH["x"]
+        )
+        assert np.array_equal(found, np.zeros(7))
+
+
+def test_the_check_does_not_stand_in_the_way_of_batches_and_derivatives() -> None:
+    total = lambda p: CALLS["per_sample_norms"](loss, p, BATCH).sum()  # noqa: E731
+    plain = lambda p: CALLS["per_sample_norms"](loss, p, BATCH, check=False).sum()  # noqa: E731
+    close(jax.jit(jax.grad(total))(PARAMS), jax.jit(jax.grad(plain))(PARAMS))
+    two = jax.tree.map(lambda a: np.stack([a, 2 * a]), PARAMS)
+    close(jax.jit(jax.vmap(total))(two), jax.jit(jax.vmap(plain))(two))
+
+
+def test_a_loss_that_is_not_finite_is_not_called_coupled() -> None:
+    broken = jax.tree.map(lambda a: np.full_like(a, np.nan), PARAMS)
+    assert np.isnan(CALLS["per_sample_norms"](jax.jit(loss), broken, BATCH)).all()
+
+
 def test_coupling_that_does_not_show_in_the_loss_shows_in_its_slope() -> None:
     @jax.jit
     def hidden(w: Any, x: Any) -> Any:

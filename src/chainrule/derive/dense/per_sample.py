@@ -2,17 +2,19 @@
 
 `loss(params, batch)` is the mean loss of a batch (or one loss per example). Examples must not talk to each other; a
 loss that couples them, as batch normalisation does, has no per-example gradient and is refused: the loss of the batch
-and its slope along a random direction must be the means of those of its examples. Inside `jit`, where there are no
-numbers to compare, this is not checked.
+and its slope along a random direction must be the means of those of its examples. A compiled program compares them
+when it runs, which costs about one gradient of the batch more; `check=False` leaves it out.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool
 
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
@@ -23,19 +25,23 @@ from chainrule.derive.dense.jacobians import check_chunk
 Loss = Callable[[Any, Any], Array]
 
 
-def per_sample_gradient(loss: Loss, params: Tree, batch: Tree, *, chunk: int | None = None) -> Tree:
+def per_sample_gradient(
+    loss: Loss, params: Tree, batch: Tree, *, chunk: int | None = None, check: bool = True
+) -> Tree:
     """The gradient of every example, stacked along a leading axis.
+
+    A loss that couples examples is refused, inside `jit` when the program runs, unless `check=False`.
 
     >>> loss = lambda w, xy: jnp.mean((xy[0] @ w - xy[1]) ** 2)
     >>> per_sample_gradient(loss, jnp.ones(2), (jnp.eye(2), jnp.zeros(2))).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
-    params, batch = _checked("per_sample_gradient", loss, params, batch, chunk)
+    params, batch = _checked("per_sample_gradient", loss, params, batch, chunk, check)
     return _each(lambda gradient: gradient, loss, params, batch, chunk)
 
 
 def per_sample_norms(
-    loss: Loss, params: Tree, batch: Tree, *, chunk: int | None = None
+    loss: Loss, params: Tree, batch: Tree, *, chunk: int | None = None, check: bool = True
 ) -> Float[Array, " batch"]:
     """The norm of every example's gradient; with a chunk, no more than that many gradients are held at a time.
 
@@ -43,11 +49,13 @@ def per_sample_norms(
     >>> per_sample_norms(loss, jnp.ones(2), (3 * jnp.eye(2), jnp.zeros(2))).tolist()
     [18.0, 18.0]
     """
-    params, batch = _checked("per_sample_norms", loss, params, batch, chunk)
+    params, batch = _checked("per_sample_norms", loss, params, batch, chunk, check)
     return _each(_norm, loss, params, batch, chunk)
 
 
-def clipped_sum(loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: int | None = None) -> Tree:
+def clipped_sum(
+    loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: int | None = None, check: bool = True
+) -> Tree:
     """The sum of all gradients, each scaled down to norm `limit` where it exceeds it (as private training needs).
 
     >>> loss = lambda w, xy: jnp.mean((xy[0] @ w - xy[1]) ** 2)
@@ -56,7 +64,7 @@ def clipped_sum(loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: i
     """
     if not limit > 0:
         raise ArgumentError(f"clipped_sum(limit={limit}): the limit must be positive")
-    params, batch = _checked("clipped_sum", loss, params, batch, chunk)
+    params, batch = _checked("clipped_sum", loss, params, batch, chunk, check)
     count = _count(batch)
     size = min(chunk or count, count)
 
@@ -100,7 +108,9 @@ def _count(batch: Tree) -> int:
     return int(jax.tree.leaves(batch)[0].shape[0])
 
 
-def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> tuple[Tree, Tree]:
+def _checked(
+    where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None, check: bool
+) -> tuple[Tree, Tree]:
     validation.function(where, loss)
     check_chunk(where, chunk)
     params = validation.point(where, params, name="params")
@@ -114,12 +124,34 @@ def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | Non
     shape = jax.eval_shape(loss, params, batch).shape
     if shape not in ((), (_count(batch),)):
         raise ArgumentError(f"{where}: the loss has shape {shape}, not () or ({_count(batch)},)")
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((params, batch))):
-        _refuse_coupling(where, loss, params, batch, chunk)
-    return params, batch
+    return (_uncoupled(where, loss, params, batch, chunk) if check else params), batch
 
 
-def _refuse_coupling(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> None:
+class _Comparison(NamedTuple):
+    """A number of the batch, the mean over its examples, and whether they differ by more than rounding."""
+
+    whole: Float[Array, ""]
+    mean: Float[Array, ""]
+    differs: Bool[Array, ""]
+
+
+_COUPLED = "{}: the {} of the batch is not the mean over its examples{}, so examples are coupled"
+_REMEDY = "use a mean over examples, and a normalisation that does not look across the batch"
+
+
+def _uncoupled(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> Tree:
+    """The parameters, provided that the loss does not couple examples; in a compiled program an error when it runs."""
+    for what, found in _comparisons(loss, *jax.lax.stop_gradient((params, batch)), chunk).items():
+        if isinstance(found.differs, jax.core.Tracer):
+            sentence = _COUPLED.format(where, what, "")
+            params = eqx.error_if(params, found.differs, f"{sentence}\n{_REMEDY}")
+        elif found.differs:
+            numbers = f" ({float(found.whole):.6g} against {float(found.mean):.6g})"
+            raise ArgumentError(_COUPLED.format(where, what, numbers), remedy=_REMEDY)
+    return params
+
+
+def _comparisons(loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> dict[str, _Comparison]:
     leaves, draws = jax.tree.leaves(params), np.random.default_rng(0)
     direction = jax.tree.map(lambda a: jnp.asarray(draws.standard_normal(a.shape), a.dtype), params)
     value, gradient = jax.value_and_grad(lambda p: jnp.mean(loss(p, batch)))(params)
@@ -127,15 +159,18 @@ def _refuse_coupling(where: str, loss: Loss, params: Tree, batch: Tree, chunk: i
     slopes = _each(partial(_dot, direction), loss, params, batch, chunk)
     # As many digits as the coarsest number in the loss has, less some for the sum over examples.
     tolerance = 1e3 * max(float(jnp.finfo(leaf.dtype).eps) for leaf in (value, *leaves))
-    for what, whole, parts in (("loss", value, values), ("slope", _dot(direction, gradient), slopes)):
-        each = np.asarray(parts, np.float64)
-        found, expected, scale = float(whole), float(each.mean()), float(np.abs(each).max())
-        if not abs(found - expected) <= tolerance * scale:
-            raise ArgumentError(
-                f"{where}: the {what} of the batch is not the mean over its examples "
-                f"({found:.6g} against {expected:.6g}), so examples are coupled",
-                remedy="use a mean over examples, and a normalisation that does not look across the batch",
-            )
+    return {
+        "loss": _compare(value, values, tolerance),
+        "slope": _compare(_dot(direction, gradient), slopes, tolerance),
+    }
+
+
+@jax.jit
+def _compare(whole: Array, parts: Array, tolerance: Array | float) -> _Comparison:
+    mean = jnp.mean(parts)
+    # A batch that is not finite tells nothing; an example alone that is not, where the batch is, does.
+    close = jnp.abs(whole - mean) <= tolerance * jnp.max(jnp.abs(parts))
+    return _Comparison(whole, mean, jnp.isfinite(whole) & ~close)
 
 
 __all__ = ["clipped_sum", "per_sample_gradient", "per_sample_norms"]
