@@ -118,6 +118,31 @@ def test_a_wrong_transpose_is_caught() -> None:
     assert "forward 2, reverse 3" in str(caught.value)
 
 
+@pytest.mark.parametrize("rule", ["forward", "reverse"])
+def test_a_wrong_rule_of_a_small_leaf_is_caught_beside_a_large_one(rule: str) -> None:
+    wrong = wrong_forward if rule == "forward" else wrong_reverse
+    x = {"large": point(3), "small": point(3)}
+    inputs = lambda p: 1e5 * jnp.sum(p["large"] ** 2) + 1e-4 * jnp.sum(wrong(p["small"]))  # noqa: E731
+    outputs = lambda p: (1e5 * p["large"] ** 2, 1e-4 * wrong(p["small"]))  # noqa: E731
+    with pytest.raises(cr.derive.DerivativeError, match=r"worst: doutput / dx\['small'\]"):
+        check(inputs, x)
+    with pytest.raises(cr.derive.DerivativeError, match=r"worst: doutput\[1\]\[.\] / dx\['small'\]"):
+        check(outputs, x)
+
+
+def test_rounding_beside_a_large_leaf_is_not_taken_for_a_mistake() -> None:
+    x = {"large": point(3), "small": point(3), "without effect": point(2)}
+    f = lambda p: 1e5 * jnp.sum(p["large"] ** 3) + 1e-7 * jnp.sum(jnp.sin(p["small"]))  # noqa: E731
+    unused = lambda p: jnp.sum(p["without effect"]) * (1 / 3 - 1 / 3)  # noqa: E731
+    check(lambda p: f(p) + unused(p), x)
+
+
+def test_complex_outputs_are_checked_without_the_complex_step() -> None:
+    found = check(lambda x: x * (1 + 2j) + 1j * jnp.roll(x, 1) ** 2, point(3))
+    assert found.skipped["complex step"].startswith("it returns complex numbers")
+    assert found.deviations["u·(Jv) against (Jᵀu)·v"] < 1e-12
+
+
 def test_a_wrong_second_derivative_is_caught() -> None:
     with pytest.raises(cr.derive.DerivativeError, match="against differences of the gradient") as caught:
         check(lambda x: wrong_second(x).sum(), np.array([0.4, 1.1]))

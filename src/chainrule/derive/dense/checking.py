@@ -3,10 +3,14 @@
 `check` runs in float64 whatever the type of the point, so that differences are good to about ten digits. It compares
 forward with reverse mode, Jacobians with fourth-order central differences and, for analytic functions, with the complex
 step, the duality `u·(Jv) = (Jᵀu)·v`, all Hessian strategies with each other and with differences of the gradient, and
-reports the orders at which Taylor remainders vanish.
+reports the orders at which Taylor remainders vanish. Every block of a derivative (one leaf of the output by one leaf of
+the input) is measured by its own largest entry, so that a wrong rule for a small leaf is not lost beside a large one;
+only what rounding can do in a sum with the largest numbers is let pass.
 """
 
 import functools
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -23,12 +27,14 @@ from chainrule.derive.dense.complex_step import NotAnalyticError, complex_step
 from chainrule.derive.dense.hessians import STRATEGIES, runs, tensor
 from chainrule.derive.dense.jacobians import matrix
 from chainrule.derive.dense.planning import MISSING_RULE, first_sentence
-from chainrule.derive.flattening import Flat, flatten
+from chainrule.derive.flattening import Flat, flatten, pulled
 from chainrule.derive.jaxprs.branches import NEEDS_VALUES
 
 _STEP = 1e-3
 _MOST_ENTRIES = 1_000_000
 _MOST_HESSIAN_INPUTS = 200
+_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+"""What a function may lose by rounding, relative to the largest numbers it handles."""
 
 
 class DerivativeError(ChainruleError):
@@ -38,7 +44,7 @@ class DerivativeError(ChainruleError):
 @final
 @dataclass(frozen=True)
 class CheckReport:
-    """What was compared, and how far apart the routes were (relative to the largest entry)."""
+    """What was compared, and how far apart the routes were (relative to the largest entry of the same leaves)."""
 
     deviations: dict[str, float]
     slopes: dict[str, float]
@@ -125,7 +131,8 @@ class _Checker:
             self._compare(f"{mode} against complex step", self.jacobian, complex_step(self.f, self.x))
         except NotAnalyticError as error:
             self.skipped["complex step"] = str(error)
-        self._compare(f"{mode} against central differences", self.jacobian, self._differences(self.vector))
+        differences, noise = self._differences(self.vector)
+        self._compare(f"{mode} against central differences", self.jacobian, differences, noise)
         self._duality(self.jacobian)
 
     def second_order(self) -> np.ndarray | None:
@@ -149,8 +156,10 @@ class _Checker:
         def slopes(z: Any) -> Any:
             return matrix(replace(self.flat, x=z), mode, max(size, 1)).ravel()
 
-        differences = self._differences(self.compile(slopes)).reshape(self.flat.m, self.flat.n, self.flat.n)
-        self._compare(f"{first} against differences of the gradient", found[first], differences)
+        differences, noise = (
+            part.reshape(found[first].shape) for part in self._differences(self.compile(slopes))
+        )
+        self._compare(f"{first} against differences of the gradient", found[first], differences, noise)
         return found[first]
 
     def _whole(self, derivative: Callable[[Flat, str, int], Any], how: str, products: int) -> np.ndarray:
@@ -162,27 +171,31 @@ class _Checker:
                 raise
             return np.asarray(self.compile(functools.partial(derivative, self.flat, how, 1))())
 
-    def _differences(self, function: Callable[[Any], Any]) -> np.ndarray:
-        """Fourth-order central differences in every coordinate."""
+    def _differences(self, function: Callable[[Any], Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Fourth-order central differences in every coordinate, and how far rounding may take them off."""
         x = np.asarray(self.flat.x)
-        columns = []
+        columns, noise = [], []
         for i, direction in enumerate(np.eye(self.flat.n)):
             h = self.step * max(1.0, abs(float(x[i])))
             at = [np.asarray(function(jnp.asarray(x + k * h * direction))) for k in (1, -1, 2, -2)]
             columns.append((8 * (at[0] - at[1]) - (at[2] - at[3])) / (12 * h))
-        return np.stack(columns, axis=-1) if columns else np.zeros((self.flat.m, 0))
+            noise.append(_ROUNDING * np.abs(at).max(axis=0) / h)
+        if not columns:
+            return np.zeros((self.flat.m, 0)), np.zeros((self.flat.m, 0))
+        return np.stack(columns, axis=-1), np.stack(noise, axis=-1)
 
     def _duality(self, jacobian: np.ndarray) -> None:
         if {"forward mode", "reverse mode"} & self.skipped.keys():
             return
         push = self.compile(lambda v: jax.jvp(self.vector, (self.flat.x,), (v,))[1])
-        pull = self.compile(lambda u: jax.vjp(self.vector, self.flat.x)[1](u)[0])
+        pull = self.compile(lambda u: pulled(self.flat.x, jax.vjp(self.vector, self.flat.x)[1], u))
+        dtype = jnp.result_type(*jax.tree.leaves(self.flat.outputs))
         worst = 0.0
         for seed in range(self.seeds):
             rng = np.random.default_rng(seed)
             v, u = rng.standard_normal(self.flat.n), rng.standard_normal(self.flat.m)
-            forward = float(u @ np.asarray(push(jnp.asarray(v))))
-            reverse = float(np.asarray(pull(jnp.asarray(u))) @ v)
+            forward = complex(u @ np.asarray(push(jnp.asarray(v))))
+            reverse = complex(np.asarray(pull(jnp.asarray(u, dtype))) @ v)
             scale = max(float(np.abs(u) @ np.abs(jacobian) @ np.abs(v)), 1e-300)
             worst = max(worst, abs(forward - reverse) / scale)
         self._note("u·(Jv) against (Jᵀu)·v", worst, "")
@@ -208,12 +221,11 @@ class _Checker:
             if min(left, default=0.0) > 1e-11 * max(float(np.linalg.norm(value)), 1.0):
                 self.slopes[name] = float(np.polyfit(np.log(sizes), np.log(left), 1)[0])
 
-    def _compare(self, what: str, a: np.ndarray, b: np.ndarray) -> None:
+    def _compare(self, what: str, a: np.ndarray, b: np.ndarray, noise: np.ndarray | float = 0.0) -> None:
         if not a.size:
             self._note(what, 0.0, "")
             return
-        scale = max(float(np.abs(a).max()), float(np.abs(b).max()), 1e-12)
-        error = np.abs(a - b) / scale
+        error = np.abs(a - b) / self._scales(np.maximum(np.abs(a), np.abs(b)), noise)
         error = np.where(np.isnan(a) & np.isnan(b), 0.0, np.where(np.isnan(error), np.inf, error))
         index = np.unravel_index(int(error.argmax()), error.shape)
         left, right = what.split(" against ")
@@ -221,6 +233,15 @@ class _Checker:
         up = self._label("output", self.flat.outputs, index[0])
         where = f"worst: d{up} / d{down}: {left} {a[index]:.12g}, {right} {b[index]:.12g}"
         self._note(what, float(error.max()), where)
+
+    def _scales(self, sizes: np.ndarray, noise: np.ndarray | float) -> np.ndarray:
+        """What each entry's error is measured by: the largest entry of its block, or what rounding hides."""
+        sizes, noise = (np.nan_to_num(part, posinf=0.0) for part in (sizes, noise))
+        scales = np.empty_like(sizes)
+        axes = (self.flat.outputs, *[self.flat.inputs] * (sizes.ndim - 1))
+        for block in itertools.product(*map(_slices, axes)):
+            scales[block] = sizes[block].max(initial=1e-12)
+        return np.maximum(scales, np.maximum(_ROUNDING * sizes.max(), noise) / self.tolerance)
 
     def _note(self, what: str, deviation: float, where: str) -> None:
         self.deviations[what] = deviation
@@ -248,6 +269,12 @@ class _Checker:
                 return f"{name}{jax.tree_util.keystr(path)}{inside}"
             rest -= size
         raise AssertionError("index outside the tree")
+
+
+def _slices(shapes: Tree) -> list[slice]:
+    """Where each leaf is in the flattened tree."""
+    ends = np.cumsum([math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes)]).tolist()
+    return [slice(start, end) for start, end in itertools.pairwise([0, *ends])]
 
 
 __all__ = ["CheckReport", "DerivativeError", "check"]

@@ -39,6 +39,7 @@ def complex_step(f: Callable[[Any], Any], x: Tree) -> np.ndarray:
     [[3.0]]
     """
     try:
+        outputs = jax.tree.leaves(jax.eval_shape(f, x))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a cast to real numbers warns; it is found below
             flat = flatten(f, jax.tree.map(lambda a: a + 0j, x))
@@ -49,6 +50,8 @@ def complex_step(f: Callable[[Any], Any], x: Tree) -> np.ndarray:
         NotImplementedError,
     ) as error:  # a comparison, a cast, a rule for real numbers only
         raise NotAnalyticError("it does not take complex numbers") from error
+    if any(jnp.issubdtype(leaf.dtype, jnp.complexfloating) for leaf in outputs):
+        raise NotAnalyticError("it returns complex numbers, whose imaginary parts are taken")
     culprit = _not_analytic(traced)
     if culprit:
         raise NotAnalyticError(f"{culprit} is not analytic, or not known to be")
