@@ -260,7 +260,7 @@ def test_another_run_in_the_same_folder_is_refused(run: Run, data: Data) -> None
     [
         ({"epochs": 3}, r"steps=17 and epochs=3.0: give one of the two"),
         ({"batch": 1000}, r"batch=1000: a batch must hold between 1 and 68 examples"),
-        ({"accumulate": 5}, r"accumulate=5 does not divide batch=16"),
+        ({"accumulate": 17}, r"accumulate=17: a batch of 16 has no 17 micro-batches"),
         ({"schedule": {"warmup": 17}}, r"schedule.warmup=17: the warm-up must be shorter than the run"),
         ({"balanced": True}, r"balanced=true: toy has no classes to take turns"),
         ({"parts": {"critic": {}}}, r"parts.critic: this model has no such part"),

@@ -3,17 +3,26 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from chainrule import models
+from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, DivergedError
-from chainrule.data import Batches, Data
+from chainrule.core.types import Array, Key, Scalar
+from chainrule.data import Batch, Batches, Data, load
+from chainrule.data.batches import predicted
+from chainrule.data.text.packing import pack
+from chainrule.models.protocol import Metrics, Model
 from chainrule.train import overfit_one_batch
 from chainrule.train.config import TrainConfig
+from chainrule.train.optimizers import matrices
+from chainrule.train.step import _weight
 from tests.train.toys import Averager, Mean, Picture, blobs, leaves, numbers, rows, train
 
 STEPS, BATCH, LR = 12, 16, 0.1
@@ -118,15 +127,27 @@ def test_the_model_that_was_given_is_not_used_up(data: Data) -> None:
     np.testing.assert_array_equal(model.w, np.ones(3))
 
 
-def test_four_micro_batches_of_sixteen_are_one_batch_of_sixty_four() -> None:
+@pytest.fixture(scope="module")
+def in_one_piece() -> tuple:
+    return train(perceptron(), blobs(), 5, batch=64, optimizer={"name": "adam", "lr": 0.01})
+
+
+@pytest.mark.parametrize("pieces", [4, 5, 7])
+def test_micro_batches_of_any_size_are_one_batch_of_sixty_four(in_one_piece: tuple, pieces: int) -> None:
+    one, seen, _ = in_one_piece
     settings = {"batch": 64, "optimizer": {"name": "adam", "lr": 0.01}}
-    (one, seen, _), (four, seen_four, _) = (
-        train(perceptron(), blobs(), 5, accumulate=pieces, **settings) for pieces in (1, 4)
-    )
+    other, seen_other, _ = train(perceptron(), blobs(), 5, accumulate=pieces, **settings)
     for name, leaf in leaves(one).items():
-        np.testing.assert_allclose(leaves(four)[name], leaf, rtol=1e-5, atol=1e-7, err_msg=name)
+        np.testing.assert_allclose(leaves(other)[name], leaf, rtol=1e-5, atol=1e-6, err_msg=name)
     for name in ("loss", "accuracy", "grad_norm"):
-        np.testing.assert_allclose(seen_four[name], seen[name], rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(seen_other[name], seen[name], rtol=1e-5, err_msg=name)
+
+
+def test_micro_batches_of_documents_count_for_the_tokens_they_predict() -> None:
+    split = pack([np.arange(n, dtype=np.uint8) % 5 for n in (10, 2, 2, 2)], 9, bytes=16)
+    counts = [predicted(split.batch([row]).documents).sum() for row in (0, 1)]
+    assert sorted(counts) == [3, 9]
+    np.testing.assert_array_equal([_weight(split.batch([row]), 1) for row in (0, 1)], counts)
 
 
 def test_batch_statistics_are_those_of_each_micro_batch_as_the_setting_says() -> None:
@@ -147,9 +168,67 @@ def test_batch_statistics_are_those_of_each_micro_batch_as_the_setting_says() ->
     assert abs(float(whole["loss"][0]) - float(seen["loss"][0])) > 1e-4
 
 
-def test_pieces_that_do_not_divide_the_batch_are_refused(data: Data) -> None:
-    with pytest.raises(ArgumentError, match="accumulate=3 does not divide batch=16"):
-        train(Mean(jnp.ones(3)), data, 1, accumulate=3)
+def test_more_pieces_than_examples_are_refused(data: Data) -> None:
+    with pytest.raises(ArgumentError, match="accumulate=17: a batch of 16 has no 17 micro-batches") as raised:
+        train(Mean(jnp.ones(3)), data, 1, accumulate=17)
+    assert "accumulate=16" in raised.value.remedy
+
+
+@final
+class Bowl(Model):
+    """`(w - goal) H (w - goal) / 2` of a column, beside a bias that no penalty may touch."""
+
+    w: Array
+    bias: Array
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        off = self.w - GOAL
+        return ((off.T @ HESSIAN @ off)[0, 0] + jnp.square(self.bias - 2).sum()) / 2, {}
+
+
+HESSIAN = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.5]], np.float32)
+GOAL = np.array([[1.0], [-2.0], [3.0]], np.float32)
+BOWL = Bowl(jnp.ones((3, 1)), jnp.zeros(2))
+
+
+def descended(steps: int = 6, **settings: object) -> tuple[np.ndarray, np.ndarray, dict]:
+    model, seen, _ = train(BOWL, numbers(50), steps, optimizer={"lr": LR, **settings})
+    return np.asarray(model.w), np.asarray(model.bias), seen
+
+
+def test_a_penalty_is_decay_for_plain_descent_and_not_with_a_memory() -> None:
+    for name in ("sgd", "momentum", "adam"):
+        (decayed, bias, _), (penalised, same, seen) = (
+            descended(name=name, **{which: 0.3}) for which in ("decay", "l2")
+        )
+        np.testing.assert_allclose(same, bias, rtol=1e-6)
+        assert np.allclose(penalised, decayed, rtol=1e-5, atol=1e-6) == (name == "sgd")
+        np.testing.assert_allclose(seen["l2_penalty"][0], 0.3 / 2 * 3, rtol=1e-6)
+        start = (np.ones((3, 1)) - GOAL)[:, 0]
+        np.testing.assert_allclose(seen["loss"][0], start @ HESSIAN @ start / 2 + 4, rtol=1e-5)
+
+
+def test_a_penalised_bowl_ends_where_its_eigenvalues_say() -> None:
+    w, bias, _ = descended(400, name="sgd", l2=0.3)
+    expected = np.linalg.solve(HESSIAN + 0.3 * np.eye(3), HESSIAN @ GOAL)
+    np.testing.assert_allclose(w, expected, rtol=1e-4)
+    np.testing.assert_allclose(bias, 2.0, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["alexnet", "cnn", "convnext", "mlp", "resnet", "vgg", "vit"])
+def test_decay_and_penalty_leave_out_the_biases_and_scales_of_every_supervised_model(name: str) -> None:
+    entry = models.entry(name)
+    data = load(entry.toy_data)
+    model = eqx.filter_eval_shape(lambda: models.build(name, data, **entry.toy))
+    shapes = eqx.filter(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+    decays = dict(zip(tree.names(shapes), jax.tree.leaves(matrices(shapes)), strict=True))
+    assert {path.rpartition(".")[2] for path, decay in decays.items() if decay} <= {
+        "weight",
+        "positions",
+        "token",
+    }
+    others = {path.rpartition(".")[2] for path, decay in decays.items() if not decay}
+    assert others <= {"bias", "scale", "shift", "mean", "var"}  # the last two are moved by rule
 
 
 def test_a_batch_larger_than_the_data_is_refused(data: Data) -> None:

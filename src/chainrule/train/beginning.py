@@ -49,12 +49,18 @@ def unexpected(model: Model, config: TrainConfig, missing: Iterable[str]) -> lis
     if config.accumulate > 1 and batch_statistics(model):
         found.append(
             f"accumulate={config.accumulate}: batch normalisation sees each micro-batch of "
-            f"{config.batch // config.accumulate} by itself, not the batch of {config.batch}"
+            f"{_sizes(config)} by itself, not the batch of {config.batch}"
         )
     names = ", ".join(sorted(missing))
     if names:
         found.append(f"callbacks that are not asked any more, because they were not given again: {names}")
     return found
+
+
+def _sizes(config: TrainConfig) -> str:
+    """How many examples a micro-batch has."""
+    least, larger = divmod(config.batch, config.accumulate)
+    return f"{least} or {least + 1}" if larger else str(least)
 
 
 def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) -> None:

@@ -46,7 +46,7 @@ class _Settings(FiniteSettings):
 
 @final
 class Optimizer(_Settings):
-    """How parameters move. `decay` acts on matrices only and apart from the gradient (as in AdamW)."""
+    """How parameters move. `decay` acts apart from the gradient (as in AdamW), `l2` through the loss."""
 
     name: Literal[
         "sgd",
@@ -89,7 +89,15 @@ class Optimizer(_Settings):
     )
     eps: float = Field(1e-8, gt=0, description="all that divide by a root: added to it")
     decay: float = Field(
-        default_factory=_usual_decay, ge=0, description="weight decay, on matrices only; adamw 0.01, else 0"
+        default_factory=_usual_decay,
+        ge=0,
+        description="weight decay apart from the gradient, of matrices, not of biases and scales; adamw 0.01, else 0",
+    )
+    l2: float = Field(
+        0.0,
+        ge=0,
+        description="penalty in the loss, half of l2 times the squares of the same matrices; the same as decay for sgd "
+        "without clipping, not for methods with a memory",
     )
     clip: float | None = Field(None, gt=0, description="largest global norm of the gradient")
     clip_value: float | None = Field(None, gt=0, description="largest absolute value of a gradient entry")
@@ -238,7 +246,7 @@ class TrainConfig(_Settings):
     accumulate: int = Field(
         1,
         ge=1,
-        description="micro-batches per step; gradients are averaged, batch statistics are those of each micro-batch",
+        description="micro-batches per step, weighted by their sizes; batch statistics are those of each micro-batch",
     )
     ema: float = Field(
         0.0, ge=0, lt=1, description="decay of the averaged weights used for evaluation; 0 = none"

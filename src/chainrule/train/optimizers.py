@@ -3,7 +3,7 @@
 Each is an Optax transformation whose update is the full step for a learning rate of one; the loop multiplies it by the
 rate of the moment. The rate therefore never hides in the optimiser's state: it can be logged, changed when a run is
 resumed, or halved after a divergence. Weight decay is decoupled from the gradient and acts on matrices only, unless
-`parity="torch"` asks for what PyTorch does.
+`parity="torch"` asks for what PyTorch does. The L2 penalty is a term of the loss, which momentum and moments see.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from optax.contrib import muon as optax_muon
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
-from chainrule.core.types import Array, Tree
+from chainrule.core.types import Array, Scalar, Tree
 from chainrule.models import explain
 from chainrule.train.config import Optimizer, TrainConfig
 from chainrule.train.second_order import lbfgs, newton_cg
@@ -111,6 +111,26 @@ def clip_rate(settings: Optimizer, grads: Tree) -> dict[str, Array]:
     if most is not None:  # values are cut before the norm is taken
         grads = jax.tree.map(lambda g: jnp.clip(g, -most, most), grads)
     return {"clip_rate": (tree.norm(grads) > settings.clip).astype(jnp.float32)}
+
+
+def penalty(settings: Optimizer, groups: Mapping[str, Optimizer], params: Tree) -> Scalar | None:
+    """Half the squared norm of the matrices, times the `l2` of their group; nothing where there is none.
+
+    >>> import jax.numpy as jnp
+    >>> penalty(Optimizer(l2=0.5), {}, {"w": jnp.array([[2.0, 4.0]]), "bias": jnp.ones(3)}).item()
+    5.0
+    """
+    if not any(one.l2 for one in (settings, *groups.values())):
+        return None
+    labels = jax.tree.leaves(_labels(groups)(params))
+    terms = [
+        (settings if not label else groups[label]).l2 / 2 * jnp.sum(jnp.square(leaf))
+        for label, leaf, decays in zip(
+            labels, jax.tree.leaves(params), jax.tree.leaves(matrices(params)), strict=True
+        )
+        if decays
+    ]
+    return sum(terms, start=jnp.zeros(()))
 
 
 def _move(settings: Optimizer) -> list[optax.GradientTransformation]:
@@ -209,7 +229,7 @@ def _needs(config: TrainConfig, one: Optimizer, parts: int, examples: int) -> li
 
 
 def matrices(params: Tree) -> Tree:
-    """True for leaves with at least two axes: the ones weight decay acts on."""
+    """True for leaves with at least two axes, not for biases and scales: those weight decay and L2 penalty act on."""
     return jax.tree.map(lambda leaf: leaf.ndim >= 2, params)
 
 
@@ -225,4 +245,5 @@ __all__ = [
     "for_part",
     "matrices",
     "optimizer",
+    "penalty",
 ]

@@ -19,7 +19,7 @@ from chainrule.core import random, tree
 from chainrule.core.compiling import compiler_options
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int, Key, Scalar, Tree
-from chainrule.data.batches import Batch, Batches
+from chainrule.data.batches import Batch, Batches, predicted
 from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import adversary, augmentation, freezing
@@ -36,6 +36,7 @@ from chainrule.train.optimizers import (
     for_groups,
     for_part,
     optimizer,
+    penalty,
 )
 
 LearningRate = Callable[[Array], Any]
@@ -122,13 +123,16 @@ class Stepper:
         self.lowerable = trainable(model, self.parts)
         """True for the arrays that may lose digits: parameters, frozen or not."""
         self.optimizers = []
-        for part, own in zip(self.parts, settings, strict=True):
-            groups = for_groups(own, config.groups)
+        self.groups = [for_groups(own, config.groups) for own in settings]
+        for part, own, groups in zip(self.parts, settings, self.groups, strict=True):
             owned = eqx.filter(part.where(model), part.where(self.trainable))
             check_groups(own, groups, tree.names(owned))
             self.optimizers.append(optimizer(own, groups))
-        if config.batch % config.accumulate:
-            raise ArgumentError(f"accumulate={config.accumulate} does not divide batch={config.batch}")
+        if config.accumulate > config.batch:
+            raise ArgumentError(
+                f"accumulate={config.accumulate}: a batch of {config.batch} has no {config.accumulate} micro-batches",
+                remedy=f"use accumulate={config.batch} or less, or a larger batch",
+            )
         _check_streams(split, config)
         shuffle = config.shuffle and not split.streams
         classes = np.asarray(split.arrays["y"]) if config.balanced else None
@@ -306,7 +310,9 @@ class Stepper:
         if self.searches[number]:
             objective = self._objective(model, part, batch, key)
             extra = {"value": loss, "grad": grads, "value_fn": lambda owned: objective(owned)[0]}
-        seen = {"loss": loss, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
+        # The penalty is told apart, so that the loss can be compared with that of validation.
+        told = loss - metrics["l2_penalty"] if "l2_penalty" in metrics else loss
+        seen = {"loss": told, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
         seen |= clip_rate(self.settings[number], grads)
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
@@ -334,7 +340,8 @@ class Stepper:
         pieces = self.config.accumulate
         if pieces == 1:
             return self._gradient_once(model, part, batch, key, scale)
-        micro = jax.tree.map(lambda a: a.reshape(pieces, a.shape[0] // pieces, *a.shape[1:]), batch)
+        # Micro-batches differ by one example at most, the larger ones come first, and each counts for what is in it.
+        least, larger = divmod(len(batch.x), pieces)
 
         def add(carry: tuple[Tree, Tree], piece: tuple[Array, Batch]) -> tuple[tuple[Tree, Tree], Any]:
             arrays, total = carry
@@ -342,14 +349,24 @@ class Stepper:
             loss, metrics, moved, grads = self._gradient_once(
                 eqx.combine(arrays, self.static), part, batch, random.at(key, number), scale
             )
-            return (eqx.filter(moved, eqx.is_array), tree.add(total, grads)), {"loss": loss, **metrics}
+            weight = _weight(batch, least)
+            total = tree.add(total, tree.scale(weight, grads))
+            return (eqx.filter(moved, eqx.is_array), total), (weight, {"loss": loss, **metrics})
 
         zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), part.where(self.trainable)))
-        start = (eqx.filter(model, eqx.is_array), zeros)
-        (arrays, total), seen = jax.lax.scan(add, start, (jnp.arange(pieces), micro))
-        means = {name: values.mean() for name, values in seen.items()}
+        carry = (eqx.filter(model, eqx.is_array), zeros)
+        found, cut = [], larger * (least + 1)
+        for first, count, examples in ((0, larger, slice(cut)), (larger, pieces - larger, slice(cut, None))):
+            if count:
+                micro = jax.tree.map(lambda a: a[examples].reshape(count, -1, *a.shape[1:]), batch)  # noqa: B023
+                carry, seen = jax.lax.scan(add, carry, (first + jnp.arange(count), micro))
+                found.append(seen)
+        weights, seen = jax.tree.map(lambda *parts: jnp.concatenate(parts), *found)
+        whole = weights.sum()
+        means = {name: (weights * values).sum() / whole for name, values in seen.items()}
         loss = means.pop("loss")
-        return loss, means, eqx.combine(arrays, self.static), tree.scale(1 / pieces, total)
+        arrays, total = carry
+        return loss, means, eqx.combine(arrays, self.static), tree.scale(1 / whole, total)
 
     def _gradient_once(
         self, model: Model, part: Part, batch: Batch, key: Key, scale: Array | None
@@ -370,6 +387,7 @@ class Stepper:
         self, model: Model, part: Part, batch: Batch, key: Key
     ) -> Callable[[Tree], tuple[Scalar, tuple[dict[str, Array], Tree]]]:
         """The loss of a part as a function of its parameters, with metrics and moved state beside it."""
+        number = [one.name for one in self.parts].index(part.name)
         rest = eqx.filter(part.where(model), part.where(self.trainable), inverse=True)
         batch = augmentation.augmented(batch, key, self.config.augment)
         batch = adversary.attacked(batch, key, self.config.adversary, self.split, self._lowered(model), part)
@@ -378,7 +396,11 @@ class Stepper:
             whole = self._lowered(eqx.tree_at(part.where, model, eqx.combine(owned, rest)))
             # The batch keeps its digits: layers compute in the type of their matrices, losses in float32.
             loss, metrics, moved = part.loss(whole, batch, key)
-            return loss.astype(jnp.float32), (dict(metrics), eqx.filter(moved, eqx.is_array))
+            loss, seen = loss.astype(jnp.float32), dict(metrics)
+            l2 = penalty(self.settings[number], self.groups[number], owned)
+            if l2 is not None:
+                loss, seen["l2_penalty"] = loss + l2, l2
+            return loss, (seen, eqx.filter(moved, eqx.is_array))
 
         return objective
 
@@ -386,6 +408,13 @@ class Stepper:
         """The model in the type of the computation."""
         low, kept = eqx.partition(model, self.lowerable)
         return eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
+
+
+def _weight(batch: Batch, least: int) -> Array:
+    """What a micro-batch counts for, next to one of `least` examples: examples, or predicted tokens of documents."""
+    if batch.documents is not None:
+        return jnp.asarray(predicted(batch.documents).sum(), jnp.float32)
+    return jnp.asarray(len(batch.x) / least, jnp.float32)
 
 
 def _check_streams(split: Split, config: TrainConfig) -> None:
