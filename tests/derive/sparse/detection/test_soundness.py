@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -52,3 +54,23 @@ def test_every_nonzero_derivative_has_its_entry(case: Case) -> None:
 )
 def test_a_wrong_pattern_would_be_seen(pattern: Pattern, says: str) -> None:
     assert re.match(says, fault(tight("squares", lambda x: x**2, (3,)), pattern))
+
+
+PLACES = np.array([1, 3])
+APPLIED: dict[str, Any] = {
+    "one place": (lambda x: x.at[1].apply(jnp.sin), np.eye(5)),
+    "several places": (lambda x: x.at[PLACES].apply(jnp.sin), np.eye(5)),
+    "a slice": (lambda x: x.at[1:3].apply(jnp.square), np.eye(5)),
+    "a place that depends on x": (lambda x: x.at[jnp.argmax(x)].apply(jnp.exp), np.eye(5)),
+    "under vmap": (
+        lambda x: jax.vmap(lambda k: (2.0 * x).at[k].apply(jnp.sin))(PLACES),
+        np.concatenate([np.eye(5), np.eye(5)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APPLIED)
+def test_functions_applied_at_places_keep_what_stood_there(name: str) -> None:
+    """`x.at[i].apply(f)` has no derivative rule in JAX, so the patterns are written down."""
+    f, expected = APPLIED[name]
+    assert np.array_equal(detect(f, np.ones(5)).to_scipy().toarray() != 0, expected)

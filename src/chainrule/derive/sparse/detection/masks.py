@@ -125,10 +125,11 @@ def _scatter(equation: Any, _: int, operands: Sequence[Mask | None], bounds: Ask
     positions = windows.positions(equation, [one[0] for one in indices if one is not None])
     found = operands[0].reshape(-1).copy()
     written = positions[positions >= 0]
-    if equation.primitive.name in ("scatter", "dynamic_update_slice"):
+    applies = equation.primitive.name == "scatter" and not windows.replaces(equation)
+    if windows.replaces(equation):
         counts = np.bincount(written, minlength=len(found))
         found[counts > 0] = False
-    values = True if updates is None else updates[positions >= 0]
+    values = True if updates is None or applies else updates[positions >= 0]
     np.logical_or.at(found, written, values)
     return found.reshape(operands[0].shape)
 

@@ -145,4 +145,11 @@ def stays_inside(equation: Any) -> bool:
     return of(equation).clip
 
 
-__all__ = ["IndexWindows", "element_positions", "of", "positions", "starts", "stays_inside"]
+def replaces(equation: Any) -> bool:
+    """Whether what is written takes the place of what was there; a sum, product or function of it does not."""
+    name = equation.primitive.name
+    # `x.at[i].apply(f)` is a scatter too, of nothing: its function stands in the parameters.
+    return name == "dynamic_update_slice" or (name == "scatter" and equation.params["update_jaxpr"] is None)
+
+
+__all__ = ["IndexWindows", "element_positions", "of", "positions", "replaces", "starts", "stays_inside"]

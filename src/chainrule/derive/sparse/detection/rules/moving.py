@@ -59,7 +59,6 @@ def _gather(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
 )
 def _scatter(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
     name = equation.primitive.name
-    replaces = name in ("scatter", "dynamic_update_slice")
     target, indices, updates = (
         (operands[0], operands[2:], operands[1])
         if name == "dynamic_update_slice"
@@ -79,7 +78,7 @@ def _scatter(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches
             None if arrived is None else arrived.spread(where.shape).keep(_range(where, begins, blurred))
         )
     kept = target.reach
-    if kept is not None and replaces and certain:
+    if kept is not None and windows.replaces(equation) and certain:
         untouched = np.ones(where.shape, dtype=bool)
         untouched.reshape(-1)[positions[positions >= 0]] = False
         kept = kept.keep(untouched)
