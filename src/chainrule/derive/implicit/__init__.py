@@ -23,6 +23,7 @@ _LAZY = LazyNames(
         ),
         "tolerances": ("Conditions",),
         "linear": ("LU", "Banded", "Cholesky", "Krylov", "Neumann", "Sparse"),
+        "linear.lineax_solver": ("LineaxSparse",),
         "optimization": (
             "InfeasibleError",
             "LinearSolution",

@@ -53,11 +53,12 @@ class Sparse(LinearSolver):
         if self.pattern is not None and self.pattern.shape != (n, n):
             raise ArgumentError(f"Sparse: the pattern has shape {self.pattern.shape}, A has shape {(n, n)}")
         pattern = pattern_of(structure) if self.pattern is None else self.pattern
-        return _coloured(pattern, structure.equations.is_minimum)
+        return coloured(pattern, structure.equations.is_minimum)
 
 
 @functools.lru_cache(maxsize=64)
-def _coloured(pattern: Pattern, symmetric: bool) -> "SparseLU":
+def coloured(pattern: Pattern, symmetric: bool) -> "SparseLU":
+    """Sparse LU of matrices with this pattern."""
     search = strategy.Search("auto", 0, 0.2)
     made = (
         strategy.for_hessian(pattern, search) if symmetric else strategy.requested(pattern, "column", search)
@@ -74,7 +75,7 @@ class SparseLU(PreparedSolver):
     fingerprint: bytes
     """Of the pattern."""
 
-    def factorise(self, system: System, /) -> Factor:
+    def factorise(self, system: System, /) -> "SparseFactor":
         """From as many products as there are colours."""
         plan = compressed_products.CompressedProducts(
             lambda x, _: (system.f(x), ()), jax.typeof(system.x), self.recipe, system.x.dtype
@@ -179,4 +180,4 @@ def _substitute(
     return found
 
 
-__all__ = ["Sparse", "SparseFactor", "SparseLU"]
+__all__ = ["Sparse", "SparseFactor", "SparseLU", "coloured"]
