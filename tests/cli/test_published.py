@@ -40,6 +40,7 @@ def test_a_new_head_is_trained_on_published_weights(cli: Command, photos: Any, u
     assert "16×16, (pixels - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)" in shown
     assert "new, 2 outputs: dark, light" in shown
     assert "chainrule train from=begun recipe=finetune" in shown
+    assert "arrays taken" in shown
     begun: Any = Run.open("runs/begun").model
     np.testing.assert_array_equal(begun.stem.weight, photos.stem.weight)
     assert begun.head.weight.shape == (4, 2)
@@ -90,3 +91,21 @@ def test_a_recipe_that_says_what_the_model_is_does_not_go_with_a_run_to_begin_wi
 ) -> None:
     assert cli(*IMPORT).code == 0
     assert "both say what the model is" in cli("train", "from=begun", "recipe=photos").err
+
+
+def test_arrays_that_do_not_fit_are_listed_and_on_request_left_out(cli: Command, photos: Any) -> None:
+    arrays = safetensors.numpy.load_file("small.safetensors")
+    (last,) = [name for name in arrays if arrays[name].shape == (5,)]  # the bias of the head
+    gone = min(arrays)
+    odd = {name: array for name, array in arrays.items() if name != gone}
+    odd |= {last: np.zeros(7, np.float32), "extra.weight": np.zeros(2, np.float32)}
+    safetensors.numpy.save_file(odd, "odd.safetensors")
+    words = ["import", "convnext", "odd.safetensors", "data=photos", "data.size=16", "run=odd"]
+    refused = cli(*words)
+    assert refused.code
+    expected = (f"1 missing: {gone}", "2 misshapen", "1 unused: extra.weight")
+    assert all(word in refused.err for word in expected), refused.err
+    told = cli(*words, "head=new", "strict=false", "--json").last["weights"]
+    assert (told["missing"], told["misshapen"], told["unused"]) == ([gone], [], ["extra.weight"])
+    assert len(told["loaded"]) == len(arrays) - 3
+    assert "must be" in cli(*words, "strict=maybe").err

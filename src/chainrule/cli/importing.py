@@ -1,7 +1,7 @@
 """`chainrule import`: weights trained elsewhere become a run, which can be sampled, scored, probed and trained on."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -10,11 +10,22 @@ from chainrule.cli.options import Json, Settings
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.models.exported import Exported
+    from chainrule.models.interchange import Imported
     from chainrule.models.protocol import Entry, Model
 
-_OWN = ("tokenizer", "data", "head", "run", "runs")
+_OWN = ("tokenizer", "data", "head", "strict", "run", "runs")
+_KINDS = ("loaded", "adapted", "missing", "misshapen", "unused")
+"""What is told of the arrays of a file."""
 _SIDE = 224
 """Pixels a side of the images that published classifiers were trained on, where the file does not say."""
+
+
+class _Opened(NamedTuple):
+    """What becomes a run: the model with its weights, its data, and what of the file was taken where that is told."""
+
+    model: "Model"
+    data: "Data"
+    weights: "Imported | None" = None
 
 
 def import_(
@@ -29,7 +40,8 @@ def import_(
 
     Settings: tokenizer=FILE (for models of text: tokenizer.json, or tokenizer.bin of llama2.c; default: the one beside
     the weights), data=NAME or PATH (what the run is scored, probed and trained on; default: the model's own) with its
-    options data.*, run=NAME, runs=DIR, and settings of the model that a file does not hold, such as heads=12.
+    options data.*, run=NAME, runs=DIR, strict=false (take the arrays that fit and list the others; by default one that
+    is missing, misshapen or unused is an error), and settings of the model that a file does not hold, such as heads=12.
 
     Image classifiers of torchvision, timm and transformers (alexnet, convnext, resnet, vgg, vit) are sized by the file;
     the run keeps the colours they expect (pixels=imagenet; others: half, none) and the size of their images
@@ -62,12 +74,12 @@ def import_(
         else new_folder(runs, f"{path.stem}-{name}")
     )
     try:
-        built, data = _opened(entry, path, words.settings, given, folder)
-        run = keep(built, data, run=folder, origin={"file": str(path.resolve())})
+        opened = _opened(entry, path, words.settings, given, folder)
+        run = keep(opened.model, opened.data, run=folder, origin={"file": str(path.resolve())})
     finally:
         if not (folder / "config.yaml").exists():  # it never became a run and would only be in the way
             shutil.rmtree(folder, ignore_errors=True)
-    _present(run, built, data, new_head=words.settings.get("head") == "new", json=json)
+    _present(run, opened, new_head=words.settings.get("head") == "new", json=json)
 
 
 def _sorted(given: Any, entry: "Entry") -> tuple[dict[str, Any], dict[str, Any]]:
@@ -108,7 +120,7 @@ def _named(name: str, runs: str | None) -> Path:
 
 def _opened(
     entry: "Entry", path: Path, words: Any, given: tuple[dict[str, Any], dict[str, Any]], folder: Path
-) -> "tuple[Model, Data]":
+) -> _Opened:
     """The model in the file and its data, with the tokenizer as a file of the run's own folder."""
     from chainrule import data as sources
     from chainrule import models
@@ -119,6 +131,8 @@ def _opened(
     source = words.get("data", entry.data)
     head = words.get("head", "kept")
     check_choice("import", "head", head, ("kept", "new"))
+    check_choice("import", "strict", words.get("strict", "true"), ("true", "false"))
+    strict = words.get("strict", "true") == "true"
     said = models.exported.read_head(path)
     if said is not None:
         _check_model(entry, path, said)
@@ -128,7 +142,7 @@ def _opened(
     elif said is not None and head == "kept":
         return _reopened(entry, path, said, words, given, folder)
     if entry.published is not None:
-        return _classifier(entry, path, source, given, head, said)
+        return _classifier(entry, path, source, given, head, said, strict=strict)
     if head == "new":
         raise ArgumentError(
             f"head=new: {entry.name} has no head of published weights to replace",
@@ -136,8 +150,8 @@ def _opened(
         )
     if entry.sized is None:
         data = sources.load(source, **options)
-        built = models.build(entry.name, data, **settings)
-        return models.import_weights(built, path).model, data
+        found = models.import_weights(models.build(entry.name, data, **settings), path, strict=strict)
+        return _Opened(found.model, data, found)
     built = models.open_weights(entry.name, path, _tokenizer(entry, path, words.get("tokenizer")), **settings)
     schema = built.schema  # type: ignore[attr-defined]  # models of text have one
     tokenizers.write(tokenizers.of(schema), folder / "tokenizer.json")
@@ -152,7 +166,7 @@ def _opened(
             f"data.window={options['window']}: this model reads {schema.shape[0] - 1} tokens at most",
             remedy=f"use data.window={schema.shape[0] - 1} or less, or leave it out",
         )
-    return built, data
+    return _Opened(built, data)
 
 
 def _check_model(entry: "Entry", path: Path, said: "Exported") -> None:
@@ -173,7 +187,7 @@ def _reopened(
     words: Any,
     given: tuple[dict[str, Any], dict[str, Any]],
     folder: Path,
-) -> "tuple[Model, Data]":
+) -> _Opened:
     """The model in a file that `chainrule export` wrote, and the data it was trained on unless others are named."""
     from chainrule import data as sources
     from chainrule import models
@@ -190,7 +204,7 @@ def _reopened(
         tokenizers.write(tokenizers.read(file, any_length=True), folder / "tokenizer.json")
         options["tokenizer"] = str(folder.resolve() / "tokenizer.json")
     data = sources.load(source, **options)
-    return models.reopen(path, data, **settings), data
+    return _Opened(models.reopen(path, data, **settings), data)
 
 
 def _classifier(
@@ -200,7 +214,9 @@ def _classifier(
     given: tuple[dict[str, Any], dict[str, Any]],
     head: str,
     said: "Exported | None",
-) -> "tuple[Model, Data]":
+    *,
+    strict: bool,
+) -> _Opened:
     """The image classifier in the file for the data, whose images have the size it was trained on unless given.
 
     Images are brought to that size when they are read, which gives the best pixels, or else by the model; a file of our
@@ -219,7 +235,8 @@ def _classifier(
     elif said is None:
         settings = {"size": side, **settings}
     data = sources.load(source, **options)
-    return models.with_weights(entry.name, path, data, head=head, **settings).model, data
+    found = models.with_weights(entry.name, path, data, head=head, strict=strict, **settings)
+    return _Opened(found.model, data, found)
 
 
 def _exported_tokenizer(path: Path) -> Path:
@@ -243,15 +260,17 @@ def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
     return beside
 
 
-def _present(run: Any, model: "Model", data: "Data", *, new_head: bool, json: bool) -> None:
-
+def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
+    from chainrule.cli.training import what_next
     from chainrule.core.formatting import count
-    from chainrule.models.protocol import CanSample, parameter_count
+    from chainrule.models.protocol import parameter_count
+    from chainrule.nn.modes import mode
 
+    model, data, weights = opened
     name, facts = run.config["model"]["name"], _facts(model, data, new_head)
-    parameters = parameter_count(model)
+    parameters, in_mode = parameter_count(model), mode(run.model)
     if json:
         emit(
             {
@@ -260,11 +279,19 @@ def _present(run: Any, model: "Model", data: "Data", *, new_head: bool, json: bo
                 "model": name,
                 "parameters": parameters,
                 "step": run.step,
+                "mode": in_mode,
+                "weights": None
+                if weights is None
+                else {kind: list(getattr(weights, kind)) for kind in _KINDS},
                 **facts,
             }
         )
         return
     say("model", f"{name}   {count(parameters)} parameters")
+    if weights is not None:
+        say("weights", str(weights))
+    if in_mode:
+        say("mode", in_mode)
     for label, text in facts.items():
         say(label, text)
     say("data", f"{data.name}   {data.describe()}")
@@ -273,8 +300,7 @@ def _present(run: Any, model: "Model", data: "Data", *, new_head: bool, json: bo
         say("next", f"chainrule train from={handle(run.path)} recipe=finetune")
         say("or", f"the new head alone: add freeze={','.join(_body(model))}")
         return
-    verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe", "resume"]
-    say("next", "   ·   ".join(f"chainrule {verb} {handle(run.path)}" for verb in verbs))
+    say("next", "   ·   ".join([*what_next(run, model), f"chainrule resume {handle(run.path)}"]))
 
 
 def _facts(model: "Model", data: "Data", new_head: bool) -> dict[str, str]:

@@ -140,6 +140,7 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     from chainrule.core.progress import update
     from chainrule.core.quoting import shell_word
     from chainrule.explain import probes
+    from chainrule.nn.modes import mode
     from chainrule.report import Chapter, write_album
 
     word, *chosen = take(Sorted(names, {}), "RUN", *["PROBE"][: len(names) - 1])
@@ -166,15 +167,17 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
     default = run.path.joinpath("probes", *chosen)
     folder = Path(given["out"]).expanduser() if "out" in given else default
     words = [shell_word(f"{key}={value}") for key, value in given.items() if key not in _RUN]
+    where = f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}."
+    in_mode = mode(run.model)
     album = write_album(
         folder,
         f"{chosen[0]}: {run.id}" if chosen else f"Inside {run.id}",
-        f"Step {run.step:,} of {run.id}, {run.config['model']['name'] or 'a model of your own'} on {run.data.name}.",
+        " ".join([where, *([f"The network is in {in_mode}."] if in_mode else [])]),
         chapters,
         settings={"run": run.id, "step": run.step, **{n: s.model_dump() for n, s in settings.items()}},
         again={"Run it again": " ".join(["chainrule probe", handle(run.path), *chosen, *words])},
     )
-    _present({"run": run.id, "step": run.step}, settings, chapters, album, json)
+    _present({"run": run.id, "step": run.step, "mode": in_mode}, settings, chapters, album, json)
     if failed:
         complain(
             f"{len(failed)} of {len(settings)} probes failed: {', '.join(failed)}\n"

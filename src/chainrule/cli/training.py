@@ -88,18 +88,24 @@ def _write_report(run: "Run", *, json: bool, quiet: bool) -> None:
             say("samples", str(sheet))
 
 
-def _conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
+def what_next(run: "Run", model: "Model") -> list[str]:
+    """Commands that put a trained model to work."""
     from chainrule.cli.folders import handle
-    from chainrule.cli.output import say
     from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate
+
+    verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe"]
+    words = [f"chainrule {verb} {handle(run.path)}" for verb in verbs]
+    if isinstance(model, CanPredict | CanForecast | CanTranslate):
+        words.insert(0, f"chainrule predict {handle(run.path)} FILE")
+    return words
+
+
+def _conclude(run: "Run", model: "Model", *, json: bool, quiet: bool) -> None:
+    from chainrule.cli.output import say
 
     interrupted = run.status["status"] == "interrupted"
     if not (json or quiet or interrupted):  # how to go on was said when it stopped
-        verbs = [*(["sample"] if isinstance(model, CanSample) else []), "score", "probe"]
-        words = [f"chainrule {verb} {handle(run.path)}" for verb in verbs]
-        if isinstance(model, CanPredict | CanForecast | CanTranslate):
-            words.insert(0, f"chainrule predict {handle(run.path)} FILE")
-        say("next", "   ·   ".join(words))
+        say("next", "   ·   ".join(what_next(run, model)))
     _last_line(run, json=json, quiet=quiet)
     if interrupted:
         raise typer.Exit(130)

@@ -174,12 +174,20 @@ def import_weights(
 
 
 def with_weights(
-    name: str, path: str | Path, data: Data | Schema, *, head: str = "kept", seed: int = 0, **settings: Any
+    name: str,
+    path: str | Path,
+    data: Data | Schema,
+    *,
+    head: str = "kept",
+    seed: int = 0,
+    strict: bool = True,
+    **settings: Any,
 ) -> Imported:
     """A model for the data with the published weights in a safetensors file, sized by what is in it.
 
     The settings are those of the network in the file, with the pixels it expects (`settings` override them).
-    `head="new"` begins the layer of the outputs afresh: the usual start on classes of one's own.
+    `head="new"` begins the layer of the outputs afresh: the usual start on classes of one's own. Without `strict`
+    arrays that do not fit are listed and the rest is taken.
     """
     check_choice("with_weights", "head", head, ("kept", "new"))
     found, file = entry(name), Path(path).expanduser()
@@ -187,9 +195,9 @@ def with_weights(
     weight_checks.check_held(file, interchange.shapes(file), eqx.filter_eval_shape(make))
     model = make()
     if head == "new":
-        return import_weights(model, file, fresh=[found.head])
+        return import_weights(model, file, fresh=[found.head], strict=strict)
     try:
-        return import_weights(model, file)
+        return import_weights(model, file, strict=strict)
     except ArgumentError as error:
         count = protocol.output_count(model.schema)  # type: ignore[attr-defined]  # registered models have one
         remedy = (

@@ -163,7 +163,8 @@ def read(
     if strict and (missing or misshapen or unused):
         raise ArgumentError(
             f"{file.name} does not fit: {report}",
-            remedy="strict=False takes what fits; names={...} says what the file calls each layer",
+            remedy="strict=False (on the command line strict=false) takes what fits and lists the rest; in Python "
+            "names={...} says what the file calls each layer",
         )
     loaded = eqx.tree_at(lambda m: [one.array for one in _stored_arrays(m, names)], model, arrays)
     return replace(report, model=loaded)

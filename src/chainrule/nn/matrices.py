@@ -1,17 +1,18 @@
 """Matrices of linear layers, the table of a stack of convolutions, and settings inferred from such a table."""
 
+import abc
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.nn.summary import LayerSummary, summarize
-from chainrule.nn.windows import output_size
+from chainrule.nn.summary import LayerSummary, Summary, summarize
 
 
 def as_matrix(layer: Callable[[Array], Array], input_shape: Sequence[int]) -> Float[Array, "outputs inputs"]:
@@ -30,25 +31,65 @@ def as_matrix(layer: Callable[[Array], Array], input_shape: Sequence[int]) -> Fl
     )(jnp.eye(zero.size, dtype=zero.dtype))
 
 
-def conv_table(network: Any, input_shape: Sequence[int]) -> list[LayerSummary]:
-    """Shapes, parameters, multiply-adds and receptive fields of the convolutions and pools of a network.
+class GivesLogits(eqx.Module):
+    """Is looked at through the logits of a batch of examples; it is not a function of one array."""
 
-    The network is a list of layers and functions that are applied one after another, or anything that can be called
-    with an array of the shape. With each window the receptive field grows by (kernel - 1) dilation times the product
-    of the strides before it. `chainrule.summary` gives all layers of any model.
+    @abc.abstractmethod
+    def logits(self, x: Array) -> Float[Array, "batch outputs"]:
+        """The outputs of the network before any softmax, in inference mode."""
+
+
+@final
+class ConvTable(Sequence[LayerSummary]):
+    """The convolutions and pools of a network in the order of the call; `print` shows them as a table."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.summary.layers[index]
+
+    def __len__(self) -> int:
+        return len(self.summary.layers)
+
+    def __str__(self) -> str:
+        return str(self.summary)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.summary._repr_html_()
+
+
+def conv_table(network: Any, input_shape: Sequence[int]) -> ConvTable:
+    """Kernels, shapes, parameters, multiply-adds and receptive fields of the convolutions and pools of a network.
+
+    The network is a list of layers and functions that are applied one after another, a model that predicts, or anything
+    that can be called with an array of the shape, without an axis of examples. With each window the receptive field
+    grows by (kernel - 1) dilation times the product of the strides before it. `chainrule.summary` gives all layers of
+    any model.
 
     >>> from chainrule.nn import Conv
-    >>> stack = [Conv(2, 3, 8, 3, stride=2, padding=1, key=jax.random.key(0))]
-    >>> conv_table(stack, (7, 7, 3))[0].shape
-    (4, 4, 8)
+    >>> print(conv_table([Conv(2, 3, 8, 3, stride=2, padding=1, key=jax.random.key(0))], (7, 7, 3)))
+    list   input 7 × 7 × 3
+    layer  kind  kernel        output     parameters  multiply-adds  receptive field
+    0      Conv  (8, 3, 3, 3)  4 × 4 × 8         224          3,456  3 × 3
+    total                                        224          3,456
+    kernel: (outputs, inputs of a group, height, width)
     """
-    if not callable(network) and not isinstance(network, list | tuple):
+    if isinstance(network, GivesLogits):
+        still = eqx.nn.inference_mode(network)
+        found = summarize(still, (1, *input_shape), call=lambda model, x: model.logits(x), examples=True)
+    elif callable(network) or isinstance(network, list | tuple):
+        found = summarize(network, tuple(input_shape))
+    else:
         raise ArgumentError(
             f"conv_table(network of type {type(network).__name__}): it cannot be called with an array",
-            remedy="give a list of layers, or for a model chainrule.summary(model)",
+            remedy="give a list of layers, or for a model that does not predict chainrule.summary(model, data)",
         )
-    found = summarize(network, tuple(input_shape)).layers
-    return [one for one in found if one.kind in ("Conv", "ConvTranspose") or one.kind.endswith("pool")]
+    windows = [one for one in found.layers if one.kernel or one.kind.endswith("pool")]
+    own = sum(one.parameters for one in windows)
+    return ConvTable(replace(found, layers=tuple(windows), parameters=own))
 
 
 @final
@@ -88,12 +129,11 @@ def _explanations(
         kernel = round(entries ** (1 / dimensions)) if entries > 0 else 0
         if rest or kernel < 1 or kernel**dimensions != entries:
             continue
-        for stride, padding in itertools.product(range(1, max(kernel, size) + 1), range(kernel)):
-            if (
-                size + 2 * padding >= kernel
-                and output_size(size, kernel, stride, (padding, padding)) == wanted
-            ):
-                yield Candidate(kernel, stride, padding, bias)
+        for stride in range(1, max(kernel, size) + 1):
+            # floor((size + 2 padding - kernel) / stride) + 1 = wanted, solved for the padding
+            least = (wanted - 1) * stride + kernel - size
+            paddings = range(max(0, -(-least // 2)), min(kernel - 1, (least + stride - 1) // 2) + 1)
+            yield from (Candidate(kernel, stride, padding, bias) for padding in paddings)
 
 
-__all__ = ["Candidate", "as_matrix", "conv_table", "infer_layers"]
+__all__ = ["Candidate", "ConvTable", "GivesLogits", "as_matrix", "conv_table", "infer_layers"]

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+
 from chainrule import __version__, models
 from chainrule.core.errors import ChainruleError, RunError
 from chainrule.core.formatting import duration, measured, number
 from chainrule.core.pictures import Film, Picture
 from chainrule.models.protocol import CanForecast, CanPredict, CanSample, CanTranslate, Model, parameter_count
+from chainrule.nn.modes import mode
 from chainrule.report import page
 from chainrule.report.drawing import draw, draw_gif
 from chainrule.report.gallery import PictureGroup, groups, judged_split
@@ -142,6 +145,9 @@ def _lead(run: Run, model: Model | None, record: Mapping[str, Any]) -> str:
     if best:
         name = decisive(best)
         sentence += f" Best validation {page.say(name)} {number(best[name])} at step {best['step']:,}."
+    in_mode = "" if model is None else mode(eqx.nn.inference_mode(model))
+    if in_mode:
+        sentence += f" Scores and pictures are those of {page.say(in_mode)}."
     return f'<p class="lead">{sentence}</p>'
 
 

@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -110,9 +111,22 @@ def test_the_table_of_a_stack_and_what_it_gives_away() -> None:
     assert [row.shape for row in table] == [(14, 14, 4), (7, 7, 8), (4, 4, 16), (2, 2, 32), (1, 1, 2)]
     assert [row.parameters for row in table] == [40, 296, 1168, 4640, 578]
     assert table[-1].receptive_field == (63, 63)
+    assert [row.kernel for row in table] == [(b, a, 3, 3) for a, b in itertools.pairwise(widths)]
+    assert "(16, 8, 3, 3)" in str(table)
+    assert "6,722" in str(table).splitlines()[-2]
     shapes = [(28, 1), *((row.shape[0], row.shape[-1]) for row in table)]
     for found in nn.infer_layers(shapes, [row.parameters for row in table]):
         assert any((c.kernel, c.stride, c.padding, c.bias) == (3, 2, 1, True) for c in found)
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted", "kernel"), [(7, 4, 3), (5, 1, 4), (4, 2, 1), (6, 9, 5), (2, 3, 2)]
+)
+def test_every_stride_and_padding_that_fits_is_inferred(size: int, wanted: int, kernel: int) -> None:
+    (found,) = nn.infer_layers([(size, 1), (wanted, 1)], [kernel**2])
+    tried = itertools.product(range(1, max(kernel, size) + 1), range(kernel))
+    fits = [(s, p) for s, p in tried if size + 2 * p >= kernel and (size + 2 * p - kernel) // s + 1 == wanted]
+    assert [(c.stride, c.padding) for c in found if not c.bias] == fits
 
 
 def test_strides_larger_than_the_kernel_are_inferred_too() -> None:
@@ -235,3 +249,25 @@ def test_patterns_of_derivatives_are_found_through_convolutions() -> None:
     f = lambda x: layer(x[:, None])[:, 0] ** 2  # noqa: E731
     assert derive.sparse.detect(f, jnp.ones(8)).nnz == 22  # three diagonals
     assert derive.sparse.detect(lambda x: f(x).sum(), jnp.ones(8), of="hessian").nnz == 34  # five
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "message"),
+    [
+        (lambda: nn.Conv(2, 6, 8, 3, groups=4, key=KEY), (), r"6 / 4 = 1.5, 8 / 4 = 2"),
+        (lambda: nn.Conv(2, 6, 8, 3, groups=2, key=KEY), (5, 5, 3), r"takes 6 = 2 groups · 3"),
+        (
+            lambda: nn.Conv(2, 1, 1, 3, padding=0, key=KEY),
+            (2, 5, 1),
+            r"\(2 \+ 0 \+ 0 - 1·\(3 - 1\) - 1\) / 1\) \+ 1 = 0",
+        ),
+        (
+            lambda: nn.ConvTranspose(2, 1, 1, 2, stride=2, padding=2, key=KEY),
+            (1, 1, 1),
+            r"\(1 - 1\)·2 - 2 - 2 .* = -2",
+        ),
+    ],
+)
+def test_errors_show_the_arithmetic(layer: Any, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        layer()(jnp.zeros(shape))

@@ -16,6 +16,7 @@ from chainrule.data.target import Link
 from chainrule.models.protocol.criteria import Criterion, usual
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.models.protocol.training import HasState
+from chainrule.nn.matrices import GivesLogits
 
 
 class CanPredict(Model):
@@ -26,12 +27,8 @@ class CanPredict(Model):
         """Probabilities of classes or labels (batch, classes), or values in model units (batch, *target_shape)."""
 
 
-class HasLogits(CanPredict):
+class HasLogits(CanPredict, GivesLogits):
     """Predicts by a network that ends in logits, or in values."""
-
-    @abc.abstractmethod
-    def logits(self, x: Array) -> Float[Array, "batch outputs"]:
-        """The outputs of the network before any softmax, in inference mode."""
 
 
 def output_count(schema: Schema) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
 from chainrule.nn.convolution.primitives import convolution
 from chainrule.nn.windows import Geometry, Pairs, output_sizes, spread, swapped
@@ -55,6 +56,15 @@ def convolve_transpose(
     dimensions = weight.ndim - 2
     leading = x.shape[: -dimensions - 1]
     reach = [spread(k, d) - 1 for d, k in zip(dilation, weight.shape[:dimensions], strict=True)]
+    settings = zip(x.shape[-dimensions - 1 : -1], stride, padding, reach, output_padding, strict=True)
+    for axis, (n, s, (low, high), r, extra) in enumerate(settings):
+        size = (n - 1) * s - low - high + r + extra + 1
+        if size < 1:
+            raise ArgumentError(
+                f"convolve_transpose: no output: ({n} - 1)·{s} - {low} - {high} + {r} + {extra} + 1 = {size} on axis "
+                f"{axis}",
+                remedy="use less padding, or a larger kernel or stride",
+            )
     around = tuple(
         (r - low, r - high + extra)
         for r, (low, high), extra in zip(reach, padding, output_padding, strict=True)

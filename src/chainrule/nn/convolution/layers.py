@@ -100,7 +100,7 @@ class Conv(eqx.Module):
 
     def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
         """The convolution of every array along the leading axes."""
-        sizes = check_input("Conv", x, len(self.kernel), self.inputs)
+        sizes = check_input("Conv", x, len(self.kernel), self.inputs, self.groups)
         padding = resolve(self.padding, sizes, self.kernel, self.stride, self.dilation)
         output_sizes("Conv", sizes, self.kernel, self.stride, padding, self.dilation)
         if self.padding_mode != "zeros":
@@ -203,7 +203,7 @@ class ConvTranspose(eqx.Module):
 
     def __call__(self, x: Float[Array, "*axes inputs"]) -> Float[Array, "*output_axes outputs"]:
         """The adjoint convolution of every array along the leading axes."""
-        check_input("ConvTranspose", x, len(self.kernel), self.inputs)
+        check_input("ConvTranspose", x, len(self.kernel), self.inputs, self.groups)
         out = convolve_transpose(
             as_weights(x, self.weight),
             self.weight,
@@ -228,13 +228,14 @@ def check_groups(where: str, inputs: int, outputs: int, groups: int) -> tuple[in
     groups = whole(where, "groups", groups)
     if inputs % groups or outputs % groups:
         raise ArgumentError(
-            f"{where}(groups={groups}): {groups} groups cannot share {inputs} inputs and {outputs} outputs",
+            f"{where}(groups={groups}): {groups} groups cannot share {inputs} inputs and {outputs} outputs: "
+            f"{inputs} / {groups} = {inputs / groups:g}, {outputs} / {groups} = {outputs / groups:g}",
             remedy=f"use a divisor of {math.gcd(inputs, outputs)}",
         )
     return inputs, outputs, groups
 
 
-def check_input(where: str, x: Array, dimensions: int, inputs: int) -> tuple[int, ...]:
+def check_input(where: str, x: Array, dimensions: int, inputs: int, groups: int = 1) -> tuple[int, ...]:
     """The sizes of the axes that are convolved; an error for the wrong number of axes or channels."""
     if x.ndim < dimensions + 1:
         raise ArgumentError(
@@ -242,8 +243,9 @@ def check_input(where: str, x: Array, dimensions: int, inputs: int) -> tuple[int
             remedy="inputs are (..., height, width, channels), with as many axes as the kernel",
         )
     if x.shape[-1] != inputs:
+        sum_of_groups = f" = {groups} groups · {inputs // groups}" if groups > 1 else ""
         raise ArgumentError(
-            f"{where}: the input has {x.shape[-1]} channels (shape {x.shape}), the layer takes {inputs}",
+            f"{where}: the input has {x.shape[-1]} channels (shape {x.shape}), the layer takes {inputs}{sum_of_groups}",
             remedy="channels come last; for images stored channels first use jnp.moveaxis(x, -3, -1)",
         )
     return x.shape[-dimensions - 1 : -1]

@@ -4,6 +4,7 @@ The network is traced, never run: a summary of a network of a billion parameters
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,8 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
+from chainrule.nn.convolution.layers import Conv, ConvTranspose
+from chainrule.nn.modes import mode
 from chainrule.nn.native.availability import without_native
 from chainrule.nn.sequential import running_statistics
 from chainrule.nn.summary.dependence import Intervals, of_input
@@ -49,7 +52,7 @@ def summarize(
     arrays, rest = eqx.partition(network, _is_array)
     with without_native():
         closed = jax.make_jaxpr(lambda arrays, *x: call(eqx.combine(arrays, rest), *x))(arrays, *given)
-    owners, kinds, sizes = _layers(network)
+    owners, kinds, sizes, kernels = _layers(network)
     first = jax.tree.leaves(given[0])[0]
     if space is None:
         features = len(first.shape) > 1 and jnp.issubdtype(first.dtype, jnp.inexact)
@@ -64,9 +67,13 @@ def summarize(
     return Summary(
         name or type(network).__name__,
         tuple(tuple(x.shape)[examples:] for x in leaves),
-        _rows(walk.rows, kinds, sizes, examples),
+        tuple(
+            replace(row, kernel=kernels.get(row.layer, ()))
+            for row in _rows(walk.rows, kinds, sizes, examples)
+        ),
         sum(sizes.values()),
         tuple(sorted(walk.uncounted)),
+        mode(network),
     )
 
 
@@ -115,14 +122,15 @@ def _larger(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else max(a, b)
 
 
-def _layers(network: Tree) -> tuple[list[str], dict[str, str], dict[str, int]]:
-    """The layer of every array, and of each layer its class and how many parameters it has of its own."""
+def _layers(network: Tree) -> tuple[list[str], dict[str, str], dict[str, int], dict[str, tuple[int, ...]]]:
+    """The layer of every array, and of each layer its class, its own parameters and, of a convolution, its kernel."""
     flat, structure = jax.tree_util.tree_flatten_with_path(network)
     numbered = jax.tree_util.tree_unflatten(structure, range(len(flat)))
     state = set(jax.tree.leaves(running_statistics(numbered)))
     owners: list[str] = []
     kinds: dict[str, str] = {}
     sizes: dict[str, int] = {}
+    kernels: dict[str, tuple[int, ...]] = {}
     for number, (keys, leaf) in enumerate(flat):
         if not _is_array(leaf):
             continue
@@ -132,11 +140,13 @@ def _layers(network: Tree) -> tuple[list[str], dict[str, str], dict[str, int]]:
             path.append(_word(key))
             if isinstance(node, eqx.Module):
                 owner, kind = ".".join(path), type(node).__name__
+            if isinstance(node, Conv | ConvTranspose):
+                kernels[owner] = (node.outputs, node.inputs // node.groups, *node.kernel)
         owners.append(owner)
         kinds[owner] = kind
         counts = jnp.issubdtype(leaf.dtype, jnp.inexact) and number not in state
         sizes[owner] = sizes.get(owner, 0) + (leaf.size if counts else 0)
-    return owners, kinds, sizes
+    return owners, kinds, sizes, kernels
 
 
 def _child(node: Any, key: Any) -> Any:

@@ -4,7 +4,8 @@ import html
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
-_COLUMNS = ("layer", "kind", "output", "parameters", "multiply-adds", "receptive field")
+_COLUMNS = ("layer", "kind", "kernel", "output", "parameters", "multiply-adds", "receptive field")
+_NUMBERS = ("parameters", "multiply-adds")
 
 
 @final
@@ -21,6 +22,8 @@ class LayerSummary:
     multiply_adds: int
     receptive_field: tuple[int | None, ...]
     """How many entries of the input an output sees at most along each axis that is looked at in parts; `None`: all."""
+    kernel: tuple[int, ...] = ()
+    """Convolutions: (outputs, inputs of a group, height, width), as other libraries write it."""
 
 
 @final
@@ -38,6 +41,8 @@ class Summary:
     parameters: int
     uncounted: tuple[str, ...] = ()
     """What the multiply-adds leave out."""
+    mode: str = ""
+    """Training or inference mode, where a layer is not the same in both."""
 
     @property
     def multiply_adds(self) -> int:
@@ -54,38 +59,47 @@ class Summary:
         return {**asdict(self), "multiply_adds": self.multiply_adds}
 
     def __str__(self) -> str:
-        rows = [_COLUMNS, *self._cells(), self._total()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        heads, rows = self._shown()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
         lines = [f"{self.name}   input {', '.join(_shape(shape) for shape in self.inputs)}"]
         for row in rows:
             cells = (
-                cell.rjust(width) if 2 < i < 5 else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+                cell.rjust(width) if head in _NUMBERS else cell.ljust(width)
+                for head, cell, width in zip(heads, row, widths, strict=True)
             )
             lines.append("  ".join(cells).rstrip())
         return "\n".join([*lines, *self._notes()])
 
     def _repr_html_(self) -> str:
+        heads, (first, *body, total) = self._shown()
+
         def cells(row: tuple[str, ...], tag: str) -> str:
-            aligned = ("left", "left", "left", "right", "right", "left")
             return "".join(
-                f'<{tag} style="text-align:{side}">{html.escape(cell)}</{tag}>'
-                for cell, side in zip(row, aligned, strict=True)
+                f'<{tag} style="text-align:{"right" if head in _NUMBERS else "left"}">{html.escape(cell)}</{tag}>'
+                for head, cell in zip(heads, row, strict=True)
             )
 
-        shown = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self._cells())
+        shown = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in body)
         title = html.escape(f"{self.name}, input {', '.join(_shape(shape) for shape in self.inputs)}")
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
         return (
-            f"<table><caption>{title}</caption><thead><tr>{cells(_COLUMNS, 'th')}</tr></thead><tbody>{shown}</tbody>"
-            f"<tfoot><tr>{cells(self._total(), 'th')}</tr></tfoot></table>{notes}"
+            f"<table><caption>{title}</caption><thead><tr>{cells(first, 'th')}</tr></thead><tbody>{shown}</tbody>"
+            f"<tfoot><tr>{cells(total, 'th')}</tr></tfoot></table>{notes}"
         )
+
+    def _shown(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The names of the columns, and all rows from the head to the sums; without convolutions without kernels."""
+        rows = [_COLUMNS, *self._cells(), self._total()]
+        kept = [i for i, head in enumerate(_COLUMNS) if head != "kernel" or any(r[i] for r in rows[1:])]
+        shown = [tuple(row[i] for i in kept) for row in rows]
+        return shown[0], shown
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [
             (
                 one.layer,
                 one.kind,
+                f"({', '.join(map(str, one.kernel))})" if one.kernel else "",
                 _shape(one.shape) if one.shape else "not reached",
                 f"{one.parameters:,}" if one.parameters else "",
                 f"{one.multiply_adds:,}" if one.multiply_adds else "",
@@ -95,10 +109,16 @@ class Summary:
         ]
 
     def _total(self) -> tuple[str, ...]:
-        return ("total", "", "", f"{self.parameters:,}", f"{self.multiply_adds:,}", "")
+        return ("total", "", "", "", f"{self.parameters:,}", f"{self.multiply_adds:,}", "")
 
     def _notes(self) -> list[str]:
-        return [f"not counted: {', '.join(self.uncounted)}"] if self.uncounted else []
+        notes = [f"not counted: {', '.join(self.uncounted)}"] if self.uncounted else []
+        kernels = any(one.kernel for one in self.layers)
+        return [
+            *(["kernel: (outputs, inputs of a group, height, width)"] if kernels else []),
+            *notes,
+            *filter(None, [self.mode]),
+        ]
 
 
 def _shape(shape: tuple[int, ...]) -> str:
