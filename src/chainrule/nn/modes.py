@@ -21,8 +21,8 @@ def mode(network: Any) -> str:
     kinds = (*_NORMS, *_DROPPING)
     found = jax.tree.leaves(network, is_leaf=lambda node: isinstance(node, kinds))
     norms = [node for node in found if isinstance(node, _NORMS)]
-    dropping = [node for node in found if isinstance(node, _DROPPING) and node.p]
-    if not norms and not dropping:
+    dropouts = [node for node in found if isinstance(node, _DROPPING) and node.p]
+    if not norms and not dropouts:
         return ""
     flags = {
         bool(leaf)
@@ -30,14 +30,14 @@ def mode(network: Any) -> str:
         if isinstance(path[-1], jax.tree_util.GetAttrKey) and path[-1].name == "inference"
     }
     if len(flags) > 1:
-        return f"some layers in training mode, some in inference mode: {_counts([*norms, *dropping])}"
+        return f"some layers in training mode, some in inference mode: {_counts([*norms, *dropouts])}"
     training = flags == {False}
     parts = []
     if norms:
         how = "by the statistics of each batch" if training else "by running averages"
         parts.append(f"{_counts(norms)} {how}")
-    if dropping:
-        parts.append(f"{_counts(dropping)} {'on' if training else 'off'}")
+    if dropouts:
+        parts.append(f"{_counts(dropouts)} {'on' if training else 'off'}")
     return f"{'training' if training else 'inference'} mode: {', '.join(parts)}"
 
 
