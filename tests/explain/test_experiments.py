@@ -201,5 +201,7 @@ def test_a_search_chooses_on_validation_tests_every_seed_of_the_best_and_names_t
 def test_settings_that_do_not_exist_or_do_not_fit_are_refused() -> None:
     with pytest.raises(ArgumentError, match=r"unknown setting 'widht' .did you mean 'width'"):
         experiments.run("variance", widht=3)
-    with pytest.raises(ArgumentError, match="there is no such hidden layer"):
-        experiments.run("histograms", layer="head", data="moons", steps=2, every=1, width=4)
+    with pytest.raises(ArgumentError, match=r"there is no tap 'haed' .did you mean 'head'"):
+        experiments.run("histograms", layer="haed", data="moons", steps=2, every=1, width=4)
+    with pytest.raises(ArgumentError, match="one setting and two values"):
+        experiments.run("histograms", compare={"activation": "relu"}, data="moons")

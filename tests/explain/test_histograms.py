@@ -9,6 +9,7 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError
+from chainrule.core.pictures import Table
 from chainrule.explain import probes
 from chainrule.train import Run, fit
 from tests.train.toys import Game, blobs, numbers
@@ -33,8 +34,9 @@ def test_columns_are_the_first_weights_and_every_checkpoint(run: Run) -> None:
         "histogram-weights",
         "histogram-gradients",
         "histogram-outputs",
+        "histograms-idle",
     ]
-    for picture in outcome.pictures:
+    for picture in outcome.pictures[:3]:
         np.testing.assert_allclose(np.square(picture.values).sum(axis=0), 1, atol=0.1)  # type: ignore[union-attr]
 
 
@@ -56,6 +58,19 @@ def test_networks_of_ones_own_and_models_of_several_parts_have_them_too(tmp_path
     game = Game(jax.numpy.ones(()), jax.numpy.ones(()))
     found = probes.examine("histograms", fit(game, numbers(), run=tmp_path / "game", **SETTINGS), layer="y")
     assert found.numbers["tensor"] == "y"
+
+
+def test_any_tap_can_be_looked_at_and_idle_units_are_counted(run: Run) -> None:
+    outcome = probes.examine("histograms", run, layer="blocks.0.linear.relu", examples=16)
+    assert outcome.numbers["tensor"] == "blocks.0.linear.weight"
+    batch = jax.tree.map(jax.numpy.asarray, run.data.train.batch(np.arange(16)))
+    first = run.model_at(6).blocks[0].linear  # type: ignore[attr-defined]
+    after = np.maximum(np.asarray(batch.x) @ np.asarray(first.weight) + np.asarray(first.bias), 0)
+    assert outcome.numbers["outputs"][-1] == pytest.approx(float(after.std()), rel=1e-4)
+    (table,) = [picture for picture in outcome.pictures if picture.name == "histograms-idle"]
+    assert isinstance(table, Table)
+    assert table.rows[0][0] == "blocks.0.linear.relu"
+    assert float(table.rows[0][2]) == pytest.approx(float((after <= 0).all(axis=0).mean()), abs=1e-3)
 
 
 def test_a_layer_that_is_not_there_is_refused(run: Run) -> None:

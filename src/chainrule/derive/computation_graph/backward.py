@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Table
-from chainrule.derive.computation_graph.drawing import Moment
+from chainrule.derive.computation_graph.drawing import DrawnStep
 from chainrule.derive.computation_graph.local_derivatives import LocalDerivatives
 from chainrule.derive.computation_graph.node import Edge, Node
 from chainrule.derive.computation_graph.record import Record
@@ -151,10 +151,10 @@ class BackwardPass:
             if message.edge.output == 0
         }
 
-    def moment(self, number: int) -> Moment:
+    def moment(self, number: int) -> DrawnStep:
         """What a picture of a step shows."""
         step = self.step(number)
-        return Moment(
+        return DrawnStep(
             self.adjoints_after(number),
             None if step.node is None else step.node.id,
             step.pairs,

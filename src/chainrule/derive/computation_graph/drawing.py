@@ -60,7 +60,7 @@ class _Box:
 
 @final
 @dataclass(frozen=True)
-class Moment:
+class DrawnStep:
     """What a picture of one step of the backward pass shows."""
 
     adjoints: Mapping[int, Any]
@@ -80,7 +80,7 @@ def svg(
     limit: int,
     focus: Node | None,
     radius: int,
-    moment: Moment | None = None,
+    moment: DrawnStep | None = None,
 ) -> str:
     """The picture of a graph, folded if large, or of the neighbourhood of a node."""
     folded = fold(graph, limit) if focus is None else _around(graph, focus, radius)
@@ -109,7 +109,7 @@ class _Sheet:
         boxes: list[_Box],
         tags: list[str],
         links: list[tuple[int, int]],
-        moment: Moment | None,
+        moment: DrawnStep | None,
     ) -> None:
         self.boxes, self.tags = boxes, tags
         self.links = links
@@ -213,7 +213,7 @@ class _Sheet:
             x += (len(words) + 1) * step
 
 
-def _canvas(graph: Record, folded: Folded, width: float, height: float, moment: Moment | None) -> Canvas:
+def _canvas(graph: Record, folded: Folded, width: float, height: float, moment: DrawnStep | None) -> Canvas:
     canvas = Canvas(max(width + 2 * _MARGIN, 600), height + _TOP + _BOTTOM, "computation graph")
     heading = graph.title or "computation graph" if moment is None else moment.title
     canvas.text(_MARGIN, 32, heading, "f-ink bold", size=16)
@@ -349,7 +349,7 @@ def _is_among(folded: Folded, link: tuple[int, int], pairs: Collection[tuple[int
     )
 
 
-def _at(moment: Moment, group: NodeGroup, box: _Box) -> _Box:
+def _at(moment: DrawnStep, group: NodeGroup, box: _Box) -> _Box:
     """A box as it looks at a step: the adjoint that has arrived so far, and whether it is this operation's turn."""
     node = group.single
     if node is None:
@@ -383,4 +383,4 @@ def _around(graph: Record, focus: Node, radius: int) -> Folded:
     )
 
 
-__all__ = ["Moment", "svg"]
+__all__ = ["DrawnStep", "svg"]

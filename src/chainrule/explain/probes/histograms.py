@@ -16,7 +16,7 @@ from chainrule.core.types import Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.explain.methods import histograms, layer_activations
+from chainrule.explain.methods import histograms, layer_activations, taps
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasParts, Model, parts_of
 from chainrule.train import Run
@@ -31,7 +31,9 @@ class HistogramsProbeSettings(Settings):
     """Which numbers to look at, and on what."""
 
     layer: str = Field(
-        "", description="layer or tensor by name; unless given the second affine layer, or the largest"
+        "",
+        description="layer, tensor or tap (such as a nonlinearity: blocks.0.linear.relu) by name; unless given the "
+        "second affine layer, or the largest",
     )
     examples: int = Field(256, ge=1, description="training examples for outputs and gradients")
 
@@ -42,11 +44,13 @@ def examine(run: Run, data: Data, settings: HistogramsProbeSettings) -> Outcome:
     batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(count)))
     found = _models(run)
     steps, first, last = list(found), next(iter(found.values())), list(found.values())[-1]
-    tensor = _tensor(first, settings.layer)
+    loss = _loss(batch)
+    known, hidden = _taps(first, loss)
+    tensor = _tensor(first, settings.layer, known)
     slopes = _gradient(first, batch)
     weights = [_flat(dict(_weights(model))[tensor]) for model in found.values()]
     grads = [_flat(dict(tree.named_leaves(slopes(model)))[tensor]) for model in found.values()]
-    outputs, hidden = _outputs(list(found.values()), tensor, batch)
+    outputs, idle = _outputs(list(found.values()), loss, known, settings.layer, tensor)
     shown = {"weights": weights, "gradients": grads, **outputs}
     rows = _rows(first, last, slopes(last))
     kept = "" if len(steps) > 3 else " Train with keep=100 to keep more checkpoints to look at."
@@ -57,7 +61,7 @@ def examine(run: Run, data: Data, settings: HistogramsProbeSettings) -> Outcome:
             for what, values in shown.items()
         ]
         + hidden,
-        [_picture(what, tensor, values, steps, count, kept) for what, values in shown.items()],
+        [*(_picture(what, tensor, values, steps, count, kept) for what, values in shown.items()), *idle],
         Table(
             "histograms-tensors",
             f"Every tensor at steps {steps[0]:,} and {steps[-1]:,}",
@@ -87,14 +91,18 @@ def _weights(model: Model) -> list[tuple[str, Any]]:
     return tree.named_leaves(eqx.filter(model, trainable(model, parts_of(model))))
 
 
-def _tensor(model: Model, wanted: str) -> str:
-    """The tensor that is meant: the one of this name, or the largest of a layer."""
+def _tensor(model: Model, wanted: str, known: list[str]) -> str:
+    """The tensor that is meant: the one of this name, or the largest of a layer, or of the layer before a tap."""
     sizes = {name: leaf.size for name, leaf in _weights(model)}
     names = layer_activations.layers(model)
     layer = wanted or (names[min(1, len(names) - 1)] if names else "")
     chosen = [name for name in sizes if not layer or tree.matches(name, layer)]
+    if not chosen and wanted in known:  # a nonlinearity has no tensor of its own
+        before = known[: known.index(wanted)]
+        owner = max((name for name in before if wanted.startswith(f"{name}.")), key=len, default="")
+        chosen = [name for name in sizes if tree.matches(name, owner)]
     if not chosen and wanted:
-        tops = list(dict.fromkeys([*names, *sizes]))
+        tops = list(dict.fromkeys([*names, *known, *sizes]))
         raise ArgumentError(
             f"layer={wanted}: there is no such layer or tensor{suggest(wanted, tops)}",
             remedy=f"there are: {', '.join(tops[:8])}{', ...' if len(tops) > 8 else ''}",
@@ -125,19 +133,47 @@ def _gradient(model: Model, batch: Batch) -> Callable[[Model], Tree]:
     return slopes
 
 
-def _outputs(found: list[Model], tensor: str, batch: Batch) -> tuple[dict[str, list[np.ndarray]], list[str]]:
-    """What the layer of a tensor gives, where it is an affine layer; or a sentence on why that cannot be seen."""
-    layer = next((name for name in layer_activations.layers(found[0]) if tree.matches(tensor, name)), None)
-    if layer is None or isinstance(found[0], HasParts):
-        return {}, []
+def _loss(batch: Batch) -> Callable[[Model], Any]:
     key = random.key(0, "probe")
+    return lambda model: model.loss(batch, key)[0]
+
+
+def _taps(model: Model, loss: Callable[[Model], Any]) -> tuple[list[str], list[str]]:
+    """The names of all taps, or a sentence on why there are none."""
+    if isinstance(model, HasParts):
+        return [], []
     try:
-        flows = layer_activations.observer(found[0], lambda model: model.loss(batch, key)[0])
+        return taps.names(model, loss), []
     except CapabilityError as error:
-        return {}, [f"Outputs of {layer} are not shown: {error.message}."]
-    if layer not in flows(found[0]):
-        return {}, [f"Outputs of {layer} are not shown: the loss does not call it."]
-    return {"outputs": [_flat(flows(model)[layer].output) for model in found]}, []
+        return [], [f"Outputs of layers are not shown: {error.message}."]
+
+
+def _outputs(
+    found: list[Model], loss: Callable[[Model], Any], known: list[str], wanted: str, tensor: str
+) -> tuple[dict[str, list[np.ndarray]], list[Table]]:
+    """What the tap gives, or the layer of a tensor, and the dead and saturated units of every nonlinearity."""
+    if not known:
+        return {}, []
+    owners = [name for name in known if tree.matches(tensor, name)]
+    tap = wanted if wanted in known else max(owners, key=len, default=None)
+    look = taps.observer(found[0], loss, [] if tap is None else [tap])
+    seen = [look(model) for model in found]
+    outputs = {} if tap is None else {"outputs": [_flat(one[tap].values) for one in seen]}
+    return outputs, _idle(seen[0], seen[-1])
+
+
+def _idle(first: dict[str, taps.Tap], last: dict[str, taps.Tap]) -> list[Table]:
+    """Shares of units that do not learn, where there are nonlinearities that can be seen."""
+    shares = {
+        name: (before.dead, last[name].dead, before.saturated, last[name].saturated)
+        for name, before in first.items()
+        if before.dead is not None
+    }
+    rows: list[list[str | float | int]] = [
+        [name, *("-" if one is None else f"{one:.3g}" for one in some)] for name, some in shares.items()
+    ]
+    columns = ["nonlinearity", "dead first", "last", "saturated first", "last"]
+    return [Table("histograms-idle", "Units that do not learn, as shares", columns, rows)] if rows else []
 
 
 def _flat(values: Any) -> np.ndarray:
