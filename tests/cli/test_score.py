@@ -50,6 +50,15 @@ def test_people_get_a_table(cli: Command, trained: Path) -> None:
     assert {"loss", "accuracy"} <= {line.split()[0] for line in lines[1:] if line}
 
 
+def test_the_true_class_may_be_looked_for_among_the_likeliest(cli: Command, trained: Path) -> None:
+    found = cli("score", "toy", "top=1,2", "--json").last["metrics"]
+    assert found["top_1_accuracy"]["value"] == found["accuracy"]["value"]
+    assert found["top_2_accuracy"]["value"] == 1
+    refused = cli("score", "toy", "top=few")
+    assert refused.code == 2
+    assert "top=few: top must be whole numbers of classes" in refused.err
+
+
 def test_a_large_overfitting_gap_is_put_into_words(
     cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,11 @@ import pytest
 from chainrule import models, nn
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Data, Schema
+from chainrule.models.wrapping.metrics import resolved
 from chainrule.train import Moment, Run, events, fit, resume, scores
 from chainrule.train.callbacks import named
+from chainrule.train.config import TrainConfig
+from chainrule.train.evaluation import own_loss
 from chainrule.train.folder import decisive
 from chainrule.train.scoring import Judged
 from chainrule.train.watching import Watched, direction
@@ -107,6 +110,20 @@ def test_every_number_of_predictions_has_a_direction() -> None:
     for judged in (two, six, labels, value):
         for name in scores.judge(judged):
             assert direction(name) or name.split(".")[0] in counts, name
+
+
+def test_the_true_class_may_be_looked_for_among_any_number_of_the_likeliest(data: Data) -> None:
+    model, config = linear(data), TrainConfig()
+    watched = [Watched.of(TrainConfig(best=f"top_{k}_accuracy"), model, data, own_loss) for k in (1, 2)]
+    found = [one.measure(model, data, own_loss, config) for one in watched]
+    assert [one.sign for one in watched] == [1, 1]
+    assert found[0]["top_1_accuracy"] == pytest.approx(found[0]["accuracy"])
+    assert found[1]["top_2_accuracy"] == 1
+    with pytest.raises(ArgumentError, match="top-3 accuracy: there are 2 classes"):
+        Watched.of(TrainConfig(best="top_3_accuracy"), model, data, own_loss)
+    out, y = jnp.asarray([[0.3, 0.3], [0.1, 0.9], [0.5, 0.2]]), jnp.asarray([1, 1, 1])
+    metrics = [resolved(f"top_{k}_accuracy", data.schema) for k in (1, 2)]
+    np.testing.assert_array_equal([np.asarray(one(out, y)) for one in metrics], [[0, 1, 0], [1, 1, 1]])
 
 
 def test_improvement_has_a_direction_and_a_least_size() -> None:

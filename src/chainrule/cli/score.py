@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-_OWN = ("runs", "split", "data", "stride", "n", "positive")
-_HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, runs=DIR"
+_OWN = ("runs", "split", "data", "stride", "n", "positive", "top")
+_HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, top=3, runs=DIR"
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
 
@@ -22,7 +22,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     folder or name: all of it, or its own test part, with the scaling and the classes of training; data.bad=skip and the
     other options of the source as in training), n=5000 (so many examples, drawn at random; unless told all of them, and
     2048 where a bound is estimated), stride=32 (texts: how far windows are apart), positive=CLASS (two classes: the one
-    that is looked for; the second unless told), runs=DIR.
+    that is looked for; the second unless told), top=3 (classes: how often the true one is among the three likeliest;
+    top=2,3 for several), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
@@ -42,11 +43,13 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     stride, n = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples")))
     run = Run.open(find(wanted, runs_folder(given.get("runs"))))
     positive = given.get("positive")
+    top = _wholes(given.get("top", ""))
     with progress_line(silent=json):
         other = run.other(given["data"], **options) if "data" in given else None
         split = given.get("split")
         untested = split is None and other is None and not len(run.data.test)
-        found = run.score("val" if untested else split, data=other, stride=stride, n=n, positive=positive)
+        part = "val" if untested else split
+        found = run.score(part, data=other, stride=stride, n=n, positive=positive, top=top)
     metrics = {name: metric.to_json() for name, metric in found.items()}
     what = "" if other is None else described(other)
     if json:
@@ -102,6 +105,19 @@ def _shown(name: str, value: float) -> str:
     from chainrule.core.formatting import short_number
 
     return f"{value:,.0f}" if name in ("examples", "support") else short_number(value)
+
+
+def _wholes(text: str) -> tuple[int, ...]:
+    """Numbers of likeliest classes."""
+    from chainrule.core.errors import ArgumentError
+
+    words = [word for word in text.split(",") if word]
+    for word in words:
+        if not word.isdecimal() or int(word) < 1:
+            raise ArgumentError(
+                f"top={text}: top must be whole numbers of classes, for example top=3 or top=1,3"
+            )
+    return tuple(map(int, words))
 
 
 def _whole(given: Mapping[str, str], name: str, of: str) -> int | None:

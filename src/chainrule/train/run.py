@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -299,13 +299,15 @@ class Run:
         stride: int | None = None,
         n: int | None = None,
         positive: str | None = None,
+        top: Sequence[int] = (),
         **options: Any,
     ) -> Scores:
         """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
 
         `data` is another source to judge the model by, or what `other` made of it; `options` are those of that source.
         Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.
-        `positive` names the one of two classes that is looked for, the second unless told.
+        `positive` names the one of two classes that is looked for, the second unless told. `top=(3,)` asks how often
+        the true class is among the three likeliest.
         """
         if options and (data is None or isinstance(data, Data)):
             raise ArgumentError(
@@ -321,7 +323,7 @@ class Run:
             )
         found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
         model, seed, part = self.model, self.settings.seed, split or "test"
-        return scores.score(model, found, part, seed=seed, stride=stride, n=n, positive=positive)
+        return scores.score(model, found, part, seed=seed, stride=stride, n=n, positive=positive, top=top)
 
     def other(self, data: str | os.PathLike[str], **options: Any) -> Data:
         """Another source as data of this run, to judge the model by: all is in their test split.

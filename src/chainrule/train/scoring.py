@@ -65,6 +65,8 @@ class Evaluation:
     """Texts: tokens between the ends of two windows; half a window unless given."""
     positive: str | None = None
     """Two classes: the one that is looked for; the second unless given."""
+    top: tuple[int, ...] = ()
+    """Classes: among how many of the likeliest the true one is looked for, beside the usual numbers."""
 
 
 @final
@@ -82,6 +84,8 @@ class Judged:
     """Two classes: the one that is looked for; the second unless given."""
     outputs: tuple[str, ...] = ()
     """Names of several outputs; they are numbered unless given."""
+    top: tuple[int, ...] = ()
+    """Classes: among how many of the likeliest the true one is looked for, beside the usual numbers."""
 
 
 @final
@@ -119,7 +123,8 @@ def of_predictions(
         data, y = evaluation.data, np.asarray(evaluation.split.y)
         predicted = predictions(evaluation)
         columns = data.reading.targets if data.reading is not None else ()
-        return judge(Judged(data.schema, predicted, y, data.target_scaling, evaluation.positive, columns))
+        asked = evaluation.positive, columns, evaluation.top
+        return judge(Judged(data.schema, predicted, y, data.target_scaling, *asked))
 
     return Score(summary, applies, measure, order=10, suits=suits, judge=judge)
 

@@ -1,6 +1,7 @@
 """The number by which checkpoints are compared and early stopping judges: which one, and which way is better."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
@@ -21,7 +22,7 @@ from chainrule.train.evaluation import Loss, mean_loss
 from chainrule.train.scoring import Evaluation, Judged, predictions
 
 _HIGHER = {
-    *("accuracy", "balanced_accuracy", "top_5_accuracy", "label_accuracy", "exact_match"),
+    *("accuracy", "balanced_accuracy", "label_accuracy", "exact_match"),
     *("precision", "recall", "specificity", "f1", "roc_auc", "average_precision", "r2"),
 }
 _LOWER = {"loss", "rmse", "mae", "calibration_error", *losses()}
@@ -30,9 +31,11 @@ _LOWER = {"loss", "rmse", "mae", "calibration_error", *losses()}
 def direction(name: str) -> int:
     """1 where more is better, -1 where less is, 0 where nothing is known of a number of this name.
 
-    >>> direction("accuracy"), direction("f1.cat"), direction("val_perplexity")
-    (1, 1, 0)
+    >>> direction("accuracy"), direction("f1.cat"), direction("top_3_accuracy"), direction("val_perplexity")
+    (1, 1, 1, 0)
     """
+    if top_of(name):
+        return 1
     measure = name.split(".")[0].removeprefix("positive_")
     return 1 if measure in _HIGHER else -1 if measure in _LOWER else 0
 
@@ -62,7 +65,7 @@ class Watched:
         batch = data.val.batch(np.zeros(1, np.int32))
         still = eqx.nn.inference_mode(model)
         given = ["loss", *eqx.filter_eval_shape(loss, still, batch, random.key(0, "evaluate"))[1]]
-        judged = [] if name in given else _judged_names(model, data)
+        judged = [] if name in given else _judged_names(model, data, top_of(name))
         if name not in (*given, *judged):
             known = list(dict.fromkeys([*given, *judged]))
             raise ArgumentError(
@@ -80,7 +83,8 @@ class Watched:
         key = random.key(config.seed, "evaluate")
         values, _ = mean_loss(model, data.val, key, most=config.eval_examples, loss=loss)
         if self.predicted:
-            values[self.name] = _judged(model, data, key, config.eval_examples)[self.name]
+            found = _judged(model, data, key, config.eval_examples, top_of(self.name))
+            values[self.name] = found[self.name]
         return values
 
     def improves(self, values: Mapping[str, float], best: Mapping[str, float], least: float) -> bool:
@@ -91,21 +95,31 @@ class Watched:
         return self.name not in best or value > self.sign * best[self.name] + least
 
 
-def _judged(model: Model, data: Data, key: Key, most: int) -> dict[str, float]:
+def top_of(name: str) -> tuple[int, ...]:
+    """The k of a top-k accuracy; nothing for other numbers.
+
+    >>> top_of("top_3_accuracy"), top_of("accuracy")
+    ((3,), ())
+    """
+    found = re.fullmatch(r"top_(\d+)_accuracy", name)
+    return (int(found[1]),) if found else ()
+
+
+def _judged(model: Model, data: Data, key: Key, most: int, top: tuple[int, ...]) -> dict[str, float]:
     split: Split = data.val if len(data.val) <= most else Subset(data.val, np.arange(most))
     predicted = predictions(Evaluation(model, data, split, len(data.val), key))
-    judged = Judged(data.schema, predicted, np.asarray(split.y), data.target_scaling)
+    judged = Judged(data.schema, predicted, np.asarray(split.y), data.target_scaling, top=top)
     return {name: metric.value for name, metric in scores.judge(judged).items()}
 
 
-def _judged_names(model: Model, data: Data) -> list[str]:
+def _judged_names(model: Model, data: Data, top: tuple[int, ...]) -> list[str]:
     """The numbers that predictions will give, found with predictions that say nothing."""
     if not isinstance(model, CanPredict) or "y" not in data.val.arrays:
         return []
     shape = eqx.filter_eval_shape(model.predict, data.val.batch(np.zeros(1, np.int32)).x).shape
     y = np.asarray(data.val.y)
     silent = np.full((len(y), *shape[1:]), 0.5, np.float32)
-    return list(scores.judge(Judged(data.schema, silent, y, data.target_scaling)))
+    return list(scores.judge(Judged(data.schema, silent, y, data.target_scaling, top=top)))
 
 
-__all__ = ["Watched", "direction"]
+__all__ = ["Watched", "direction", "top_of"]

@@ -98,6 +98,13 @@ def test_scores_of_a_classifier_agree_with_scikit_learn_over_ragged_batches() ->
     top = sklearn.metrics.top_k_accuracy_score(labels, p, k=5)
     assert found["top_5_accuracy"].value == pytest.approx(top)
     assert found["loss"].value == pytest.approx((N - 1) / 2)
+    asked = score(Table(jnp.asarray(p)), data, top=(2, 3))
+    assert asked.keys() - found.keys() == {"top_2_accuracy", "top_3_accuracy"}
+    for k in (2, 3):
+        expected = sklearn.metrics.top_k_accuracy_score(labels, p, k=k)
+        assert asked[f"top_{k}_accuracy"].value == pytest.approx(expected)
+    with pytest.raises(ArgumentError, match="top-9 accuracy: there are 8 classes"):
+        score(Table(jnp.asarray(p)), data, top=(9,))
 
 
 def test_every_class_has_scores_of_its_own_as_in_the_report_of_scikit_learn() -> None:

@@ -1,5 +1,6 @@
 """Numbers to watch beside the loss, by name or as functions of outputs and targets."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -17,14 +18,19 @@ MetricFunction: TypeAlias = Callable[[Any, Any], Array]
 """From outputs and targets of a batch to a number for each example, or one for all."""
 
 
-def _top_5(out: Array, y: Array) -> Array:
-    own = jnp.take_along_axis(out, y[:, None], axis=-1)
-    return (out > own).sum(axis=-1) < 5
+def _among_likeliest(k: int) -> MetricFunction:
+    """Whether the true class is among the `k` likeliest; of equal logits the lower class comes first."""
+
+    def metric(out: Array, y: Array) -> Array:
+        own, classes = jnp.take_along_axis(out, y[:, None], axis=-1), jnp.arange(out.shape[-1])[None, :]
+        return ((out > own) | ((out == own) & (classes < y[:, None]))).sum(axis=-1) < k
+
+    return metric
 
 
 _NAMED: Mapping[str, MetricFunction] = {
     "accuracy": lambda out, y: out.argmax(axis=-1) == y,
-    "top_5_accuracy": _top_5,
+    "top_5_accuracy": _among_likeliest(5),
     "exact_match": lambda out, y: ((out > 0) == (y > 0)).all(axis=-1),
 }
 _USUAL: Mapping[str, tuple[str, ...]] = {
@@ -66,6 +72,9 @@ def resolved(metric: str | MetricFunction, schema: Schema) -> MetricFunction:
     if not isinstance(metric, str):
         return metric
     link = targets.of(schema).link
+    top = re.fullmatch(r"top_([1-9]\d*)_accuracy", metric)
+    if top and link == _LINKS["top_5_accuracy"]:
+        return _among_likeliest(int(top[1]))
     if metric not in _NAMED and metric not in losses():
         known = [*_NAMED, *losses()]
         raise ArgumentError(

@@ -42,7 +42,7 @@ def wrap(
     `loss` is a name (cross-entropy, focal, squared-error, absolute-error, huber, quantile), a function of outputs and
     targets that gives a number for each example or one for the batch, or nothing: cross-entropy of classes and labels,
     squared error of values. Outputs are logits of classes and labels, and values in the units of training. Data without
-    targets are their own targets, as for an autoencoder. `metrics` are names (accuracy, top_5_accuracy, exact_match, or
+    targets are their own targets, as for an autoencoder. `metrics` are names (accuracy, top_3_accuracy, exact_match, or
     those of the losses) or functions like a loss; unless given, how often classes or labels are right. `predict` makes
     predictions of outputs where they are something else.
 

@@ -6,7 +6,7 @@ to, by what a model can do and what its data are.
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -49,12 +49,14 @@ def score(
     stride: int | None = None,
     n: int | None = None,
     positive: str | None = None,
+    top: Sequence[int] = (),
 ) -> Scores:
     """Every number there is for a model on a split, or on `n` of its examples drawn at random.
 
     Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
     evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
-    for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for.
+    for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for; `top` says among how
+    many of the likeliest classes the true one is looked for.
     """
     whole = data.examples(split)
     if n is not None and n < 1:
@@ -62,15 +64,19 @@ def score(
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
     key = random.key(seed, "score")
-    evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, stride, positive)
+    asked = stride, positive, tuple(top)
+    evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, *asked)
     chosen = [one for one in map(get, names()) if one.applies(evaluation)]
     if stride is not None and not any(one.strided for one in chosen):
         raise ArgumentError(
             f"stride={stride}: only models that predict text token by token are read in strides"
         )
     target = targets.of(data.schema)
-    if positive is not None and not (target.one_class and any(one.suits(target) for one in chosen)):
+    of_classes = target.one_class and any(one.suits(target) for one in chosen)
+    if positive is not None and not of_classes:
         raise ArgumentError(f"positive={positive!r}: only predictions of classes have a positive one")
+    if top and not of_classes:
+        raise ArgumentError(f"top={top[0]}: only predictions of classes have likeliest ones")
     count = n or (ESTIMATED if any(one.costly(evaluation) for one in chosen) else len(whole))
     if count < len(whole):
         evaluation = replace(evaluation, split=Subset.drawn(whole, count))

@@ -15,9 +15,11 @@ from chainrule.train.ranking import area_under, average_precision
 from chainrule.train.scoring import Judged, Metric, of_predictions
 
 
-def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, Metric]:
-    """Accuracy, precision, recall and F1 as means over classes, area under the ROC curve, calibration error and, for
-    more than five classes, top-5 accuracy.
+def classification(
+    probabilities: np.ndarray, labels: np.ndarray, top: Sequence[int] = ()
+) -> dict[str, Metric]:
+    """Accuracy, precision, recall and F1 as means over classes, area under the ROC curve, calibration error, top-k
+    accuracy for each k of `top` and, for more than five classes, top-5 accuracy.
 
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [0.2, 0.8]])
     >>> classification(p, np.array([0, 1, 1, 1]))["accuracy"].value
@@ -26,14 +28,9 @@ def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, M
     n, classes = _check("classification", probabilities, labels)
     accuracy = float((probabilities.argmax(axis=1) == labels).mean())
     found = {"accuracy": Metric(accuracy, stderr=math.sqrt(accuracy * (1 - accuracy) / n))}
-    if classes > 5:
-        own = np.take_along_axis(probabilities, labels[:, None], axis=1)
-        # Of equal probabilities the lower class comes first, as in argmax: having no opinion is not being right.
-        ahead = (probabilities > own) | (
-            (probabilities == own) & (np.arange(classes)[None, :] < labels[:, None])
-        )
-        top = float((ahead.sum(axis=1) < 5).mean())
-        found["top_5_accuracy"] = Metric(top, stderr=math.sqrt(top * (1 - top) / n))
+    for k in sorted({*top, *([5] if classes > 5 else [])}):
+        share = top_accuracy(probabilities, labels, k)
+        found[f"top_{k}_accuracy"] = Metric(share, stderr=math.sqrt(share * (1 - share) / n))
     matrix = confusion(probabilities.argmax(axis=1), labels, classes)
     right, true, said = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
     present = true + said > 0
@@ -45,6 +42,24 @@ def classification(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, M
         found["roc_auc"] = Metric(roc_auc(probabilities, labels))
     found["calibration_error"] = Metric(calibration(probabilities, labels)[0])
     return found
+
+
+def top_accuracy(probabilities: np.ndarray, labels: np.ndarray, k: int) -> float:
+    """How often the true class is among the `k` likeliest.
+
+    Of equal probabilities the lower class comes first, as in argmax: having no opinion is not being right.
+
+    >>> top_accuracy(np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]), np.array([1, 2]), 2)
+    0.5
+    """
+    _, classes = _check("top_accuracy", probabilities, labels)
+    if not 1 <= k <= classes:
+        raise ArgumentError(
+            f"top-{k} accuracy: there are {classes} classes", remedy=f"use a number from 1 to {classes}"
+        )
+    own = np.take_along_axis(probabilities, labels[:, None], axis=1)
+    ahead = (probabilities > own) | ((probabilities == own) & (np.arange(classes)[None, :] < labels[:, None]))
+    return float((ahead.sum(axis=1) < k).mean())
 
 
 def by_class(probabilities: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> dict[str, Metric]:
@@ -162,7 +177,7 @@ def _check(where: str, probabilities: np.ndarray, labels: np.ndarray) -> tuple[i
 def _judge(judged: Judged) -> dict[str, Metric]:
     both = judged.predicted, judged.y
     return {
-        **classification(*both),
+        **classification(*both, judged.top),
         **of_positive(*both, judged.schema.classes, judged.positive),
         **by_class(*both, judged.schema.classes),
     }
@@ -174,4 +189,13 @@ score = of_predictions(
     _judge,
 )
 
-__all__ = ["by_class", "calibration", "classification", "confusion", "of_positive", "roc_auc", "score"]
+__all__ = [
+    "by_class",
+    "calibration",
+    "classification",
+    "confusion",
+    "of_positive",
+    "roc_auc",
+    "score",
+    "top_accuracy",
+]

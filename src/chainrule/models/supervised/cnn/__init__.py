@@ -18,7 +18,7 @@ entry = Entry(
         "batch": 64,
         "epochs": 15,
         "optimizer": {"name": "adamw", "lr": 2e-3, "decay": 0.05},
-        "schedule": {"name": "1cycle"},
+        "schedule": {"name": "cosine", "warmup": 100},
     },
 )
 
