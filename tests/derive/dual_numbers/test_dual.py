@@ -13,8 +13,8 @@ from hypothesis import assume, given
 
 import chainrule as cr
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.dual_numbers import dual
-from chainrule.derive.dual_numbers.dual import Dual
+from chainrule.derive.dual_numbers import elementary
+from chainrule.derive.dual_numbers.dual import Dual, primal_of
 
 derivative, hyperdual, lift = cr.derive.derivative, cr.derive.hyperdual, cr.derive.lift
 numbers = st.floats(-4.0, 4.0).map(lambda x: round(x, 3))
@@ -106,7 +106,9 @@ UNARY: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = {
     for name, at in {
         "exp": 0.3, "log": 1.7, "sin": 0.4, "cos": 0.4, "tan": 0.5, "sinh": 0.6, "cosh": 0.6, "tanh": 0.7,
         "arctan": 0.8, "arcsin": 0.3, "arccos": 0.3, "sqrt": 2.0, "square": 1.5, "absolute": -1.5, "negative": 2.0,
-        "log1p": 0.4, "expm1": 0.2, "sign": -2.0,
+        "log1p": 0.4, "expm1": 0.2, "sign": -2.0, "exp2": 0.3, "log2": 1.7, "log10": 1.7, "cbrt": 1.2, "arcsinh": 0.4,
+        "arccosh": 1.6, "arctanh": 0.3, "reciprocal": 1.4, "deg2rad": 0.5, "rad2deg": 0.5, "radians": 0.5,
+        "degrees": 0.5, "fabs": -0.5, "floor": 1.3, "ceil": 1.3, "trunc": -1.3, "rint": 1.3, "positive": 0.7,
     }.items()
 }  # fmt: skip
 
@@ -124,10 +126,43 @@ def test_numpy_functions_carry_the_derivatives_jax_has(name: str) -> None:
     np.testing.assert_allclose(on_arrays.tangent, np.full(3, y.tangent), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["arctan2", "cbrt", "hypot"])
+BINARY = {
+    "arctan2": (0.7, -1.2),
+    "hypot": (0.7, -1.2),
+    "logaddexp": (0.3, 1.1),
+    "logaddexp2": (0.3, 1.1),
+    "power": (1.3, 0.7),
+    "float_power": (1.3, 0.7),
+    "maximum": (1.3, 0.7),
+    "fmin": (1.3, 0.7),
+    "copysign": (1.3, -0.7),
+    "remainder": (-1.3, 0.7),
+    "fmod": (-1.3, 0.7),
+    "floor_divide": (1.3, 0.7),
+    "heaviside": (1.3, 0.7),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_numpy_functions_of_two_arguments_do_too(name: str) -> None:
+    at, ours, theirs = BINARY[name], getattr(np, name), getattr(jnp, name)
+    expected = [float(jax.grad(theirs, n)(*at)) if name != "copysign" or n == 0 else 0.0 for n in (0, 1)]
+    found = [
+        ours(Dual(at[0], 1.0), at[1]),
+        ours(at[0], Dual(at[1], 1.0)),
+        ours(Dual(at[0], 2.0), Dual(at[1], 3.0)),
+    ]
+    assert all(y.primal == pytest.approx(float(theirs(*at)), rel=1e-12) for y in found)
+    wanted = [*expected, 2 * expected[0] + 3 * expected[1]]
+    assert [y.tangent for y in found] == pytest.approx(wanted, rel=1e-12)
+    inside = jax.jit(lambda x, y: ours(x, y))(Dual(jnp.full(2, at[0]), 1.0), Dual(jnp.full(2, at[1]), 0.0))
+    np.testing.assert_allclose(inside.tangent, np.full(2, expected[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["nextafter", "spacing", "median"])
 def test_a_function_duals_do_not_know_says_what_to_use_instead(name: str) -> None:
     with pytest.raises(TypeError, match=rf"dual numbers do not know np\.{name}; use derive\.lift"):
-        getattr(np, name)(Dual(1.0, 1.0), *([2.0] if name != "cbrt" else []))
+        getattr(np, name)(Dual(1.0, 1.0), *([2.0] if name == "nextafter" else []))
     with pytest.raises(TypeError, match="do not know"):
         np.add(Dual(1.0, 1.0), 1.0, dtype=np.float32)
 
@@ -157,6 +192,47 @@ def test_powers_at_zero_and_of_negative_numbers() -> None:
     same(Dual(0.0, 1.0) ** 2, Dual(0.0, 0.0))
     same(Dual(-2.0, 1.0) ** 3, Dual(-8.0, 12.0))
     same(0.0 ** Dual(2.0, 1.0), Dual(0.0, 0.0))
+    # An exponent that is a dual number but does not move is a constant like any other.
+    same(Dual(-2.0, 1.0) ** Dual(2.0, 0.0), Dual(4.0, -4.0))
+    same(Dual(-2.0, 0.0) ** Dual(3.0, 0.0), Dual(-8.0, 0.0))
+    same(Dual(0.0, 1.0) ** Dual(2.0, 1.0), Dual(0.0, 0.0))
+    same(Dual(0.0, 1.0) ** Dual(1.0, 0.0), Dual(0.0, 1.0))
+    same(Dual(0.0, 1.0) ** Dual(1.0, 5.0), Dual(0.0, 1.0))
+    same(Dual(0.0, 0.0) ** Dual(0.0, 0.0), Dual(1.0, 0.0))
+    base = Dual(np.array([-2.0, 0.0, 3.0]), np.ones(3))
+    found = base ** Dual(np.array([2.0, 2.0, 2.0]), np.array([0.0, 1.0, 1.0]))
+    np.testing.assert_allclose(found.tangent, [-4.0, 0.0, 6.0 + 9.0 * math.log(3.0)], rtol=1e-14)
+    inside = jax.jit(lambda x, y: x**y)(Dual(jnp.asarray(-2.0), 1.0), Dual(jnp.asarray(2.0), 0.0))
+    assert float(inside.tangent) == -4.0
+
+
+def test_powers_nest_where_their_limits_are_zero() -> None:
+    assert derivative(derivative(lambda x: x**2))(0.0) == 2.0
+    assert derivative(derivative(lambda x: x ** Dual(2.0, 0.0)))(-3.0).primal == 2.0
+    assert derivative(lambda y: derivative(lambda x: x**y)(0.0))(3.0) == 0.0
+    assert derivative(lambda y: derivative(lambda x: x**y)(2.0))(0.0) == 0.5
+    mixed = jax.grad(jax.grad(jnp.power, 0), 1)(1.7, 2.3)
+    assert derivative(lambda y: derivative(lambda x: x**y)(1.7))(2.3) == pytest.approx(
+        float(mixed), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: Dual(0.0, 1.0) ** Dual(0.0, 1.0),
+            "has no derivative at zero",
+        ),
+        (lambda: 0.0 ** Dual(0.0, 1.0), r"x\*\*y has no derivative at zero"),
+        (lambda: Dual(-2.0, 1.0) ** Dual(2.0, 1.0), "moving exponent has no derivative where x is negative"),
+        (lambda: Dual(0.0, 0.0) ** -1.0, r"x\*\*-1 is infinite at zero"),
+        (lambda: np.arctan2(Dual(0.0, 1.0), 0.0), "arctan2 has no derivative at the origin"),
+    ],
+)
+def test_powers_and_angles_without_a_derivative_say_so(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +283,7 @@ def test_closures_may_carry_duals_in_and_out() -> None:
 
         slope = derivative(remember)(2.0)
         escaped = kept[0]  # still knows the inner ε, which means nothing out here
-        return slope + 0 * dual.primal_of(escaped, escaped.tag)
+        return slope + 0 * primal_of(escaped, escaped.tag)
 
     assert derivative(outer)(3.0) == 4.0
     outside = Dual(10.0, 1.0)  # an ε of somebody else, lower than that of `derivative`
@@ -308,7 +384,7 @@ def test_lifted_functions_may_return_several_things_and_plain_numbers_stay_plain
 
 
 def test_dual_numbers_pass_through_jax_transformations() -> None:
-    f = jax.jit(lambda d: d * d + dual.exp(d))
+    f = jax.jit(lambda d: d * d + elementary.exp(d))
     y = f(Dual(jnp.asarray(1.0), jnp.asarray(2.0)))
     assert isinstance(y, Dual)
     assert float(y.tangent) == pytest.approx(2 * (2 + math.e), rel=1e-12)
@@ -321,3 +397,68 @@ def test_a_dual_number_shows_its_parts() -> None:
     assert repr(Dual(1.0, 2.0)) == "Dual(1.0, 2.0)"
     assert repr(Dual(Dual(1.0, 2.0), 3.0)) == "Dual(Dual(1.0, 2.0), 3.0)"
     assert repr(Dual(jnp.asarray(1.0), jnp.asarray(2.0))) == "Dual(1.0, 2.0)"
+
+
+def both(f: Callable[[Any], Any], x: np.ndarray, v: np.ndarray) -> None:
+    """A function of NumPy on duals of NumPy's and of JAX's arrays, also compiled, against JAX."""
+    through_jax = lambda z: f(jnp, z)  # noqa: E731
+    value, slope = jax.jvp(through_jax, (jnp.asarray(x),), (jnp.asarray(v),))
+    on_jax = Dual(jnp.asarray(x), jnp.asarray(v))
+    for found in (f(np, Dual(x, v)), f(np, on_jax), jax.jit(lambda d: f(np, d))(on_jax)):
+        assert isinstance(found, Dual)
+        assert isinstance(found.primal, np.ndarray | np.generic | jax.Array | float)
+        np.testing.assert_allclose(found.primal, value, rtol=1e-12)
+        np.testing.assert_allclose(found.tangent, slope, rtol=1e-12, atol=1e-15)
+    bend = jax.jvp(lambda z: jax.jvp(through_jax, (z,), (jnp.asarray(v),))[1], (x,), (jnp.asarray(v),))[1]
+    nested = f(np, Dual(Dual(x, v, 1), Dual(v, np.zeros_like(v), 1), 2))
+    np.testing.assert_allclose(nested.tangent.tangent, bend, rtol=1e-12, atol=1e-12)
+
+
+ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "where": lambda np, x: np.where(x > 0.5, x * x, 3.0),
+    "stack": lambda np, x: np.stack([x, x * x, 0.0 * x], axis=1),
+    "stack of entries": lambda np, x: np.stack([x[0] * x[1], x[2]]),
+    "concatenate": lambda np, x: np.concatenate([x, np.ones_like(x), x * x]),
+    "hstack": lambda np, x: np.hstack([x, x**2]),
+    "reshape": lambda np, x: np.reshape(x * x, (2, 3)).T.sum(0),
+    "roll": lambda np, x: np.roll(x, 1) * x,
+    "take": lambda np, x: np.take(x, np.asarray([0, 0, 3])) * x[2],
+    "diff": lambda np, x: np.diff(x**2),
+    "cumsum": lambda np, x: np.cumsum(x * x),
+    "mean": lambda np, x: np.mean(x**3),
+    "sum": lambda np, x: np.sum(np.reshape(x**3, (3, 2)), axis=0, keepdims=True),
+    "prod": lambda np, x: np.prod(x),
+    "cumprod": lambda np, x: np.cumprod(x),
+    "max": lambda np, x: np.max(np.reshape(x * x, (3, 2)), axis=1),
+    "sort": lambda np, x: np.sort(x * x),
+    "clip": lambda np, x: np.clip(x * x, 0.1, 1.0),
+    "dot": lambda np, x: np.dot(x, x * x),
+    "outer": lambda np, x: np.outer(x, x),
+    "einsum": lambda np, x: np.einsum("i,j,i->j", x, x, x),
+    "pad": lambda np, x: np.pad(x * x, (1, 2)),
+    "split": lambda np, x: np.split(x * x, 2)[1],
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_numpys_array_functions_make_dual_arrays(name: str) -> None:
+    rng = np.random.default_rng(0)
+    both(ARRAYS[name], rng.uniform(0.2, 1.5, 6), rng.standard_normal(6))
+
+
+def test_numbers_and_duals_of_several_levels_are_joined() -> None:
+    joined = np.stack([Dual(1.0, 2.0), 3.0, np.float64(4.0)])
+    assert isinstance(joined, Dual)
+    assert joined.primal.tolist() == [1.0, 3.0, 4.0]
+    assert joined.tangent.tolist() == [2.0, 0.0, 0.0]
+    slope = derivative(lambda x: np.stack([x, derivative(lambda y: x * y * y)(3.0)]).sum())(2.0)
+    assert slope == 7.0
+    assert np.max(Dual(np.ones(3), np.array([1.0, 2.0, 6.0]))).tangent == 3.0
+    assert np.where(Dual(1.0, 1.0) > 0, Dual(1.0, 5.0), 2.0).tangent == 5.0
+    assert np.zeros_like(Dual(np.ones(2), 1.0)).tolist() == [0.0, 0.0]
+
+
+def test_arrays_of_objects_are_refused() -> None:
+    for make in (lambda: np.array([Dual(1.0, 1.0), 2.0]), lambda: np.asarray(Dual(np.ones(2), 1.0))):
+        with pytest.raises(TypeError, match=r"its derivative would be lost; join several with np\.stack"):
+            make()

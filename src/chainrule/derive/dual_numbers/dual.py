@@ -2,10 +2,15 @@
 
 Arithmetic with them carries an exact derivative along: `f(a + b ε) = f(a) + b f'(a) ε`, with no step size. Parts may be
 numbers, arrays or dual numbers again; every level of nesting has its own ε, told apart by a tag, so derivatives of
-functions that take derivatives inside come out right. NumPy's functions (`np.sin(x)`, `np.exp(x)`, ...) accept duals;
-`lift` in `dual_mode` makes any JAX function do so.
+functions that take derivatives inside come out right. NumPy's functions (`np.sin(x)`, `np.where(x > 0, x, y)`,
+`np.stack([x, y])`, ...) accept duals: `elementary` and `array_functions` hold their rules. `lift` in `dual_mode` makes
+any JAX function do so, with JAX's rules.
+
+At kinks the derivative is the mean of the slopes on either side: 0 for |x| at 0, one half each where two arguments of a
+maximum are equal. Where slopes are infinite there is no derivative, and an error says so.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
@@ -14,6 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
+
+UFUNCS: dict[Any, Callable[..., Any]] = {}
+"""Rules of NumPy's functions that work entry by entry."""
+ARRAY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""Rules of NumPy's other functions."""
 
 
 @final
@@ -52,7 +62,7 @@ class Dual:
         return dual
 
     def __add__(self, other: Any) -> "Dual":
-        return _binary(self, other, lambda a, b: a + b, lambda a, b: 1.0, lambda a, b: 1.0)
+        return binary(self, other, lambda a, b: a + b, lambda a, b: 1.0, lambda a, b: 1.0)
 
     def __radd__(self, other: Any) -> "Dual":
         return self + other
@@ -64,39 +74,45 @@ class Dual:
         return self
 
     def __sub__(self, other: Any) -> "Dual":
-        return _binary(self, other, lambda a, b: a - b, lambda a, b: 1.0, lambda a, b: -1.0)
+        return binary(self, other, lambda a, b: a - b, lambda a, b: 1.0, lambda a, b: -1.0)
 
     def __rsub__(self, other: Any) -> "Dual":
         return -self + other
 
     def __mul__(self, other: Any) -> "Dual":
-        return _binary(self, other, lambda a, b: a * b, lambda a, b: b, lambda a, b: a)
+        return binary(self, other, lambda a, b: a * b, lambda a, b: b, lambda a, b: a)
 
     def __rmul__(self, other: Any) -> "Dual":
         return self * other
 
     def __truediv__(self, other: Any) -> "Dual":
-        _refuse_zero(other)
-        return _binary(self, other, lambda a, b: a / b, lambda a, b: 1.0 / b, lambda a, b: -a / (b * b))
+        refuse_zero(other)
+        return binary(self, other, lambda a, b: a / b, lambda a, b: 1.0 / b, lambda a, b: -a / (b * b))
 
     def __rtruediv__(self, other: Any) -> "Dual":
-        _refuse_zero(self)
-        return _binary(other, self, lambda a, b: a / b, lambda a, b: 1.0 / b, lambda a, b: -a / (b * b))
+        refuse_zero(self)
+        return binary(other, self, lambda a, b: a / b, lambda a, b: 1.0 / b, lambda a, b: -a / (b * b))
 
     def __pow__(self, other: Any) -> "Dual":
-        return _power(self, other)
+        return UFUNCS[np.power](self, other)
 
     def __rpow__(self, other: Any) -> "Dual":
-        return _power(other, self)
+        return UFUNCS[np.power](other, self)
 
     def __abs__(self) -> "Dual":
-        return absolute(self)
+        return UFUNCS[np.absolute](self)
+
+    def __mod__(self, other: Any) -> "Dual":
+        return UFUNCS[np.remainder](self, other)
+
+    def __rmod__(self, other: Any) -> "Dual":
+        return UFUNCS[np.remainder](other, self)
 
     def __matmul__(self, other: Any) -> "Dual":
-        return _bilinear(self, other, lambda a, b: a @ b)
+        return bilinear(self, other, lambda a, b: a @ b)
 
     def __rmatmul__(self, other: Any) -> "Dual":
-        return _bilinear(other, self, lambda a, b: a @ b)
+        return bilinear(other, self, lambda a, b: a @ b)
 
     def __getitem__(self, index: Any) -> "Dual":
         return Dual(self.primal[index], self.tangent[index], self.tag)
@@ -128,19 +144,60 @@ class Dual:
     def __ge__(self, other: Any) -> Any:
         return value(self) >= value(other)
 
-    def sum(self, axis: Any = None, dtype: None = None, out: None = None) -> "Dual":
-        """Sum of the entries; `np.sum` comes here too, with arguments that only arrays can use."""
-        if dtype is not None or out is not None:
-            raise TypeError("the sum of a dual number takes an axis only")
-        return Dual(self.primal.sum(axis), self.tangent.sum(axis), self.tag)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the parts."""
+        return _shape(self)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return math.prod(self.shape)
+
+    @property
+    def T(self) -> "Dual":
+        """With the axes in reverse order."""
+        return ARRAY_FUNCTIONS[np.transpose](self)
+
+    def sum(self, axis: Any = None) -> "Dual":
+        """Sum of the entries."""
+        return ARRAY_FUNCTIONS[np.sum](self, axis)
+
+    def mean(self, axis: Any = None) -> "Dual":
+        """Mean of the entries."""
+        return ARRAY_FUNCTIONS[np.mean](self, axis)
+
+    def reshape(self, *shape: Any) -> "Dual":
+        """The same entries in another shape."""
+        return ARRAY_FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        rule = _UFUNCS.get(ufunc)
+        rule = UFUNCS.get(ufunc)
         if method != "__call__" or options or rule is None:
-            raise TypeError(
-                f"dual numbers do not know np.{ufunc.__name__}; use derive.lift with its JAX version"
-            )
+            raise unknown(ufunc.__name__)
         return rule(*inputs)
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
+        rule = ARRAY_FUNCTIONS.get(function)
+        if rule is None:
+            raise unknown(function.__name__)
+        return rule(*args, **options)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            "a dual number is not an array: its derivative would be lost; "
+            "join several with np.stack or np.concatenate, and read x.primal and x.tangent"
+        )
+
+
+def unknown(name: str) -> TypeError:
+    """The error for one of NumPy's functions without a rule, or with an option that only arrays can use."""
+    return TypeError(f"dual numbers do not know np.{name}; use derive.lift with its JAX version")
 
 
 def value(x: Any) -> Any:
@@ -195,14 +252,14 @@ def _shape(x: Any) -> tuple[int, ...]:
     return () if isinstance(x, float | int) else tuple(np.shape(value(x)))
 
 
-def _binary(
+def binary(
     x: Any,
     y: Any,
     f: Callable[[Any, Any], Any],
     slope_x: Callable[[Any, Any], Any],
     slope_y: Callable[[Any, Any], Any],
 ) -> Dual:
-    """The higher level decides; whatever belongs to a lower one is a constant to it."""
+    """A function of two numbers. The higher level decides; whatever belongs to a lower one is a constant to it."""
     tag = max(tag_of(x), tag_of(y))
     a, b = primal_of(x, tag), primal_of(y, tag)
     parts = []
@@ -213,37 +270,8 @@ def _binary(
     return Dual(f(a, b), parts[0] if len(parts) == 1 else parts[0] + parts[1], tag)
 
 
-def _power(x: Any, y: Any) -> Dual:
-    return _binary(x, y, lambda a, b: a**b, _base_slope, _exponent_slope)
-
-
-def _base_slope(a: Any, b: Any) -> Any:
-    """`b a^(b-1)`, also where the exponent vanishes."""
-    if isinstance(b, float | int):
-        if b == 0:
-            return 0.0
-        if b < 1:
-            _refuse_zero(a, f"x**{b:g} has no derivative at zero")
-    return b * a ** (b - 1)
-
-
-def _exponent_slope(a: Any, b: Any) -> Any:
-    """`a^b log a`, which tends to zero with a."""
-    if isinstance(a, float | int) and a == 0:
-        return 0.0
-    return a**b * log(a)
-
-
-def _larger(x: Any, y: Any) -> Any:
-    """The larger of two numbers; where they are equal they share the derivative."""
-    if not (is_dual(x) or is_dual(y)):
-        inside = isinstance(x, jax.Array) or isinstance(y, jax.Array)
-        return jnp.maximum(x, y) if inside else _python(np.maximum(x, y))
-    share = lambda a, b: 0.5 + 0.5 * sign(value(a) - value(b))  # noqa: E731
-    return _binary(x, y, _larger, share, lambda a, b: share(b, a))
-
-
-def _bilinear(x: Any, y: Any, product: Callable[[Any, Any], Any]) -> Dual:
+def bilinear(x: Any, y: Any, product: Callable[[Any, Any], Any]) -> Dual:
+    """A product of any kind, linear in both."""
     tag = max(tag_of(x), tag_of(y))
     a, b = primal_of(x, tag), primal_of(y, tag)
     parts = []
@@ -254,101 +282,27 @@ def _bilinear(x: Any, y: Any, product: Callable[[Any, Any], Any]) -> Dual:
     return Dual(product(a, b), parts[0] if len(parts) == 1 else parts[0] + parts[1], tag)
 
 
-def _refuse_zero(x: Any, problem: str = "") -> None:
-    bottom = value(x)
-    if not isinstance(bottom, jax.core.Tracer) and np.any(np.asarray(bottom) == 0):
-        raise ArgumentError(
-            problem or "division by a dual number whose real part is zero: it has no inverse",
-            remedy="move the point, or divide out the common factor first",
-        )
+def select(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where the condition holds and `y` elsewhere."""
+    tag = max(tag_of(x), tag_of(y))
+    if tag:
+        primal = select(condition, primal_of(x, tag), primal_of(y, tag))
+        return Dual(primal, select(condition, tangent_of(x, tag), tangent_of(y, tag)), tag)
+    if isinstance(condition, bool | np.bool_):
+        return x if condition else y
+    inside = any(isinstance(part, jax.Array) for part in (condition, x, y))
+    return (jnp if inside else np).where(condition, x, y)
 
 
-Elementary = Callable[[Any], Any]
+def refuse(where: Any, problem: str) -> None:
+    """Raise if the condition holds anywhere; inside compiled programs nobody knows."""
+    if not isinstance(where, jax.core.Tracer) and np.any(where):
+        raise ArgumentError(problem, remedy="move the point, or divide out the common factor first")
 
 
-def _elementary(name: str, f: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function of numbers, arrays and duals; `slope` is written with such functions, so that it nests."""
-
-    def function(x: Any) -> Any:
-        if isinstance(x, Dual):
-            return Dual(function(x.primal), x.tangent * slope(x.primal), x.tag)
-        return f(x)
-
-    function.__name__ = name
-    function.__doc__ = f"{name} of a number, an array or a dual number."
-    return function
-
-
-def _inverse(a: Any, name: str) -> Any:
-    _refuse_zero(a, f"{name} has no derivative here")
-    return 1.0 / a
-
-
-def _plain(numpy_function: Any, jax_function: Any) -> Callable[[Any], Any]:
-    return lambda x: jax_function(x) if isinstance(x, jax.Array) else _python(numpy_function(x))
-
-
-def _python(x: Any) -> Any:
-    return float(x) if isinstance(x, np.floating) else x
-
-
-exp: Elementary = _elementary("exp", _plain(np.exp, jnp.exp), lambda a: exp(a))
-log: Elementary = _elementary("log", _plain(np.log, jnp.log), lambda a: _inverse(a, "log"))
-sin: Elementary = _elementary("sin", _plain(np.sin, jnp.sin), lambda a: cos(a))
-cos: Elementary = _elementary("cos", _plain(np.cos, jnp.cos), lambda a: -sin(a))
-tan: Elementary = _elementary("tan", _plain(np.tan, jnp.tan), lambda a: 1.0 + tan(a) ** 2)
-sinh: Elementary = _elementary("sinh", _plain(np.sinh, jnp.sinh), lambda a: cosh(a))
-cosh: Elementary = _elementary("cosh", _plain(np.cosh, jnp.cosh), lambda a: sinh(a))
-tanh: Elementary = _elementary("tanh", _plain(np.tanh, jnp.tanh), lambda a: 1.0 - tanh(a) ** 2)
-arctan: Elementary = _elementary("arctan", _plain(np.arctan, jnp.arctan), lambda a: 1.0 / (1.0 + a * a))
-arcsin: Elementary = _elementary(
-    "arcsin", _plain(np.arcsin, jnp.arcsin), lambda a: _inverse(sqrt(1.0 - a * a), "arcsin")
-)
-arccos: Elementary = _elementary(
-    "arccos", _plain(np.arccos, jnp.arccos), lambda a: -_inverse(sqrt(1.0 - a * a), "arccos")
-)
-sqrt: Elementary = _elementary("sqrt", _plain(np.sqrt, jnp.sqrt), lambda a: 0.5 * _inverse(sqrt(a), "sqrt"))
-square: Elementary = _elementary("square", lambda a: a * a, lambda a: 2.0 * a)
-log1p: Elementary = _elementary("log1p", _plain(np.log1p, jnp.log1p), lambda a: _inverse(1.0 + a, "log1p"))
-expm1: Elementary = _elementary("expm1", _plain(np.expm1, jnp.expm1), lambda a: exp(a))
-sign: Elementary = _elementary("sign", _plain(np.sign, jnp.sign), lambda a: 0.0)
-absolute: Elementary = _elementary("absolute", abs, lambda a: sign(value(a)))
-
-_UFUNCS: dict[Any, Callable[..., Any]] = {
-    np.exp: exp,
-    np.log: log,
-    np.sin: sin,
-    np.cos: cos,
-    np.tan: tan,
-    np.sinh: sinh,
-    np.cosh: cosh,
-    np.tanh: tanh,
-    np.arctan: arctan,
-    np.arcsin: arcsin,
-    np.arccos: arccos,
-    np.sqrt: sqrt,
-    np.square: square,
-    np.absolute: absolute,
-    np.log1p: log1p,
-    np.expm1: expm1,
-    np.sign: sign,
-    np.negative: lambda x: -x,
-    np.maximum: _larger,
-    np.minimum: lambda a, b: -_larger(-a, -b),
-    # NumPy numbers and arrays on the left hand these over.
-    np.add: lambda a, b: b + a if isinstance(b, Dual) else a + b,
-    np.subtract: lambda a, b: b.__rsub__(a) if not isinstance(a, Dual) else a - b,
-    np.multiply: lambda a, b: b * a if isinstance(b, Dual) else a * b,
-    np.divide: lambda a, b: b.__rtruediv__(a) if not isinstance(a, Dual) else a / b,
-    np.power: _power,
-    np.matmul: lambda a, b: _bilinear(a, b, lambda x, y: x @ y),
-    np.equal: lambda a, b: value(a) == value(b),
-    np.not_equal: lambda a, b: value(a) != value(b),
-    np.less: lambda a, b: value(a) < value(b),
-    np.less_equal: lambda a, b: value(a) <= value(b),
-    np.greater: lambda a, b: value(a) > value(b),
-    np.greater_equal: lambda a, b: value(a) >= value(b),
-}
+def refuse_zero(x: Any, problem: str = "") -> None:
+    """Raise if the number is zero anywhere."""
+    refuse(value(x) == 0, problem or "division by a dual number whose real part is zero: it has no inverse")
 
 
 def _show(part: Any) -> str:
@@ -356,27 +310,18 @@ def _show(part: Any) -> str:
 
 
 __all__ = [
+    "ARRAY_FUNCTIONS",
+    "UFUNCS",
     "Dual",
-    "absolute",
-    "arccos",
-    "arcsin",
-    "arctan",
-    "cos",
-    "cosh",
-    "exp",
-    "expm1",
+    "bilinear",
+    "binary",
     "is_dual",
-    "log",
-    "log1p",
     "primal_of",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
+    "refuse",
+    "refuse_zero",
+    "select",
     "tag_of",
-    "tan",
     "tangent_of",
-    "tanh",
+    "unknown",
     "value",
 ]
