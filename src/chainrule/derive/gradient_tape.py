@@ -1,7 +1,8 @@
 """Gradient tape: operator-overloading reverse mode that records every operation and is read backwards.
 
 The function really runs, operation by operation, so Python may branch on values; the tape holds only the branch
-taken. What comes out are numbers, not a program: a tape cannot be differentiated again (`program` can).
+taken. What comes out are numbers, not a program: a tape cannot be differentiated again (`program` can). Every operation
+has JAX's own derivative, at kinks too (docs/kinks.md), so that a tape explains what `gradient` returns.
 """
 
 import inspect

@@ -2,8 +2,9 @@
 
 For a chain `s_k = f_k(s_{k-1})` with Jacobians `J_k`, forward mode carries a tangent along, `t_k = J_k t_{k-1}`, and
 reverse mode carries an adjoint back, `r_{k-1} = r_k J_k`, after a forward pass that keeps what the `J_k` need. Both are
-exact and cost a small multiple of one evaluation. These functions check their input and then call JAX, whose
-conventions hold at kinks: `relu'(0) = 0`, and entries that tie for a maximum share its derivative equally.
+exact and cost a small multiple of one evaluation. These functions check their input and then call JAX, whose rules
+hold at kinks: `relu'(0) = 0`, `abs'(0) = 1`, and entries that tie for a maximum share its derivative equally.
+(docs/kinks.md has them all, and those of dual numbers.)
 """
 
 from collections.abc import Callable, Sequence
