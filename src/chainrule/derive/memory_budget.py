@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import jax
 import jax.numpy as jnp
@@ -71,12 +71,17 @@ def check_output(where: str, entries: int, itemsize: int, budget: int, remedies:
     """Bytes of a dense result, refused before allocation when they exceed the budget."""
     needed = entries * itemsize
     if needed > budget:
-        raise MemoryBudgetError(
-            f"{where}: the dense result needs {_spaced(needed)} bytes ({memory_size(needed)}), "
-            f"the budget is {_spaced(budget)} bytes ({memory_size(budget)})",
-            remedy=remedies,
-        )
+        refuse(where, "the dense result", needed, budget, remedies)
     return needed
+
+
+def refuse(where: str, what: str, needed: int, budget: int, remedies: str) -> NoReturn:
+    """Raise because something needs more bytes than the budget."""
+    raise MemoryBudgetError(
+        f"{where}: {what} needs {_spaced(needed)} bytes ({memory_size(needed)}), "
+        f"the budget is {_spaced(budget)} bytes ({memory_size(budget)})",
+        remedy=remedies,
+    )
 
 
 def compiled_cost(function: Callable[..., Any], *shapes: Any) -> CompiledCost:
@@ -110,5 +115,6 @@ __all__ = [
     "cost_of",
     "free_memory",
     "parse",
+    "refuse",
     "struct",
 ]

@@ -1,12 +1,15 @@
 """What happens where detection cannot look: it says so and stays on the safe side."""
 
+import tracemalloc
 import warnings
 from collections.abc import Iterator
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
@@ -143,3 +146,56 @@ def test_far_too_little_memory_gives_every_entry_and_says_so() -> None:
 def test_a_pattern_larger_than_the_memory_is_refused_with_the_number_of_bytes() -> None:
     with pytest.raises(MemoryBudgetError, match="160 000 bytes"):
         detect(jnp.cumsum, jnp.ones(100), memory=1_000)
+
+
+def test_the_entries_found_so_far_tell_early_that_a_pattern_is_too_large() -> None:
+    with pytest.raises(
+        MemoryBudgetError, match=r"400,000 entries in the first 100 of 400 columns.* 25 600 000 bytes"
+    ):
+        detect(lambda x: jax.nn.softmax(x[:, None] * np.ones((1, 10)), axis=0), jnp.ones(400), memory="5MB")
+
+
+def test_memory_is_counted_before_it_is_used() -> None:
+    matrix = np.ones((1000, 1000))
+    for f in (lambda x: matrix @ x, jnp.cumsum, lambda x: lax.linalg.triangular_solve(matrix, x[None])):
+        tracemalloc.start()
+        with pytest.raises(MemoryBudgetError, match="16 000 000 bytes"):
+            detect(f, jnp.ones(1000), memory="1MB")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 12e6
+
+
+CALLS: list[int] = []
+
+
+def _reported(result: np.ndarray) -> np.ndarray:
+    CALLS.append(1)
+    return result
+
+
+def _called_back(x: jax.Array) -> jax.Array:
+    shape = jax.ShapeDtypeStruct((3,), np.int64)
+    return x[jax.pure_callback(lambda i: _reported(np.asarray(i)[::-1]), shape, jnp.arange(3))] ** 2
+
+
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize(
+    "f",
+    [
+        _called_back,
+        jax.jit(_called_back),
+        lambda x: lax.scan(lambda c, _: (c, _called_back(c)), x, None, length=2)[1],
+        lambda x: eqx.error_if(x**2, jnp.arange(3).sum() > 0, "an error of the user's own"),
+        lambda x: eqx.error_if(x**2, x[0] > 0, "an error of the user's own"),
+    ],
+    ids=["callback", "in a call", "in a loop", "error that is due", "error that may come"],
+)
+def test_callbacks_are_not_called_and_nothing_is_printed(
+    f: object, local: bool, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    CALLS.clear()
+    assert analyse(f, jnp.ones(3), local=local).pattern.nnz in (3, 9, 18)
+    assert not CALLS
+    assert capfd.readouterr() == ("", "")
+    assert not [one for one in recwarn if one.category is DenseDetectionWarning]

@@ -110,3 +110,67 @@ def test_the_body_of_a_long_loop_is_walked_once(monkeypatch: pytest.MonkeyPatch)
     f = functools.partial(lax.scan, lambda u, _: (_diffuse(u), None), length=1000)
     detect(lambda x: f(x, None)[0], jnp.ones(20))
     assert len(walked) < 10
+
+
+LANES = np.array([1, 2, 3, 1])
+
+
+def test_lanes_of_a_loop_with_bounds_of_their_own_stay_apart() -> None:
+    run = jax.vmap(lambda a, n: lax.fori_loop(0, n, lambda i, s: jnp.sin(s) * a[i], a[0]))
+    found = detect(lambda x: run(x.reshape(4, 3), LANES), jnp.ones(12)).to_scipy().toarray() != 0
+    expected = np.zeros((4, 12), dtype=bool)
+    for lane, count in enumerate(LANES):
+        expected[lane, 3 * lane : 3 * lane + count] = True
+    np.testing.assert_array_equal(found, expected)
+
+
+def _grown(x: jax.Array) -> jax.Array:
+    return lax.while_loop(lambda s: s.sum() < 100, lambda s: 1.5 * s + jnp.sin(s), x)
+
+
+def _nested(x: jax.Array) -> jax.Array:
+    grow = lambda s: lax.while_loop(lambda u: u.sum() < s.sum() * 2 + 1, lambda u: 1.3 * u + jnp.sin(s), s)  # noqa: E731
+    return lax.while_loop(lambda s: s.sum() < 100, grow, x)
+
+
+def _in_steps(x: jax.Array) -> jax.Array:
+    climb = lambda c, a: lax.while_loop(lambda u: u < 5, lambda u: 2 * u + jnp.sin(a), c * a)  # noqa: E731
+    return jax.vmap(lambda a: lax.scan(lambda c, _: (climb(c, a), None), 1.0, None, length=2)[0])(x)
+
+
+def _chain(x: jax.Array) -> jax.Array:
+    return lax.while_loop(lambda s: s.sum() < 1000, lambda s: s.at[1:].add(s[:-1] ** 2), x)[-1:]
+
+
+def _from_constants(x: jax.Array) -> jax.Array:
+    return lax.while_loop(lambda s: s.sum() < 100, lambda s: s + x**2, jnp.ones_like(x))
+
+
+_FIVE = np.eye(5, dtype=bool)
+_PAIRS = _FIVE | np.eye(5, k=1, dtype=bool) | np.eye(5, k=-1, dtype=bool)
+_BUT_LAST = np.pad(np.ones((4, 4), dtype=bool), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (lambda x: _grown(x).sum(), _FIVE),
+        (lambda x: jax.jit(_grown)(x).sum(), _FIVE),
+        (lambda x: _grown(x) @ x[::-1], _FIVE | _FIVE[::-1]),
+        (lambda x: _nested(x).sum(), _FIVE),
+        (lambda x: _in_steps(x).sum(), _FIVE),
+        (lambda x: _chain(x).sum(), _BUT_LAST),
+        (lambda x: _from_constants(x).sum(), _FIVE),
+        (lambda x: lax.cond(x[0] > 0, lambda y: _grown(y).sum(), lambda y: y[1:] @ y[:-1], x), _PAIRS),
+    ],
+    ids=["while", "in a call", "times others", "nested", "in a scan", "chain", "constants", "in a branch"],
+)
+def test_hessians_through_open_loops_are_as_sparse_as_what_the_loop_couples(
+    f: object, expected: object
+) -> None:
+    np.testing.assert_array_equal(detect(f, jnp.ones(5), "hessian").to_scipy().toarray() != 0, expected)
+
+
+def test_a_loop_that_couples_slowly_gives_every_pair_of_what_it_reads() -> None:
+    f = lambda x: lax.while_loop(lambda s: s.sum() < 9, lambda s: s.at[1:].add(s[:-1] ** 2), x)[-1]  # noqa: E731
+    assert detect(f, jnp.ones(60), "hessian").nnz >= 59**2

@@ -1,12 +1,14 @@
 """What is known about numbers: bounds hold, exact ones are exact, masks hide no number."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
-from chainrule.derive.sparse.detection import values
+from chainrule.derive.sparse.detection import detect, values
 from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
 from chainrule.derive.sparse.detection.values import TrackedValue
 
@@ -152,3 +154,33 @@ def test_a_program_longer_than_the_recursion_limit_is_answered() -> None:
         return scale * x
 
     assert _value(f, np.ones(3), unknown=(0,)).mask() is None
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize(
+    ("draw", "count"),
+    [
+        (lambda key, x: jax.random.permutation(key, x), 6),
+        (lambda key, x: jax.jit(jax.random.permutation)(jax.random.fold_in(key, 3), x), 6),
+        (lambda key, x: jax.vmap(jax.random.permutation)(jax.random.split(key, 2), x.reshape(2, 3)), 6),
+        (lambda key, x: jax.random.permutation(key, x.reshape(3, 2), independent=True), 6),
+        (lambda key, x: jax.random.choice(key, x, (4,), replace=False), 4),
+        (lambda key, x: x * jax.random.bernoulli(key, 0.5, (6,)), None),
+    ],
+    ids=["permutation", "in a call", "lanes", "independent", "choice", "dropout"],
+)
+def test_random_numbers_of_a_constant_key_are_known(draw: Any, count: int | None, bits: int) -> None:
+    with jax.enable_x64(bits == 64):
+        f = lambda x: draw(jax.random.key(7), x)  # noqa: E731
+        x = np.arange(1.0, 7.0)
+        found = detect(f, x).to_scipy().toarray() != 0
+        truth = np.asarray(jax.jacobian(f)(x)).reshape(found.shape) != 0
+    np.testing.assert_array_equal(found, truth)
+    assert count is None or found.sum() == count
+
+
+def test_equal_keys_of_an_unstable_sort_leave_the_order_open() -> None:
+    keys = np.array([1, 1, 0])
+    sort = lambda x: jax.lax.sort((keys, x), num_keys=1, is_stable=False)[1]  # noqa: E731
+    assert detect(sort, jnp.ones(3)).nnz == 9
+    assert detect(lambda x: jax.lax.sort((keys, x), num_keys=1)[1], jnp.ones(3)).nnz == 3

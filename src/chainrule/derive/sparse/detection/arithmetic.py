@@ -7,7 +7,7 @@ named in `PARTIAL` accept.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -249,9 +249,28 @@ def _sort(equation: Any, output: int, _: str, *operands: Bounds | None) -> Bound
     if one is None or all(other is not None and is_exact(other) for other in operands):
         return None
     axis = equation.params["dimension"]
+    order = sorting_order(equation, operands)
+    if order is not None:
+        low = np.take_along_axis(one[0], order, axis)
+        return low, low if one[0] is one[1] else np.take_along_axis(one[1], order, axis)
     shape = equation.outvars[output].aval.shape
     low, high = one[0].min(axis=axis, keepdims=True), one[1].max(axis=axis, keepdims=True)
     return np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+
+
+def sorting_order(equation: Any, operands: Sequence[Bounds | None]) -> np.ndarray | None:
+    """The order that known keys bring the other operands of a sort into, as with the bits of a random permutation."""
+    params = equation.params
+    axis, keys = params["dimension"], operands[: params["num_keys"]]
+    known = [key[0] for key in keys if key is not None and is_exact(key)]
+    if len(known) < len(keys):
+        return None
+    order: np.ndarray = np.lexsort(known[::-1], axis=axis)
+    if params["is_stable"]:
+        return order
+    ranked = [np.take_along_axis(key, order, axis) for key in known]
+    ties = np.logical_and.reduce([np.diff(key.astype(np.float64), axis=axis) == 0 for key in ranked])
+    return None if ties.any() else order
 
 
 def _top_k(equation: Any, output: int, _: str, a: Bounds | None) -> Bounds | None:
@@ -325,4 +344,4 @@ RULES: dict[str, Rule] = {
     "xor": _known(np.bitwise_xor),
 }
 
-__all__ = ["PARTIAL", "RULES"]
+__all__ = ["PARTIAL", "RULES", "sorting_order"]

@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.derive.jaxprs.local import function_of
 from chainrule.derive.sparse.detection import rounding
 from chainrule.derive.sparse.detection.arithmetic import PARTIAL, RULES
-from chainrule.derive.sparse.detection.kinds import Bounds, as_bounds, is_exact, kind
+from chainrule.derive.sparse.detection.kinds import Bounds, as_bounds, calls_back, is_exact, kind
 from chainrule.derive.sparse.detection.moves import MOVES
 
 
@@ -94,7 +94,7 @@ def _moved(equation: Any, output: int, operands: Sequence[Bounds | None]) -> Bou
 
 def _run(equation: Any, output: int, numbers: Sequence[np.ndarray]) -> Bounds | None:
     """Let JAX compute it; floating-point results get room for rounding."""
-    if equation.effects:
+    if equation.effects or calls_back(equation):
         return None
     typed = [
         np.asarray(number).astype(atom.aval.dtype)

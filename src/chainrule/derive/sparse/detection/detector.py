@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import memory_budget as budgets
 from chainrule.derive import validation
-from chainrule.derive.sparse.detection import rules, tables
+from chainrule.derive.sparse.detection import rules, tables, unrolling
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
 from chainrule.derive.sparse.detection.guard import Guard
@@ -28,6 +28,8 @@ _PIECES = (1, 4, 16, 64)
 """In how many pieces the inputs are taken, as long as memory does not suffice."""
 _PATTERN_BYTES = 16
 """Per entry of a pattern: row, column and what building it needs."""
+
+_REMEDY = "give it more memory (memory=...), or pass a pattern you know"
 
 
 @final
@@ -160,11 +162,30 @@ def _gradient_program(signature: Signature, value: Valued, x: Tree, held: Held) 
     except ArgumentError:
         raise
     except (NotImplementedError, TypeError, ValueError):
-        # No reverse mode (a loop of unknown length, say). The slope along an unknown direction still tells which
-        # inputs appear in second derivatives at all; every two of them may meet.
+        rewritten = _without_while(signature, scalar, x, held)
+        if rewritten is not None:
+            return rewritten, True
+        # No reverse mode at all. The slope along an unknown direction still tells which inputs appear in second
+        # derivatives; every two of them may meet.
         ones = jax.tree.map(lambda a: np.ones(a.shape, a.dtype), x)
         slope = jax.make_jaxpr(lambda x, held, v: jax.jvp(lambda z: scalar(z, held), (x,), (v,))[1])
         return slope(x, held, ones), False
+
+
+def _without_while(signature: Signature, scalar: Callable[..., Any], x: Tree, held: Held) -> Any:
+    """The program of the gradient with loops rewritten, if that is what it takes; it gets unknown truth values last."""
+    program = jax.make_jaxpr(scalar)(x, held)
+    if not unrolling.has_loop(program):
+        return None
+
+    def rewritten(x: Tree, held: Held, perhaps: Any) -> Any:
+        return unrolling.run(program, jax.tree.leaves((x, held)), perhaps)[0]
+
+    gradient = jax.make_jaxpr(jax.grad(rewritten, holomorphic=signature.holomorphic))
+    try:
+        return gradient(x, held, np.zeros(unrolling.STEPS, dtype=bool))
+    except (unrolling.NotClosed, NotImplementedError, TypeError, ValueError):
+        return None
 
 
 def _can_be_remembered(f: Callable[[Any], Any]) -> bool:
@@ -201,7 +222,11 @@ class _Search:
         for pieces in _PIECES:
             try:
                 edges = np.linspace(0, self.width, pieces + 1).astype(np.int64)
-                parts = [self._rows(int(a), int(b)) for a, b in itertools.pairwise(edges) if a < b]
+                parts: list[InputSets] = []
+                for a, b in itertools.pairwise(edges):
+                    if a < b:
+                        parts.append(self._rows(int(a), int(b)))
+                        self._check(parts, int(b))
                 table = tables.unite(parts, self.width) if parts else self._stack([])
                 return Pattern.from_csr(table.indptr, table.indices, (self.height, self.width))
             except (TooLarge, MemoryError):
@@ -244,6 +269,18 @@ class _Search:
             offset += table.nnz
         return InputSets(np.concatenate(starts), np.concatenate(indices))
 
+    def _check(self, parts: Sequence[InputSets], done: int) -> None:
+        """Refuse as soon as the entries found among the first inputs do not fit."""
+        found = sum(part.nnz for part in parts)
+        if found * _PATTERN_BYTES > self.allowed:
+            budgets.refuse(
+                "detect",
+                f"the pattern has {found:,} entries in the first {done:,} of {self.width:,} columns; all of it",
+                found * _PATTERN_BYTES * self.width // done,
+                self.allowed,
+                _REMEDY,
+            )
+
     def _full(self) -> Pattern:
         """Every entry, because finding fewer would take more memory than there is."""
         self.notes.warn("detect", f"would need more than {self.allowed} bytes to follow")
@@ -252,7 +289,7 @@ class _Search:
             self.height * self.width,
             _PATTERN_BYTES,
             self.allowed,
-            "give it more memory (memory=...), or pass a pattern you know",
+            _REMEDY,
         )
         starts = np.arange(self.height + 1, dtype=np.int64) * self.width
         indices = np.tile(np.arange(self.width, dtype=np.int32), self.height)

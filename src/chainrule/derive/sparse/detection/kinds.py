@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.derive.jaxprs.equations import inner_programs
+
 Bounds: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Smallest and largest possible numbers: int64, bool or float64."""
 Mask: TypeAlias = np.ndarray
@@ -36,6 +38,13 @@ def is_discrete(aval: Any) -> bool:
     return kind(aval.dtype) in "iub" if hasattr(aval, "dtype") else False
 
 
+def calls_back(equation: Any) -> bool:
+    """Whether running an equation would call Python code of the user's: callbacks, also those inside inner programs."""
+    if "callback" in equation.primitive.name:
+        return True
+    return any(calls_back(one) for program in inner_programs(equation) for one in program.eqns)
+
+
 def as_bounds(number: Any) -> Bounds | None:
     """Bounds of known numbers; `None` for complex numbers, random keys and whole numbers beyond 63 bits."""
     letter = kind(number.dtype if hasattr(number, "dtype") else np.asarray(number).dtype)
@@ -53,4 +62,4 @@ def is_exact(bounds: Bounds) -> bool:
     return bounds[0] is bounds[1] or bool((bounds[0] == bounds[1]).all())
 
 
-__all__ = ["Bounds", "Mask", "as_bounds", "is_discrete", "is_exact", "is_inexact", "kind"]
+__all__ = ["Bounds", "Mask", "as_bounds", "calls_back", "is_discrete", "is_exact", "is_inexact", "kind"]

@@ -7,6 +7,7 @@ Sets can also be rows of bits, which makes many unions of the same rows cheap.
 
 import contextvars
 import functools
+from collections.abc import Iterator
 from typing import final
 
 import numpy as np
@@ -18,6 +19,9 @@ _MARK = 8
 """Positions of a bit map that are marked and read in the time one pair takes to be sorted."""
 _BYTES = 24
 """Peak bytes per entry while sets are being united: a key, its sorted copy and the result."""
+
+_SPELLED = 1 << 24
+"""Bits that are bytes for a moment, on the way from and to rows of bits."""
 
 budget: contextvars.ContextVar[int | None] = contextvars.ContextVar("budget", default=None)
 """Bytes that sets may take while they are being built; `None` is no limit."""
@@ -177,15 +181,32 @@ def words(width: int) -> int:
 
 def to_bits(table: InputSets, width: int) -> np.ndarray:
     """The rows of a table as rows of bits."""
-    marked = np.zeros((table.height, 64 * words(width)), dtype=bool)
-    marked[table.to_pairs()] = True
-    return np.packbits(marked, axis=1, bitorder="little").view(np.uint64)
+    bits = np.empty((table.height, words(width)), dtype=np.uint64)
+    for first, last in _batches(table.height, width):
+        marked = np.zeros((last - first, 64 * words(width)), dtype=bool)
+        entries = slice(table.indptr[first], table.indptr[last])
+        owners = np.repeat(np.arange(last - first), np.diff(table.indptr[first : last + 1]))
+        marked[owners, table.indices[entries]] = True
+        bits[first:last] = np.packbits(marked, axis=1, bitorder="little").view(np.uint64)
+    return bits
 
 
 def from_bits(bits: np.ndarray, width: int) -> InputSets:
     """Rows of bits as a table."""
-    owners, inputs = np.nonzero(np.unpackbits(bits.view(np.uint8), axis=1, count=width, bitorder="little"))
-    return InputSets(_starts(owners, len(bits)), inputs.astype(np.int32))
+    starts = _cumulative(np.bitwise_count(bits).sum(axis=1, dtype=np.int64))
+    reserve(int(starts[-1]))
+    inputs = np.empty(starts[-1], dtype=np.int32)
+    for first, last in _batches(len(bits), width):
+        marked = np.unpackbits(bits[first:last].view(np.uint8), axis=1, count=width, bitorder="little")
+        inputs[starts[first] : starts[last]] = np.nonzero(marked)[1]
+    return InputSets(starts, inputs)
+
+
+def _batches(height: int, width: int) -> Iterator[tuple[int, int]]:
+    """Rows to spell out at a time, one byte for each bit."""
+    rows = max(_SPELLED // (64 * max(words(width), 1)), 1)
+    for first in range(0, height, rows):
+        yield first, min(first + rows, height)
 
 
 def united_bits(table: InputSets, bits: np.ndarray) -> np.ndarray:

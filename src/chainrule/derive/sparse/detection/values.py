@@ -16,11 +16,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import jax
+import numpy as np
 
 from chainrule.derive.jaxprs.local import function_of
 from chainrule.derive.sparse.detection import bounds as bounds_rules
 from chainrule.derive.sparse.detection import masks as mask_rules
-from chainrule.derive.sparse.detection.kinds import Bounds, Mask, as_bounds, is_discrete, is_exact, kind
+from chainrule.derive.sparse.detection.kinds import (
+    Bounds,
+    Mask,
+    as_bounds,
+    calls_back,
+    is_discrete,
+    is_exact,
+    kind,
+)
 
 _NOT_FOUND_YET: Any = object()
 _LARGEST = 1 << 26
@@ -71,7 +80,7 @@ class TrackedValue:
         self.varies = varies
         """Depends on the input."""
         self.computable = computable
-        """Can be computed from the input and constants (not: from the unknown state of a loop)."""
+        """Can be computed from the input and constants (not: from the unknown state of a loop, or by a callback)."""
         self.equation: Any = None
         self.operands: Sequence[TrackedValue] = ()
         self.output = 0
@@ -150,6 +159,8 @@ def results(equation: Any, operands: Sequence[TrackedValue]) -> list[TrackedValu
         computable = computable and operand.computable
         point = operand.point if point is None else point
         loop = operand.loop if loop is None else loop
+    if computable and (point is not None or not varies):
+        computable = not calls_back(equation)
     made: list[TrackedValue] = []
     for output, variable in enumerate(equation.outvars):
         one = TrackedValue(variable.aval, varies=varies, computable=computable)
@@ -192,8 +203,10 @@ def _by_number(value: TrackedValue) -> bool:
         return False
     if value.point is not None and value.varies and is_discrete(value.aval):
         return True
-    # Random keys are no numbers, but the bits drawn with them are.
-    return not value.varies and any(kind(one.aval.dtype) == "x" for one in value.operands)
+    # Random keys are no numbers, but the bits drawn with them are; 64 of them leave the range of bounds.
+    return not value.varies and any(
+        kind(one.aval.dtype) == "x" or one.aval.dtype == np.uint64 for one in value.operands
+    )
 
 
 def _find_bounds(value: TrackedValue) -> Bounds | None:
@@ -209,6 +222,8 @@ def _find_bounds(value: TrackedValue) -> Bounds | None:
 
 
 def _find_mask(value: TrackedValue) -> Mask | None:
+    if value.equation is None and value.loop is None and kind(value.aval.dtype) != "x":
+        return mask_rules.settled(np.asarray(value._number) != 0)  # numbers written into the program
     if not value.varies or value.equation is None:
         found = value.bounds()
         return None if found is None else mask_rules.settled((found[0] != 0) | (found[1] != 0))

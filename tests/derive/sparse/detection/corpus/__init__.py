@@ -1,6 +1,6 @@
 """Functions of every kind people differentiate, small enough to differentiate densely."""
 
-from tests.derive.sparse.detection.corpus import control, elementwise, hessians, moving, summing
+from tests.derive.sparse.detection.corpus import control, elementwise, hessians, moving, solving, summing
 from tests.derive.sparse.detection.corpus.case import Case
 
 CASES: list[Case] = [
@@ -9,4 +9,5 @@ CASES: list[Case] = [
     *summing.CASES,
     *control.CASES,
     *hessians.CASES,
+    *solving.CASES,
 ]

@@ -1,5 +1,7 @@
 """Second derivatives of scalar functions."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,8 +53,27 @@ def _open_loop(x: jax.Array) -> jax.Array:
     return lax.while_loop(lambda s: s[0] < 2 + x[0] ** 2, lambda s: (s[0] + 1, s[1] * x[1]), (0.0, x[1]))[1]
 
 
+def _grown(body: Any) -> Any:
+    return lambda x: lax.while_loop(lambda s: s.sum() < 50, body, x)
+
+
+_OPEN = {
+    "open loop, elementwise": lambda x: jnp.sum(_grown(lambda s: 1.5 * s + jnp.sin(s))(x)),
+    "open loop, neighbours": lambda x: jnp.sum(_grown(lambda s: s + jnp.roll(s, 1) ** 2)(x) ** 2),
+    "open loop, chain": lambda x: _grown(lambda s: s.at[1:].add(s[:-1] ** 2))(x)[-1],
+    "open loop, closing over the input": lambda x: jnp.sum(_grown(lambda s: s + x * x[::-1])(jnp.ones(4))),
+    "open loop, counted": lambda x: jnp.sum(
+        lax.fori_loop(0, jnp.floor(5 * x[0]).astype(int) + 1, lambda i, s: s * jnp.roll(s, 1) + x[i], x)
+    ),
+}
+
+
 CASES: list[Case] = [
     *(tight(f"hessian: {name}", f, shape, of="hessian") for name, (f, shape) in _FUNCTIONS.items()),
     *(sound(f"hessian: {name}", f, shape, of="hessian") for name, (f, shape) in _LOOSE.items()),
     sound("hessian: loop without reverse mode", _open_loop, (3,), of="hessian", mode="forward"),
+    *(
+        sound(f"hessian: {name}", f, (4,), of="hessian", mode="forward", low=0.3, high=1.2)
+        for name, f in _OPEN.items()
+    ),
 ]

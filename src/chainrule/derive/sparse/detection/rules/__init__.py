@@ -6,8 +6,18 @@ from chainrule.derive.sparse.detection.rules import (
     elementwise,
     looping,
     moving,
+    solving,
     sparse_matrices,
     summing,
 )
 
-__all__ = ["calling", "contracting", "elementwise", "looping", "moving", "sparse_matrices", "summing"]
+__all__ = [
+    "calling",
+    "contracting",
+    "elementwise",
+    "looping",
+    "moving",
+    "solving",
+    "sparse_matrices",
+    "summing",
+]

@@ -1,4 +1,4 @@
-"""Rules for calls, custom derivatives, branches and linear solves, which hold programs run once."""
+"""Rules for calls, custom derivatives and branches, which hold programs run once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,6 @@ from chainrule.derive.sparse.detection.analysis import (
 )
 from chainrule.derive.sparse.detection.kinds import Bounds, is_inexact
 from chainrule.derive.sparse.detection.reach import Reach, seed, union
-from chainrule.derive.sparse.detection.stepping import blocks
 from chainrule.derive.sparse.detection.values import TrackedValue
 
 
@@ -106,46 +105,6 @@ def _custom_reverse(analysis: Analysis, equation: Any, operands: Sequence[Tracke
             shape = tuple(variable.aval.shape)
             parts[variable].append(cell.reach.connect(reads[mine] - start, elements[mine], shape))
     return [union(tuple(v.aval.shape), parts[v]) if v in parts else None for v in equation.outvars]
-
-
-@rule("custom_linear_solve")
-def _linear_solve(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
-    """An inverse couples what its matrix connects: everything within one connected block."""
-    lengths, programs = equation.params["const_lengths"], equation.params["jaxprs"]
-    constants = sum(lengths)
-    given = operands[constants:]
-    if any(cell.reach is not None for cell in operands[:constants]):
-        raise NotCovered
-    sizes = [cell.value.aval.size for cell in given]
-    starts = np.cumsum([0, *sizes])
-    width = int(starts[-1])
-    inner = Analysis(width, Dependence.LINEAR, analysis.notes)
-    seeds = [
-        Tracked(values_of.unknown(cell.value.aval), seed(width, tuple(cell.value.aval.shape), int(start)))
-        for cell, start in zip(given, starts, strict=False)
-    ]
-    matrix = inner.walk(programs.matvec, [*operands[: lengths.matvec], *seeds])
-    rows, columns = [], []
-    for cell, start in zip(matrix, starts, strict=False):
-        if cell.reach is not None:
-            row, column = cell.reach.table().to_pairs()
-            rows.append(row + start)
-            columns.append(column)
-    if not rows:
-        return analysis.everything(equation.outvars, given)
-    block = blocks(np.concatenate(rows), np.concatenate(columns), width)
-    groups = int(block.max()) + 1
-    parts = [
-        None if cell.reach is None else cell.reach.collect(block[start : start + size], (groups,))
-        for cell, start, size in zip(given, starts, sizes, strict=False)
-    ]
-    total = union((groups,), parts)
-    found: Reaches = []
-    for variable, start in zip(equation.outvars, starts, strict=False):
-        shape = tuple(variable.aval.shape)
-        mine = block[start : start + variable.aval.size].reshape(shape)
-        found.append(None if total is None else total.take(mine))
-    return found
 
 
 __all__ = ["joined"]

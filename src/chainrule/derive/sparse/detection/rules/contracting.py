@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.detection import contraction
+from chainrule.derive.sparse.detection import contraction, tables
 from chainrule.derive.sparse.detection.analysis import Analysis, NotCovered, Reaches, Tracked, rule
 from chainrule.derive.sparse.detection.contraction import Convolution
 from chainrule.derive.sparse.detection.kinds import Mask
@@ -43,6 +43,7 @@ def _contract(reach: Reach, mask: Mask | None, columns: int) -> Reach | None:
         if total is None or columns == 0:
             return None
         return total.reshaped((batch, kept, 1)).spread((batch, kept, columns))
+    tables.reserve(int(np.count_nonzero(mask)) * kept)
     lot, column, inner = np.nonzero(mask)
     rows = np.arange(kept)[:, None]
     outs = (lot * kept + rows) * columns + column
@@ -74,6 +75,7 @@ def _of_image(reach: Reach, form: Convolution, mask: Mask | None, shape: tuple[i
         seen = None if channels is None else channels.take(_inside(lines, form.positions))
         spots = None if seen is None else seen.reduce((3,))
         return None if spots is None else spots.reshaped((*shape[:2], 1, shape[3])).spread(shape)
+    tables.reserve(int(np.count_nonzero(mask)) * form.batch * form.spots)
     group, out, channel, tap = np.nonzero(mask)
     lots, spots_axis = np.arange(form.batch)[:, None, None], np.arange(form.spots)[None, :, None]
     outs = ((group * form.batch + lots) * form.outs + out) * form.spots + spots_axis
@@ -104,6 +106,7 @@ def _triangular_solve(_: Analysis, equation: Any, operands: Sequence[Tracked]) -
         raise NotCovered
     params = equation.params
     size = matrix.value.aval.shape[-1]
+    tables.reserve(size**2)
     mask = matrix.value.mask()
     side = np.tril if params["lower"] else np.triu
     solved = side(np.ones((size, size), dtype=bool))

@@ -6,6 +6,7 @@ connects is united at once, which is larger than the truth but never smaller. If
 the step (an index that counts), a short loop is written out instead.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from chainrule.derive.jaxprs.equations import closed, inner_programs, is_literal
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import Analysis, Reaches, Tracked, structure
 from chainrule.derive.sparse.detection.kinds import Bounds, is_exact, is_inexact
-from chainrule.derive.sparse.detection.reach import Reach, blend
+from chainrule.derive.sparse.detection.reach import Reach, blend, union
 from chainrule.derive.sparse.detection.stepping import LoopStepper
 from chainrule.derive.sparse.detection.values import LoopAnalysis, TrackedValue
 
@@ -190,10 +191,25 @@ def _known_steps(
         known = go.value.known() if go.reach is None else None
         if known is None:
             return None
-        if not known:
+        if not known.any():
             return [cell.reach for cell in state]
-        state = analysis.walk(body, [*constants, *state])
+        after = analysis.walk(body, [*constants, *state])
+        state = after if known.all() else list(map(functools.partial(_in_lanes, known), after, state))
     return None
+
+
+def _in_lanes(going: np.ndarray, after: Tracked, before: Tracked) -> Tracked:
+    """The state of a loop under `vmap`, whose lanes, the leading axes, end one by one."""
+    aval = after.value.aval
+    lanes = np.broadcast_to(going.reshape(going.shape + (1,) * (aval.ndim - going.ndim)), aval.shape)
+    new, old = after.value.bounds(), before.value.bounds()
+    chosen = None
+    if new is not None and old is not None:
+        low, high = (np.where(lanes, a, b) for a, b in zip(new, old, strict=True))
+        chosen = low, high
+    parts = [(after.reach, lanes), (before.reach, ~lanes)]
+    reach = union(aval.shape, [None if one is None else one.keep(mask) for one, mask in parts])
+    return Tracked(values_of.unknown(aval, chosen), reach)
 
 
 __all__ = ["equations"]

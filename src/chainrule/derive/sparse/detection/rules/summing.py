@@ -1,11 +1,14 @@
 """Rules for reductions: sums, cumulative operations, windows, sorting, transforms."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from chainrule.derive.sparse.detection import tables
 from chainrule.derive.sparse.detection.analysis import Analysis, NotCovered, Reaches, Tracked, rule
+from chainrule.derive.sparse.detection.arithmetic import sorting_order
 from chainrule.derive.sparse.detection.contraction import window_positions
 from chainrule.derive.sparse.detection.reach import Reach
 
@@ -35,8 +38,15 @@ def _cumulative_other(analysis: Analysis, equation: Any, operands: Sequence[Trac
 
 @rule("sort")
 def _sort(analysis: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
-    _unless_local(analysis, operands)
     axis = equation.params["dimension"]
+    keys = [cell.value.bounds() for cell in operands[: equation.params["num_keys"]]]
+    order = sorting_order(equation, keys)
+    if order is not None:
+        return [
+            None if cell.reach is None else cell.reach.map(lambda i: np.take_along_axis(i, order, axis))
+            for cell in operands
+        ]
+    _unless_local(analysis, operands)
     if analysis.slopes:
         return [
             None if cell.reach is None else mixed(cell.reach, (axis,), cell.reach.shape) for cell in operands
@@ -86,6 +96,7 @@ def _windows_back(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Re
 def running(reach: Reach, axis: int, *, reverse: bool) -> Reach | None:
     """Every element depends on those before it along an axis (after it, if reversed) and on itself."""
     length = reach.shape[axis]
+    tables.reserve(math.prod(reach.shape) * (length + 1) // 2)
     order = np.arange(length)
     earlier = order[None, :] >= order[:, None] if reverse else order[None, :] <= order[:, None]
     return related(reach, axis, earlier)
@@ -96,7 +107,8 @@ def related(reach: Reach, axis: int, relation: np.ndarray) -> Reach | None:
     shape = tuple(relation.shape[0] if a == axis else size for a, size in enumerate(reach.shape))
     moved = reach.map(lambda index: np.moveaxis(index, axis, -1))
     rest = moved.shape[:-1]
-    count = int(np.prod(rest, dtype=np.int64))
+    count = math.prod(rest)
+    tables.reserve(int(np.count_nonzero(relation)) * count)
     outs, ins = np.nonzero(relation)
     lines = np.arange(count)[:, None]
     found = moved.connect(
