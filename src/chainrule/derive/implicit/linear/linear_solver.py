@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeAlias, final
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from chainrule.core.types import Array, Scalar
+from chainrule.derive.implicit.linear import unit_vectors
 
 Product: TypeAlias = Callable[[Array], Array]
 """A linear map, as a function of the vector it is applied to."""
@@ -46,7 +46,8 @@ class System:
 
     def transposed_matrix(self) -> Array:
         """The transpose of A: row i is the product with the i-th unit vector."""
-        return self.products(jnp.eye(self.x.size, dtype=self.x.dtype))
+        _, push = jax.linearize(self.f, self.x)
+        return unit_vectors.products(push, self.x)
 
 
 class Factor(eqx.Module):
