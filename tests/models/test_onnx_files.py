@@ -1,7 +1,9 @@
 """ONNX files answer as the model does, for any number of examples; what cannot be written is refused."""
 
 import json
+import logging
 import sys
+import warnings
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import pytest
 
 from chainrule import data, models
 from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.models.onnx_files import _silent
 from chainrule.models.protocol import Model
 
 
@@ -33,6 +36,15 @@ def test_a_file_answers_as_the_model_does_for_any_number_of_examples(name: str, 
         np.testing.assert_allclose(found, model.predict(jnp.asarray(x)), atol=1e-5)  # type: ignore[attr-defined]
     (stored,) = onnx.load(file).metadata_props
     assert json.loads(stored.value) == list(source.schema.classes)
+
+
+def test_what_packages_say_while_they_translate_is_not_passed_on(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("onnx_ir.serde")
+    with _silent(), warnings.catch_warnings(record=True) as caught:
+        logger.warning("The value type for shape [1] is not known.")
+    logger.warning("afterwards")
+    assert [record.message for record in caplog.records] == ["afterwards"]
+    assert not caught
 
 
 def test_models_that_do_not_predict_and_other_names_are_refused(tmp_path: Path) -> None:

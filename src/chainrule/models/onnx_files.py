@@ -4,7 +4,11 @@ The prediction is traced into JAX's own operations (`jax2onnx` knows none of our
 examples. The file is run by ONNX Runtime and compared with the model before it is written.
 """
 
+import contextlib
 import json
+import logging
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +67,7 @@ def _translated(model: CanPredict, schema: Schema, translator: Any, runtime: Any
         return jaxpr_as_fun(closed)(x)[0]
 
     problem: Exception | None = None
-    with without_native():
+    with without_native(), _silent():
         closed = jax.make_jaxpr(model.predict)(x)
         # The translator knows operations of `jax.lax` and functions of `jax.numpy`, and of some only one of the two.
         for function in (traced, model.predict):
@@ -82,6 +86,22 @@ def _translated(model: CanPredict, schema: Schema, translator: Any, runtime: Any
         f"{type(model).__name__} cannot be written as ONNX: {str(problem).strip().splitlines()[0][:200]}",
         remedy="use layout=torch or layout=chainrule, which write the weights",
     ) from problem
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Without what the packages say while they translate: the answers of the file are compared, which says more."""
+    loggers = [logging.getLogger(name) for name in ("onnx_ir", "jax2onnx", "onnxruntime")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _difference(made: Any, model: CanPredict, schema: Schema, dtype: Any, runtime: Any) -> float:

@@ -1,7 +1,7 @@
 """Parts of image classifiers: convolutional blocks, dense heads, resizing."""
 
 import math
-from typing import Annotated, Literal, Self, TypeAlias, final
+from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -20,6 +20,16 @@ PIXELS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
 """Mean and standard deviation of red, green and blue that published weights expect to be taken out."""
+FEW_FOR_WIDE = 50_000
+"""Training images below which networks with tens of millions of weights in their dense layers are made narrower."""
+ScaleSetting: TypeAlias = Annotated[
+    float,
+    Field(
+        gt=0,
+        description="factor on every width; 0.25, the default below 50,000 training images, leaves about a sixteenth "
+        "of the weights",
+    ),
+]
 PixelsSetting: TypeAlias = Annotated[
     Pixels,
     Field(
@@ -176,6 +186,16 @@ def scaled(width: int, scale: float) -> int:
     return max(1, round(width * scale))
 
 
+def suited_scale(config: Any, schema: Any, examples: int | None) -> dict[str, float]:
+    """A quarter of every published width where the images are far fewer than those the network was published for.
+
+    >>> suited_scale(None, None, 1_437), suited_scale(None, None, 1_281_167), suited_scale(None, None, None)
+    ({'scale': 0.25}, {}, {})
+    """
+    del config, schema
+    return {"scale": 0.25} if examples is not None and examples < FEW_FOR_WIDE else {}
+
+
 def depth_rates(last: float, blocks: int) -> list[float]:
     """How often each block is left out: rising from none to `last` (Huang et al., 2016).
 
@@ -186,12 +206,14 @@ def depth_rates(last: float, blocks: int) -> list[float]:
 
 
 __all__ = [
+    "FEW_FOR_WIDE",
     "PIXELS",
     "ConvBlock",
     "DenseHead",
     "Normalization",
     "Pixels",
     "PixelsSetting",
+    "ScaleSetting",
     "SizeSetting",
     "StochasticDepthSetting",
     "colours",
@@ -201,4 +223,5 @@ __all__ = [
     "scaled",
     "side",
     "standardised",
+    "suited_scale",
 ]

@@ -143,3 +143,20 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
         DataError, match=f"package {package}, which is not installed\n.*pip install {package}"
     ):
         load(tmp_path / file)
+
+
+def test_cells_that_excel_shows_in_percent_mean_what_they_mean_in_csv(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    shares = [[f"{5 * i / 4:g}", "ab"[i % 2]] for i in range(24)]
+    sheet.append(["share", "kind"])
+    for number, (share, kind) in enumerate(shares, start=2):
+        sheet.append([float(share) / 100, kind])
+        sheet.cell(number, 1).number_format = "0.00%"
+    book.save(tmp_path / "book.xlsx")
+    plain = corpus.csv(tmp_path / "plain.csv", [["share", "kind"], *([f"{s}%", kind] for s, kind in shares)])
+    found = load(tmp_path / "book.xlsx")
+    assert found.hash == load(plain).hash
+    assert found.reading is not None
+    assert "percent" in found.reading.describe()

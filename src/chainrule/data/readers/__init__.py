@@ -5,7 +5,18 @@ from pathlib import Path
 from chainrule.core.errors import DataError
 from chainrule.data.loading.scan import SourceReader
 from chainrule.data.loading.walking import special
-from chainrule.data.readers import arrays, captioned, cifar, documents, idx, images, pairs, table, text
+from chainrule.data.readers import (
+    arrays,
+    captioned,
+    cifar,
+    documents,
+    idx,
+    images,
+    pairs,
+    tabbed,
+    table,
+    text,
+)
 
 _SUFFIXES = {
     **{suffix: format.reader for suffix, format in table.FORMATS.items()},
@@ -28,8 +39,8 @@ def recognise(path: Path) -> SourceReader:
             remedy="a text that another program writes: PROGRAM | chainrule train gpt data=-",
         )
     suffix = table.suffix_of(path)
-    if suffix == ".tsv" and pairs.has_pairs(path):
-        return pairs.reader
+    if suffix == ".tsv":
+        return pairs.reader if pairs.has_pairs(path) else tabbed.reader
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     if suffix in (".pkl", ".pickle"):

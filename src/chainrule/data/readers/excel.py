@@ -4,6 +4,7 @@ Read are the values that Excel computed last, never formulas. Cells become text 
 means the same in every format.
 """
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from io import BytesIO
@@ -84,14 +85,27 @@ def _rows(sheet: Any, where: str) -> Iterator[Numbered]:
 def _filled(sheet: Any, where: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not empty, without the empty cells at their ends."""
     try:
-        for number, values in enumerate(sheet.iter_rows(values_only=True), start=1):
-            cells = [cell_text(value) for value in values]
+        for number, row in enumerate(sheet.iter_rows(), start=1):
+            cells = [_as_shown(cell) for cell in row]
             while cells and not cells[-1]:
                 cells.pop()
             if cells:
                 yield number, cells
     except Exception as error:  # the package raises whatever its parsers do
         raise _damaged(where, error) from None
+
+
+def _as_shown(cell: Any) -> str:
+    """A cell as CSV would hold it: of a cell that Excel shows as 12 %, 12% and not the 0.12 that it keeps."""
+    value = cell.value
+    if isinstance(value, int | float) and not isinstance(value, bool) and "%" in _bare(cell.number_format):
+        return f"{cell_text(round(100 * value, 12))}%"
+    return cell_text(value)
+
+
+def _bare(number_format: str | None) -> str:
+    """A format without what it quotes: letters to be shown as they are."""
+    return re.sub(r'"[^"]*"|\\.', "", number_format or "")
 
 
 def _damaged(where: str, error: Exception) -> Refused:

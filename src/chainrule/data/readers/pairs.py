@@ -19,16 +19,23 @@ from chainrule.data.readers import text
 from chainrule.data.text.pairs import padded
 
 _SNIFFED = 2**16
+_FEW, _OFTEN = 20, 5
+"""Different texts that may well be classes, and how often each then comes on average."""
 
 
 def has_pairs(path: Path) -> bool:
     """Whether a file with tabs holds pairs of texts; judged by its first lines."""
+    return any(map(_free, two_columns(path)))
+
+
+def two_columns(path: Path) -> list[tuple[str, ...]]:
+    """The cells of both columns in the first lines of a file with tabs; nothing where most lines have more or fewer."""
     with path.open("rb") as file:
         start = file.read(_SNIFFED)
     whole_lines = start.splitlines()[: None if len(start) < _SNIFFED else -1]
     rows = [line.decode(errors="replace").split("\t") for line in whole_lines if line.strip()]
     two = [row for row in rows if len(row) == 2]
-    return len(two) > 1 and 2 * len(two) > len(rows) and any(map(_free, zip(*two, strict=True)))
+    return list(zip(*two, strict=True)) if len(two) > 1 and 2 * len(two) > len(rows) else []
 
 
 def _free(cells: tuple[str, ...]) -> bool:
@@ -118,6 +125,10 @@ def _scan(request: ReadRequest) -> Scan:
     if not translated and first.get(kept[0]) == 1 and second_column.count(second_column[0]) == 1:
         detail = f"no other text has the class {second_column[0]!r}; if the line names the columns: data.header=true"
         problems.append(Problem("a class of its own", f"{where} line 1", detail, "note"))
+    kinds = len(set(second_column))
+    if translated and kinds <= _FEW and _OFTEN * kinds <= len(kept):
+        detail = f"{kinds} different texts in {len(kept)} lines; if they name classes: data.target=class"
+        problems.append(Problem("the second column is taken for texts", where, detail, "note"))
     contents = made(first_column, second_column, options["tokenizer"], options["vocab"])
     return Scan(total, len(kept), tuple(problems), contents)
 
@@ -152,4 +163,4 @@ reader = SourceReader(
     _scan,
 )
 
-__all__ = ["contents_of", "has_pairs", "labelled_contents", "numbered", "reader"]
+__all__ = ["contents_of", "has_pairs", "labelled_contents", "numbered", "reader", "two_columns"]

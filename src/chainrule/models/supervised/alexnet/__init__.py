@@ -3,6 +3,7 @@
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.alexnet.model import AlexNet, AlexNetConfig, published, torch_names
 from chainrule.models.supervised.recipes import FINETUNE
+from chainrule.networks.image_towers import suited_scale
 
 entry = Entry(
     name="alexnet",
@@ -24,6 +25,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
         "schedule": {"name": "1cycle"},
     },
+    suited=suited_scale,
     recipes={"finetune": FINETUNE},
     torch_names=torch_names,
     published=published,

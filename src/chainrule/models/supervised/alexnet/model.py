@@ -16,6 +16,7 @@ from chainrule.networks.image_towers import (
     ConvBlock,
     DenseHead,
     PixelsSetting,
+    ScaleSetting,
     colours,
     entered,
     scaled,
@@ -55,9 +56,7 @@ class AlexNetConfig(Config):
         "single",
         description="single stream; torchvision's narrower one; the original's two groups with normalised responses",
     )
-    scale: float = Field(
-        1.0, gt=0, description="factor on every width; 0.25 has about a sixteenth of the weights"
-    )
+    scale: ScaleSetting = 1.0
     dropout: float = Field(0.5, ge=0, lt=1, description="share of dense units dropped while training")
     size: int = Field(
         0, ge=0, description="pixels a side that images are resized to; 0: only if below 63, to 63"
@@ -150,7 +149,7 @@ def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
             f"the file holds no AlexNet of torchvision's: convolutions of {widths} channels",
             remedy=f"known is {VARIANTS['torchvision'].widths}",
         )
-    return {"variant": found[0], "pixels": "imagenet"}
+    return {"variant": found[0], "scale": 1.0, "pixels": "imagenet"}
 
 
 __all__ = ["AlexNet", "AlexNetConfig", "normalized_responses", "published", "torch_names"]

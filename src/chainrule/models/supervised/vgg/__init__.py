@@ -3,6 +3,7 @@
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.recipes import FINETUNE
 from chainrule.models.supervised.vgg.model import VGG, VGGConfig, published, torch_names
+from chainrule.networks.image_towers import suited_scale
 
 entry = Entry(
     name="vgg",
@@ -21,6 +22,7 @@ entry = Entry(
         "optimizer": {"name": "adamw", "lr": 3e-4, "decay": 0.01},
         "schedule": {"name": "1cycle"},
     },
+    suited=suited_scale,
     recipes={"finetune": FINETUNE},
     torch_names=torch_names,
     published=published,

@@ -16,6 +16,7 @@ from chainrule.networks.image_towers import (
     ConvBlock,
     DenseHead,
     PixelsSetting,
+    ScaleSetting,
     colours,
     entered,
     scaled,
@@ -37,9 +38,7 @@ class VGGConfig(Config):
 
     depth: Literal[11, 13, 16, 19] = Field(11, description="layers with weights")
     normalization: Literal["none", "batch"] = Field("batch", description="after every convolution")
-    scale: float = Field(
-        1.0, gt=0, description="factor on every width; 0.25 has about a sixteenth of the weights"
-    )
+    scale: ScaleSetting = 1.0
     dropout: float = Field(0.5, ge=0, lt=1, description="share of dense units dropped while training")
     size: int = Field(
         0, ge=0, description="pixels a side that images are resized to; 0: only if below 32, to 32"
