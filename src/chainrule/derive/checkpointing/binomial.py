@@ -4,7 +4,9 @@ With s snapshots (the starting state is one of them) and every step advanced at 
 C(s + r, s) steps can be reversed; the least number of advances for l steps is r l - C(s + r, r - 1).
 """
 
+from dataclasses import dataclass
 from math import comb
+from typing import final
 
 from chainrule.core.errors import ArgumentError
 
@@ -67,4 +69,53 @@ def balanced(length: int) -> int:
     return snapshots
 
 
-__all__ = ["advances", "balanced", "repeats_needed", "reversible", "split"]
+@final
+@dataclass(frozen=True)
+class Schedule:
+    """What is run when, with a stack of snapshots of which the starting state is the first."""
+
+    sweep: tuple[int, ...]
+    """Forward: from each snapshot so many steps on, to the next; from the last to the end."""
+    stores: tuple[tuple[int, int, int], ...]
+    """Backward: (slot, step it holds, steps to advance): the state arrived at goes to the next slot."""
+    reversals: tuple[tuple[int, int, int, int], ...]
+    """Backward, the last step first: (stores before it, slot, step it holds, steps to advance) to the step's state."""
+
+    @property
+    def slots(self) -> int:
+        """How many snapshots there are at once."""
+        return 1 + max([len(self.sweep) - 1, *(slot + 1 for slot, _, _ in self.stores)])
+
+
+def schedule(length: int, snapshots: int) -> Schedule:
+    """The optimal schedule of a chain.
+
+    >>> schedule(4, 2).sweep
+    (1, 3)
+    """
+    sweep: list[int] = []
+    stores: list[tuple[int, int, int]] = []
+    reversals: list[tuple[int, int, int, int]] = []
+    # (start, end, slot of the state at the start, snapshots, whether the forward pass stored the next one)
+    parts = [(0, length, 0, snapshots, True)]
+    waiting = 0
+    while parts:
+        start, end, slot, free, swept = parts.pop()
+        if end - start == 1 or free == 1:
+            if swept:
+                sweep.append(end - start)
+            for step in reversed(range(start, end)):
+                reversals.append((waiting, slot, start, step - start))
+                waiting = 0
+            continue
+        middle = start + split(end - start, free)
+        if swept:
+            sweep.append(middle - start)
+        else:
+            stores.append((slot, start, middle - start))
+            waiting += 1
+        parts += [(start, middle, slot, free, False), (middle, end, slot + 1, free - 1, swept)]
+    return Schedule(tuple(sweep), tuple(stores), tuple(reversals))
+
+
+__all__ = ["Schedule", "advances", "balanced", "repeats_needed", "reversible", "schedule", "split"]

@@ -16,7 +16,7 @@ from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
 from chainrule.derive.checkpointing.policies import Policy, checkpoint
-from chainrule.derive.checkpointing.steps import Chain, EquationSteps, Stage, Steps
+from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 from chainrule.derive.memory_budget import MemoryBudgetError, parse
 from chainrule.derive.memory_timeline import memory as live_memory
@@ -126,7 +126,7 @@ def plan(
 
 
 def _equations(f: Callable[..., Any], args: Sequence[Any]) -> int:
-    return EquationSteps(trace("plan", f, args, abstract=True).program).length
+    return ProgramSteps(trace("plan", f, args, abstract=True).program).length
 
 
 def _candidates(length: int) -> list[tuple[str, Policy, int | None]]:

@@ -2,14 +2,17 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isqrt
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import jax
 
 from chainrule.core.errors import ArgumentError, spell, suggest
-from chainrule.derive.checkpointing import binomial
-from chainrule.derive.checkpointing.steps import Chain, EquationSteps, Stage, Steps
+from chainrule.core.recomputation import recomputed
+from chainrule.derive.checkpointing import binomial, chains, loops
+from chainrule.derive.checkpointing.loops import Loop
+from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 
 Policy: TypeAlias = str | int | Sequence[str] | Callable[..., Any] | None
@@ -34,7 +37,9 @@ def checkpoint(
     | `["h", ...]` | values marked with `jax.ad_checkpoint.checkpoint_name` |
     | a policy of `jax.checkpoint_policies` | what it says, including offloading to the host |
 
-    For a plain function the steps are the operations of its program.
+    For a plain function the steps are those of its loops (`jax.lax.scan`) where they make up most of it, otherwise
+    the operations of its program. Loops stay loops: compiling takes as long for a thousand steps as for ten. Second
+    derivatives through `"binomial"` are those of `"sqrt"`.
 
     >>> import jax.numpy as jnp
     >>> from chainrule.derive.memory_timeline import memory
@@ -48,10 +53,59 @@ def checkpoint(
     if snapshots is not None and policy != "binomial":
         raise ArgumentError(f'checkpoint(snapshots={snapshots}): snapshots belong to policy="binomial"')
     if isinstance(policy, (str, int)) and _is_schedule(policy):
-        segment = functools.partial(_scheduled, policy=policy, snapshots=snapshots)
-        return segment(f) if isinstance(f, Steps) else _by_equations(f, segment)
-    whole = f.run(0, f.length) if isinstance(f, Steps) else f
+        cut = Cut(policy, snapshots)
+        if snapshots is not None:
+            binomial.repeats_needed(1, snapshots)
+        return functools.partial(cut.chain, f) if isinstance(f, Chain) else _by_program(as_function(f), cut)
+    whole = as_function(f)
     return whole if policy is None else _saving(whole, policy)
+
+
+def as_function(f: Callable[..., Any] | Steps) -> Callable[..., Any]:
+    """The function, or all steps as one."""
+    return f.run(0, f.length) if isinstance(f, Steps) else f
+
+
+@final
+@dataclass(frozen=True)
+class Cut:
+    """A schedule: segments of some length (or of the square root of all), or a binomial one with snapshots."""
+
+    policy: str | int
+    snapshots: int | None
+
+    def chain(self, steps: Steps, state: Any) -> Any:
+        """Run successive steps."""
+        if self.policy == "binomial":
+            stages = [steps.run(one, one + 1) for one in range(steps.length)]
+            return chains.revolved(stages, self._slots(steps.length), state)
+        length = self._segment(steps.length)
+        for start in range(0, steps.length, length):
+            end = min(start + length, steps.length)
+            segment = steps.run(start, end)
+            # The last segment is reversed as soon as it has run: storing it takes no more than computing it again.
+            state = segment(state) if end == steps.length else recomputed(segment)(state)
+        return state
+
+    def loop(self, loop: Loop, *operands: Any) -> list[Any]:
+        """Run a loop."""
+        if self.policy == "binomial":
+            return loops.revolved(loop, self._slots(loop.length), *operands)
+        return loops.segmented(loop, self._segment(loop.length), *operands)
+
+    def again(self, length: int) -> int:
+        """How many steps of a loop are computed again."""
+        if self.policy == "binomial":
+            plan = binomial.schedule(length, self._slots(length))
+            return sum(one[-1] for one in (*plan.stores, *plan.reversals))
+        count, rest = divmod(length, self._segment(length))
+        return length - rest if count > 1 or rest else 0
+
+    def _slots(self, length: int) -> int:
+        return binomial.balanced(length) if self.snapshots is None else self.snapshots
+
+    def _segment(self, length: int) -> int:
+        return max(isqrt(length), 1) if self.policy == "sqrt" else int(self.policy)
 
 
 def _is_schedule(policy: str | int) -> bool:
@@ -77,48 +131,19 @@ def _saving(f: Callable[..., Any], policy: Policy) -> Callable[..., Any]:
             f"checkpoint(policy={policy!r}): policy must be None, {spell(_NAMED)}{hint}",
             remedy="or a segment length, a list of checkpoint names, or a policy of jax.checkpoint_policies",
         )
-    wrapped: Callable[..., Any] = jax.checkpoint(f, policy=saved)
-    return wrapped
+    return recomputed(f, saved)
 
 
-def _scheduled(steps: Steps, *, policy: str | int, snapshots: int | None) -> Stage:
-    if policy == "binomial":
-        count = binomial.balanced(steps.length) if snapshots is None else snapshots
-        binomial.repeats_needed(steps.length, count)
-        return _revolve(steps, 0, steps.length, count)
-    length = max(isqrt(steps.length), 1) if policy == "sqrt" else int(policy)
-    starts = range(0, steps.length, length)
-    segments = [steps.run(start, min(start + length, steps.length)) for start in starts]
-    # The last segment is reversed as soon as it has run, so storing it costs nothing more than recomputing it would.
-    return _compose([*(jax.checkpoint(segment) for segment in segments[:-1]), *segments[-1:]])
-
-
-def _revolve(steps: Steps, start: int, end: int, snapshots: int) -> Stage:
-    if end - start <= 1:
-        return steps.run(start, end)
-    middle = start + binomial.split(end - start, snapshots)
-    first = jax.checkpoint(_revolve(steps, start, middle, snapshots))
-    return _compose([first, _revolve(steps, middle, end, snapshots - 1)])
-
-
-def _compose(stages: Sequence[Stage]) -> Stage:
-    def apply(state: Any) -> Any:
-        for stage in stages:
-            state = stage(state)
-        return state
-
-    return apply
-
-
-def _by_equations(f: Callable[..., Any], segment: Callable[[Steps], Stage]) -> Callable[..., Any]:
+def _by_program(f: Callable[..., Any], cut: Cut) -> Callable[..., Any]:
     @functools.wraps(f)
     def checkpointed(*args: Any) -> Any:
         traced = trace("checkpoint", f, args, abstract=True)
-        steps = EquationSteps(traced.program)
-        results = steps.leave(segment(steps)(steps.enter(traced.leaves)))
-        return jax.tree.unflatten(traced.out_tree, results)
+        steps = ProgramSteps(traced.program)
+        state = steps.enter(traced.leaves)
+        state = steps.with_loops(cut.loop)(state) if steps.loops else cut.chain(steps, state)
+        return jax.tree.unflatten(traced.out_tree, steps.leave(state))
 
     return checkpointed
 
 
-__all__ = ["Policy", "checkpoint"]
+__all__ = ["Cut", "Policy", "as_function", "checkpoint"]

@@ -1,10 +1,11 @@
 """Computations as successive steps, each a function of the state before it: what can be checkpointed.
 
-Three forms: a chain of stages, one body repeated many times, and the equations of any JAX function, whose state
-between two equations is the set of values still needed.
+Three forms: a chain of stages, one body repeated many times, and the program of any JAX function: the steps of its
+loops where they make up most of it, otherwise its equations, between which the state is the set of values still needed.
 """
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
@@ -13,6 +14,8 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from chainrule.core.errors import ArgumentError
+from chainrule.derive.checkpointing.loops import Loop
+from chainrule.derive.jaxprs import cost
 from chainrule.derive.jaxprs import equations as eqs
 
 Stage: TypeAlias = Callable[[Any], Any]
@@ -90,21 +93,48 @@ class Repeat(Steps):
 
 
 @final
-class EquationSteps(Steps):
+class ProgramSteps(Steps):
     """The equations of a program; the state is the tuple of values still needed."""
 
     def __init__(self, program: ClosedJaxpr) -> None:
-        self.program = eqs.without_dead_code(eqs.open_trivial_calls(program))
+        opened = eqs.inline(program, lambda equation: eqs.is_plain_call(equation) and _has_loop(equation))
+        self.program = eqs.without_dead_code(eqs.open_trivial_calls(opened))
         self._live = _live(self.program)
 
     @property
     def length(self) -> int:
         return len(self.program.eqns)
 
+    @functools.cached_property
+    def loops(self) -> dict[int, Loop]:
+        """The loops, by the place of their equation, if they compute more than the equations around them."""
+        equations = self.program.eqns
+        found = {
+            place: Loop.of_equation(one)
+            for place, one in enumerate(equations)
+            if one.primitive.name == "scan" and one.params["length"] > 1 and not one.effects
+        }
+        around = sum(cost.nbytes(one.outvars) for place, one in enumerate(equations) if place not in found)
+        return found if sum(loop.nbytes for loop in found.values()) > around else {}
+
     def run(self, start: int, end: int) -> Stage:
         part = eqs.program_of((), (), self._live[start], self._live[end], self.program.eqns[start:end])
         function = jaxpr_as_fun(part)
         return lambda state: tuple(function(*state))
+
+    def with_loops(self, loop_runner: Callable[..., Sequence[Any]]) -> Stage:
+        """All steps, with the loops run by `loop_runner(loop, *operands)`."""
+
+        def apply(state: Any) -> Any:
+            done = 0
+            for place, loop in self.loops.items():
+                state = self._replaced(
+                    place, functools.partial(loop_runner, loop), self.run(done, place)(state)
+                )
+                done = place + 1
+            return self.run(done, self.length)(state)
+
+        return apply
 
     def enter(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The first state, from the function's argument leaves."""
@@ -114,11 +144,25 @@ class EquationSteps(Steps):
 
     def leave(self, state: Sequence[Any]) -> list[Any]:
         """The function's results, from the last state."""
-        values = dict(zip(self._live[-1], state, strict=True))
-        return [
-            jnp.asarray(atom.val, atom.aval.dtype) if eqs.is_literal(atom) else values[atom]
-            for atom in self.program.jaxpr.outvars
-        ]
+        return _read(self.program.jaxpr.outvars, dict(zip(self._live[-1], state, strict=True)))
+
+    def _replaced(self, place: int, function: Callable[..., Sequence[Any]], state: Sequence[Any]) -> Any:
+        equation = self.program.eqns[place]
+        values = dict(zip(self._live[place], state, strict=True))
+        values.update(zip(equation.outvars, function(*_read(equation.invars, values)), strict=True))
+        return tuple(values[variable] for variable in self._live[place + 1])
+
+
+def _read(atoms: Sequence[Any], values: dict[Any, Any]) -> list[Any]:
+    return [
+        jnp.asarray(atom.val, atom.aval.dtype) if eqs.is_literal(atom) else values[atom] for atom in atoms
+    ]
+
+
+def _has_loop(equation: Any) -> bool:
+    return equation.primitive.name == "scan" or any(
+        _has_loop(inner) for program in eqs.inner_programs(equation) for inner in program.eqns
+    )
 
 
 def _live(program: ClosedJaxpr) -> list[list[Any]]:
@@ -133,4 +177,4 @@ def _live(program: ClosedJaxpr) -> list[list[Any]]:
     return live[::-1]
 
 
-__all__ = ["Chain", "EquationSteps", "Repeat", "Stage", "Steps"]
+__all__ = ["Chain", "ProgramSteps", "Repeat", "Stage", "Steps"]

@@ -24,19 +24,22 @@ def moving_results(equation: Any, moving: Sequence[bool]) -> list[bool]:
     name = equation.primitive.name
     if name == "scan":
         parts = scan_parts(equation)
-        return _loop(eqs.closed(equation.params["jaxpr"]), moving, parts.constants, parts.carried)
+        return moving_through_loop(
+            eqs.closed(equation.params["jaxpr"]), moving, parts.constants, parts.carried
+        )
     if name == "while":
         skip, constants = equation.params["cond_nconsts"], equation.params["body_nconsts"]
         body = eqs.closed(equation.params["body_jaxpr"])
-        return _loop(body, moving[skip:], constants, len(equation.outvars))
+        return moving_through_loop(body, moving[skip:], constants, len(equation.outvars))
     if name == "cond":
-        branches = [_program(eqs.closed(branch), moving[1:]) for branch in equation.params["branches"]]
+        branches = [moving_through(eqs.closed(branch), moving[1:]) for branch in equation.params["branches"]]
         return [moving[0] or any(results) for results in zip(*branches, strict=True)]
     inner = eqs.body(equation)
-    return [True] * len(equation.outvars) if inner is None else _program(inner, moving)
+    return [True] * len(equation.outvars) if inner is None else moving_through(inner, moving)
 
 
-def _program(program: ClosedJaxpr, moving: Sequence[bool]) -> list[bool]:
+def moving_through(program: ClosedJaxpr, moving: Sequence[bool]) -> list[bool]:
+    """Which results of a program depend on its moving operands."""
     moves = dict(zip(program.jaxpr.invars, moving, strict=True))
 
     def read(atom: Any) -> bool:
@@ -48,11 +51,13 @@ def _program(program: ClosedJaxpr, moving: Sequence[bool]) -> list[bool]:
     return [read(atom) for atom in program.jaxpr.outvars]
 
 
-def _loop(body: ClosedJaxpr, moving: Sequence[bool], constants: int, carried: int) -> list[bool]:
+def moving_through_loop(
+    body: ClosedJaxpr, moving: Sequence[bool], constants: int, carried: int
+) -> list[bool]:
     """What moves after any number of steps: repeat until nothing is added."""
     entering = list(moving)
     while True:
-        results = _program(body, entering)
+        results = moving_through(body, entering)
         state = slice(constants, constants + carried)
         after = [before or now for before, now in zip(entering[state], results[:carried], strict=True)]
         if after == entering[state]:
@@ -60,4 +65,4 @@ def _loop(body: ClosedJaxpr, moving: Sequence[bool], constants: int, carried: in
         entering[state] = after
 
 
-__all__ = ["ROLES", "Role", "moving_results"]
+__all__ = ["ROLES", "Role", "moving_results", "moving_through", "moving_through_loop"]

@@ -4,7 +4,8 @@ The convention: operations run one after another, unfused, in the order of the p
 that makes it to the last step that reads it; results live to the end; an input lives from the start (the seed of the
 reverse pass from the start of that pass) to its last use. Calls are written out. A loop is one step, which needs on
 top of its operands and results what one run of its body needs beyond constants and state. Reshapes and broadcasts
-are copies.
+are copies. An array of which a slice is replaced is written in place if nobody reads the old one later, also where it
+is part of a loop's state.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ class BufferValue:
     born: int
     dies: int
     role: Role = "primal"
+    over: int | None = None
+    """The value in whose place it is written, if that one dies when this one is born."""
 
 
 @final
@@ -102,14 +105,18 @@ class ExecutionSchedule:
         """Bytes alive at every step, of one role or of all (with what steps need inside)."""
         steps = max(len(self.steps), 1)
         changes = np.zeros(steps + 1, dtype=np.int64)
+        extra = np.array([step.extra for step in self.steps] or [0], dtype=np.int64)
         for value in self.values:
+            in_place = value.over is not None and self.values[value.over].dies == value.born
             if value.dies >= value.born and role in (None, value.role):
-                changes[value.born] += value.bytes
+                born = value.born + in_place
+                changes[born] += value.bytes
                 changes[value.dies + 1] -= value.bytes
+            if value.over is not None and not in_place:
+                # Beside the state that is still needed, the new one is where the body makes it.
+                extra[value.born] = max(0, extra[value.born] - value.bytes)
         live = np.cumsum(changes)[:-1]
-        if role in (None, "primal") and self.steps:
-            live = live + np.array([step.extra for step in self.steps], dtype=np.int64)
-        return live
+        return live + extra if role in (None, "primal") else live
 
     def _run(self, equation: Any) -> None:
         now = len(self.steps)
@@ -128,9 +135,12 @@ class ExecutionSchedule:
                     self._read_by_moving.add(slot)
         label, source = eqs.label(equation), of_equation(equation)
         self.steps.append(ExecutionStep(label, source, cost.flops(equation), inner_bytes(equation)))
-        for variable, moves in zip(equation.outvars, moving, strict=True):
+        for variable, moves, over in zip(equation.outvars, moving, _in_place(equation), strict=True):
             self._add(variable, label, source, moves, now)
-            self.values[self._slots[variable]].dies = now
+            value = self.values[self._slots[variable]]
+            value.dies = now
+            if over is not None and not eqs.is_literal(over) and self._slots[over] >= 0:
+                value.over = self._slots[over]
 
     def _add(self, variable: Any, label: str, source: SourceLine | None, moving: bool, born: int) -> None:
         self._slots[variable] = len(self.values)
@@ -154,7 +164,33 @@ def inner_bytes(equation: Any) -> int:
         constants, carried = equation.params["body_nconsts"], len(equation.outvars)
     # The initial and final state outside stand for the state entering and leaving one step.
     entering, leaving = body.jaxpr.invars[: constants + carried], body.jaxpr.outvars[:carried]
-    return max(0, _peak(body) - cost.nbytes(entering) - cost.nbytes(leaving))
+    apart = [one for one, over in zip(leaving, _in_place(equation), strict=False) if over is None]
+    return max(0, _peak(body) - cost.nbytes(entering) - cost.nbytes(apart))
+
+
+def _in_place(equation: Any) -> list[Any]:
+    """For every result the operand over which it is written, if any."""
+    name = equation.primitive.name
+    over: list[Any] = [None] * len(equation.outvars)
+    if name == "dynamic_update_slice":
+        over[0] = equation.invars[0]
+    elif name in ("scan", "while"):
+        body = flat(eqs.closed(equation.params["jaxpr" if name == "scan" else "body_jaxpr"])).jaxpr
+        parts = scan_parts(equation) if name == "scan" else None
+        constants = equation.params["body_nconsts"] if parts is None else parts.constants
+        carried = len(over) if parts is None else parts.carried
+        outside = equation.invars[parts.constants :] if parts else equation.invars[-carried:]
+        origins = {variable: variable for variable in body.invars[constants : constants + carried]}
+        for inner in body.eqns:
+            for variable, before in zip(inner.outvars, _in_place(inner), strict=True):
+                if not eqs.is_literal(before) and before in origins:
+                    origins[variable] = origins[before]
+        for index, (entering, leaving) in enumerate(
+            zip(body.invars[constants:], body.outvars[:carried], strict=False)
+        ):
+            if not eqs.is_literal(leaving) and origins.get(leaving) is entering:
+                over[index] = outside[index]
+    return over
 
 
 def flat(program: ClosedJaxpr) -> ClosedJaxpr:
