@@ -3,8 +3,8 @@
 `jax.checkpoint` asks the compiler not to merge the second computation of a value with the first. XLA drops that request
 for CPUs: outside of loops the two are merged, everything is stored, and nothing is saved. Here a function is four
 primitives: itself (`run`), itself with what its reverse pass will need (`keep`), the forward product (`push`) and the
-reverse product (`pull`); the last two are each other's transpose. A fifth, `hold`, delays what is computed again: on a CPU
-it sits in a branch that is always taken, which the compiler cannot know; elsewhere JAX's barrier does.
+reverse product (`pull`); the last two are each other's transpose. A fifth, `hold`, delays what is computed again: on a
+CPU it sits in a branch that is always taken, which the compiler cannot know; elsewhere JAX's barrier does.
 
 Derivatives of the derivatives are those of a definition in plain JAX: all modes and orders work; what second ones
 store is up to the compiler.
@@ -262,7 +262,9 @@ def _derivative(rule: Recomputation, moving: tuple[bool, ...], operands: Sequenc
     return _Derivative(moving, kept, rule.definition, keep, push, pull, pull_definition)
 
 
-def _of_moving(function: Function, moving: Sequence[bool], operands: Sequence[Any]) -> tuple[Function, Any]:
+def _of_moving(
+    function: Function, moving: Sequence[bool], operands: Sequence[Any]
+) -> tuple[Callable[..., tuple[Any, Any]], Any]:
     """The floating-point results as a function of the moving operands, with all results beside them."""
 
     def of_moving(*moved: Any) -> tuple[list[Any], list[Any]]:

@@ -167,10 +167,8 @@ class _RevolvedChain(Recomputation):
 
         for number, slot, begin, steps in plan.reversals:
             for _ in range(number):
-                found = next(stores)
-                state = advanced(*found)
-                del snapshots[found[0] + 1 :]
-                snapshots.append(state)
+                full, *way = next(stores)
+                snapshots[full + 1 :] = [advanced(full, *way)]
             place = begin + steps
             state = last if place == len(links) - 1 else advanced(slot, begin, steps)
             del snapshots[slot + 1 :]

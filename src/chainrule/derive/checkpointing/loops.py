@@ -90,15 +90,22 @@ def stored(loop: Loop, *operands: Any) -> list[Any]:
     return _scan(loop, constants, tuple(state), slices, loop.length)
 
 
+def segments(loop: Loop, segment: int) -> tuple[int, int]:
+    """How many segments are computed again, and how many steps after them are stored."""
+    count, rest = divmod(loop.length, segment)
+    small = loop.length * cost.nbytes(loop.slices) <= cost.nbytes(loop.state)
+    if not rest and (small or count == 1):
+        # The last segment is reversed as soon as it has run; setting it apart copies slices, so these must be small.
+        return count - 1, segment
+    return count, rest
+
+
 def segmented(loop: Loop, segment: int, *operands: Any) -> list[Any]:
     """The loop in segments of so many steps, which the reverse pass computes again one by one."""
     constants, state, slices = loop.divide(operands)
-    count, rest = divmod(loop.length, segment)
-    if count == 0 or (count == 1 and not rest):
+    count, rest = segments(loop, segment)
+    if not count:
         return stored(loop, *operands)
-    if not rest and loop.length * cost.nbytes(loop.slices) <= cost.nbytes(loop.state):
-        # The last segment is reversed as soon as it has run; setting it apart copies slices, so these must be small.
-        count, rest = count - 1, segment
     whole = count * segment
     # A loop over slices from the last to the first leaves the odd ones at the start.
     first = slice(rest, None) if loop.reverse else slice(0, whole)
@@ -288,4 +295,4 @@ def _front(value: Any, axis: int | None, size: int) -> Any:
     return jnp.broadcast_to(value, (size, *value.shape)) if axis is None else jnp.moveaxis(value, axis, 0)
 
 
-__all__ = ["Loop", "revolved", "segmented", "stored"]
+__all__ = ["Loop", "revolved", "segmented", "segments", "stored"]

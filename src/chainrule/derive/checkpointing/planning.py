@@ -1,11 +1,11 @@
 """Memory-recomputation frontier of a computation, and the cheapest point on it that fits a budget.
 
-Every candidate is a real checkpointed program whose memory timeline is analysed like any other; nothing is predicted
-from a formula.
+Every candidate is a real checkpointed program whose memory timeline is analysed like any other; of loops, the steps
+that are computed again are counted. The choice is compiled, and stands only if the compiler says that it fits, too.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -15,13 +15,15 @@ from chainrule.core import notebook
 from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
-from chainrule.derive.checkpointing.policies import Policy, checkpoint
+from chainrule.derive.checkpointing.policies import Cut, Policy, as_function, checkpoint
 from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 from chainrule.derive.memory_budget import MemoryBudgetError, parse
+from chainrule.derive.memory_timeline import Timeline
 from chainrule.derive.memory_timeline import memory as live_memory
 
 _REPEATS = 6
+_ALL = "store all"
 
 
 @final
@@ -33,13 +35,16 @@ class FrontierPoint:
     policy: Policy
     snapshots: int | None
     peak: int
+    """Bytes by the model of `memory`."""
     flops: int
+    compiled: int | None = None
+    """Bytes by the compiler's own account, of the chosen one and of those that were tried before it."""
 
 
 @final
 @dataclass(frozen=True)
 class Plan:
-    """All candidates, those worth taking, and the cheapest one that fits the budget."""
+    """All candidates, those worth taking, and the cheapest one that fits the budget, confirmed by compiling it."""
 
     points: tuple[FrontierPoint, ...]
     chosen: FrontierPoint
@@ -54,6 +59,20 @@ class Plan:
             if not best or point.flops < best[-1].flops:
                 best.append(point)
         return tuple(best)
+
+    @property
+    def reason(self) -> str:
+        """Why the choice is what it is.
+
+        >>> import jax.numpy as jnp
+        >>> plan([jnp.sin] * 9, jnp.ones(1000), memory="1MB").reason
+        'store all: 44.0 kB by the model, 8.0 kB compiled, within 1.0 MB'
+        """
+        found = self.chosen
+        sizes = f"{memory_size(found.peak)} by the model, {memory_size(found.compiled or 0)} compiled"
+        passed = [one for one in self.points if one.compiled is not None and one is not found]
+        over = "".join(f"; {one.label} compiles to {memory_size(one.compiled or 0)}" for one in passed)
+        return f"{found.label}: {sizes}, within {memory_size(self.budget)}{over}"
 
     def apply(self) -> Callable[..., Any]:
         """The function checkpointed the chosen way."""
@@ -97,9 +116,10 @@ def plan(
     memory: str | int | None = None,
     argnums: int | Sequence[int] = 0,
 ) -> Plan:
-    """Compare ways to checkpoint the gradient of `f` and pick the cheapest whose peak fits `memory`.
+    """Compare ways to checkpoint the gradient of `f` and pick the cheapest that fits `memory`, model and compiled.
 
-    `memory` is a number of bytes or a text such as "2GiB"; by default a quarter of what is free.
+    `memory` is a number of bytes or a text such as "2GiB"; by default a quarter of what is free. The cheapest of the
+    candidates that fit by the model is compiled; if the compiler needs more than the budget, the next one is.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.ones(1000)
@@ -109,28 +129,37 @@ def plan(
     """
     budget = parse("plan", memory)
     steps: Callable[..., Any] | Steps = Chain(f) if isinstance(f, Sequence) else f
-    length = steps.length if isinstance(steps, Steps) else _equations(steps, args)
-    points = []
-    for label, policy, snapshots in _candidates(length):
+    cut_up = steps if isinstance(steps, Chain) else _program(as_function(steps), args)
+    loops = list(cut_up.loops.values()) if isinstance(cut_up, ProgramSteps) else []
+    points: dict[str, FrontierPoint] = {}
+    timelines: dict[str, Timeline] = {}
+    for label, policy, snapshots in _candidates(max((loop.length for loop in loops), default=cut_up.length)):
         timeline = live_memory(checkpoint(steps, policy, snapshots=snapshots), *args, argnums=argnums)
-        points.append(FrontierPoint(label, policy, snapshots, timeline.peak, timeline.flops))
-    fitting = [point for point in points if point.peak <= budget]
-    if not fitting:
-        least = min(points, key=lambda point: point.peak)
-        raise MemoryBudgetError(
-            f"plan(memory={memory!r}): no way of checkpointing fits {memory_size(budget)}",
-            remedy=f"the least is {memory_size(least.peak)}, with {least.label}",
-        )
-    chosen = min(fitting, key=lambda point: (point.flops, point.peak))
-    return Plan(tuple(points), chosen, budget, steps)
+        flops = timeline.flops
+        if loops and isinstance(policy, (str, int)):
+            cut = Cut(policy, snapshots)
+            flops = points[_ALL].flops + sum(cut.again(loop) * loop.flops for loop in loops)
+        points[label] = FrontierPoint(label, policy, snapshots, timeline.peak, flops)
+        timelines[label] = timeline
+    fitting = [point for point in points.values() if point.peak <= budget]
+    for point in sorted(fitting, key=lambda point: (point.flops, point.peak)):
+        point = replace(point, compiled=timelines[point.label].compiled_peak)
+        points[point.label] = point
+        if point.compiled is not None and point.compiled <= budget:
+            return Plan(tuple(points.values()), point, budget, steps)
+    least = min(points.values(), key=lambda point: max(point.peak, point.compiled or 0))
+    raise MemoryBudgetError(
+        f"plan(memory={memory!r}): no way of checkpointing fits {memory_size(budget)}",
+        remedy=f"the least is {memory_size(max(least.peak, least.compiled or 0))}, with {least.label}",
+    )
 
 
-def _equations(f: Callable[..., Any], args: Sequence[Any]) -> int:
-    return ProgramSteps(trace("plan", f, args, abstract=True).program).length
+def _program(f: Callable[..., Any], args: Sequence[Any]) -> ProgramSteps:
+    return ProgramSteps(trace("plan", f, args, abstract=True).program)
 
 
 def _candidates(length: int) -> list[tuple[str, Policy, int | None]]:
-    found: list[tuple[str, Policy, int | None]] = [("store all", None, None)]
+    found: list[tuple[str, Policy, int | None]] = [(_ALL, None, None)]
     lengths = {-(-length // pieces) for pieces in _spread(length)} - {1, length}
     found += [(f"segments of {one}", one, None) for one in sorted(lengths)]
     for snapshots in _spread(length):

@@ -93,13 +93,13 @@ class Cut:
             return loops.revolved(loop, self._slots(loop.length), *operands)
         return loops.segmented(loop, self._segment(loop.length), *operands)
 
-    def again(self, length: int) -> int:
+    def again(self, loop: Loop) -> int:
         """How many steps of a loop are computed again."""
         if self.policy == "binomial":
-            plan = binomial.schedule(length, self._slots(length))
+            plan = binomial.schedule(loop.length, self._slots(loop.length))
             return sum(one[-1] for one in (*plan.stores, *plan.reversals))
-        count, rest = divmod(length, self._segment(length))
-        return length - rest if count > 1 or rest else 0
+        length = self._segment(loop.length)
+        return length * loops.segments(loop, length)[0]
 
     def _slots(self, length: int) -> int:
         return binomial.balanced(length) if self.snapshots is None else self.snapshots
