@@ -71,7 +71,7 @@ def balanced(length: int) -> int:
 
 @final
 @dataclass(frozen=True)
-class Schedule:
+class BinomialSchedule:
     """What is run when, with a stack of snapshots of which the starting state is the first."""
 
     sweep: tuple[int, ...]
@@ -87,7 +87,7 @@ class Schedule:
         return 1 + max([len(self.sweep) - 1, *(slot + 1 for slot, _, _ in self.stores)])
 
 
-def schedule(length: int, snapshots: int) -> Schedule:
+def schedule(length: int, snapshots: int) -> BinomialSchedule:
     """The optimal schedule of a chain.
 
     >>> schedule(4, 2).sweep
@@ -115,7 +115,7 @@ def schedule(length: int, snapshots: int) -> Schedule:
             stores.append((slot, start, middle - start))
             waiting += 1
         parts += [(start, middle, slot, free, False), (middle, end, slot + 1, free - 1, swept)]
-    return Schedule(tuple(sweep), tuple(stores), tuple(reversals))
+    return BinomialSchedule(tuple(sweep), tuple(stores), tuple(reversals))
 
 
-__all__ = ["Schedule", "advances", "balanced", "repeats_needed", "reversible", "schedule", "split"]
+__all__ = ["BinomialSchedule", "advances", "balanced", "repeats_needed", "reversible", "schedule", "split"]

@@ -44,9 +44,9 @@ def revolved(stages: Sequence[Callable[[Any], Any]], snapshots: int, state: Any)
         return state
     # Weights that several stages share are one operand, so that their cotangents are summed on the way.
     constants = {id(one): one for program in programs for one in program.consts}
-    places = {name: index for index, name in enumerate(constants)}
+    positions = {name: index for index, name in enumerate(constants)}
     links = tuple(
-        _Link(without_constants(program), tuple(places[id(one)] for one in program.consts))
+        _Link(without_constants(program), tuple(positions[id(one)] for one in program.consts))
         for program in programs
     )
     return jax.tree.unflatten(
@@ -169,12 +169,12 @@ class _RevolvedChain(Recomputation):
             for _ in range(number):
                 full, *way = next(stores)
                 snapshots[full + 1 :] = [advanced(full, *way)]
-            place = begin + steps
-            state = last if place == len(links) - 1 else advanced(slot, begin, steps)
+            position = begin + steps
+            state = last if position == len(links) - 1 else advanced(slot, begin, steps)
             del snapshots[slot + 1 :]
-            link = links[place]
+            link = links[position]
             pull = _Pull(
-                link, [of_constants[one] for one in link.constants], active[place], active[place + 1]
+                link, [of_constants[one] for one in link.constants], active[position], active[position + 1]
             )
             operands = [*(constants[one] for one in link.constants), *state, *pulled]
             # A state that was advanced to is new; one that was stored might be merged with the forward pass.

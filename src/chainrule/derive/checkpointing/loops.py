@@ -32,7 +32,7 @@ from chainrule.derive.memory_timeline.roles import moving_through_loop
 
 @final
 @dataclass(frozen=True, eq=False)
-class Loop:
+class CountedLoop:
     """`length` runs of a body: (constants, state, slices) -> (state, slices)."""
 
     body: ClosedJaxpr
@@ -42,7 +42,7 @@ class Loop:
     reverse: bool
 
     @classmethod
-    def of_equation(cls, equation: Any) -> "Loop":
+    def of_equation(cls, equation: Any) -> "CountedLoop":
         """The loop of a `scan` equation."""
         parts = scan_parts(equation)
         body = eqs.closed(equation.params["jaxpr"])
@@ -84,13 +84,13 @@ class Loop:
         return self.length - 1 - step if self.reverse else step
 
 
-def stored(loop: Loop, *operands: Any) -> list[Any]:
+def stored(loop: CountedLoop, *operands: Any) -> list[Any]:
     """The loop as JAX runs it: the reverse pass stores every step."""
     constants, state, slices = loop.divide(operands)
     return _scan(loop, constants, tuple(state), slices, loop.length)
 
 
-def segments(loop: Loop, segment: int) -> tuple[int, int]:
+def segments(loop: CountedLoop, segment: int) -> tuple[int, int]:
     """How many segments are computed again, and how many steps after them are stored."""
     count, rest = divmod(loop.length, segment)
     small = loop.length * cost.nbytes(loop.slices) <= cost.nbytes(loop.state)
@@ -100,7 +100,7 @@ def segments(loop: Loop, segment: int) -> tuple[int, int]:
     return count, rest
 
 
-def segmented(loop: Loop, segment: int, *operands: Any) -> list[Any]:
+def segmented(loop: CountedLoop, segment: int, *operands: Any) -> list[Any]:
     """The loop in segments of so many steps, which the reverse pass computes again one by one."""
     constants, state, slices = loop.divide(operands)
     count, rest = segments(loop, segment)
@@ -137,14 +137,14 @@ def segmented(loop: Loop, segment: int, *operands: Any) -> list[Any]:
     return [*results[: loop.carried], *(jnp.concatenate(pair) for pair in pairs)]
 
 
-def revolved(loop: Loop, snapshots: int, *operands: Any) -> list[Any]:
+def revolved(loop: CountedLoop, snapshots: int, *operands: Any) -> list[Any]:
     """The loop with so many snapshots, placed for the fewest steps computed again."""
     if loop.length < 2:
         return stored(loop, *operands)
     return run(_Revolved(loop, snapshots), *operands)
 
 
-def _scan(loop: Loop, constants: Any, state: Any, slices: Any, length: int) -> list[Any]:
+def _scan(loop: CountedLoop, constants: Any, state: Any, slices: Any, length: int) -> list[Any]:
     after, made = jax.lax.scan(
         lambda carry, now: loop.step(constants, carry, now),
         state,
@@ -159,7 +159,7 @@ def _scan(loop: Loop, constants: Any, state: Any, slices: Any, length: int) -> l
 class _Revolved(Recomputation):
     """A loop under a binomial schedule."""
 
-    def __init__(self, loop: Loop, snapshots: int) -> None:
+    def __init__(self, loop: CountedLoop, snapshots: int) -> None:
         self._loop = loop
         self._snapshots = snapshots
         self._schedule = binomial.schedule(loop.length, snapshots)
@@ -191,7 +191,7 @@ class _Revolved(Recomputation):
         now = [jax.ShapeDtypeStruct(one.shape[1:], one.dtype) for one in slices]
         program = jax.make_jaxpr(body)(*constants, *state, *now)
         rule = _Revolved(
-            Loop(program, loop.constants, loop.carried, loop.length, loop.reverse), self._snapshots
+            CountedLoop(program, loop.constants, loop.carried, loop.length, loop.reverse), self._snapshots
         )
         made = len(loop.body.jaxpr.outvars) - loop.carried
         return rule, (*constants, *state, *slices), (*[0] * loop.carried, *[1] * made)
@@ -295,4 +295,4 @@ def _front(value: Any, axis: int | None, size: int) -> Any:
     return jnp.broadcast_to(value, (size, *value.shape)) if axis is None else jnp.moveaxis(value, axis, 0)
 
 
-__all__ = ["Loop", "revolved", "segmented", "segments", "stored"]
+__all__ = ["CountedLoop", "revolved", "segmented", "segments", "stored"]

@@ -15,7 +15,7 @@ from chainrule.core import notebook
 from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
-from chainrule.derive.checkpointing.policies import Cut, Policy, as_function, checkpoint
+from chainrule.derive.checkpointing.policies import CheckpointSchedule, Policy, as_function, checkpoint
 from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 from chainrule.derive.memory_budget import MemoryBudgetError, parse
@@ -65,8 +65,8 @@ class Plan:
         """Why the choice is what it is.
 
         >>> import jax.numpy as jnp
-        >>> plan([jnp.sin] * 9, jnp.ones(1000), memory="1MB").reason
-        'store all: 44.0 kB by the model, 8.0 kB compiled, within 1.0 MB'
+        >>> plan([jnp.sin] * 9, jnp.ones(1000), memory="1MiB").reason.split(",")[0]
+        'store all: 43 KiB by the model'
         """
         found = self.chosen
         sizes = f"{memory_size(found.peak)} by the model, {memory_size(found.compiled or 0)} compiled"
@@ -137,7 +137,7 @@ def plan(
         timeline = live_memory(checkpoint(steps, policy, snapshots=snapshots), *args, argnums=argnums)
         flops = timeline.flops
         if loops and isinstance(policy, (str, int)):
-            cut = Cut(policy, snapshots)
+            cut = CheckpointSchedule(policy, snapshots)
             flops = points[_ALL].flops + sum(cut.again(loop) * loop.flops for loop in loops)
         points[label] = FrontierPoint(label, policy, snapshots, timeline.peak, flops)
         timelines[label] = timeline

@@ -11,7 +11,7 @@ import jax
 from chainrule.core.errors import ArgumentError, spell, suggest
 from chainrule.core.recomputation import recomputed
 from chainrule.derive.checkpointing import binomial, chains, loops
-from chainrule.derive.checkpointing.loops import Loop
+from chainrule.derive.checkpointing.loops import CountedLoop
 from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
 from chainrule.derive.jaxprs.tracing import trace
 
@@ -53,7 +53,7 @@ def checkpoint(
     if snapshots is not None and policy != "binomial":
         raise ArgumentError(f'checkpoint(snapshots={snapshots}): snapshots belong to policy="binomial"')
     if isinstance(policy, (str, int)) and _is_schedule(policy):
-        cut = Cut(policy, snapshots)
+        cut = CheckpointSchedule(policy, snapshots)
         if snapshots is not None:
             binomial.repeats_needed(1, snapshots)
         return functools.partial(cut.chain, f) if isinstance(f, Chain) else _by_program(as_function(f), cut)
@@ -68,7 +68,7 @@ def as_function(f: Callable[..., Any] | Steps) -> Callable[..., Any]:
 
 @final
 @dataclass(frozen=True)
-class Cut:
+class CheckpointSchedule:
     """A schedule: segments of some length (or of the square root of all), or a binomial one with snapshots."""
 
     policy: str | int
@@ -87,13 +87,13 @@ class Cut:
             state = segment(state) if end == steps.length else recomputed(segment)(state)
         return state
 
-    def loop(self, loop: Loop, *operands: Any) -> list[Any]:
+    def loop(self, loop: CountedLoop, *operands: Any) -> list[Any]:
         """Run a loop."""
         if self.policy == "binomial":
             return loops.revolved(loop, self._slots(loop.length), *operands)
         return loops.segmented(loop, self._segment(loop.length), *operands)
 
-    def again(self, loop: Loop) -> int:
+    def again(self, loop: CountedLoop) -> int:
         """How many steps of a loop are computed again."""
         if self.policy == "binomial":
             plan = binomial.schedule(loop.length, self._slots(loop.length))
@@ -134,7 +134,7 @@ def _saving(f: Callable[..., Any], policy: Policy) -> Callable[..., Any]:
     return recomputed(f, saved)
 
 
-def _by_program(f: Callable[..., Any], cut: Cut) -> Callable[..., Any]:
+def _by_program(f: Callable[..., Any], cut: CheckpointSchedule) -> Callable[..., Any]:
     @functools.wraps(f)
     def checkpointed(*args: Any) -> Any:
         traced = trace("checkpoint", f, args, abstract=True)
@@ -146,4 +146,4 @@ def _by_program(f: Callable[..., Any], cut: Cut) -> Callable[..., Any]:
     return checkpointed
 
 
-__all__ = ["Cut", "Policy", "as_function", "checkpoint"]
+__all__ = ["CheckpointSchedule", "Policy", "as_function", "checkpoint"]

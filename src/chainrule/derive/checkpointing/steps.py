@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from chainrule.core.errors import ArgumentError
-from chainrule.derive.checkpointing.loops import Loop
+from chainrule.derive.checkpointing.loops import CountedLoop
 from chainrule.derive.jaxprs import cost
 from chainrule.derive.jaxprs import equations as eqs
 
@@ -106,15 +106,17 @@ class ProgramSteps(Steps):
         return len(self.program.eqns)
 
     @functools.cached_property
-    def loops(self) -> dict[int, Loop]:
-        """The loops, by the place of their equation, if they compute more than the equations around them."""
+    def loops(self) -> dict[int, CountedLoop]:
+        """The loops, by the position of their equation, if they compute more than the equations around them."""
         equations = self.program.eqns
         found = {
-            place: Loop.of_equation(one)
-            for place, one in enumerate(equations)
+            position: CountedLoop.of_equation(one)
+            for position, one in enumerate(equations)
             if one.primitive.name == "scan" and one.params["length"] > 1 and not one.effects
         }
-        around = sum(cost.nbytes(one.outvars) for place, one in enumerate(equations) if place not in found)
+        around = sum(
+            cost.nbytes(one.outvars) for position, one in enumerate(equations) if position not in found
+        )
         return found if sum(loop.nbytes for loop in found.values()) > around else {}
 
     def run(self, start: int, end: int) -> Stage:
@@ -127,11 +129,11 @@ class ProgramSteps(Steps):
 
         def apply(state: Any) -> Any:
             done = 0
-            for place, loop in self.loops.items():
+            for position, loop in self.loops.items():
                 state = self._replaced(
-                    place, functools.partial(loop_runner, loop), self.run(done, place)(state)
+                    position, functools.partial(loop_runner, loop), self.run(done, position)(state)
                 )
-                done = place + 1
+                done = position + 1
             return self.run(done, self.length)(state)
 
         return apply
@@ -146,11 +148,11 @@ class ProgramSteps(Steps):
         """The function's results, from the last state."""
         return _read(self.program.jaxpr.outvars, dict(zip(self._live[-1], state, strict=True)))
 
-    def _replaced(self, place: int, function: Callable[..., Sequence[Any]], state: Sequence[Any]) -> Any:
-        equation = self.program.eqns[place]
-        values = dict(zip(self._live[place], state, strict=True))
+    def _replaced(self, position: int, function: Callable[..., Sequence[Any]], state: Sequence[Any]) -> Any:
+        equation = self.program.eqns[position]
+        values = dict(zip(self._live[position], state, strict=True))
         values.update(zip(equation.outvars, function(*_read(equation.invars, values)), strict=True))
-        return tuple(values[variable] for variable in self._live[place + 1])
+        return tuple(values[variable] for variable in self._live[position + 1])
 
 
 def _read(atoms: Sequence[Any], values: dict[Any, Any]) -> list[Any]:
