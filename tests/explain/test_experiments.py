@@ -117,10 +117,43 @@ def test_polynomial_activations_do_not_get_better_with_width() -> None:
     assert wider["floor_square"] == pytest.approx(numbers["floor_square"], rel=1e-6)
 
 
+def test_a_formula_of_ones_own_gets_a_network_within_the_error_asked_for() -> None:
+    said: list[str] = []
+    quick = {"widths": [2], "seeds": 1}
+    one = experiments.run(
+        "approximation", said.append, g="sin(3*x)", eps=0.01, curvature=9.0, **quick
+    ).numbers
+    assert said == ["11 pieces, at most 14 hidden units"]
+    assert one["own"]["error"] <= one["own"]["bound"] <= 0.01
+    assert one["own"]["bound_is"] == "proved"
+    two = experiments.run("approximation", said.append, g="sin(x)*y", eps=0.2, **quick).numbers["own"]
+    assert said[1].endswith(f"{two['units']} hidden units")
+    assert two["error"] <= two["bound"] <= 0.2
+    assert two["bound_is"] == "estimated"
+    with pytest.raises(ArgumentError, match=r"takes .* hidden units, more than max_units=20,000"):
+        experiments.run("approximation", said.append, g="x*y*z", eps=0.01, lipschitz=1.8, **quick)
+    assert "hidden units" in said[2]
+    with pytest.raises(ArgumentError, match="there is no variable"):
+        experiments.run("approximation", g="3", **quick)
+    with pytest.raises(ArgumentError, match="by slope only"):
+        experiments.run("approximation", g="x*y", curvature=1.0, **quick)
+
+
 def test_the_ball_needs_friction_of_three() -> None:
     numbers = experiments.run("friction", r=[1.0, 3.0], time=60.0).numbers
     assert not numbers["r = 1"]["kept"]
     assert numbers["r = 3"]["kept"]
+
+
+def test_iterations_of_momentum_follow_the_ball_at_the_square_root_of_the_rate() -> None:
+    coarse, fine = (experiments.run("friction", r=[3.0], time=10.0, lr=lr).numbers for lr in (0.01, 0.0001))
+    assert coarse["r = 3"]["steps"] == 100
+    assert coarse["x' = -grad f"]["steps"] == 1000
+    for name in ("r = 3", "x' = -grad f"):  # closer as the steps get shorter
+        assert fine[name]["distance"] < 0.2 * coarse[name]["distance"]
+    assert fine["r = 3"]["distance"] < 0.02
+    with pytest.raises(ArgumentError, match=r"longer than 1/L = 0\.5"):
+        experiments.run("friction", curvatures=[2.0], lr=0.6)
 
 
 def test_early_stopping_goes_back_to_the_best_step() -> None:

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
+from chainrule.core import expressions
 from chainrule.core.pictures import Lines, Table
+from chainrule.explain.methods.own_approximation import OwnApproximation, approximate_formula
 from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.nn.constructions import compile_piecewise, interpolate
 
@@ -30,6 +32,21 @@ class ApproximationSettings(Settings):
     widths: tuple[Count, ...] = Field(
         (2, 4, 8, 16, 32, 64, 128), min_length=1, description="hidden units tried"
     )
+    g: str = Field(
+        "",
+        description="formula of your own, a network of it within eps: 'sin(3*x)/x' or, on a grid of cells, 'x*sin(y)'",
+    )
+    interval: tuple[float, float] = Field((0.0, 1.0), description="of each variable of g")
+    eps: float | None = Field(
+        None, gt=0, description="error asked for; default 0.05 for a formula of your own"
+    )
+    lipschitz: float | None = Field(
+        None, gt=0, description="largest slope of g; unless given a bound is estimated and called so"
+    )
+    curvature: float | None = Field(None, gt=0, description="largest |g''| of a formula in one variable")
+    max_units: int = Field(
+        20_000, ge=1, le=1_000_000, description="hidden units above which nothing is built"
+    )
     seeds: int = Field(
         5, ge=1, le=50, description="random hidden layers for each width of the second picture"
     )
@@ -37,7 +54,7 @@ class ApproximationSettings(Settings):
 
 def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
     """Interpolate with more and more pieces; then fit |x| with activations that can and one that cannot."""
-    del listener
+    own = _own(settings, listener)
     g, interval, curvature = FUNCTIONS[settings.function]
     widths = np.array(sorted({*settings.widths, settings.pieces}))
     length = interval[1] - interval[0]
@@ -54,13 +71,17 @@ def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
     ]
     return Outcome(
         [
+            *own.findings,
             f"{settings.function} with {settings.pieces} pieces, {network.units} hidden units: largest error "
             f"{errors[at]:.6f} ({said:.6f} as the network computes it), bound {bounds[at]:.6f}.",
             f"|x| with {int(tried[-1])} hidden units, output weights fitted: error {floors['relu'][-1]:.2g} with "
             f"ReLU, {floors['tanh'][-1]:.2g} with tanh; with x² it stays at {floors['square'][-1]:.3f} whatever the "
             "width, because sums of squares of affine functions are quadratics.",
+            "Width can also be traded for depth: ReLU networks of width d + 1 approximate every continuous function of "
+            "d inputs with one output, if they may be as deep as they like; width d is not enough.",
         ],
         [
+            *own.pictures,
             Lines(
                 "approximation-bound",
                 f"Piecewise-linear network for {settings.function}",
@@ -74,19 +95,41 @@ def run(settings: ApproximationSettings, listener: Listener) -> Outcome:
                 log_y=True,
             ),
             _floors(floors, tried, settings.seeds),
+            Table(
+                "approximation-table",
+                "Largest error of the fit of |x|",
+                ["activation", f"{int(tried[0])} units", f"{int(tried[-1])} units"],
+                rows,
+            ),
         ],
-        Table(
-            "approximation-table",
-            "Largest error of the fit of |x|",
-            ["activation", f"{int(tried[0])} units", f"{int(tried[-1])} units"],
-            rows,
-        ),
-        {
+        numbers={
             "error": float(errors[at]),
             "network_error": said,
             "bound": float(bounds[at]),
             **{f"floor_{name}": float(values[-1]) for name, values in floors.items()},
+            **({"own": own.numbers} if own.numbers else {}),
         },
+    )
+
+
+def _own(settings: ApproximationSettings, listener: Listener) -> OwnApproximation:
+    """The network that was asked for: of a formula, or of the named function within eps."""
+    if not settings.g and settings.eps is None:
+        return OwnApproximation([], [], {})
+    if settings.g:
+        formula, interval, curvature = expressions.read(settings.g), settings.interval, settings.curvature
+    else:
+        text = {"sin": "sin(x)", "gauss": "exp(-x**2)", "square": "x**2"}[settings.function]
+        _, interval, curvature = FUNCTIONS[settings.function]
+        formula = expressions.read(text)
+    return approximate_formula(
+        formula,
+        interval,
+        settings.eps or 0.05,
+        lipschitz=settings.lipschitz,
+        curvature=curvature,
+        max_units=settings.max_units,
+        announce=listener,
     )
 
 
@@ -136,11 +179,12 @@ def _fit(activation: str, settings: ApproximationSettings) -> np.ndarray:
 
 
 experiment = Experiment(
-    "Universal approximation: error against width with its bound, and why polynomial activations fail.",
+    "Universal approximation: a network of your own formula, error against width, why polynomial activations fail.",
     ApproximationSettings,
     run,
     toy={"widths": [2, 8], "seeds": 1},
-    reference="Leshno, Lin, Pinkus and Schocken, Neural Networks 6, 1993; Cybenko, 1989",
+    reference="Leshno, Lin, Pinkus and Schocken, Neural Networks 6, 1993; Cybenko, 1989; Hanin and Sellke, "
+    "arXiv:1710.11278",
 )
 
 __all__ = ["FUNCTIONS", "ApproximationSettings", "experiment", "run"]

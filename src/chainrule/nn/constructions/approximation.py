@@ -63,11 +63,13 @@ def approximate(
     lipschitz: float | None = None,
     curvature: float | None = None,
     max_units: int = 100_000,
+    announce: Callable[[str], None] | None = None,
 ) -> Approximation:
     """A network of one hidden ReLU layer within `eps` of g on an interval.
 
-    Give a Lipschitz constant or a bound of |g''|, and the error bound is proved. With neither, the largest |g''| on a
-    fine grid stands in (g must be written in JAX then), and the bound is called estimated.
+    The number of pieces is announced first where somebody listens, and refused beyond `max_units`. Give a Lipschitz
+    constant or a bound of |g''|, and the error bound is proved. With neither, the largest |g''| on a fine grid stands
+    in (g must be written in JAX then), and the bound is called estimated.
 
     >>> found = approximate(lambda x: x**2, (0.0, 1.0), 0.01, curvature=2.0)
     >>> found.network.units, round(found.bound, 6), found.kind
@@ -85,6 +87,8 @@ def approximate(
     if curvature is not None:
         spacings.append(math.sqrt(8 * eps / _positive("curvature", curvature)))
     pieces = max(1, math.ceil((high - low) / max(spacings) - 1e-9))
+    if announce is not None:
+        announce(f"{pieces:,} pieces, at most {pieces + 3:,} hidden units")
     if pieces + 1 > max_units:
         raise _too_many(pieces + 1, max_units)
     spacing = (high - low) / pieces
@@ -120,6 +124,8 @@ def approximate_cells(
     >>> found = approximate_cells(lambda x: x[0] * x[1], [(0.0, 1.0)] * 2, 0.2, lipschitz=1.5)
     36 cells, 46 hidden units
     """
+    if not eps > 0:
+        raise ArgumentError(f"approximate_cells(eps={eps}): the error must be positive")
     sides = [_interval(one) for one in box]
     n = len(sides)
     side = 2 * eps / (_positive("lipschitz", lipschitz) * math.sqrt(n))
