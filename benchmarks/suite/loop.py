@@ -33,7 +33,8 @@ from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train import TrainConfig
 from chainrule.train.schedules import schedule
-from chainrule.train.step import Stepper, initial_state
+from chainrule.train.state import initial_state
+from chainrule.train.step import Stepper
 from chainrule.train.trainer import MOST_STEPS_PER_CALL
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048)

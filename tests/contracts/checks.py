@@ -53,7 +53,8 @@ from chainrule.models.protocol import (
 from chainrule.train import Run, TrainConfig, checkpoints, former
 from chainrule.train.evaluation import mean_loss
 from chainrule.train.loop import merge
-from chainrule.train.step import Stepper, initial_state, trainable
+from chainrule.train.state import initial_state, trainable
+from chainrule.train.step import Stepper
 
 HEADINGS = (
     "What it is",

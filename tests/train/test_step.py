@@ -21,8 +21,8 @@ from chainrule.data.text.packing import pack
 from chainrule.models.protocol import Metrics, Model
 from chainrule.train import overfit_one_batch
 from chainrule.train.config import TrainConfig
+from chainrule.train.micro_batches import _weight
 from chainrule.train.optimizers import matrices
-from chainrule.train.step import _weight
 from tests.train.toys import Averager, Mean, Picture, blobs, leaves, numbers, rows, train
 
 STEPS, BATCH, LR = 12, 16, 0.1
@@ -326,7 +326,7 @@ import sys, pathlib, jax, jax.numpy as jnp
 from chainrule import models
 from chainrule.data import Schema
 from chainrule.train import TrainConfig, checkpoints
-from chainrule.train.step import initial_state
+from chainrule.train.state import initial_state
 
 model = models.build("mlp", Schema("points", (3,), target="class", classes=("a", "b")), width=5, depth=2)
 config = TrainConfig.parse(optimizer={"name": "sgd", "momentum": 0.0}, ema=0.9)

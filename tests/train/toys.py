@@ -13,7 +13,8 @@ from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import Batch, Data, Rows, Scaling, Schema
 from chainrule.models.protocol import CanPredict, HasParts, HasState, Metrics, Model, Part
 from chainrule.train.config import TrainConfig
-from chainrule.train.step import State, Stepper, initial_state
+from chainrule.train.state import State, initial_state
+from chainrule.train.step import Stepper
 
 
 def rows(

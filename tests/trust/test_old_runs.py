@@ -13,7 +13,7 @@ from chainrule import models
 from chainrule.core import random
 from chainrule.core.errors import CapabilityError
 from chainrule.train import Run, checkpoints, fit, former, resume
-from chainrule.train.step import initial_state
+from chainrule.train.state import initial_state
 from tests.tiers import tiers
 
 RUNS = Path(__file__).parents[1] / "reference" / "runs-0.1"

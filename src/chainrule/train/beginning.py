@@ -18,7 +18,7 @@ from chainrule.train import events, freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import free_bytes
 from chainrule.train.run import Run
-from chainrule.train.step import initial_state
+from chainrule.train.state import initial_state
 
 
 def started(run: Run, model: Model, step: int, total: int) -> events.Started:

@@ -7,7 +7,8 @@ import numpy as np
 
 from chainrule.core import random, tree
 from chainrule.core.types import Array, Tree
-from chainrule.train.step import State, Stepper
+from chainrule.train.state import State
+from chainrule.train.step import Stepper
 
 
 def not_finite(state: State) -> set[str]:

@@ -21,7 +21,8 @@ from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train.loop import settled
 from chainrule.train.preparing import prepared
-from chainrule.train.step import State, Stepper, initial_state
+from chainrule.train.state import State, initial_state
+from chainrule.train.step import Stepper
 
 _SMOOTHING = 0.98
 _BLOW_UP = 4.0

@@ -23,7 +23,7 @@ from chainrule.train.config import TrainConfig
 from chainrule.train.files import make_folder, sole_writer, write_atomic
 from chainrule.train.preparing import prepared
 from chainrule.train.run import Run
-from chainrule.train.step import initial_state
+from chainrule.train.state import initial_state
 from chainrule.train.trainer import Trainer
 
 _FEWEST_STEPS = 300

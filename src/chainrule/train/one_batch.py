@@ -16,7 +16,8 @@ from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
 from chainrule.train.loop import merge, settled
 from chainrule.train.preparing import prepared
-from chainrule.train.step import Stepper, initial_state
+from chainrule.train.state import initial_state
+from chainrule.train.step import Stepper
 
 STEPS = 200
 

@@ -9,7 +9,8 @@ from chainrule.models.protocol import Model
 from chainrule.train import events
 from chainrule.train.loop import settled
 from chainrule.train.schedules import schedule
-from chainrule.train.step import Stepper, initial_state
+from chainrule.train.state import initial_state
+from chainrule.train.step import Stepper
 
 STEPS = 2
 

@@ -22,7 +22,8 @@ from chainrule.data.splits import Split
 from chainrule.models.protocol import Model
 from chainrule.train.config import TrainConfig
 from chainrule.train.schedules import momentum_cycle, schedule
-from chainrule.train.step import State, Stepper, initial_state
+from chainrule.train.state import State, initial_state
+from chainrule.train.step import Stepper
 
 
 @final

@@ -18,14 +18,15 @@ import numpy as np
 from chainrule.core import random, tree
 from chainrule.core.compiling import compiler_options
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Int, Key, Scalar, Tree
-from chainrule.data.batches import Batch, Batches, predicted
+from chainrule.core.types import Array, Key, Scalar, Tree
+from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
-from chainrule.models.protocol import Model, Part, parts_of
+from chainrule.models.protocol import Model, Part
 from chainrule.train import adversary, augmentation, freezing
 from chainrule.train.averaging import averaged
 from chainrule.train.config import TrainConfig
-from chainrule.train.loss_scaling import LossScaling, rescaled, scaled_gradient
+from chainrule.train.loss_scaling import rescaled, scaled_gradient
+from chainrule.train.micro_batches import accumulated
 from chainrule.train.objectives import trained_parts
 from chainrule.train.optimizers import (
     SEARCHING,
@@ -38,50 +39,10 @@ from chainrule.train.optimizers import (
     optimizer,
     penalty,
 )
+from chainrule.train.state import State, trainable
 
 LearningRate = Callable[[Array], Any]
 """Step to factor of the peak rate."""
-
-
-@final
-class State(eqx.Module):
-    """Everything that training changes, and all that a checkpoint has to hold."""
-
-    step: Int[Array, ""]
-    model: Tree
-    """The arrays of the model."""
-    optimizers: dict[str, Tree]
-    """The optimiser state of each part."""
-    ema: Tree
-    """Averaged arrays, or `None`."""
-    factor: Array
-    """What divergence, a plateau or a callback has multiplied the learning rate by."""
-    scaling: LossScaling | None = None
-    """How the loss is scaled in float16."""
-
-
-def initial_state(model: Model, config: TrainConfig) -> State:
-    """The state before the first step."""
-    # Copies, because the state's buffers are given away to each compiled call; made without a program for each shape.
-    arrays = jax.device_put(eqx.filter(model, eqx.is_array), may_alias=False)
-    model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
-    parts = parts_of(model)
-    moving = trainable(model, parts, config.freeze)
-    optimizers = {}
-    for part in parts:
-        own = for_part(config.optimizer, config.parts, part.name)
-        owned = eqx.filter(part.where(model), part.where(moving))
-        state = optimizer(own, for_groups(own, config.groups)).init(owned)
-        optimizers[part.name] = jax.device_put(state, may_alias=False)  # some keep one buffer in two places
-    ema = jax.device_put(arrays, may_alias=False) if config.averages else None
-    scaling = LossScaling.initial() if config.precision == "float16" else None
-    return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()), scaling)
-
-
-def trainable(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) -> Tree:
-    """A tree of booleans: true for the arrays that gradients move, floating ones neither frozen nor moved by rule."""
-    held = [freezing.frozen(model, freeze), *(part.moved_by_rule(model) for part in parts)]
-    return jax.tree.map(lambda leaf, *held: bool(eqx.is_inexact_array(leaf)) and not any(held), model, *held)
 
 
 @final
@@ -310,9 +271,9 @@ class Stepper:
         if self.searches[number]:
             objective = self._objective(model, part, batch, key)
             extra = {"value": loss, "grad": grads, "value_fn": lambda owned: objective(owned)[0]}
-        # The penalty is told apart, so that the loss can be compared with that of validation.
-        told = loss - metrics["l2_penalty"] if "l2_penalty" in metrics else loss
-        seen = {"loss": told, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
+        # The penalty is shown by itself, so that the loss can be compared with that of validation.
+        shown = loss - metrics["l2_penalty"] if "l2_penalty" in metrics else loss
+        seen = {"loss": shown, **metrics, "grad_norm": tree.norm(grads), "lr": rate}
         seen |= clip_rate(self.settings[number], grads)
 
         def update(before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
@@ -340,33 +301,18 @@ class Stepper:
         pieces = self.config.accumulate
         if pieces == 1:
             return self._gradient_once(model, part, batch, key, scale)
-        # Micro-batches differ by one example at most, the larger ones come first, and each counts for what is in it.
-        least, larger = divmod(len(batch.x), pieces)
 
-        def add(carry: tuple[Tree, Tree], piece: tuple[Array, Batch]) -> tuple[tuple[Tree, Tree], Any]:
-            arrays, total = carry
-            number, batch = piece
+        def once(arrays: Tree, number: Array, piece: Batch) -> tuple[Scalar, dict[str, Array], Tree, Tree]:
+            model = eqx.combine(arrays, self.static)
             loss, metrics, moved, grads = self._gradient_once(
-                eqx.combine(arrays, self.static), part, batch, random.at(key, number), scale
+                model, part, piece, random.at(key, number), scale
             )
-            weight = _weight(batch, least)
-            total = tree.add(total, tree.scale(weight, grads))
-            return (eqx.filter(moved, eqx.is_array), total), (weight, {"loss": loss, **metrics})
+            return loss, metrics, eqx.filter(moved, eqx.is_array), grads
 
         zeros = jax.tree.map(jnp.zeros_like, eqx.filter(part.where(model), part.where(self.trainable)))
-        carry = (eqx.filter(model, eqx.is_array), zeros)
-        found, cut = [], larger * (least + 1)
-        for first, count, examples in ((0, larger, slice(cut)), (larger, pieces - larger, slice(cut, None))):
-            if count:
-                micro = jax.tree.map(lambda a: a[examples].reshape(count, -1, *a.shape[1:]), batch)  # noqa: B023
-                carry, seen = jax.lax.scan(add, carry, (first + jnp.arange(count), micro))
-                found.append(seen)
-        weights, seen = jax.tree.map(lambda *parts: jnp.concatenate(parts), *found)
-        whole = weights.sum()
-        means = {name: (weights * values).sum() / whole for name, values in seen.items()}
-        loss = means.pop("loss")
-        arrays, total = carry
-        return loss, means, eqx.combine(arrays, self.static), tree.scale(1 / whole, total)
+        arrays = eqx.filter(model, eqx.is_array)
+        loss, metrics, arrays, grads = accumulated(once, arrays, zeros, batch, pieces)
+        return loss, metrics, eqx.combine(arrays, self.static), grads
 
     def _gradient_once(
         self, model: Model, part: Part, batch: Batch, key: Key, scale: Array | None
@@ -410,13 +356,6 @@ class Stepper:
         return eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
 
 
-def _weight(batch: Batch, least: int) -> Array:
-    """What a micro-batch counts for, next to one of `least` examples: examples, or predicted tokens of documents."""
-    if batch.documents is not None:
-        return jnp.asarray(predicted(batch.documents).sum(), jnp.float32)
-    return jnp.asarray(len(batch.x) / least, jnp.float32)
-
-
 def _check_streams(split: Split, config: TrainConfig) -> None:
     if split.streams and (config.batch != split.streams or config.accumulate != 1 or config.drop_last):
         raise ArgumentError(
@@ -426,4 +365,4 @@ def _check_streams(split: Split, config: TrainConfig) -> None:
         )
 
 
-__all__ = ["LearningRate", "State", "Stepper", "initial_state", "trainable"]
+__all__ = ["LearningRate", "Stepper"]

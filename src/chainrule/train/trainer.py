@@ -25,7 +25,8 @@ from chainrule.train.files import make_folder, sweep
 from chainrule.train.interruption import Audience, Clock, Signals
 from chainrule.train.run import Run
 from chainrule.train.schedules import momentum_cycle, schedule
-from chainrule.train.step import State, Stepper, initial_state
+from chainrule.train.state import State, initial_state
+from chainrule.train.step import Stepper
 from chainrule.train.watching import Watched
 
 MOST_STEPS_PER_CALL = 256

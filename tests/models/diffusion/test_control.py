@@ -20,7 +20,7 @@ from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level
 from chainrule.models.protocol import parts_of
 from chainrule.networks.unet import UNet
-from chainrule.train.step import trainable
+from chainrule.train.state import trainable
 
 KEY = jax.random.key(0)
 SCHEMA = Schema("image", (4, 4, 1), target="class", classes=("a", "b"), levels=17)

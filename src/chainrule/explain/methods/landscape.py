@@ -23,7 +23,7 @@ from chainrule.core.types import Array, Key, Tree
 from chainrule.data.batches import Batch
 from chainrule.models.protocol import HasState, Model, parts_of
 from chainrule.nn import BatchNorm
-from chainrule.train.step import trainable
+from chainrule.train.state import trainable
 
 M = TypeVar("M", bound=Model)
 Objective: TypeAlias = Callable[[Any], Array]

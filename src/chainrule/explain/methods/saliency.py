@@ -23,7 +23,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.explain.methods.features import sensitivity
 from chainrule.models.protocol import Model, parts_of
-from chainrule.train.step import trainable
+from chainrule.train.state import trainable
 
 M = TypeVar("M", bound=Model)
 Scores: TypeAlias = Callable[[Array], Array]

@@ -19,7 +19,8 @@ from chainrule.train import TrainConfig
 from chainrule.train.evaluation import mean_loss
 from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.seeds import SeedStepper
-from chainrule.train.step import Stepper, initial_state
+from chainrule.train.state import initial_state
+from chainrule.train.step import Stepper
 
 
 @final

@@ -16,7 +16,7 @@ from chainrule.data.schema import Schema
 from chainrule.explain.protocol import NoSettings, Outcome, Probe
 from chainrule.models.protocol import Model, Part, parts_of
 from chainrule.train import Run
-from chainrule.train.step import trainable
+from chainrule.train.state import trainable
 
 
 def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:

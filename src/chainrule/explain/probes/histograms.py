@@ -20,7 +20,7 @@ from chainrule.explain.methods import histograms, layer_activations, taps
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasParts, Model, parts_of
 from chainrule.train import Run
-from chainrule.train.step import trainable
+from chainrule.train.state import trainable
 
 _MOST = 24
 """Checkpoints that are looked at, evenly spread over those there are."""
