@@ -112,7 +112,8 @@ class _Way:
     @property
     def distance(self) -> float:
         """The largest distance of an iterate from the solution at its time."""
-        there = np.stack([np.interp(self.t, self.s, column) for column in self.x.T], axis=1)
+        s, x = np.append(0.0, self.s), np.concatenate([np.ones_like(self.x[:1]), self.x])  # all start at ones
+        there = np.stack([np.interp(self.t, s, column) for column in x.T], axis=1)
         return float(np.linalg.norm(there - self.y, axis=1).max())
 
 
