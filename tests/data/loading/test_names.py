@@ -1,3 +1,4 @@
+import gzip
 import json
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data import load, names
+from chainrule.data import check, load, names
 from chainrule.data.generated.toys import TOYS
 from chainrule.data.loading import sources
 from tests.data import corpus
@@ -140,15 +141,46 @@ def test_downloaded_sets_are_found_in_their_folders_in_order(
         return next(known.where for known in names() if known.name == "fashion-mnist")
 
     assert where() == ""
-    with pytest.raises(DataError) as caught:
-        load("fashion-mnist")
-    assert "apt install dataset-fashion-mnist" in caught.value.remedy
-    assert f"t10k-labels-idx1-ubyte.gz into {tmp_path / 'own' / 'fashion-mnist'}" in caught.value.remedy
+    with pytest.raises(DataError, match="mnist is not on this machine") as caught:
+        load("mnist")
+    assert f"t10k-labels-idx1-ubyte.gz into {tmp_path / 'own' / 'mnist'}" in caught.value.remedy
+    subset = load("fashion-mnist")
+    assert subset.name == subset.source["name_or_path"] == "fashion-mnist-subset"
+    ((said, count),) = subset.notes
+    assert said.startswith("SUBSET: fashion-mnist is not on this machine, fashion-mnist-subset stands in")
+    assert count == 1
+    lines = "\n".join(check("fashion-mnist").lines())
+    assert "apt install dataset-fashion-mnist" in lines
+    assert f"t10k-labels-idx1-ubyte.gz into {tmp_path / 'own' / 'fashion-mnist'}" in lines
     for folder in ("system", "cache/chainrule", "own"):
         corpus.mnist_like(tmp_path / folder / "fashion-mnist")
         assert where() == str(tmp_path / folder / "fashion-mnist")
     data = load("fashion-mnist")
     assert (data.name, data.source["name_or_path"]) == ("fashion-mnist", "fashion-mnist")
+
+
+def test_the_subset_is_the_first_images_of_every_class() -> None:
+    subset = load("fashion-mnist-subset")
+    assert not subset.notes
+    assert subset.schema.classes[9] == "ankle boot"
+    assert len(subset.train) + len(subset.val) == 1000
+    assert np.bincount(subset.test.y).tolist() == [20] * 10
+    folder = Path(sources.__file__).parents[1] / "embedded" / "fashion-mnist-subset"
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 700_000
+    assert "Zalando SE" in (folder / "LICENSE").read_text(encoding="utf-8")
+    whole = Path("/usr/share/datasets/fashion-mnist")
+    if not whole.is_dir():
+        pytest.skip("the whole set is not on this machine")
+    for part in ("train", "t10k"):
+        ours, theirs = (_numbers(one / f"{part}-images-idx3-ubyte.gz", 16) for one in (folder, whole))
+        labels = _numbers(whole / f"{part}-labels-idx1-ubyte.gz", 8)
+        each = len(ours) // 7840
+        kept = np.sort(np.concatenate([np.flatnonzero(labels == c)[:each] for c in range(10)]))
+        np.testing.assert_array_equal(ours.reshape(-1, 784), theirs.reshape(-1, 784)[kept])
+
+
+def _numbers(path: Path, head: int) -> np.ndarray:
+    return np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8)[head:]
 
 
 def test_classes_of_a_downloaded_set_have_their_names(

@@ -6,7 +6,7 @@ A dash means a text on the standard input.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -18,7 +18,7 @@ from chainrule.data.generated.tasks import TASKS, Task
 from chainrule.data.generated.toys import TOYS, Toy
 from chainrule.data.loading.bounded import STDIN
 from chainrule.data.loading.options import Option, resolve
-from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import arrays, cifar, recognise, text
 from chainrule.data.readers.table import FORMATS, suffix_of
@@ -52,6 +52,8 @@ class DataSource:
     """Options that are not the user's to choose."""
     classes: tuple[str, ...] = ()
     """Names for classes that are numbers in the files."""
+    note: Problem | None = None
+    """What a user must know who asked for something else."""
 
     @property
     def options(self) -> dict[str, Option]:
@@ -65,9 +67,10 @@ class DataSource:
     def scan(self, options: Mapping[str, Any], seed: int) -> Scan:
         """Read everything."""
         try:
-            return self.reader.scan(ReadRequest(self.path, seed, {**options, **self.fixed}))
+            found = self.reader.scan(ReadRequest(self.path, seed, {**options, **self.fixed}))
         except Refused as refused:
             return Scan(0, 0, (refused.problem,))
+        return found if self.note is None else replace(found, problems=(*found.problems, self.note))
 
 
 @final
@@ -80,6 +83,8 @@ class _Downloaded:
     classes: tuple[str, ...] = ()
     package: str = ""
     """The Debian package that installs it."""
+    subset: str = ""
+    """The embedded data that stand in for it where it is not on this machine."""
 
 
 _DOWNLOADED = {
@@ -89,6 +94,7 @@ _DOWNLOADED = {
         tuple(_FOUR),
         tuple(_CLOTHES.split(",")),
         "dataset-fashion-mnist",
+        "fashion-mnist-subset",
     ),
     "cifar10": _Downloaded("small photographs, 32×32 in colour, 50,000 + 10,000", cifar.FILES),
 }
@@ -111,7 +117,7 @@ def _embedded() -> dict[str, tuple[str, DataSource]]:
     digits = {name: option.default for name, option in arrays.reader.options.items()}
     digits |= {"kind": "image", "levels": 17}
     del digits["binarize"]
-    binary = "binary-digits"
+    binary, clothes = "binary-digits", "fashion-mnist-subset"
     shakespeare = {name: option.default for name, option in text.reader.options.items() if option.guard}
     return {
         "digits": (
@@ -138,6 +144,17 @@ def _embedded() -> dict[str, tuple[str, DataSource]]:
                 text.reader,
                 _EMBEDDED / "shakespeare.txt",
                 shakespeare,
+            ),
+        ),
+        clothes: (
+            "pieces of clothing, 28×28, the first 1,000 + 200 of fashion-mnist",
+            DataSource(
+                clothes,
+                clothes,
+                clothes,
+                recognise(_EMBEDDED / clothes),
+                _EMBEDDED / clothes,
+                classes=tuple(_CLOTHES.split(",")),
             ),
         ),
     }
@@ -181,7 +198,7 @@ def find(name_or_path: str | os.PathLike[str]) -> DataSource:
     if given in _DOWNLOADED:
         folder = _folder(given)
         if folder is None:
-            raise _absent(given)
+            return _instead(given)
         return DataSource(given, given, given, recognise(folder), folder, classes=_DOWNLOADED[given].classes)
     if given == "-":
         return DataSource("stdin", given, given, text.reader, STDIN)
@@ -209,7 +226,8 @@ def _folder(name: str) -> Path | None:
     return next((folder / name for folder in _folders() if (folder / name).is_dir()), None)
 
 
-def _absent(name: str) -> DataError:
+def _instead(name: str) -> DataSource:
+    """What stands in for a data set that is not on this machine, with a note that says so; or an error."""
     known, folders = _DOWNLOADED[name], [folder / name for folder in _folders()]
     lines = [
         f"put {', '.join(known.files)} into {folders[0]}",
@@ -217,9 +235,15 @@ def _absent(name: str) -> DataError:
     ]
     if known.package:
         lines.insert(0, f"Debian, Ubuntu: apt install {known.package}; elsewhere:")
-    return DataError(
-        f"{name} is not on this machine, and Chainrule never uses the network", remedy="\n".join(lines)
-    )
+    if not known.subset:
+        raise DataError(
+            f"{name} is not on this machine, and Chainrule never uses the network", remedy="\n".join(lines)
+        )
+    found = _embedded()[known.subset][1]
+    kind = f"SUBSET: {name} is not on this machine, {known.subset} stands in, and figures differ"
+    if known.package:
+        kind += f" (apt install {known.package})"
+    return replace(found, note=Problem(kind, name, "", "note", "\n".join(lines)))
 
 
 def _unknown(given: str, path: Path) -> ArgumentError | DataError:
