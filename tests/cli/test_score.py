@@ -59,6 +59,15 @@ def test_the_true_class_may_be_looked_for_among_the_likeliest(cli: Command, trai
     assert "top=few: top must be whole numbers of classes" in refused.err
 
 
+def test_probabilities_are_judged_at_a_temperature_where_that_is_asked(cli: Command, trained: Path) -> None:
+    found = cli("score", "toy", "calibrated=true", "--json").last["metrics"]
+    assert {"temperature", "loss_at_temperature", "calibration_error_at_temperature"} <= found.keys()
+    assert "temperature" not in cli("score", "toy").out
+    assert "calibrated must be true or false" in cli("score", "toy", "calibrated=1").err
+    np.save("new.npy", np.zeros((2, 2)))
+    assert "probabilities at temperature" in cli("predict", "toy", "new.npy", "calibrated=true").out
+
+
 def test_a_large_overfitting_gap_is_put_into_words(
     cli: Command, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

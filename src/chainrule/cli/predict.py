@@ -11,8 +11,8 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     from chainrule.train.predictions import Written
 
-_OWN = ("out", "level", "horizon", "text", "runs")
-_HOW = "settings of predict: out=DIR, level=0.9, horizon=50, text=TEXT, runs=DIR"
+_OWN = ("out", "level", "horizon", "calibrated", "text", "runs")
+_HOW = "settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, text=TEXT, runs=DIR"
 _PROBLEMS = 3
 """Inputs that cannot be used, shown one by one."""
 _COLUMNS = 8
@@ -38,7 +38,8 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
     scores are shown too.
 
     Settings: out=DIR (default: predictions in the folder of the run), level=0.9 (how probably intervals of values hold
-    the truth), horizon=50 (models of series: steps to forecast), text="a text" (instead of a file), runs=DIR.
+    the truth), horizon=50 (models of series: steps to forecast), calibrated=true (probabilities of classes at a
+    temperature that is fitted on the validation examples), text="a text" (instead of a file), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
@@ -68,15 +69,18 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
 
 
 def _options(given: Mapping[str, str]) -> dict[str, Any]:
+    from chainrule.cli.settings import yes_or_no
     from chainrule.core.errors import ArgumentError
 
+    calibrated = yes_or_no("calibrated", given)
     level, horizon = given.get("level", "0.9"), given.get("horizon")
     if horizon is not None and not horizon.isdecimal():
         raise ArgumentError(f"horizon={horizon}: horizon must be a whole number of steps")
     try:
-        return {"level": float(level), "horizon": None if horizon is None else int(horizon)}
+        found = {"level": float(level), "horizon": None if horizon is None else int(horizon)}
     except ValueError:
         raise ArgumentError(f"level={level}: level must be a number between 0 and 1") from None
+    return {**found, "calibrated": calibrated}
 
 
 def _existing(word: str) -> Path:

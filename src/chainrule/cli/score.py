@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-_OWN = ("runs", "split", "data", "stride", "n", "positive", "top")
-_HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, top=3, runs=DIR"
+_OWN = ("runs", "split", "data", "stride", "n", "positive", "top", "calibrated")
+_HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, runs=DIR"
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
 
@@ -23,13 +23,14 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     other options of the source as in training), n=5000 (so many examples, drawn at random; unless told all of them, and
     2048 where a bound is estimated), stride=32 (texts: how far windows are apart), positive=CLASS (two classes: the one
     that is looked for; the second unless told), top=3 (classes: how often the true one is among the three likeliest;
-    top=2,3 for several), runs=DIR.
+    top=2,3 for several), calibrated=true (classes: how far probabilities can be trusted at a temperature that is fitted
+    on the validation examples), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.cli.progress_line import progress_line
-    from chainrule.cli.settings import guess, unknown
+    from chainrule.cli.settings import guess, unknown, yes_or_no
     from chainrule.train import Run
     from chainrule.train.scores.loss import overfitting
 
@@ -43,13 +44,15 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     stride, n = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples")))
     run = Run.open(find(wanted, runs_folder(given.get("runs"))))
     positive = given.get("positive")
-    top = _wholes(given.get("top", ""))
+    top, calibrated = _wholes(given.get("top", "")), yes_or_no("calibrated", given)
     with progress_line(silent=json):
         other = run.other(given["data"], **options) if "data" in given else None
         split = given.get("split")
         untested = split is None and other is None and not len(run.data.test)
         part = "val" if untested else split
-        found = run.score(part, data=other, stride=stride, n=n, positive=positive, top=top)
+        found = run.score(
+            part, data=other, stride=stride, n=n, positive=positive, top=top, calibrated=calibrated
+        )
     metrics = {name: metric.to_json() for name, metric in found.items()}
     what = "" if other is None else described(other)
     if json:

@@ -70,6 +70,18 @@ def find(name: str, known: Mapping[str, Setting]) -> Setting | None:
     return next((known[head] for head in above if head in known and known[head].is_open), None)
 
 
+def yes_or_no(name: str, given: Mapping[str, str]) -> bool:
+    """Whether a setting of a command is true; false unless it is given.
+
+    >>> yes_or_no("calibrated", {"calibrated": "true"}), yes_or_no("calibrated", {})
+    (True, False)
+    """
+    text = given.get(name, "false")
+    if text not in ("true", "false"):
+        raise ArgumentError(f"{name}={text}: {name} must be true or false")
+    return text == "true"
+
+
 def unknown(
     name: str, known: Iterable[str], remedy: str, former: Mapping[str, str] = types.MappingProxyType({})
 ) -> ArgumentError:
@@ -198,4 +210,4 @@ def _kind(option: Any) -> str:
     return "group" if origin is dict else getattr(option, "__name__", str(option))
 
 
-__all__ = ["Setting", "find", "guess", "members", "of", "read", "unknown", "write"]
+__all__ = ["Setting", "find", "guess", "members", "of", "read", "unknown", "write", "yes_or_no"]

@@ -10,6 +10,7 @@ from chainrule.train.rehearsal import rehearse
 from chainrule.train.run import Run, runs
 from chainrule.train.scores import score
 from chainrule.train.scoring import Metric
+from chainrule.train.temperature import Temperature, fit_temperature
 
 __all__ = [
     "Callback",
@@ -18,10 +19,12 @@ __all__ = [
     "Moment",
     "OneBatch",
     "Run",
+    "Temperature",
     "TrainConfig",
     "events",
     "find_lr",
     "fit",
+    "fit_temperature",
     "keep",
     "overfit_one_batch",
     "rehearse",

@@ -12,7 +12,7 @@ from chainrule.data import kinds
 from chainrule.data.inputs.protocol import Given
 from chainrule.data.inputs.series import of_steps
 from chainrule.models.protocol import CanForecast
-from chainrule.train import intervals
+from chainrule.train import intervals, temperature
 from chainrule.train.predicting import Answered, Answering, Predictor, Unanswered
 
 if TYPE_CHECKING:
@@ -72,15 +72,18 @@ class Forecaster(Answering):
         }
 
 
-def answering(run: "Run", given: Given, level: float, horizon: int | None) -> Answering:
+def answering(
+    run: "Run", given: Given, level: float, horizon: int | None, calibrated: bool = False
+) -> Answering:
     """What answers new inputs of a run: forecasts of a model of series, predictions of any other."""
+    heat = temperature.of_run(run) if calibrated else None
     if isinstance(run.model, CanForecast):
         return Forecaster(run, run.model, given, level=level, horizon=horizon)
     if horizon is not None:
         raise CapabilityError(
             f"horizon={horizon}: {run.id} is no model of series", remedy="leave horizon out"
         )
-    return Predictor(run, given, level=level)
+    return Predictor(run, given, level=level, temperature=heat)
 
 
 __all__ = ["Forecaster", "answering"]

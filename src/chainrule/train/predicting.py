@@ -22,6 +22,7 @@ from chainrule.train import intervals, scores
 from chainrule.train.evaluation import BATCH
 from chainrule.train.naming import handle
 from chainrule.train.scoring import Judged, Metric
+from chainrule.train.temperature import Temperature, at_temperature
 
 if TYPE_CHECKING:
     from chainrule.train.run import Run
@@ -75,7 +76,9 @@ class Answering(abc.ABC):
 class Predictor(Answering):
     """Predictions of targets."""
 
-    def __init__(self, run: "Run", given: Given, *, level: float = 0.9) -> None:
+    def __init__(
+        self, run: "Run", given: Given, *, level: float = 0.9, temperature: Temperature | None = None
+    ) -> None:
         intervals.check_level(level)
         self._predict = predict_function(run)
         self._model, self._prepared = run.model, run.preparation
@@ -87,6 +90,9 @@ class Predictor(Answering):
         if self._target.has_values:
             self._half, note = intervals.half_widths(run, level)
             self.notes.append(note)
+        self._temperature = temperature
+        if temperature is not None:
+            self.notes.append(temperature.note())
         self.problems: list[Unanswered] = []
         self.count = 0
         self._unknown = 0
@@ -123,6 +129,8 @@ class Predictor(Answering):
 
     def _answer(self, chunk: InputChunk, size: int) -> Answered:
         predicted = in_batches(self._predict, self._model, chunk.x, size)
+        if self._temperature is not None:
+            predicted = at_temperature(predicted, self._temperature.value)
         self._remember(chunk, predicted)
         scaling = self._prepared.target_scaling
         if scaling is not None and len(predicted):

@@ -33,7 +33,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model, NeedsSchema, needs_targets
 from chainrule.models.wrapping import ModelFile
-from chainrule.train import checkpoints, folder, former, naming, scores
+from chainrule.train import checkpoints, folder, former, naming, scores, temperature
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
 from chainrule.train.folder import CODE
@@ -41,6 +41,7 @@ from chainrule.train.forecasting import answering
 from chainrule.train.predictions import Predictions, Written, collect, write
 from chainrule.train.preparing import as_model
 from chainrule.train.scoring import Scores
+from chainrule.train.temperature import Temperature
 
 
 @final
@@ -300,6 +301,7 @@ class Run:
         n: int | None = None,
         positive: str | None = None,
         top: Sequence[int] = (),
+        calibrated: bool = False,
         **options: Any,
     ) -> Scores:
         """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
@@ -307,7 +309,7 @@ class Run:
         `data` is another source to judge the model by, or what `other` made of it; `options` are those of that source.
         Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.
         `positive` names the one of two classes that is looked for, the second unless told. `top=(3,)` asks how often
-        the true class is among the three likeliest.
+        the true class is among the three likeliest, `calibrated` what probabilities are worth at the `temperature`.
         """
         if options and (data is None or isinstance(data, Data)):
             raise ArgumentError(
@@ -323,7 +325,14 @@ class Run:
             )
         found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
         model, seed, part = self.model, self.settings.seed, split or "test"
-        return scores.score(model, found, part, seed=seed, stride=stride, n=n, positive=positive, top=top)
+        heat = self.temperature().value if calibrated else None
+        return scores.score(
+            *(model, found, part), seed=seed, stride=stride, n=n, positive=positive, top=top, temperature=heat
+        )
+
+    def temperature(self) -> Temperature:
+        """The temperature that makes probabilities of classes honest, fitted on the validation examples once."""
+        return temperature.of_run(self)
 
     def other(self, data: str | os.PathLike[str], **options: Any) -> Data:
         """Another source as data of this run, to judge the model by: all is in their test split.
@@ -334,21 +343,30 @@ class Run:
         needs = needs_targets(self.model)
         return load_other(data, self.preparation, needs_targets=needs, **options)
 
-    def predict(self, given: Given, *, level: float = 0.9, horizon: int | None = None) -> Predictions:
+    def predict(
+        self, given: Given, *, level: float = 0.9, horizon: int | None = None, calibrated: bool = False
+    ) -> Predictions:
         """What the model predicts for new inputs, prepared as the training examples were.
 
         `given` is a path (an image, a folder of images or texts, a CSV, NumPy or text file), an array in the units of
         the data, a data frame, a text, an image of Pillow, or a list of these. Inputs that cannot be used are named in
         `problems` and keep their rows. `level` is the probability with which intervals hold a value. A model of series
         forecasts the next `horizon` steps of the one that is given, as many as a training example has unless told.
+        `calibrated` gives probabilities of classes at the run's `temperature`.
         """
-        return collect(answering(self, given, level, horizon))
+        return collect(answering(self, given, level, horizon, calibrated))
 
     def write_predictions(
-        self, given: Given, out: str | Path, *, level: float = 0.9, horizon: int | None = None
+        self,
+        given: Given,
+        out: str | Path,
+        *,
+        level: float = 0.9,
+        horizon: int | None = None,
+        calibrated: bool = False,
     ) -> Written:
         """The same as `predictions.csv` in the folder `out`, in memory that does not grow with their number."""
-        return write(answering(self, given, level, horizon), Path(out).expanduser())
+        return write(answering(self, given, level, horizon, calibrated), Path(out).expanduser())
 
     def sample(self, n: int, key: Key | None = None, condition: Any = None, **options: Any) -> np.ndarray:
         """`n` new examples in the original units of the data.

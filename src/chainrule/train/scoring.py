@@ -67,6 +67,8 @@ class Evaluation:
     """Two classes: the one that is looked for; the second unless given."""
     top: tuple[int, ...] = ()
     """Classes: among how many of the likeliest the true one is looked for, beside the usual numbers."""
+    temperature: float | None = None
+    """Classes: a temperature at which probabilities are judged too."""
 
 
 @final

@@ -50,13 +50,14 @@ def score(
     n: int | None = None,
     positive: str | None = None,
     top: Sequence[int] = (),
+    temperature: float | None = None,
 ) -> Scores:
     """Every number there is for a model on a split, or on `n` of its examples drawn at random.
 
     Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
     evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
     for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for; `top` says among how
-    many of the likeliest classes the true one is looked for.
+    many of the likeliest classes the true one is looked for; at a `temperature` probabilities are judged too.
     """
     whole = data.examples(split)
     if n is not None and n < 1:
@@ -64,7 +65,7 @@ def score(
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
     key = random.key(seed, "score")
-    asked = stride, positive, tuple(top)
+    asked = stride, positive, tuple(top), temperature
     evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, *asked)
     chosen = [one for one in map(get, names()) if one.applies(evaluation)]
     if stride is not None and not any(one.strided for one in chosen):
