@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Tree
 
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int, complex, bool)
@@ -176,6 +176,32 @@ def outputs(where: str, y: Tree, *, holomorphic: bool | None = None) -> None:
             )
 
 
+def numbers(where: str, tree: Tree, name: str = "x") -> None:
+    """Raise if a leaf has no numbers because it is being traced."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if isinstance(leaf, jax.core.Tracer):
+            raise no_numbers(where, name + jax.tree_util.keystr(path))
+
+
+def no_numbers(where: str, name: str, remedy: str = "") -> CapabilityError:
+    """The error for a value that is being traced where numbers are needed."""
+    return CapabilityError(
+        f"{where}: it runs on numbers, but {name} is being traced, compiled or differentiated",
+        remedy=remedy or f"call {where} outside of jax.jit, jax.grad and jax.vmap",
+    )
+
+
+def bare(where: str, y: Any) -> None:
+    """Raise if one number comes in a container: JAX's gradient wants the number itself."""
+    paths = jax.tree_util.tree_leaves_with_path(y)
+    if len(paths) == 1 and paths[0][0]:
+        at = jax.tree_util.keystr(paths[0][0])
+        raise ArgumentError(
+            f"{where}: the function returns a {type(y).__name__} with a number at {at}, not the number itself",
+            remedy=f"return f(x){at}, or use derive.jacobian, which keeps the structure of what f returns",
+        )
+
+
 def scalar_output(where: str, y: Any, *, holomorphic: bool = False) -> None:
     """Raise unless `y` is one floating number: real, or complex if holomorphic."""
     leaves = jax.tree.leaves(y)
@@ -206,10 +232,13 @@ def scalar_output(where: str, y: Any, *, holomorphic: bool = False) -> None:
 __all__ = [
     "argument",
     "arguments",
+    "bare",
     "direction",
     "fix",
     "function",
     "moving",
+    "no_numbers",
+    "numbers",
     "outputs",
     "point",
     "put",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import validation
 
 d = cr.derive
@@ -83,6 +83,23 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "several outputs to gradient": (
         lambda: d.gradient(lambda x: (x.sum(), x))(x2),
         "gradient: the function returns 2 outputs of shapes [(), (2,)], not one number",
+    ),
+    "a number in a dictionary to gradient": (
+        lambda: d.gradient(lambda x: {"loss": x.sum()})(x2),
+        "gradient: the function returns a dict with a number at ['loss'], not the number itself\n"
+        "       return f(x)['loss'], or use derive.jacobian",
+    ),
+    "a number in a tuple beside extras to gradient": (
+        lambda: d.gradient(lambda x: ((x.sum(),), x), has_aux=True)(x2),
+        "gradient: the function returns a tuple with a number at [0], not the number itself",
+    ),
+    "a number in a dictionary to hvp": (
+        lambda: d.hvp(lambda x: {"loss": x.sum()})(x2, x2),
+        "hvp: the function returns a dict with a number at ['loss'], not the number itself",
+    ),
+    "a number in a list to vhp": (
+        lambda: d.vhp(lambda x: [x.sum()])(x2, x2),
+        "vhp: the function returns a list with a number at [0], not the number itself",
     ),
     "a vector to hvp": (
         lambda: d.hvp(jnp.sin)(x2, x2),
@@ -257,3 +274,9 @@ def test_a_refused_call_leaves_the_derivative_usable() -> None:
     with pytest.raises(ArgumentError):
         J(np.arange(3))
     assert J(x2).shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["check", "compare_hessian"])
+def test_what_runs_on_numbers_says_so_inside_jit(name: str) -> None:
+    with pytest.raises(CapabilityError, match=rf"{name}: it runs on numbers, but x\['a'\] is being traced"):
+        jax.jit(lambda x: getattr(d, name)(lambda p: square(p["a"]), {"a": x}))(x2)

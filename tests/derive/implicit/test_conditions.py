@@ -166,8 +166,12 @@ def test_an_iteration_that_does_not_converge_is_an_error() -> None:
         solver=lambda _f, _w0, q: matrix.T @ q,
         linear=implicit.Krylov(restart=3, max_steps=2),
     )
+    for derivative in (jax.jacfwd(solve, argnums=1), jax.jacrev(solve, argnums=1)):
+        with pytest.raises(ImplicitFunctionError, match="stopped at a relative residual") as caught:
+            derivative(jnp.zeros(6), jnp.eye(6)[0])
+        assert caught.value.condition == "linear solve not converged"
     with pytest.raises(LOUD, match="stopped at a relative residual"):
-        jax.block_until_ready(jax.jacrev(solve, argnums=1)(jnp.zeros(6), jnp.eye(6)[0]))
+        jax.block_until_ready(jax.jit(jax.jacrev(solve, argnums=1))(jnp.zeros(6), jnp.eye(6)[0]))
 
 
 def test_values_that_are_not_finite_are_named() -> None:

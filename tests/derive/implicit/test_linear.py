@@ -239,3 +239,15 @@ def test_bad_settings_are_named(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         make()
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("method", ["gmres", "bicgstab", "cg"])
+def test_iterations_serve_tiny_right_hand_sides_as_well(method: str) -> None:
+    matrix = np.diag(np.arange(1.0, 7.0)) + 0.1
+    solve = implicit.root(
+        lambda w, q: matrix @ w - q,
+        solver=lambda _f, _w, q: jnp.linalg.solve(matrix, q),
+        linear=implicit.Krylov(method, restart=2),
+    )
+    pull = jax.jit(jax.vjp(lambda q: solve(jnp.zeros(6), q), jnp.ones(6))[1])
+    np.testing.assert_allclose(pull(1e-20 * jnp.ones(6))[0], 1e-20 * pull(jnp.ones(6))[0], rtol=1e-9)

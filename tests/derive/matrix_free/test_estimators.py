@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import chainrule as cr
+from chainrule.core.errors import ArgumentError
 from tests.derive.dense.functions import point
 from tests.derive.dense.test_strategies import close
 
@@ -123,6 +124,30 @@ def test_log_determinants_are_exact_for_one_eigenvalue_and_unbiased_otherwise() 
     M = symmetric(values)
     found = d.log_determinant(lambda v: M @ v, 15, key(1), samples=60)
     assert abs(float(found.value) - np.log(values).sum()) < 4 * float(found.stderr)
+
+
+def test_log_determinants_are_compiled_too_and_refused_when_they_run() -> None:
+    entries = np.linspace(1.0, 2.0, 7)
+    run = jax.jit(lambda scale: d.log_determinant(lambda v: scale * entries * v, 7, key(0)).value)
+    assert float(run(3.0)) == pytest.approx(
+        float(d.log_determinant(lambda v: 3.0 * entries * v, 7, key(0)).value)
+    )
+    with pytest.raises(
+        Exception, match="log_determinant: the eigenvalues of the matrix are not all positive"
+    ):
+        jax.block_until_ready(run(-3.0))
+    with pytest.raises(ArgumentError, match=r"not all are positive\n *add a multiple of the identity"):
+        d.log_determinant(lambda v: -3.0 * v, 7, key(0))
+    slope = jax.grad(lambda scale: d.log_determinant(lambda v: scale * entries * v, 7, key(0)).value)(3.0)
+    assert float(slope) == pytest.approx(7 / 3.0, rel=1e-8)
+
+
+def test_a_spectral_density_is_the_same_inside_jit() -> None:
+    M = symmetric(np.linspace(0.5, 4.0, 8))
+    plain = d.spectral_density(lambda v: M @ v, 8, key(0), samples=2)
+    compiled = jax.jit(lambda k: d.spectral_density(lambda v: M @ v, 8, k, samples=2))(key(0))
+    for here, inside in zip(plain, compiled, strict=True):
+        np.testing.assert_allclose(inside, here, rtol=1e-6, atol=1e-9)
 
 
 def test_a_spectral_density_integrates_to_one_and_peaks_at_the_eigenvalues() -> None:

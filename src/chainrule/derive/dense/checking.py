@@ -75,6 +75,7 @@ def check(
     if tolerance <= 0 or seeds < 1 or step <= 0:
         raise ArgumentError(f"check(tolerance={tolerance}, seeds={seeds}, step={step}): all must be positive")
     validation.function("check", f)
+    validation.numbers("check", x)
     with jax.enable_x64(True):
         x = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), validation.point("check", x))
         checker = _Checker(f, x, tolerance, step, seeds)

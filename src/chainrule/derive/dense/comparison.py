@@ -135,6 +135,7 @@ def compare_hessian(f: Callable[[Any], Any], x: Tree, *, repeats: int = 5) -> Co
     [3, 2, 2, 2]
     """
     x = validation.point("compare_hessian", x)
+    validation.numbers("compare_hessian", x)
     if repeats < 1:
         raise ArgumentError(f"compare_hessian(repeats={repeats}): repeats must be at least 1")
     one = at_point("compare_hessian", f, (x,))

@@ -152,7 +152,7 @@ def _second_order_product(
         except MISSING_RULE as error:
             if isinstance(error, ChainruleError):
                 raise
-            scalar(x)  # a mistake in f itself is no missing rule
+            validation.bare(name, scalar(x))  # a mistake in f itself is no missing rule
             raise NoRuleError(f"{name}{options}: {planning.first_sentence(error)}", remedy=remedy) from error
 
     return product

@@ -47,7 +47,9 @@ def gradient(
             y = f(*inner, **kwargs)
             if has_aux and not (isinstance(y, tuple) and len(y) == 2):
                 raise ArgumentError("gradient(has_aux=True): the function must return (number, extra)")
-            validation.scalar_output("gradient", y[0] if has_aux else y, holomorphic=holomorphic)
+            number = y[0] if has_aux else y
+            validation.scalar_output("gradient", number, holomorphic=holomorphic)
+            validation.bare("gradient", number)
             return y
 
         slope = jax.value_and_grad(checked, argnums, has_aux=has_aux, holomorphic=holomorphic)

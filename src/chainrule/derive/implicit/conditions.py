@@ -68,10 +68,15 @@ def of_factor(problem: ImplicitProblem, factor: Factor, x: Array, values: Values
     if not problem.linear.exact:
         return first
     system = problem.equations.system(x, values)
-    drift = _drift(problem, factor, system, values)
+    drift, left = _drift(problem, factor, system, values)
     code = jnp.where(drift > problem.limits.drift, FOLD, FINE)
     if not problem.linear.factorises:
-        return first._replace(code=jnp.where(jnp.isfinite(drift), code, NOT_FINITE), drift=drift)
+        code = jnp.where(jnp.isfinite(drift), code, NOT_FINITE)
+        # What clearly does not converge is said here, before any derivative is asked for; every solve is checked too.
+        limit = problem.linear.tolerance(x.dtype)
+        stuck = jnp.asarray(limit is not None) & (left > math.sqrt(limit or 0.0))
+        relative = jnp.where(stuck, left, first.relative)
+        return first._replace(code=jnp.where(stuck, NOT_CONVERGED, code), relative=relative, drift=drift)
     norm_of_inverse, direction, defect = _probe(system, factor)
     rcond = _safe_ratio(1.0, factor.norm() * norm_of_inverse)
     eps = jnp.finfo(x.dtype).eps
@@ -131,15 +136,21 @@ def _probe(system: System, factor: Factor) -> tuple[Scalar, Array, Scalar]:
     return jnp.max(sizes), _safe_ratio(best, jnp.linalg.norm(best)), defect
 
 
-def _drift(problem: ImplicitProblem, factor: Factor, system: System, values: Values) -> Scalar:
-    """The relative change of A, as the solution sees it, over the distance by which the solution is uncertain."""
+def _drift(problem: ImplicitProblem, factor: Factor, system: System, values: Values) -> tuple[Scalar, Scalar]:
+    """The relative change of A, as the solution sees it, over the distance by which the solution is uncertain.
+
+    And the relative residual of the solve that gives this distance.
+    """
     x = system.x
     residual, response = jax.jvp(problem.equations.evaluate, (x, values), _wiggled((x, values), at_least=0.0))
     rounding = jnp.finfo(x.dtype).eps * jnp.abs(response)
-    step = factor.solve(system.matvec, residual + jnp.where(residual < 0, -rounding, rounding))
+    uncertain = residual + jnp.where(residual < 0, -rounding, rounding)
+    step = factor.solve(system.matvec, uncertain)
+    left = jnp.linalg.norm(uncertain - system.matvec(step))
     moved = problem.equations.system(x - step, values)
     change = factor.solve(system.matvec, moved.matvec(step) - system.matvec(step))
-    return _safe_ratio(jnp.linalg.norm(change), jnp.linalg.norm(step))
+    drift = _safe_ratio(jnp.linalg.norm(change), jnp.linalg.norm(step))
+    return drift, _safe_ratio(left, jnp.linalg.norm(uncertain))
 
 
 def _safe_ratio(a: Any, b: Array) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.derive import validation
 from chainrule.derive.jaxprs.branches import NEEDS_VALUES, following
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
@@ -174,12 +175,8 @@ def dotted(root: str, path: Sequence[Any]) -> str:
 
 
 def _no_numbers(where: str, name: str) -> CapabilityError:
-    remedy = f"call {where} outside of jax.jit, jax.grad and jax.vmap"
-    if where == "tape":
-        remedy = "program(f, x, order=2) is the derivative as a program, which can be differentiated again"
-    return CapabilityError(
-        f"{where}: it runs on numbers, but {name} is being traced, compiled or differentiated", remedy=remedy
-    )
+    again = "program(f, x, order=2) is the derivative as a program, which can be differentiated again"
+    return validation.no_numbers(where, name, again if where == "tape" else "")
 
 
 def _integer(where: str, name: str, leaf: Any) -> ArgumentError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -149,15 +150,24 @@ def _largest(found: Lanczos, count: int) -> tuple[Array, Array]:
 
 
 def log_determinant(product: Product, size: int, key: Key, *, samples: int = 16, steps: int = 30) -> Estimate:
-    """The log-determinant of a positive definite matrix by stochastic Lanczos quadrature (Ubaru et al., 2017)."""
+    """The log-determinant of a positive definite matrix by stochastic Lanczos quadrature (Ubaru et al., 2017).
+
+    An eigenvalue that is not positive is an error, in a compiled program when it runs.
+    """
     _positive("log_determinant", size=size, samples=samples, steps=steps)
     values, weights = _quadratures(product, size, key, samples, steps)
-    lowest = float(np.asarray(values).min())
-    if lowest <= 0:
+    if isinstance(values, jax.core.Tracer):
+        problem = "log_determinant: the eigenvalues of the matrix are not all positive"
+        values = eqx.error_if(values, values.min() <= 0, f"{problem}\n{_SHIFT}")
+    elif (lowest := float(values.min())) <= 0:
         raise ArgumentError(
-            f"log_determinant: the matrix has an eigenvalue of {lowest:.3g}, not all are positive"
+            f"log_determinant: the matrix has an eigenvalue of {lowest:.3g}, not all are positive",
+            remedy=_SHIFT,
         )
     return _mean(_log_sums(values, weights, size))
+
+
+_SHIFT = "add a multiple of the identity (lambda v: product(v) + shift * v)"
 
 
 @partial(jax.jit, static_argnums=2)
@@ -167,16 +177,19 @@ def _log_sums(values: Array, weights: Array, size: int) -> Array:
 
 def spectral_density(
     product: Product, size: int, key: Key, *, samples: int = 8, steps: int = 40, points: int = 200
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Any, Any]:
     """A smoothed density of the eigenvalues of a symmetric matrix: (values, density), integrating to one."""
     _positive("spectral_density", size=size, samples=samples, steps=steps, points=points)
-    values, weights = (np.asarray(a).ravel() for a in _quadratures(product, size, key, samples, steps))
-    weights = weights / samples
-    spread = max(float(values.max() - values.min()), 1e-12)
-    width = spread / 50
-    grid = np.linspace(values.min() - 3 * width, values.max() + 3 * width, points)
-    bumps = np.exp(-0.5 * np.square((grid[:, None] - values[None, :]) / width)) / (width * np.sqrt(2 * np.pi))
-    return grid, bumps @ weights
+    found = _quadratures(product, size, key, samples, steps)
+    # On the host NumPy has double precision; inside a compiled program there is only JAX.
+    xp: Any = jnp if isinstance(found[0], jax.core.Tracer) else np
+    values, weights = (xp.asarray(a).ravel() for a in found)
+    width = xp.maximum(values.max() - values.min(), 1e-12) / 50
+    grid = xp.linspace(values.min() - 3 * width, values.max() + 3 * width, points)
+    bumps = xp.exp(-0.5 * xp.square((grid[:, None] - values[None, :]) / width)) / (
+        width * math.sqrt(2 * math.pi)
+    )
+    return grid, bumps @ weights / samples
 
 
 def divergence(f: Callable[[Any], Any], *, samples: int | None = None) -> Callable[..., Any]:

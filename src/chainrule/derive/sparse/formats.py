@@ -79,7 +79,7 @@ def _filled(like: Any) -> Callable[[Array], Any]:
 def _csr(where: str, pattern: Pattern) -> Maker:
     def make(values: Array) -> Any:
         _on_the_host(where, "csr", values)
-        arrays = (np.asarray(values), pattern.cols, pattern.indptr)
+        arrays = (_known_to_scipy(values), pattern.cols, pattern.indptr)
         return scipy.sparse.csr_array(arrays, shape=pattern.shape)
 
     return Maker(_same, make)
@@ -94,10 +94,16 @@ def _csc(where: str, pattern: Pattern) -> Maker:
 
     def make(values: Array) -> Any:
         _on_the_host(where, "csc", values)
-        arrays = (np.asarray(values)[order], by_column.indices, by_column.indptr)
+        arrays = (_known_to_scipy(values)[order], by_column.indices, by_column.indptr)
         return scipy.sparse.csc_array(arrays, shape=pattern.shape)
 
     return Maker(_same, make)
+
+
+def _known_to_scipy(values: Any) -> np.ndarray:
+    """The values as they are, or half precision in single: SciPy has no matrices of narrower numbers."""
+    array = np.asarray(values)
+    return array if array.dtype.itemsize >= np.dtype(np.float32).itemsize else array.astype(np.float32)
 
 
 def _on_the_host(where: str, format: str, values: Any) -> None:

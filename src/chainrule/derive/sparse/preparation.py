@@ -10,9 +10,10 @@ from typing import Any, final
 import jax
 import scipy.sparse
 
-from chainrule.core.errors import ArgumentError, check_choice
+from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
+from chainrule.derive.jaxprs.branches import NEEDS_VALUES
 from chainrule.derive.sparse import strategy
 from chainrule.derive.sparse.certificate import POINTS
 from chainrule.derive.sparse.coloring.compiled import one_task
@@ -164,6 +165,8 @@ def _prepare(
     validation.function(where, f)
     check_choice(where, "format", format, FORMATS)
     signature, x, held = call
+    if (certify or local) and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((x, held))):
+        raise _inside(where, "x is")
     inner = signature.gradient(f) if what == "hessian" else signature.value(f)
     outputs = shapes(what, f, signature)
     request = _Request(what, f, signature, inner, x, held, outputs, method, format, part, local, search)
@@ -178,7 +181,10 @@ def _prepare(
     certificate = ""
     if certify:
         with _timed(seconds, "certify"):
-            outcome = made.certify(x, held, search.seed)
+            try:
+                outcome = made.certify(x, held, search.seed)
+            except jax.errors.TracerArrayConversionError as error:
+                raise _inside(where, "f closes over values that are") from error
         certificate = f"equal to {outcome.products} plain products in random directions, at {POINTS} points"
         if outcome.unchecked:
             notes.append(
@@ -188,6 +194,14 @@ def _prepare(
         notes.append("not certified")
     made.report = report(what, chosen, tuple(notes), seconds, made.memory(), certificate)
     return made
+
+
+def _inside(where: str, what: str) -> CapabilityError:
+    return CapabilityError(
+        f"{where}: {what} traced (inside jit, vmap or grad), so there are no numbers to check the pattern with",
+        remedy="prepare it once outside, for these shapes, and call it inside (what changes goes in args=);\n"
+        "or prepare it without the check (certify=False, local=False)",
+    )
 
 
 @contextlib.contextmanager
@@ -215,7 +229,13 @@ def shapes(what: str, f: Callable[..., Any], signature: Signature) -> Tree:
             validation.outputs(where, y, holomorphic=signature.holomorphic)
         return y
 
-    outputs = jax.eval_shape(checked, signature.inputs, signature.held)
+    try:
+        outputs = jax.eval_shape(checked, signature.inputs, signature.held)
+    except NEEDS_VALUES as error:
+        raise ArgumentError(
+            f"{where}: f branches in Python on a value it computes, so it is not one program",
+            remedy="use jnp.where or jax.lax.cond; derive.jacobian and derive.hessian follow the branch taken",
+        ) from error
     return signature.inputs if what == "hessian" else outputs
 
 

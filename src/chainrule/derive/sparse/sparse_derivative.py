@@ -13,6 +13,7 @@ from jaxtyping import Shaped
 from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
+from chainrule.derive import validation
 from chainrule.derive.sparse import certificate, formats
 from chainrule.derive.sparse.coloring.result import Coloring
 from chainrule.derive.sparse.compressed_products import (
@@ -116,6 +117,8 @@ class SparseDerivative:
     def verify(self, x: Tree, *args: Any) -> None:
         """Compare with plain products at this point, in both directions; raise `PatternError` with rows that differ."""
         x, held = self.signature.admit((x, *args))
+        validation.numbers("verify", x)
+        validation.numbers("verify", held, "args")
         products = {"rows": self._plain(self._forward, held)}
         if self.what == "jacobian":  # a Hessian is symmetric: the other direction says the same
             products["columns"] = self._plain(self._reverse, held)

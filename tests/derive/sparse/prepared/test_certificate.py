@@ -1,11 +1,13 @@
 """Wrong patterns do not pass, and wrong arguments are named."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import sparse
 from chainrule.derive.sparse import LocalPatternError, Pattern, PatternError
 from tests.derive.sparse.prepared import functions
@@ -153,6 +155,53 @@ def test_a_hessian_needs_one_number_and_a_symmetric_pattern() -> None:
         sparse.hessian(jnp.sin, np.ones(3))
     with pytest.raises(ArgumentError, match=r"holds \(0, 1\) but not \(1, 0\)"):
         sparse.hessian(functions.chain, np.ones(3), "star", pattern=Pattern([0], [1], (3, 3)))
+
+
+def doubled(z: jax.Array) -> jax.Array:
+    return jnp.where(z > 0, 2.0 * z, 0.0)
+
+
+@pytest.mark.parametrize("outside", [jax.jit, jax.vmap, lambda f: jax.grad(lambda z: f(z).sum())])
+@pytest.mark.parametrize("local", [False, True])
+def test_preparing_inside_a_transformation_says_what_to_do(outside: Any, local: bool) -> None:
+    def inside(z: jax.Array) -> jax.Array:
+        return sparse.jacobian(doubled, z, format="values", local=local)(z)
+
+    with pytest.raises(
+        CapabilityError, match=r"sparse\.jacobian: x is traced .*no numbers to check the pattern with"
+    ):
+        outside(inside)(np.ones((2, 3)) if outside is jax.vmap else np.ones(3))
+
+
+def test_the_remedies_for_preparing_inside_a_transformation_work() -> None:
+    x = jnp.array([1.0, -1.0, 2.0])
+    J = sparse.jacobian(doubled, np.ones(3), format="values")
+    unchecked = jax.jit(lambda z: sparse.jacobian(doubled, z, format="values", certify=False)(z))
+    for run in (jax.jit(lambda z: J(z)), unchecked):
+        np.testing.assert_allclose(run(x), [2.0, 0.0, 2.0])
+    with pytest.raises(CapabilityError, match=r"f closes over values that are traced .*\n.*args="):
+        jax.jit(lambda p: sparse.jacobian(lambda z: p * z, x, format="values")(x))(2.0)
+    with_args = sparse.jacobian(lambda z, p: p * z, x, format="values", args=(2.0,))
+    np.testing.assert_allclose(jax.jit(lambda p: with_args(x, p))(3.0), [3.0, 3.0, 3.0])
+
+
+def test_local_patterns_and_verification_need_numbers() -> None:
+    J = sparse.jacobian(doubled, np.ones(3))
+    for name, call in (
+        (r"detect\(local=True\)", lambda z: sparse.detect(doubled, z, local=True)),
+        ("verify", J.verify),
+    ):
+        with pytest.raises(CapabilityError, match=f"{name}: it runs on numbers, but x is being traced"):
+            jax.jit(call)(np.ones(3))
+
+
+def test_a_function_that_branches_in_python_is_refused_by_name() -> None:
+    for prepare, f in (
+        (sparse.jacobian, lambda z: z**2 if z[0] > 0 else -z),
+        (sparse.hessian, lambda z: z.sum() if z[0] > 0 else -z.sum()),
+    ):
+        with pytest.raises(ArgumentError, match=r"sparse\.\w+: f branches in Python on a value"):
+            prepare(f, np.ones(3))
 
 
 def test_a_point_of_another_kind_is_refused() -> None:

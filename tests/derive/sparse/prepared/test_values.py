@@ -271,3 +271,12 @@ def test_nothing_in_gives_nothing_out(shape: tuple[int, ...]) -> None:
     assert sparse.hessian(lambda z: jnp.sum(z), np.ones(3), format="csr")(np.ones(3)).nnz == 0
     constant = sparse.jacobian(lambda z: jnp.ones(2), np.ones(3), format="dense")
     assert not constant(np.ones(3)).any()
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_half_precision_becomes_single_in_scipys_matrices(dtype: Any, format: str) -> None:
+    x = jnp.arange(1.0, 4.0, dtype=dtype)
+    found = sparse.jacobian(lambda z: jnp.diff(z * z), x, format=format)(x)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), [[-2.0, 4.0, 0.0], [0.0, -4.0, 6.0]])

@@ -88,14 +88,18 @@ class KrylovHandle(Factor):
 
     def _iterate(self, matvec: Product, b: Array, precondition: Product) -> Array:
         how = self.how
+        # Iterations stop at vectors near the machine epsilon, so tiny right-hand sides are brought to length one.
+        length = jnp.linalg.norm(b)
+        length = jnp.where(length > 0, length, 1.0)
         options: dict[str, Any] = {
             "tol": how.rtol_for(b.dtype),
             "maxiter": how.max_steps,
             "M": None if how.preconditioner is None else precondition,
         }
         if how.method == "gmres":
-            return linalg.gmres(matvec, b, restart=min(how.restart, b.size), **options)[0]
-        return (linalg.bicgstab if how.method == "bicgstab" else linalg.cg)(matvec, b, **options)[0]
+            return length * linalg.gmres(matvec, b / length, restart=min(how.restart, b.size), **options)[0]
+        iterate = linalg.bicgstab if how.method == "bicgstab" else linalg.cg
+        return length * iterate(matvec, b / length, **options)[0]
 
 
 __all__ = ["Krylov", "KrylovHandle"]

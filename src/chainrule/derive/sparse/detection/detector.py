@@ -117,6 +117,9 @@ def analyse_signed(
     if not callable(f):
         raise ArgumentError(f"detect(f={f!r}): f must be a function")
     x, held = signature.admit(signature.join(x, held))
+    if local:
+        validation.numbers("detect(local=True)", x)
+        validation.numbers("detect(local=True)", held, "args")
     allowed = budgets.parse("detect", memory)
     began = time.perf_counter()
     program, square = _program(f, signature, x, held, of)
