@@ -194,6 +194,18 @@ def test_one_loss_whether_scanned_recomputed_or_in_chunks() -> None:
             np.testing.assert_allclose(ours, first, atol=1e-10)
 
 
+def test_blocks_computed_again_need_less_memory_once_compiled() -> None:
+    batch = Batch(jnp.zeros((8, 13), jnp.int32))
+
+    def scratch(**settings: Any) -> int:
+        moving, fixed = eqx.partition(built(layers=4, **settings), eqx.is_inexact_array)
+        loss = lambda moving: eqx.combine(moving, fixed).loss(batch, KEY)[0]  # noqa: E731
+        found: Any = jax.jit(jax.grad(loss)).lower(moving).compile().memory_analysis()
+        return int(found.temp_size_in_bytes)
+
+    assert scratch(recompute=True) < 0.6 * scratch()
+
+
 def test_dropout_acts_while_training_only() -> None:
     model, batch = built(dropout=0.5), Batch(jax.random.randint(KEY, (3, 13), 0, 11))
     trained, judged = eqx.filter_jit(model.loss), eqx.filter_jit(eqx.nn.inference_mode(model).loss)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
+from chainrule.core.recomputation import recomputed
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn import Dropout, Embedding, TransformerBlock
 from chainrule.nn.attention import Mask
@@ -44,7 +45,7 @@ class Transformer(eqx.Module):
         def one(block: TransformerBlock, h: Array, i: Any) -> Array:
             return block(h, mask=mask, dropout_key=None if key is None else jax.random.fold_in(key, i))
 
-        step = jax.checkpoint(one) if recompute else one
+        step = recomputed(one) if recompute else one
         if not scan:
             for i, block in enumerate(self.blocks):
                 h = step(block, h, i)
