@@ -17,7 +17,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAINRULE_RUNS", str(tmp_path))
     for name in ("photos-cnn-001", "photos-mlp-001", "poems"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").touch()
+        model = {"poems": "gpt"}.get(name, name.split("-")[1] if "-" in name else "")
+        (tmp_path / name / "config.yaml").write_text(f"model:\n  name: {model}\n")
     (tmp_path / "notes").mkdir()
 
 
@@ -44,6 +45,16 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("chainrule train mlp data=moo", ["data=moons "]),
         ("chainrule train from=po", ["from=poems "]),
         ("chainrule resume poems shuf", ["shuffle="]),
+        ("chainrule predict poems fil l", ["level="]),
+        ("chainrule score poems s", ["split=", "stride="]),
+        ("chainrule score poems split=t", ["split=test ", "split=train "]),
+        ("chainrule sample poems te", ["temperature=", "text="]),
+        ("chainrule sample photos-cnn-001 te", ["text="]),
+        ("chainrule probe p", ["permutation ", "photos-cnn-001 ", "photos-mlp-001 ", "poems ", "positions "]),
+        ("chainrule probe fric", ["friction "]),
+        ("chainrule probe friction l", ["lr="]),
+        ("chainrule probe histograms activation=t", ["activation=tanh "]),
+        ("chainrule probe poems histograms lay", ["layer="]),
         ("chainrule resume poems shuffle=t", ["shuffle=true "]),
         ("chainrule nonsense a", []),
     ],

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chainrule.cli.training_request import callbacks
+from chainrule import data as sources
+from chainrule.cli.training_request import TrainingRequest, callbacks
 from chainrule.core.errors import ArgumentError
 from chainrule.models.wrapping import ModelFile
 from chainrule.train import Run
@@ -102,6 +103,12 @@ def test_a_network_in_a_file_is_resumed_and_repeated(cli: Command, nets: Path) -
     assert cli("resume", "own", "runs=runs", "steps=6", "--json").last["step"] == 6
     again = cli("train", "config=runs/own/config.yaml", "steps=2", "run=again", "runs=runs", "--json")
     assert again.last["status"] == "done"
+
+
+def test_what_a_network_in_a_file_leaves_is_called_by_its_class(nets: Path) -> None:
+    entry = ModelFile.named(f"{nets}:Net").entry()
+    request = TrainingRequest(entry, {}, {}, {}, nets.parent, None)
+    assert request.stem(sources.load("moons")) == "moons-Net"
 
 
 def test_settings_are_the_arguments_that_the_data_do_not_decide(cli: Command, nets: Path) -> None:

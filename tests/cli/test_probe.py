@@ -193,3 +193,12 @@ def test_options_of_data_have_another_name_in_a_search(cli: Command) -> None:
     result = cli("probe", "search", "data=table.csv", "data.missing=median")
     assert result.code == 2
     assert "unknown setting 'data.missing' (did you mean 'load.missing'?)" in result.err
+
+
+def test_errors_of_the_data_name_the_options_of_an_experiment(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,x\n2,,y\n3,4,x\n")
+    refused = cli("probe", "search", f"data={tmp_path / 't.csv'}", "steps=2")
+    assert refused.code == 3
+    assert "load.target=none" in refused.err
+    assert "load.missing=median" in refused.err
+    assert " data.missing" not in refused.err

@@ -99,7 +99,7 @@ def candidates(line: str, app: typer.Typer) -> list[str]:
     if equals:
         return _beginning((f"{key}={value}" for value in _values(verb, key, words)), current)
     names = [word for word in words if "=" not in word and not word.startswith("-")]
-    found = _names(verb, len(names), takes_run=verbs[verb])
+    found = _names(verb, names, takes_run=verbs[verb])
     return [
         *_beginning(found, current),
         *_beginning((f"{name}=" for name in _settings(verb, names)), current, ends=""),
@@ -126,21 +126,50 @@ def _takes_run(callback: Callable[..., Any] | None) -> bool:
     return callback is not None and RunName in callback.__annotations__.values()
 
 
-def _names(verb: str, position: int, *, takes_run: bool) -> list[str]:
-    """Plain words that can stand at a position."""
+def _names(verb: str, names: list[str], *, takes_run: bool) -> list[str]:
+    """Plain words that can stand after others."""
+    position = len(names)
+    if verb == "probe" and position == 0:
+        return [*_vocabulary()["experiments"], *_runs()]
+    if verb == "probe" and names[0] in _vocabulary()["experiments"]:
+        return []
     table = {0: _FIRST_WORDS, 1: _SECOND_WORDS}.get(position, {})
     what = "runs" if position == 0 and takes_run else table.get(verb)
     return [] if what is None else _runs() if what == "runs" else list(_vocabulary()[what])
 
 
 def _settings(verb: str, names: list[str]) -> list[str]:
-    """Settings of a verb: of training and the model for `train`, of training for `resume`."""
+    """Settings of a verb: for `train` of training and the model, for `sample` of the model of the run."""
+    if verb.startswith("runs "):
+        return ["runs"]
+    return list(_known(verb, names))
+
+
+def _known(verb: str, names: list[str]) -> Words:
+    """Settings of a verb after some names, with the values that can be listed."""
+    known, first = _vocabulary(), names[0] if names else ""
     if verb == "resume":
-        return list(_vocabulary()["training"])
-    if verb != "train":
-        return ["runs"] if verb.startswith("runs ") else []
-    known = _vocabulary()
-    return [*known["own"], *known["training"], *(known["models"].get(names[0], {}) if names else {})]
+        return dict(known["training"])
+    if verb == "train":
+        return {**known["own"], **known["training"], **known["models"].get(first, {})}
+    if verb == "sample":
+        return {**known["sample"], **known["sampling"].get(_model_of(first), {})}
+    if verb == "probe":
+        chosen = known["probes"].get(names[1]) if len(names) > 1 else known["experiments"].get(first)
+        return {"out": [], **(chosen or {})}
+    return dict(known.get(verb, {})) if verb in ("predict", "score") else {}
+
+
+def _model_of(run: str) -> str:
+    """The name of the model of a run; empty if there is none."""
+    import yaml
+
+    from chainrule.cli.folders import runs_folder
+
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, yaml.YAMLError):  # no run, no settings
+        config = yaml.safe_load((runs_folder() / run / "config.yaml").read_text(encoding="utf-8"))
+        return str(config["model"]["name"])
+    return ""
 
 
 def _values(verb: str, key: str, words: list[str]) -> list[str]:
@@ -150,11 +179,10 @@ def _values(verb: str, key: str, words: list[str]) -> list[str]:
         return _runs()
     if key in ("data", "model"):
         return list(known["models" if key == "model" else "data"])
-    model = next((word for word in words if word in known["models"]), "")
+    names = [word for word in words if "=" not in word and not word.startswith("-")]
     if key == "recipe":
-        return list(known["recipes"].get(model, []))
-    both: Words = {**known["training"], **known["models"].get(model, {})}
-    return both.get(key, [])
+        return list(known["recipes"].get(names[0], []) if names else [])
+    return list(_known(verb, names).get(key, []))
 
 
 def _runs() -> list[str]:
@@ -190,10 +218,11 @@ def _vocabulary() -> dict[str, Any]:
 
 def _gathered() -> dict[str, Any]:
     from chainrule import models
-    from chainrule.cli import settings
+    from chainrule.cli import predict, sample, score, settings
+    from chainrule.cli.models import sampling_settings
     from chainrule.cli.training_request import OWN
     from chainrule.data.loading import sources
-    from chainrule.explain import probes
+    from chainrule.explain import experiments, probes
     from chainrule.train import TrainConfig
 
     entries = {name: models.entry(name) for name in models.names()}
@@ -203,7 +232,14 @@ def _gathered() -> dict[str, Any]:
         "models": {name: _listed(settings.of(entry.config)) for name, entry in entries.items()},
         "recipes": {name: list(entry.recipes) for name, entry in entries.items()},
         "data": [known.name for known in sources.names()],
-        "probes": list(probes.names()),
+        "probes": {name: _listed(settings.of(probes.get(name).settings)) for name in probes.names()},
+        "experiments": {
+            name: _listed(settings.of(experiments.get(name).settings)) for name in experiments.names()
+        },
+        "sampling": {name: _listed(sampling_settings(entry)) for name, entry in entries.items()},
+        "sample": {word: [] for word in sample.OWN},
+        "predict": {word: [] for word in predict.OWN},
+        "score": {**{word: [] for word in score.OWN}, "split": ["train", "val", "test"]},
     }
 
 

@@ -131,6 +131,13 @@ def sampling_table(found: "Entry") -> None:
             settings_table(known)
 
 
+def sampling_settings(found: "Entry") -> "dict[str, Setting]":
+    """Every option of sampling by name, of all groups together."""
+    from chainrule.cli import settings
+
+    return {name: one for group in _sampling(found) for name, one in settings.of(group.schema).items()}
+
+
 def _sampling(found: "Entry") -> "Sequence[OptionGroup]":
     from chainrule.models.protocol import CanSample
 

@@ -11,7 +11,7 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     from chainrule.train.predictions import Written
 
-_OWN = ("out", "level", "horizon", "calibrated", "text", "runs")
+OWN = ("out", "level", "horizon", "calibrated", "text", "runs")
 _HOW = "settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, text=TEXT, runs=DIR"
 _PROBLEMS = 3
 """Inputs that cannot be used, shown one by one."""
@@ -51,8 +51,8 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
     words = parse([name, given, *(settings or [])])
     text = words.settings.get("text")
     for word in words.settings:
-        if word not in _OWN:
-            raise unknown(word, _OWN, _HOW)
+        if word not in OWN:
+            raise unknown(word, OWN, _HOW)
     wanted, *where = take(words, "RUN") if text is not None else take(words, "RUN", "FILE-OR-FOLDER")
     run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
     out = Path(words.settings.get("out", str(run.path / "predictions"))).expanduser()

@@ -1,5 +1,6 @@
 """`chainrule probe`: experiments that show a mechanism at work, and probes of a trained run."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _EXPERIMENT = ("out",)
 _RUN = ("out", "runs")
+_DATA_OPTION = re.compile(r"\bdata\.(?=\w+=)")
+"""An option of the data in a message, as training has it."""
 
 Words = Annotated[
     list[str] | None,
@@ -105,6 +108,7 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
     from chainrule.cli.arguments import Words as Sorted
     from chainrule.cli.arguments import take
     from chainrule.cli.output import say
+    from chainrule.core.errors import ChainruleError
     from chainrule.core.quoting import shell_word
     from chainrule.explain import experiments
     from chainrule.report import write_album
@@ -113,7 +117,12 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
     (name,) = take(Sorted(names, {}), "EXPERIMENT")
     found = experiments.get(name)
     settings = experiments.configure(name, **_typed(name, found.settings, given, _EXPERIMENT))
-    outcome = found.run(settings, (lambda line: None) if json else lambda line: say("", line))
+    try:
+        outcome = found.run(settings, (lambda line: None) if json else lambda line: say("", line))
+    except ChainruleError as error:
+        if "load" not in found.settings.model_fields:
+            raise
+        raise type(error)(_as_load(error.message), remedy=_as_load(error.remedy)) from error
     chapter = _chapter(name, found.summary, outcome)
     folder = Path(given["out"]).expanduser() if "out" in given else new_folder(Path("probes"), name)
     words = [shell_word(f"{key}={value}") for key, value in given.items() if key not in _EXPERIMENT]
@@ -129,6 +138,19 @@ def _experiment(names: tuple[str, ...], given: Mapping[str, str], json: bool) ->
         },
     )
     _present({"experiment": name}, {name: settings}, [chapter], album, json)
+
+
+def _as_load(text: str) -> str:
+    """Options of the data as experiments have them, load.target=; in a command of its own they stay data.target=.
+
+    >>> _as_load("use data.target=none; list: chainrule data check t.csv data.n=3")
+    'use load.target=none; list: chainrule data check t.csv data.n=3'
+    """
+    lines = []
+    for line in text.split("\n"):
+        own, command, rest = line.partition("chainrule ")
+        lines.append(_DATA_OPTION.sub("load.", own) + command + rest)
+    return "\n".join(lines)
 
 
 def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:

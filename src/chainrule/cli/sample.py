@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.models.protocol import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
 
-_OWN = ("n", "class", "text", "y", "seed", "out", "runs")
+OWN = ("n", "class", "text", "y", "seed", "out", "runs")
 
 
 def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
@@ -208,7 +208,7 @@ def _options(run: "Run", given: dict[str, str], *, conditional: bool) -> dict[st
     own = [name for name in fields if name != "condition"]
     for name in given:
         if name not in own and not takes_any:
-            raise unknown(name, [*_OWN, *own], f"options of {run.id}: {', '.join([*_OWN, *own])}")
+            raise unknown(name, [*OWN, *own], f"options of {run.id}: {', '.join([*OWN, *own])}")
     found = {
         name: _value(text, fields[name].annotation if name in own else Any) for name, text in given.items()
     }

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-_OWN = ("runs", "split", "data", "stride", "n", "positive", "top", "calibrated")
+OWN = ("runs", "split", "data", "stride", "n", "positive", "top", "calibrated")
 _HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, runs=DIR"
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
@@ -39,8 +39,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     given = words.settings
     options = {word[5:]: guess(text) for word, text in given.items() if word.startswith("data.")}
     for word in given:
-        if word not in _OWN and not (word.startswith("data.") and "data" in given):
-            raise unknown(word, _OWN, _HOW)
+        if word not in OWN and not (word.startswith("data.") and "data" in given):
+            raise unknown(word, OWN, _HOW)
     stride, n = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples")))
     run = Run.open(find(wanted, runs_folder(given.get("runs"))))
     positive = given.get("positive")

@@ -95,10 +95,9 @@ def _train(
     from chainrule.train import fit
     from chainrule.train.naming import new_folder
 
-    stem = f"{data.name}-{request.entry.name}"
     path = request.run
     new = path is None or not path.exists()
-    path = path or new_folder(request.runs_folder, stem)
+    path = path or new_folder(request.runs_folder, request.stem(data))
     _tell_vectors(origin, json=json, quiet=quiet)
     try:
         train_and_report(
@@ -144,9 +143,8 @@ def _find_lr(request: "TrainingRequest", model: "Model", data: "Data", *, json: 
     from chainrule.train import find_lr
 
     found = find_lr(model, data, **request.train)
-    name = f"{data.name}-{request.entry.name}"
     facts = {"model": request.entry.name, "data": data.name, "settings": dict(request.train)}
-    picture = save(found.picture(), request.runs_folder, f"{name}-learning-rate", facts)
+    picture = save(found.picture(), request.runs_folder, f"{request.stem(data)}-learning-rate", facts)
     if json:
         emit({"steepest": found.steepest, "safe": found.safe, "picture": picture})
         return
@@ -162,7 +160,7 @@ def _one_batch(request: "TrainingRequest", model: "Model", data: "Data", *, json
 
     found = overfit_one_batch(model, data, **request.train)
     facts = {"model": request.entry.name, "data": data.name, "settings": dict(request.train)}
-    picture = save(found.picture(), request.runs_folder, f"{data.name}-{request.entry.name}-one-batch", facts)
+    picture = save(found.picture(), request.runs_folder, f"{request.stem(data)}-one-batch", facts)
     if json:
         emit(
             {

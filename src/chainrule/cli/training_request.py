@@ -83,6 +83,10 @@ class TrainingRequest:
     callbacks: tuple[Callback, ...] = ()
     """Functions of the user's own that are asked after every evaluation."""
 
+    def stem(self, data: Data) -> str:
+        """The beginning of the names of what this training writes: the data, and the model or, of a file, its class."""
+        return f"{data.name}-{self.entry.name.rpartition(':')[2]}"
+
     def build(self, data: Data) -> tuple[Model, dict[str, Any] | None]:
         """The model before training, and what a recipe says about weights that were not drawn at random."""
         name, seed = self.entry.name, self.settled(data)[0].seed
