@@ -13,6 +13,7 @@ import pytest
 
 from chainrule import derive
 from chainrule.core.errors import ArgumentError
+from tests.tiers import tiers
 
 GUIDE = Path(__file__).parents[2] / "docs" / "kinks.md"
 
@@ -28,7 +29,7 @@ KINKS: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINKS)
+@pytest.mark.parametrize("name", tiers(KINKS, slow=["clip", "where", "floor", "hypot"]))
 def test_functions_of_jax_programs_agree_with_jax_and_each_other(name: str) -> None:
     f, expected = KINKS[name]
     routes = {

@@ -352,6 +352,8 @@ def test_comparisons_look_at_values() -> None:
     assert Dual(Dual(1.0, 5.0), 7.0) <= 1.0
     assert np.float64(1.0) == small
     assert np.less(small, 3.0)
+    assert not Dual(0.0, 1.0)
+    assert bool(small)
     assert derivative(lambda x: x * x if x > 0 else -x)(3.0) == 6.0
     assert derivative(lambda x: x * x if x > 0 else -x)(-3.0) == -1.0
 
@@ -436,6 +438,8 @@ ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     "outer": lambda np, x: np.outer(x, x),
     "einsum": lambda np, x: np.einsum("i,j,i->j", x, x, x),
     "pad": lambda np, x: np.pad(x * x, (1, 2)),
+    "round": lambda np, x: np.round(10.0 * x, 1) * x,
+    "norm": lambda np, x: np.linalg.norm(np.reshape(x, (3, 2)), axis=1) * np.linalg.norm(x),
     "split": lambda np, x: np.split(x * x, 2)[1],
 }
 
@@ -456,6 +460,10 @@ def test_numbers_and_duals_of_several_levels_are_joined() -> None:
     assert np.max(Dual(np.ones(3), np.array([1.0, 2.0, 6.0]))).tangent == 3.0
     assert np.where(Dual(1.0, 1.0) > 0, Dual(1.0, 5.0), 2.0).tangent == 5.0
     assert np.zeros_like(Dual(np.ones(2), 1.0)).tolist() == [0.0, 0.0]
+    assert np.linalg.norm(Dual(np.zeros(2), np.ones(2))).tangent == 0.0
+    same(7.0 // Dual(2.0, 1.0), Dual(3.0, 0.0))
+    same(Dual(7.0, 1.0) % 2.0, Dual(1.0, 1.0))
+    same(7.0 % Dual(2.0, 1.0), Dual(1.0, -3.0))
 
 
 def test_arrays_of_objects_are_refused() -> None:

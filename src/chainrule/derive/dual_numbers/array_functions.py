@@ -24,7 +24,7 @@ from chainrule.derive.dual_numbers.dual import (
     unknown,
     value,
 )
-from chainrule.derive.dual_numbers.elementary import maximum, minimum
+from chainrule.derive.dual_numbers.elementary import maximum, minimum, sqrt
 
 
 def _leaves(tree: Any) -> list[Any]:
@@ -142,6 +142,20 @@ def _cumprod(x: Any, axis: int | None = None) -> Any:
     return ARRAY_FUNCTIONS[np.stack](products, axis=0 if axis is None else axis)
 
 
+def _round(x: Any, decimals: int = 0) -> Any:
+    """Constant on either side of its steps."""
+    return 0.0 * x + _run(np.round, value(x), decimals)
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The Euclidean length; at zero, a kink, the mean over directions, zero."""
+    if ord is not None and (ord != 2 or np.ndim(value(x)) != 1):
+        raise unknown("linalg.norm")
+    squares = ARRAY_FUNCTIONS[np.sum](x * x, axis=axis, keepdims=keepdims)
+    nowhere = value(squares) == 0
+    return select(nowhere, 0.0 * squares, sqrt(select(nowhere, 1.0, squares)))
+
+
 def _pad(x: Any, width: Any, mode: str = "constant") -> Any:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise unknown(f"pad(mode={mode!r})")
@@ -177,6 +191,9 @@ ARRAY_FUNCTIONS |= {
     np.prod: _prod,
     np.cumprod: _cumprod,
     np.pad: _pad,
+    np.round: _round,
+    np.around: _round,
+    np.linalg.norm: _norm,
     np.max: _largest(np.max),
     np.amax: _largest(np.max),
     np.min: _largest(np.min),

@@ -102,6 +102,12 @@ class Dual:
     def __abs__(self) -> "Dual":
         return UFUNCS[np.absolute](self)
 
+    def __floordiv__(self, other: Any) -> "Dual":
+        return UFUNCS[np.floor_divide](self, other)
+
+    def __rfloordiv__(self, other: Any) -> "Dual":
+        return UFUNCS[np.floor_divide](other, self)
+
     def __mod__(self, other: Any) -> "Dual":
         return UFUNCS[np.remainder](self, other)
 
@@ -131,6 +137,9 @@ class Dual:
         return value(self) != value(other)
 
     __hash__ = None  # type: ignore[assignment]  # as for other things that compare by value and can change
+
+    def __bool__(self) -> bool:
+        return bool(value(self))
 
     def __lt__(self, other: Any) -> Any:
         return value(self) < value(other)

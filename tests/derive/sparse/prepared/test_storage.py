@@ -17,6 +17,7 @@ from chainrule.derive import sparse
 from chainrule.derive.sparse import StorageError
 from tests.derive.sparse.prepared import functions
 from tests.derive.sparse.prepared.functions import HESSIANS, JACOBIANS
+from tests.tiers import tiers
 
 ANOTHER_PROCESS = """
 import sys
@@ -103,7 +104,7 @@ WRAPPED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("wrap", WRAPPED)
+@pytest.mark.parametrize("wrap", tiers(WRAPPED, slow=["cond", "remat"]))
 @pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
 def test_a_function_with_another_derivative_rule_is_another_function(
     kind: str, wrap: str, tmp_path: Path
