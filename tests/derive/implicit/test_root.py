@@ -174,3 +174,14 @@ def test_bad_input_is_named(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         call()
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "F",
+    [lambda w, a: 2 * w - a, lambda w, a: jnp.where(w > 0, 2 * w, w) - a],
+    ids=["linear", "piecewise linear"],
+)
+def test_a_linear_equation_has_second_derivatives_of_zero(second: Callable[..., Any], F: Any) -> None:
+    solve = implicit.root(F)
+    found = jax.jit(second(lambda a: solve(jnp.ones(2), a)))(2.0)
+    np.testing.assert_allclose(found, np.zeros(2), atol=1e-14)

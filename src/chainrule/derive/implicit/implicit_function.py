@@ -23,6 +23,8 @@ from chainrule.derive.implicit.problem import (
     Values,
     fixed_point_of,
     formulate,
+    half_squares,
+    least_squares_of,
     minimum_of,
     pose,
     root_of,
@@ -30,6 +32,9 @@ from chainrule.derive.implicit.problem import (
 from chainrule.derive.implicit.solvers import (
     LBFGS,
     Anderson,
+    GaussNewton,
+    LevenbergMarquardt,
+    Nesterov,
     Newton,
     Picard,
     Solver,
@@ -44,7 +49,10 @@ _SOLVERS: dict[str, Solver] = {
     "newton": Newton(),
     "picard": Picard(),
     "anderson": Anderson(),
+    "nesterov": Nesterov(),
     "lbfgs": LBFGS(),
+    "levenberg-marquardt": LevenbergMarquardt(),
+    "gauss-newton": GaussNewton(),
 }
 
 
@@ -95,6 +103,7 @@ class Implicit:
         linear: LinearSolver,
         limits: Conditions,
         on_failure: str,
+        leading: Callable[..., tuple[Any, ...]] | None = None,
     ) -> None:
         validation.function(name, function)
         check_choice(name, "on_failure", on_failure, ("raise", "nan"))
@@ -105,6 +114,8 @@ class Implicit:
         self._linear = linear
         self._limits = limits
         self._on_failure = on_failure
+        self._leading = leading
+        """Parameters worked out from the others, which the function takes before them."""
 
     def __call__(self, w0: Tree, *params: Any) -> Tree:
         """The solution, in the structure of `w0`."""
@@ -131,6 +142,8 @@ class Implicit:
 
     def _solve(self, w0: Tree, params: tuple[Any, ...]) -> tuple[ImplicitProblem, SolverOutcome, Values]:
         """Run the solver on values that carry no derivatives."""
+        if self._leading is not None:
+            params = (*jax.lax.stop_gradient(self._leading(w0, *params)), *params)
         equations, x, values = formulate(self.name, self.function, self._form, w0, params)
         problem = pose(equations, x, values, self._linear, self._limits, self._on_failure)
         held, x = values.held(), jax.lax.stop_gradient(x)
@@ -229,10 +242,24 @@ def fixed_point(
     0.25
     """
     limits = Conditions(tolerance, rcond)
+    return named_fixed_point("fixed_point", g, solver, linear, limits, on_failure, on_singular)
+
+
+def named_fixed_point(
+    name: str,
+    g: Any,
+    solver: Any,
+    linear: Any,
+    limits: Conditions,
+    on_failure: str,
+    on_singular: str,
+    leading: Callable[..., tuple[Any, ...]] | None = None,
+) -> Implicit:
+    """`fixed_point` for another public function, with parameters worked out from the others before them."""
     automatic = isinstance(linear, str) and linear == "auto"
-    how = _linear("fixed_point", Automatic() if automatic else linear, on_singular)
-    found = _solver("fixed_point", solver, Anderson())
-    return Implicit("fixed_point", g, fixed_point_of, found, how, limits, on_failure)
+    how = _linear(name, Automatic() if automatic else linear, on_singular)
+    found = _solver(name, solver, Anderson())
+    return Implicit(name, g, fixed_point_of, found, how, limits, on_failure, leading)
 
 
 def minimum(
@@ -264,6 +291,35 @@ def minimum(
     return Implicit("minimum", objective, minimum_of, found, how, limits, on_failure)
 
 
+def least_squares(
+    residuals: Any,
+    solver: Any = None,
+    linear: Any = "cholesky",
+    *,
+    tolerance: float | None = None,
+    rcond: float | None = None,
+    on_failure: str = "raise",
+    on_singular: str = "fail",
+) -> Implicit:
+    """The w that minimises half the sum of squares of residuals(w, *params) as a function `solve(w0, *params)`.
+
+    `residuals` may return any PyTree with at least as many numbers as there are unknowns. `solver`: `None` or
+    "levenberg-marquardt", "gauss-newton", "lbfgs" (which all end in Newton steps), "newton", a configured one, or a
+    function `solver(residuals, w0, *params) -> w`. The derivative solves with the whole Hessian, not with its
+    Gauss-Newton part, so it is exact also where residuals remain. Everything else is as in `minimum`.
+
+    >>> import jax.numpy as jnp
+    >>> t = jnp.linspace(0.0, 1.0, 5)
+    >>> fit = least_squares(lambda w, y: jnp.exp(-w * t) - y)
+    >>> round(float(fit(1.0, jnp.exp(-2.0 * t))), 4)
+    2.0
+    """
+    limits = Conditions(tolerance, rcond)
+    found = _solver("least_squares", solver, LevenbergMarquardt())
+    how = _linear("least_squares", linear, on_singular)
+    return Implicit("least_squares", residuals, least_squares_of, found, how, limits, on_failure)
+
+
 def hypergradient(
     outer: Callable[..., Any], solve: Implicit, argnums: int | tuple[int, ...] = 0
 ) -> Callable[..., Any]:
@@ -292,8 +348,10 @@ def hypergradient(
 @partial(jax.jit, static_argnums=(0, 1))
 def _run(solver: Solver, problem: ImplicitProblem, x: Array, values: Values) -> SolverOutcome:
     equations = problem.equations
-    objective = (lambda z: equations.given(z, values)) if equations.is_minimum else None
-    return solver.run(SolverTask(equations.system(x, values), problem.linear, objective))
+    given = lambda z: equations.given(z, values)  # noqa: E731
+    residuals = given if equations.is_fit else None
+    objective = given if equations.is_minimum else None if residuals is None else half_squares(residuals)
+    return solver.run(SolverTask(equations.system(x, values), problem.linear, objective, residuals))
 
 
 def _difference(f: Callable[..., Any], w: Tree, y: Tree, *params: Any) -> Tree:
@@ -318,4 +376,15 @@ def _solver(name: str, given: Any, default: Solver) -> Solver | UserSolver:
     return given
 
 
-__all__ = ["Implicit", "Solution", "Stats", "fixed_point", "hypergradient", "inverse", "minimum", "root"]
+__all__ = [
+    "Implicit",
+    "Solution",
+    "Stats",
+    "fixed_point",
+    "hypergradient",
+    "inverse",
+    "least_squares",
+    "minimum",
+    "named_fixed_point",
+    "root",
+]

@@ -17,7 +17,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Tree
+from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive import validation
 from chainrule.derive.implicit.linear.linear_solver import LinearSolver, PreparedSolver, System
 from chainrule.derive.implicit.tolerances import Conditions
@@ -114,6 +114,16 @@ def minimum_of(given: Flat, /) -> Flat:
     return jax.grad(given)
 
 
+def least_squares_of(given: Flat, /) -> Flat:
+    """The function gives residuals, and F is the gradient of half the sum of their squares."""
+    return jax.grad(half_squares(given))
+
+
+def half_squares(residuals: Callable[..., Array]) -> Callable[..., Scalar]:
+    """Half the sum of the squares of what a function returns."""
+    return lambda *args: jnp.sum(residuals(*args) ** 2) / 2
+
+
 @final
 @dataclass(frozen=True)
 class Equations:
@@ -157,8 +167,18 @@ class Equations:
 
     @property
     def is_minimum(self) -> bool:
-        """Whether A is a Hessian."""
+        """Whether the function is to be minimised."""
         return self.form is minimum_of
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the function gives residuals whose squares are to be minimised."""
+        return self.form is least_squares_of
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether A is a Hessian."""
+        return self.is_minimum or self.is_fit
 
     def system(self, x: Array, values: Values) -> System:
         """The equations at fixed parameters."""
@@ -282,7 +302,12 @@ def _check(equations: Equations, shapes: Tree) -> None:
         return
     leaves = jax.tree.leaves(shapes)
     n, m = equations.unknowns.size, sum(math.prod(leaf.shape) for leaf in leaves)
-    if m != n:
+    if equations.is_fit and m < n:
+        raise ArgumentError(
+            f"{equations.name}: {m} residuals do not determine the {n} unknowns in w",
+            remedy="return as many residuals as there are unknowns, or more: a penalty counts (sqrt(weight) * w)",
+        )
+    if m != n and not equations.is_fit:
         raise ArgumentError(
             f"{equations.name}: there are {n} unknowns in w, but the function returns {m} numbers",
             remedy="as many equations as unknowns are needed",
@@ -310,6 +335,8 @@ __all__ = [
     "Values",
     "fixed_point_of",
     "formulate",
+    "half_squares",
+    "least_squares_of",
     "minimum_of",
     "pose",
     "root_of",

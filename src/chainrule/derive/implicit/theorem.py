@@ -12,6 +12,7 @@ from typing import Any, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from chainrule.core.types import Array, Scalar, Tree
@@ -140,7 +141,13 @@ def solve_with(problem: ImplicitProblem, kept: Handle, x: Array, values: Values,
     def solve_transposed(vecmat: Product, b: Array) -> Array:
         return _checked(problem, lambda c: kept.factor.solve_transposed(vecmat, c), vecmat, b) * kept.valid
 
-    matvec = problem.equations.system(x, values).matvec
+    product = problem.equations.system(x, values).matvec
+
+    def matvec(v: Array) -> Array:
+        # Where A is constant, its change is a symbolic zero, which JAX's rule for linear solves cannot pass on. So it
+        # gets a part that is never chosen, but changes with x.
+        return jnp.where(False, x * v, product(v))
+
     return jax.lax.custom_linear_solve(matvec, b, solve=solve, transpose_solve=solve_transposed)
 
 

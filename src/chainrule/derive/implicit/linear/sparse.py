@@ -53,7 +53,7 @@ class Sparse(LinearSolver):
         if self.pattern is not None and self.pattern.shape != (n, n):
             raise ArgumentError(f"Sparse: the pattern has shape {self.pattern.shape}, A has shape {(n, n)}")
         pattern = pattern_of(structure) if self.pattern is None else self.pattern
-        return coloured(pattern, structure.equations.is_minimum)
+        return coloured(pattern, structure.equations.is_symmetric)
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ def pattern_of(structure: Any) -> Pattern:
     with jax.ensure_compile_time_eval():
         x, values = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), (structure.x, structure.values))
         found = detect(equations.evaluate, x, args=(values,))
-    if not equations.is_minimum:
+    if not equations.is_symmetric:
         return found
     rows, cols = found.rows, found.cols
     return Pattern(np.concatenate([rows, cols]), np.concatenate([cols, rows]), (n, n))

@@ -30,7 +30,7 @@ class Picard(Solver):
 
         def going(state: tuple[Array, Array, Array]) -> Array:
             x, change, steps = state
-            return (steps < self.max_steps) & ~_small(x, change, self.rtol)
+            return (steps < self.max_steps) & ~small(x, change, self.rtol)
 
         start = (task.x, task.f(task.x), jnp.zeros((), jnp.int32))
         x, _, steps = jax.lax.while_loop(going, advance, start)
@@ -65,7 +65,7 @@ class Anderson(Solver):
             return _Memory(new, new_change, points, changes, *best, state.steps + 1)
 
         def going(state: _Memory) -> Array:
-            return (state.steps < self.max_steps) & ~_small(state.best, state.best_change, self.rtol)
+            return (state.steps < self.max_steps) & ~small(state.best, state.best_change, self.rtol)
 
         change = task.f(task.x)
         empty = jnp.zeros((self.memory, task.x.size), task.x.dtype)
@@ -94,10 +94,11 @@ def _least_squares(changes: Float[Array, "memory n"], change: Array) -> Array:
     return jnp.linalg.solve(gram + ridge * jnp.eye(len(gram), dtype=gram.dtype), changes @ change)
 
 
-def _small(x: Array, change: Array, rtol: Any) -> Array:
+def small(x: Array, change: Array, rtol: Any) -> Array:
+    """Whether a change is within rounding, or has left the numbers."""
     limit = _DIGITS_LEFT * jnp.finfo(x.dtype).eps if rtol is None else rtol
     size = jnp.linalg.norm(change)
     return (size <= limit * (1 + jnp.linalg.norm(x))) | ~jnp.isfinite(size)
 
 
-__all__ = ["Anderson", "Picard"]
+__all__ = ["Anderson", "Picard", "small"]

@@ -20,6 +20,8 @@ class SolverTask:
     """How to solve with the Jacobian of f, for those who want to."""
     objective: Callable[[Array], Scalar] | None = None
     """What f is the gradient of, if it is to be minimised."""
+    residuals: Product | None = None
+    """What the objective is half the sum of squares of, if it is."""
 
     @property
     def f(self) -> Product:
