@@ -45,10 +45,10 @@ def test_a_fit_that_leaves_residuals_has_the_derivatives_of_its_whole_hessian(so
     w, slopes = both(NOISY)
     assert np.linalg.norm(decay(w, NOISY)) > 0.1
     step = 1e-5
-    for place in (0, 5):
-        moved = step * np.eye(12)[place]
+    for index in (0, 5):
+        moved = step * np.eye(12)[index]
         difference = (both(NOISY + moved)[0] - both(NOISY - moved)[0]) / (2 * step)
-        np.testing.assert_allclose(slopes[:, place], difference, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(slopes[:, index], difference, rtol=1e-6, atol=1e-9)
     J = np.asarray(jax.jacfwd(decay)(w, NOISY))
     short = np.linalg.solve(J.T @ J, J.T)  # what the Gauss-Newton part alone would say
     assert np.abs(slopes - short).max() > 1e-3

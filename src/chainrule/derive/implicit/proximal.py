@@ -101,7 +101,9 @@ def project_simplex(x: Array, total: Any = 1.0) -> Array:
     return jnp.maximum(x - excess[kept], 0.0)
 
 
-def _splitting(name: str, f: Any, prox: Any, step: float | None, how: tuple[Any, ...]) -> Implicit:
+def _splitting(
+    name: str, f: Any, prox: Any, step: float | None, how: tuple[Any, Any, Conditions, str, str]
+) -> Implicit:
     validation.function(name, f)
     validation.function(name, prox)
     if step is not None and not step > 0:

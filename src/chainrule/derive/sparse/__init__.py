@@ -25,6 +25,7 @@ _LAZY = LazyNames(
         "preparation": ("hessian", "jacobian"),
         "patterns": ("Pattern",),
         "sparse_derivative": ("SparseDerivative",),
+        "tensors": ("SparseTensor", "second", "third"),
         "report": ("SparseReport",),
         "storage": ("StorageError", "load"),
     },
