@@ -57,6 +57,7 @@ def test_a_picture_is_written_where_it_is_wanted(
     assert result.code == 0, result.err
     assert (tmp_path / "pictures" / f"{name}.{ending}").stat().st_size > 500
     assert f"pictures/{name}.{ending}" in result.out
+    assert "out=DIR" not in result.out
 
 
 def test_sound_data_pass_the_check(cli: Command, table: Path) -> None:

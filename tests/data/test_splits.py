@@ -137,3 +137,11 @@ def test_a_class_of_the_official_test_set_alone_is_refused(tmp_path: Path) -> No
     assert [(group.kind, group.effect) for group in check(file).problems] == [
         ("class without training", "stop")
     ]
+
+
+def test_what_is_held_out_is_said_where_it_is_not_the_test_split() -> None:
+    whole, untested = load("digits"), load("digits", split=(0.9, 0.1, 0))
+    assert whole.held_out() == (whole.test, [])
+    part, said = untested.held_out()
+    assert part is untested.val
+    assert said == ["The examples are those of validation: digits has no test split."]

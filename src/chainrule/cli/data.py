@@ -81,7 +81,7 @@ def show(source: Source, settings: Settings = None, json: Json = False) -> None:
     say("hash", data.hash)
     say("options", "  ".join(f"data.{k}={write(v)}" for k, v in data.source.items() if k != "name_or_path"))
     _print_columns(data.reading.table() if data.reading else ())
-    _print_examples(data)
+    _print_examples(data, drawn=picture is not None)
     if picture is not None:
         say("picture", str(picture))
 
@@ -149,8 +149,8 @@ def _print_columns(columns: Sequence[Sequence[str]]) -> None:
         table(["column", "read as", "missing", "range or examples"], columns)
 
 
-def _print_examples(data: "Data") -> None:
-    """The beginning of a text, rows of a table, pairs of texts; other data are better drawn."""
+def _print_examples(data: "Data", *, drawn: bool) -> None:
+    """The beginning of a text, rows of a table, pairs of texts; other data are better drawn, unless they are."""
     from chainrule.cli.output import say, show, table
     from chainrule.cli.settings import write
     from chainrule.core.pictures import Table
@@ -164,7 +164,7 @@ def _print_examples(data: "Data") -> None:
     for picture in tables:
         show()
         table(list(picture.columns), [[write(cell) for cell in row] for row in picture.rows])
-    if not tables:
+    if not (tables or drawn):
         say("look", f"chainrule data show {shell_word(data.source['name_or_path'])} out=DIR")
 
 

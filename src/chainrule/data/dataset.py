@@ -55,6 +55,15 @@ class Data:
             )
         return split
 
+    def held_out(self) -> tuple[Split, list[str]]:
+        """The test split, or validation where there is none (or training, where that is all); and which, in words."""
+        words = {"test": "", "val": "validation", "train": "training"}
+        name = next((name for name in ("test", "val") if len(self.split(name))), "train")
+        said = (
+            f"The examples are those of {words[name]}: {self.name} has no test split." if words[name] else ""
+        )
+        return self.split(name), [said] if said else []
+
     def inverse(self, x: Any) -> np.ndarray:
         """Examples in model units back in the original units; data with levels are rounded to them and clipped."""
         return to_original(self.schema, self.scaling, x)

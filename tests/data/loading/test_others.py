@@ -79,6 +79,18 @@ def test_values_are_scaled_as_in_training(tmp_path: Path, values: int) -> None:
         load_other(tmp_path / "bare.npz", like(data))
 
 
+def test_bad_files_are_said_to_be_left_out_of_scoring(tmp_path: Path) -> None:
+    for i in range(12):
+        file = tmp_path / "photos" / "ab"[i % 2] / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((4, 4), i, np.uint8)).save(file)
+    data = load(tmp_path / "photos")
+    file.write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"1 of 12 images cannot be read.*\n.*scoring would use 11\."):
+        load_other(tmp_path / "photos", like(data))
+    assert len(load_other(tmp_path / "photos", like(data), bad="skip").test) == 11
+
+
 def test_images_take_on_size_levels_and_channels_and_the_official_test_part_counts(tmp_path: Path) -> None:
     grey = (np.arange(64, dtype=np.uint8) * 4).reshape(8, 8)
     for part, name in (("train", "1/a"), ("train", "0/a"), ("test", "1/b")):

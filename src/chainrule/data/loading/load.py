@@ -156,8 +156,8 @@ def _check_seed(seed: object) -> None:
 
 
 def read_contents(source: sources.DataSource, options: Mapping[str, Any], seed: int, bad: str) -> Contents:
-    """The contents of a source as they are, whether or not anything could be learnt from them."""
-    return _accept(_scanned(source, options, seed), source, bad, {**options, "seed": seed})
+    """The contents of a source as they are, to judge a model by, whether or not anything could be learnt from them."""
+    return _accept(_scanned(source, options, seed), source, bad, {**options, "seed": seed}, "scoring")
 
 
 def _scanned(source: sources.DataSource, options: Mapping[str, Any], seed: int) -> Scan:
@@ -213,7 +213,9 @@ def _constant(contents: Contents, where: str) -> list[Problem]:
     return [Problem("constant feature", where, names[index], "note") for index in constant]
 
 
-def _accept(scan: Scan, source: sources.DataSource, bad: str, options: Mapping[str, Any]) -> Contents:
+def _accept(
+    scan: Scan, source: sources.DataSource, bad: str, options: Mapping[str, Any], purpose: str = "training"
+) -> Contents:
     """The contents, unless a problem stands in the way; `options` are those that found it."""
     stops = [problem for problem in scan.problems if problem.effect == "stop"]
     faults = [problem for problem in scan.problems if problem.effect == "skip"]
@@ -225,7 +227,7 @@ def _accept(scan: Scan, source: sources.DataSource, bad: str, options: Mapping[s
         remedy = [stops[0].remedy, *([f"also: {summary}", faults[0].remedy] if faults else [])]
         raise DataError(f"{stops[0].where}: {stops[0].detail}", remedy="\n".join(filter(None, remedy)))
     if faults and bad == "error":
-        accept = f"training would use {scan.usable:,}.   accept: data.bad=skip"
+        accept = f"{purpose} would use {scan.usable:,}.   accept: data.bad=skip"
         if source.typed:
             accept += f"   list: {check_command({'name_or_path': source.typed, **options})}"
         raise DataError(summary, remedy="\n".join(filter(None, [accept, faults[0].remedy])))

@@ -1,6 +1,7 @@
 """Samples of a diffusion model beside real examples, as rows of numbers."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -53,6 +54,8 @@ class RealExamples:
     train_y: np.ndarray | None
     held_out_y: np.ndarray | None
     classes: int
+    said: Sequence[str] = ()
+    """Which examples are held out, where that is not the test split."""
 
     @functools.cached_property
     def judge(self) -> ReferenceClassifier:
@@ -88,7 +91,7 @@ class RealExamples:
 
 def real(data: Data) -> RealExamples:
     """The examples of a data set that samples are compared with: held out from training and from its choice."""
-    part = data.test if len(data.test) else data.val
+    part, said = data.held_out()
 
     def flat(split: Split) -> tuple[np.ndarray, np.ndarray | None]:
         batch = split.batch(np.arange(min(_MOST, len(split))))
@@ -98,7 +101,7 @@ def real(data: Data) -> RealExamples:
 
     train, train_y = flat(data.train)
     held_out, held_out_y = flat(part)
-    return RealExamples(train, held_out, train_y, held_out_y, len(data.schema.classes))
+    return RealExamples(train, held_out, train_y, held_out_y, len(data.schema.classes), said)
 
 
 def draw(run: Run, n: int, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray | None]:

@@ -40,7 +40,7 @@ def examine(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
     model, schema = run.model, run.schema
     assert isinstance(model, HasAlignment)
     assert isinstance(model, CanTranslate)
-    part = next(split for split in (data.test, data.val, data.train) if len(split))
+    part, said = data.held_out()
     x, y = part.batch(np.arange(min(len(part), _EXAMPLES)))[:2]
     rows = _measured(model.alignment_names(), _maps(model, x, y), y, len(schema.target_tokens))
     source = pairs.encode(schema, settings.text)[None, :] if settings.text else x[:1]
@@ -54,6 +54,7 @@ def examine(run: Run, data: Data, settings: AlignmentSettings) -> Outcome:
             f"over {len(x)} held-out pairs.",
             f"It reads the source {_word(order)} (rank correlation of positions {order:.2f}).",
             f"{texts[0]!r} becomes {texts[1]!r}.",
+            *said,
         ],
         _pictures(model, schema, source, target, [row[0] for row in rows], sharpest),
         Table(

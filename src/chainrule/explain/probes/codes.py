@@ -32,7 +32,7 @@ def examine(run: Run, data: Data, settings: CodesSettings) -> Outcome:
     """Encode held-out examples by DDIM walked upwards, decode them, and decode what lies between two."""
     model = run.model
     assert isinstance(model, CanInvert)
-    part = data.test if len(data.test) else data.val
+    part, said = data.held_out()
     batch = part.batch(np.arange(min(settings.n, len(part))))
     x = model.to_network_units(jnp.asarray(batch.x, jnp.float32))
     condition = jnp.asarray(batch.y) if model.classes else None
@@ -66,6 +66,7 @@ def examine(run: Run, data: Data, settings: CodesSettings) -> Outcome:
         [
             f"In {counts[-1]} steps an example comes back {errors[-1]:.3g} away ({100 * errors[-1] / size:.1f} % of "
             f"its length), in {counts[0]} steps {errors[0]:.3g}.",
+            *said,
         ],
         pictures,
         None,

@@ -37,7 +37,7 @@ def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
     """Follow the same pictures from the same noise with every strength."""
     model = run.model
     assert isinstance(model, HasControl)
-    part = data.test if len(data.test) else data.val
+    part, said = data.held_out()
     batch = part.batch(np.arange(min(settings.n, len(part))))
     x, y = jnp.asarray(batch.x), None if batch.y is None else jnp.asarray(batch.y)
     controls, key = model.extract(x), random.key(settings.seed, "probe")
@@ -56,6 +56,7 @@ def examine(run: Run, data: Data, settings: ControlSettings) -> Outcome:
             f"Samples follow the {model.extracted} of {len(x)} held-out examples best with strength {best:g}: "
             f"the correlation is {means[best]:.3f} ± {errors[best]:.3f}"
             + (f", and {means[0.0]:.3f} ± {errors[0.0]:.3f} without the branch." if 0.0 in means else "."),
+            *said,
         ],
         [controlled("control", x[:_SHOWN], controls[:_SHOWN], drawn), *_curves(run, means, errors)],
         Table("control", "How well samples follow", ["strength", "correlation", "standard error"], rows),

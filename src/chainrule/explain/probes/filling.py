@@ -35,7 +35,7 @@ def examine(run: Run, data: Data, settings: FillingSettings) -> Outcome:
     """Hide patches of held-out images at random and compare what is expected there with what was there."""
     model = eqx.nn.inference_mode(run.model)
     assert isinstance(model, CanFill)
-    part = data.test if len(data.test) else data.val
+    part, said = data.held_out()
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     known = data.train.batch(np.arange(min(8 * _MOST, len(data.train)))).x
     average = jnp.broadcast_to(jnp.asarray(known.mean(axis=0))[None], x.shape)
@@ -60,6 +60,7 @@ def examine(run: Run, data: Data, settings: FillingSettings) -> Outcome:
             f"mean square, black to white is 1); the mean training image is {plain[middle]:.3f} off.",
             f"With a tenth hidden it is {own[0]:.3f}, with nine tenths {own[-1]:.3f}; training hid "
             f"{model.hidden_share:.0%} ({len(x)} held-out images).",
+            *said,
         ],
         [
             filled(

@@ -1,6 +1,7 @@
 """The likelihood by the probability flow beside the variational bound, example by example."""
 
 import math
+from dataclasses import replace
 from typing import final
 
 import equinox as eqx
@@ -36,7 +37,7 @@ def examine(run: Run, data: Data, settings: FlowSettings) -> Outcome:
     """The flow solved from held-out examples up to the noise and back."""
     model = run.model
     assert isinstance(model, HasFlowLikelihood)
-    part = data.test if len(data.test) else data.val
+    part, said = data.held_out()
     x = jnp.asarray(part.batch(np.arange(min(settings.n, len(part)))).x, jnp.float32)
     key = random.key(settings.seed, "probe")
     found = model.flow_likelihood(x, key, probes=settings.probes, tolerance=settings.tolerance)
@@ -59,7 +60,8 @@ def examine(run: Run, data: Data, settings: FlowSettings) -> Outcome:
         "error_of_random_directions": float(np.asarray(found.stderr).mean()) / scale,
         "prior_mismatch": float(np.asarray(found.prior_mismatch).mean()) / scale,
     }
-    return _outcome(numbers, flow, bound, unit, discrete=bool(levels))
+    outcome = _outcome(numbers, flow, bound, unit, discrete=bool(levels))
+    return replace(outcome, findings=[*outcome.findings, *said])
 
 
 def _outcome(

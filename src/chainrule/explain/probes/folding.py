@@ -22,7 +22,7 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     del settings
     model = run.model
     assert isinstance(model, CanPredict)
-    part = data.test if len(data.test) else data.train
+    part, said = data.held_out()
     x, y = part.batch(np.arange(min(_EXAMPLES, len(part))))[:2]
     labels = np.asarray(y)
     flows = layer_activations.observe(model, lambda model: model.predict(jnp.asarray(x)))
@@ -61,7 +61,8 @@ def examine(run: Run, data: Data, settings: NoSettings) -> Outcome:
     return Outcome(
         [
             f"The nearest example has the same class for {100 * apart[names[0]]:.1f} % of the examples as they come "
-            f"in, and for {100 * apart['answer']:.1f} % in the answer."
+            f"in, and for {100 * apart['answer']:.1f} % in the answer.",
+            *said,
         ],
         pictures,
         None,

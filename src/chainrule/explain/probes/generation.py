@@ -36,6 +36,7 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     drawn, labels = draw(run, settings.n, settings.seed, **options)
     flat = drawn.reshape(len(drawn), -1).astype(np.float64)
     numbers, findings = _judged(flat, labels, known)
+    findings = [*findings, *known.said]
     distances, numbers_of = nearest(flat, known.train)
     pictures: list[Picture] = []
     if kinds.of(run.schema).shows_pixels(run.schema):

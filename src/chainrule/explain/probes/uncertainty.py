@@ -36,7 +36,7 @@ def examine(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
     """Standard deviations from the derivative of the estimate, beside the error that is made."""
     model = run.model
     assert isinstance(model, HasDenoiser)
-    part = data.test if len(data.test) else data.val
+    part, said = data.held_out()
     chosen = np.unique(np.append(np.arange(min(settings.n, len(part))), min(settings.example, len(part) - 1)))
     index = int(np.searchsorted(chosen, min(settings.example, len(part) - 1)))
     x0 = model.to_network_units(jnp.asarray(part.batch(chosen).x, jnp.float32))
@@ -58,6 +58,7 @@ def examine(run: Run, data: Data, settings: UncertaintySettings) -> Outcome:
         [
             f"At lam = {lams[worst]:g} the network expects to be off by {expected[worst]:.3f} a pixel, and is off by "
             f"{made[worst]:.3f} (pixels run from -1 to 1).",
+            *said,
         ],
         [
             Images(
