@@ -56,7 +56,7 @@ def _bcoo(_: str, pattern: Pattern) -> Maker:
 
     indices = jnp.asarray(np.stack([pattern.rows, pattern.cols], axis=1))
     like = sparse.BCOO(
-        (jnp.zeros(pattern.nnz), indices), shape=pattern.shape, indices_sorted=True, unique_indices=True
+        (_some_values(pattern), indices), shape=pattern.shape, indices_sorted=True, unique_indices=True
     )
     return Maker(_same, _filled(like))
 
@@ -65,9 +65,15 @@ def _bcsr(_: str, pattern: Pattern) -> Maker:
     from jax.experimental import sparse
 
     starts = jnp.asarray(pattern.indptr.astype(np.int32))
-    parts = (jnp.zeros(pattern.nnz), jnp.asarray(pattern.cols), starts)
+    parts = (_some_values(pattern), jnp.asarray(pattern.cols), starts)
     like = sparse.BCSR(parts, shape=pattern.shape, indices_sorted=True, unique_indices=True)
     return Maker(_same, _filled(like))
+
+
+def _some_values(pattern: Pattern) -> Array:
+    return jnp.asarray(
+        np.zeros(pattern.nnz, dtype=jnp.result_type(float))
+    )  # moved, where jnp.zeros is compiled
 
 
 def _filled(like: Any) -> Callable[[Array], Any]:

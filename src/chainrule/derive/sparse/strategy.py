@@ -91,6 +91,9 @@ def for_hessian(pattern: Pattern, search: Search) -> Choice:
                 f"substitution saves {found.products - substituted.products} of {found.products} products"
             )
             best, found = acyclic, substituted
+        elif substituted.substitution is not None and substituted.products < found.products:
+            depth = substituted.substitution.depth
+            reason += f'; method="acyclic" needs {substituted.products}, by substitutions {depth} deep'
     best = replace(best, considered={coloring.method: coloring.num_colors for coloring in tried})
     return Choice(best, found, reason, {coloring.method: coloring.counts for coloring in tried})
 

@@ -112,6 +112,23 @@ def test_a_periodic_stencil_is_coloured_in_closed_form(size: int, most: int) -> 
     found.check()
 
 
+def test_closed_forms_near_the_bound_are_taken_unless_there_is_time_to_spare() -> None:
+    quick, patient = (color(brusselator(16), "column", budget=budget) for budget in (0.2, 2.0))
+    assert set(quick.counts) == {"natural", "lattice"}
+    assert quick.num_colors >= patient.num_colors
+    assert "smallest-last" in patient.counts
+
+
+def test_shifting_the_last_colours_forward_saves_star_colours_of_a_random_network() -> None:
+    draw = np.random.default_rng(0)
+    ends = draw.integers(0, 200, (2, 600))
+    pattern = Pattern(*(np.concatenate([a, b, np.arange(200)]) for a, b in (ends, ends[::-1])), (200, 200))
+    found = color(pattern, "star")
+    assert found.order == "shifted"
+    assert found.num_colors < min(count for name, count in found.counts.items() if name != "shifted")
+    found.check()
+
+
 def test_a_band_is_coloured_with_its_width() -> None:
     offsets = range(-3, 4)
     band = scipy.sparse.diags_array([1.0] * 7, offsets=list(offsets), shape=(50, 50))

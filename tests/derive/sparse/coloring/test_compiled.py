@@ -90,6 +90,19 @@ def test_tasks_in_two_threads_do_not_see_each_other(monkeypatch: pytest.MonkeyPa
     assert not loaded
 
 
+def test_once_the_compiler_is_there_less_work_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(compiled, "compiler", lambda: asked.append(1))
+    kernel = compiled.Kernel(lambda values: len(values))
+    for loaded in (False, True):
+        if loaded:
+            monkeypatch.setitem(sys.modules, "numba", compiled)
+        else:
+            monkeypatch.delitem(sys.modules, "numba", raising=False)
+        kernel(compiled.LOADED_WORK + 1.0, np.arange(2))
+        assert len(asked) == int(loaded)
+
+
 def test_a_folder_that_cannot_be_written_costs_only_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -57,6 +57,19 @@ def test_a_function_without_a_forward_rule_is_done_in_reverse() -> None:
     J.verify(np.arange(4.0))
 
 
+@jax.custom_vjp
+def cubes(x: jax.Array) -> jax.Array:
+    return jnp.sum(x**3)
+
+
+cubes.defvjp(lambda x: (cubes(x), x), lambda x, g: (3 * x**2 * g,))
+
+
+def test_a_hessian_needs_no_forward_rule_for_a_value_it_does_not_use() -> None:
+    H = sparse.hessian(cubes, np.arange(1.0, 4.0), format="dense")
+    np.testing.assert_allclose(H(np.arange(1.0, 4.0)), np.diag(6 * np.arange(1.0, 4.0)))
+
+
 def loop(z: jax.Array) -> jax.Array:
     return jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * z), (0, jnp.ones_like(z)))[1]
 
@@ -87,7 +100,9 @@ def test_substitution_is_taken_where_it_saves_enough_products_and_is_not_deep() 
     assert H.coloring.considered == {"star": 7, "acyclic": 5}
     assert "saves 2 of 7" in H.report.reason
     np.testing.assert_allclose(H(np.ones(n)), full, atol=1e-12)
-    assert sparse.hessian(functions.chain, np.ones(60)).coloring.method == "star"
+    chain = sparse.hessian(functions.chain, np.ones(60))
+    assert chain.coloring.method == "star"
+    assert 'method="acyclic" needs 2, by substitutions' in chain.report.reason
 
 
 def test_the_report_can_be_printed_and_kept() -> None:

@@ -12,13 +12,16 @@ import contextlib
 import contextvars
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
-SMALL_WORK = 300_000
-"""Steps that plain Python takes in about the time it takes to load the compiler."""
+SMALL_WORK = 1_500_000
+"""Steps that plain Python takes in about the time it takes to load the compiler (half a second)."""
+LOADED_WORK = 200_000
+"""Steps that it takes in about the time a loop takes to come from the disk, once the compiler is there."""
 
 
 @final
@@ -73,7 +76,8 @@ class Kernel:
         """Run it."""
         task = _task.get() or _Work()
         task.done += work
-        if (self._fast is not None or task.done >= SMALL_WORK) and compiler() is not None:
+        enough = min(SMALL_WORK, LOADED_WORK) if "numba" in sys.modules else SMALL_WORK
+        if (self._fast is not None or task.done >= enough) and compiler() is not None:
             return int(self._compiled()(*args))
         lists = [arg.tolist() if isinstance(arg, np.ndarray) else arg for arg in args]
         result = self._plain(*lists)
@@ -93,4 +97,4 @@ class Kernel:
         return self._fast
 
 
-__all__ = ["SMALL_WORK", "Kernel", "compiler", "one_task"]
+__all__ = ["LOADED_WORK", "SMALL_WORK", "Kernel", "compiler", "one_task"]
