@@ -26,7 +26,7 @@ from tests.contracts import checks
 from tests.tiers import tiers
 
 LONG = (
-    *("alexnet", "convnext", "vgg", "vit"),  # beside cnn and resnet
+    *("alexnet", "convnext", "mobilenet", "vgg", "vit"),  # beside cnn and resnet
     *("control", "score", "vdm"),  # beside diffusion
     *("bert", "pair-encoder", "seq2seq", "translator"),  # beside gpt, char-rnn and reader
     "pixel-cnn",  # beside made

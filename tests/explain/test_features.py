@@ -134,3 +134,11 @@ def test_the_probe_shows_the_patches_of_chosen_units_of_chosen_layers(run: Run) 
     for wrong, message in ({"layers": (9,)}, "has 2 rectified layers"), ({"units": (99,)}, "4 channels"):
         with pytest.raises(ArgumentError, match=message):
             probes.examine("features", run, **wrong)
+
+
+def test_rectifiers_that_end_are_rectifiers_too() -> None:
+    x = jnp.array([-1.0, 2.0, 5.0, 9.0]).reshape(1, 2, 2, 1)
+    (maps,) = feature_maps(jax.nn.relu6, x)
+    np.testing.assert_array_equal(np.ravel(maps), [0, 2, 5, 6])
+    back = project(jax.nn.relu6, 0, x, jnp.array([1.0, -1.0, 1.0, 1.0]).reshape(1, 2, 2, 1), rule="guided")
+    np.testing.assert_array_equal(np.ravel(back), [0, 0, 1, 0])

@@ -23,7 +23,7 @@ def toy(name: str) -> tuple[Model, data.Data]:
 
 
 @pytest.mark.slow  # the translation takes ten seconds to load
-@pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "vgg", "convnext", "vit", "reader"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "resnet", "vgg", "convnext", "mobilenet", "vit", "reader"])
 def test_a_file_answers_as_the_model_does_for_any_number_of_examples(name: str, tmp_path: Path) -> None:
     onnx, runtime = (pytest.importorskip(package) for package in ("onnx", "onnxruntime"))
     pytest.importorskip("jax2onnx")

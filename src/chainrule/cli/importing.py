@@ -43,9 +43,9 @@ def import_(
     options data.*, run=NAME, runs=DIR, strict=false (take the arrays that fit and list the others; by default one that
     is missing, misshapen or unused is an error), and settings of the model that a file does not hold, such as heads=12.
 
-    Image classifiers of torchvision, timm and transformers (alexnet, convnext, resnet, vgg, vit) are sized by the file;
-    the run keeps the colours they expect (pixels=imagenet; others: half, none) and the size of their images
-    (data.size=224).
+    Image classifiers of torchvision, timm and transformers (alexnet, convnext, mobilenet, resnet, vgg, vit) are sized
+    by the file; the run keeps the colours they expect (pixels=imagenet; others: half, none) and the size of their
+    images (data.size=224).
     head=new gives them a fresh last layer for the classes of your data, to be trained:
 
       chainrule import resnet resnet18.safetensors data=photos/ head=new

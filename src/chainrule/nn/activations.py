@@ -117,6 +117,7 @@ def _straight_through(function: Callable[[Array], Array], slope: float) -> Calla
 
 ActivationName = Literal[
     "relu",
+    "relu6",
     "identity",
     "leaky-relu",
     "elu",
@@ -138,6 +139,7 @@ activations: Registry[Activation] = Registry("activation")
 for _name, _function, _gain in (
     ("identity", lambda x: x, 1.0),
     ("relu", jax.nn.relu, math.sqrt(2)),
+    ("relu6", jax.nn.relu6, math.sqrt(2)),
     ("leaky-relu", lambda x: jnp.where(x > 0, x, 0.01 * x), math.sqrt(2 / (1 + 0.01**2))),
     ("elu", jax.nn.elu, math.sqrt(2)),
     ("tanh", jnp.tanh, 5 / 3),

@@ -6,6 +6,7 @@ arXiv:1311.2901), `guided` only what passes both (Springenberg et al., 2015, arX
 positions where the largest entries were. Rectifiers are found in the network's program, so any model will do.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ from chainrule.nn.summary.dependence import MovingInterval
 Network: TypeAlias = Callable[[Array], Array]
 
 RULES = ("gradient", "deconvolution", "guided")
+_CAPS = {"relu": math.inf, "relu6": 6.0}
+"""Rectifiers by name, and where they end."""
 
 
 def feature_maps(network: Network, x: Float[Array, "batch *shape"]) -> list[Array]:
@@ -145,8 +148,8 @@ def _evaluate(
     for equation in jaxpr.eqns:
         inputs = [read(atom) for atom in equation.invars]
         inner = body(equation)
-        if inner is not None and label(equation) == "relu":
-            out = [rectify(inputs[0])]
+        if inner is not None and label(equation) in _CAPS:
+            out = [jnp.minimum(rectify(inputs[0]), _CAPS[label(equation)])]
             if out[0].ndim == 4:
                 if len(found) in shifts:
                     out = [out[0] + shifts[len(found)]]

@@ -1,4 +1,4 @@
-"""Vision transformers and ConvNeXt: published sizes, the weights of torchvision and timm, and use on other classes."""
+"""Vision transformers, ConvNeXt and MobileNetV2: published sizes, weights of other libraries, use on other classes."""
 
 # Long because the networks of torchvision are written out again, to be compared with.
 import math
@@ -19,6 +19,7 @@ from chainrule.core.errors import ArgumentError, DataError
 from chainrule.data import Schema
 from chainrule.models.supervised.vit.weights import resampled
 from chainrule.networks.image_towers import PIXELS, standardised
+from chainrule.nn.sequential import running_statistics
 
 LARGE = Schema("image", (224, 224, 3), target="class", classes=tuple(map(str, range(1000))))
 TINY = Schema("image", (16, 16, 3), target="class", classes=("a", "b", "c"))
@@ -42,11 +43,20 @@ def shaped(name: str, schema: Schema, **settings: Any) -> Any:
         ("convnext", {"variant": "small"}, 50_223_688),
         ("convnext", {"variant": "base"}, 88_591_464),
         ("convnext", {"variant": "large"}, 197_767_336),
+        ("mobilenet", {}, 3_504_872),
+        ("mobilenet", {"scale": 0.5}, 1_968_680),
+        ("mobilenet", {"scale": 1.4}, 6_108_776),
     ],
 )
 def test_networks_have_the_published_number_of_parameters(name: str, settings: dict, count: int) -> None:
-    leaves = jax.tree.leaves(shaped(name, LARGE, **settings))
-    assert sum(math.prod(leaf.shape) for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)) == count
+    model = shaped(name, LARGE, **settings)
+    sizes = [
+        math.prod(leaf.shape) for leaf in jax.tree.leaves(model) if isinstance(leaf, jax.ShapeDtypeStruct)
+    ]
+    assert (
+        sum(sizes) - sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(running_statistics(model)))
+        == count
+    )
 
 
 # ---------------------------------------------------------------------- the same weights in PyTorch
@@ -153,9 +163,55 @@ def torch_convnext(
     return Whole()
 
 
+def torch_mobilenet(
+    torch: Any, depths: tuple[int, ...], widths: tuple[int, ...], stem: int, features: int, outputs: int
+) -> Any:
+    """With the modules, and so the names, of torchvision."""
+    nn = torch.nn
+
+    def block(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[Any]:
+        conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+        return [conv, nn.BatchNorm2d(outputs)]
+
+    class Inverted(nn.Module):
+        def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
+            super().__init__()
+            inner = inputs * expansion
+            widen = [nn.Sequential(*block(inputs, inner, 1), nn.ReLU6())] if expansion > 1 else []
+            filters = nn.Sequential(*block(inner, inner, 3, stride, inner), nn.ReLU6())
+            self.conv = nn.Sequential(*widen, filters, *block(inner, outputs, 1))
+            self.skip = stride == 1 and inputs == outputs
+
+        def forward(self, x: Any) -> Any:
+            return x + self.conv(x) if self.skip else self.conv(x)
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            parts, channels = [nn.Sequential(*block(3, stem, 3, 2), nn.ReLU6())], stem
+            for i, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+                for j in range(depth):
+                    parts.append(Inverted(channels, width, 6 if i else 1, 2 if i and not j else 1))
+                    channels = width
+            self.features = nn.Sequential(*parts, nn.Sequential(*block(channels, features, 1), nn.ReLU6()))
+            self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(features, outputs))
+
+        def forward(self, x: Any) -> Any:
+            return self.classifier(self.features(x).mean(dim=(2, 3)))
+
+    made = Whole()
+    for key, buffer in made.named_buffers():
+        if key.endswith("running_mean"):
+            buffer.normal_()
+        elif key.endswith("running_var"):
+            buffer.uniform_(0.5, 2.0)
+    return made
+
+
 SIZES: dict[str, dict[str, Any]] = {
     "vit": {"layers": 2, "heads": 1, "width": 64, "patch": 4},
     "convnext": {"depths": (1, 2), "widths": (4, 8), "stem": 2},
+    "mobilenet": {"depths": (1, 2), "widths": (8, 12), "stem": 4, "features": 20, "halvings": 2},
 }
 
 
@@ -164,6 +220,8 @@ def twin(name: str, torch: Any) -> Any:
     torch.manual_seed(0)
     if name == "vit":
         return torch_vit(torch, 2, 1, 64, 4, 17, 5)
+    if name == "mobilenet":
+        return torch_mobilenet(torch, (1, 2), (8, 12), 4, 20, 5)
     return torch_convnext(torch, (1, 2), (4, 8), 2, 5)
 
 
@@ -174,7 +232,8 @@ def files(tmp_path_factory: pytest.TempPathFactory, oracle: Callable) -> dict[st
     made = {}
     for name in SIZES:
         theirs = twin(name, torch).eval()
-        stored = {key: value.numpy() for key, value in theirs.state_dict().items()}
+        state = theirs.state_dict().items()
+        stored = {key: value.numpy() for key, value in state if not key.endswith("num_batches_tracked")}
         path = folder / f"{name}.safetensors"
         safetensors.numpy.save_file(stored, path)
         made[name] = (theirs, stored, path)
@@ -207,7 +266,7 @@ def test_published_weights_give_the_logits_of_pytorch(
         np.testing.assert_array_equal(back[key], value)
 
     # The other libraries' names for the same arrays: a file is recognised by them.
-    for layout in ("timm", "transformers"):
+    for layout in models.entry(name).layouts:
         file = models.export_weights(ours, tmp_path / f"{layout}.safetensors", layout=layout)
         again: Any = models.with_weights(name, file, FIVE, pixels="imagenet").model
         assert tree.names(eqx.filter(again, eqx.is_array)) == tree.names(eqx.filter(ours, eqx.is_array))
@@ -242,6 +301,20 @@ THEIRS: dict[tuple[str, str], dict[str, tuple[int, ...]]] = {
         "stages.1.blocks.1.gamma": (8,),
         "head.norm.weight": (8,),
         "head.fc.weight": (5, 8),
+    },
+    ("mobilenet", "timm"): {
+        "conv_stem.weight": (4, 3, 3, 3),
+        "bn1.running_var": (4,),
+        "blocks.0.0.conv_dw.weight": (4, 1, 3, 3),
+        "blocks.0.0.conv_pw.weight": (8, 4, 1, 1),
+        "blocks.0.0.bn2.weight": (8,),
+        "blocks.1.1.conv_pw.weight": (72, 12, 1, 1),
+        "blocks.1.1.conv_dw.weight": (72, 1, 3, 3),
+        "blocks.1.1.conv_pwl.weight": (12, 72, 1, 1),
+        "blocks.1.1.bn3.running_mean": (12,),
+        "conv_head.weight": (20, 12, 1, 1),
+        "bn2.bias": (20,),
+        "classifier.weight": (5, 20),
     },
     ("vit", "transformers"): {
         "vit.embeddings.cls_token": (1, 1, 64),
@@ -281,7 +354,7 @@ def test_files_of_other_libraries_have_their_names_and_shapes(
     path = models.export_weights(ours, tmp_path / "theirs.safetensors", layout=layout)
     written = safetensors.numpy.load_file(path)
     assert {key: written[key].shape for key in THEIRS[name, layout]} == THEIRS[name, layout]
-    expected = {"vit": "half", "convnext": "imagenet"}
+    expected = {"vit": "half", "convnext": "imagenet", "mobilenet": "imagenet"}
     assert models.entry(name).published(tree_shapes(written))["pixels"] == expected[name]  # type: ignore[misc]
 
 
@@ -290,10 +363,11 @@ def tree_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "variant"), [("vit", "small"), ("convnext", "base"), ("resnet", 50), ("vgg", 16)]
+    ("name", "variant"),
+    [("vit", "small"), ("convnext", "base"), ("resnet", 50), ("vgg", 16), ("mobilenet", 1.4)],
 )
 def test_a_published_variant_is_recognised_by_the_shapes_in_its_file(name: str, variant: Any) -> None:
-    setting = "depth" if isinstance(variant, int) else "variant"
+    setting = {int: "depth", float: "scale"}.get(type(variant), "variant")
     model, entry = shaped(name, LARGE, **{setting: variant}), models.entry(name)
     assert entry.torch_names is not None
     assert entry.published is not None
@@ -432,3 +506,24 @@ def test_stochastic_depth_leaves_blocks_out_only_while_training(name: str, setti
     np.testing.assert_array_equal(one, same)
     assert not np.allclose(one, other)
     np.testing.assert_array_equal(predicted, expected)
+
+
+@pytest.mark.parametrize(
+    ("side", "halvings", "strides"),
+    [
+        (224, None, [2, 1, 2, 2, 2, 1, 2, 1]),
+        (32, None, [1, 1, 1, 2, 2, 1, 2, 1]),
+        (8, 2, [1, 1, 1, 1, 2, 1, 2, 1]),
+    ],
+)
+def test_the_first_halvings_of_small_images_are_left_out(
+    side: int, halvings: int | None, strides: list[int]
+) -> None:
+    schema = Schema("image", (side, side, 3), target="class", classes=("a", "b"))
+    model = shaped("mobilenet", schema, depths=(1,) * 7, halvings=halvings)
+    found = [model.stem, *(block.layers[-2] for block in model.blocks)]
+    assert [one.conv.stride[0] for one in found] == strides
+    with pytest.raises(ArgumentError, match=r"halvings=3 is the most"):
+        models.build("mobilenet", Schema("image", (8, 8, 3), target="value", target_shape=(1,)), halvings=4)
+    with pytest.raises(ArgumentError, match="do not name the same stages"):
+        models.build("mobilenet", TINY, depths=(1, 1))
