@@ -1,7 +1,7 @@
 """Parts of image classifiers: convolutional blocks, dense heads, resizing."""
 
 import math
-from typing import Annotated, Any, Literal, Self, TypeAlias, final
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -48,6 +48,13 @@ StochasticDepthSetting: TypeAlias = Annotated[
         description="probability that training leaves the last block out for an example; of earlier ones it is less",
     ),
 ]
+
+
+class Stages(NamedTuple):
+    """Blocks and channels of each stage."""
+
+    depths: tuple[int, ...]
+    widths: tuple[int, ...]
 
 
 @final
@@ -215,6 +222,7 @@ __all__ = [
     "PixelsSetting",
     "ScaleSetting",
     "SizeSetting",
+    "Stages",
     "StochasticDepthSetting",
     "colours",
     "depth_rates",

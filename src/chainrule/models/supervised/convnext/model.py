@@ -1,6 +1,6 @@
 """ConvNeXt: a wide depthwise convolution moves information across pixels, dense layers across channels."""
 
-from typing import Annotated, Literal, NamedTuple, Self, final
+from typing import Annotated, Literal, Self, final
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from chainrule.models.supervised.supervised_model import Supervised, output_coun
 from chainrule.networks.image_towers import (
     PixelsSetting,
     SizeSetting,
+    Stages,
     StochasticDepthSetting,
     colours,
     depth_rates,
@@ -34,13 +35,6 @@ EPS = 1e-6
 KERNEL = 7
 DEVIATION = 0.02
 """Of initial weights between the stages, where the sum over blocks begins: larger ones learn worse from few images."""
-
-
-class Stages(NamedTuple):
-    """Blocks and channels of each stage."""
-
-    depths: tuple[int, ...]
-    widths: tuple[int, ...]
 
 
 VARIANTS = {

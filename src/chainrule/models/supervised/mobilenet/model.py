@@ -1,6 +1,6 @@
 """MobileNetV2: blocks that widen, filter every channel by itself, and narrow again without a nonlinearity."""
 
-from typing import Annotated, NamedTuple, Self, final
+from typing import Annotated, Self, final
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from chainrule.networks.image_towers import (
     ConvBlock,
     PixelsSetting,
     SizeSetting,
+    Stages,
     StochasticDepthSetting,
     colours,
     depth_rates,
@@ -73,7 +74,7 @@ class MobileNetConfig(Config):
     pixels: PixelsSetting = "none"
     size: SizeSetting = 0
 
-    def stages(self) -> "Stages":
+    def stages(self) -> Stages:
         """The published ones, scaled, where none are given."""
         widths = self.widths or tuple(rounded(width * self.scale) for width in WIDTHS)
         depths = self.depths or DEPTHS
@@ -83,13 +84,6 @@ class MobileNetConfig(Config):
                 remedy="give both, one number for each stage, e.g. depths=1,2,2 widths=16,24,32",
             )
         return Stages(depths, widths)
-
-
-class Stages(NamedTuple):
-    """Blocks and channels of each stage."""
-
-    depths: tuple[int, ...]
-    widths: tuple[int, ...]
 
 
 @final
