@@ -132,8 +132,13 @@ def test_reverse_mode_gives_way_to_forward_mode_where_its_trace_does_not_fit() -
     assert roomy.plan(x).mode == "reverse"
     report = tight.plan(x)
     assert report.mode == "forward"
-    assert "reverse would not fit the memory budget (derive.checkpoint" in report.reason
+    assert 'reverse would not fit the memory budget (derive.checkpoint(f, "binomial") would)' in report.reason
     close(tight(x), roomy(x))
+    saving = cr.derive.jacobian(cr.derive.checkpoint(f, "binomial"), "reverse", memory="20kB")
+    report = saving.plan(x)
+    assert report.peak_bytes is not None
+    assert report.peak_bytes <= 20_000
+    close(saving(x), roomy(x))
 
 
 def test_what_does_not_fit_at_all_is_run_one_product_at_a_time_and_noted() -> None:
@@ -143,7 +148,7 @@ def test_what_does_not_fit_at_all_is_run_one_product_at_a_time_and_noted() -> No
     J = cr.derive.jacobian(lambda x: f(jnp.sin(x)), "reverse", memory="500B")
     report = J.plan(jnp.ones(3))
     assert report.chunk == 1
-    assert "exceed the budget; derive.checkpoint" in report.notes[0]
+    assert 'exceed the budget; derive.checkpoint(f, "binomial") does not take less' in report.notes[0]
 
 
 def test_given_chunks_are_evened_out() -> None:
@@ -235,7 +240,7 @@ def test_a_race_runs_every_program_and_returns_its_time() -> None:
     def program(name: str, chunk: int) -> planning.Program:
         return lambda *args: runs.append((name, chunk))
 
-    seconds = Trial(program, (), "", False).race([("forward", 3), ("reverse", 5)])
+    seconds = Trial(program, (), "", False, program).race([("forward", 3), ("reverse", 5)])
     assert len(seconds) == 2
     assert all(0 <= s < 60 for s in seconds)
     assert runs[:4] == [("forward", 3), ("reverse", 5)] * 2

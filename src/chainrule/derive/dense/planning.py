@@ -84,11 +84,17 @@ class Trial:
     """The programs among which a plan chooses, for one kind of input."""
 
     def __init__(
-        self, program: Callable[[str, int], Program], args: tuple[Any, ...], obstacle: str, effects: bool
+        self,
+        program: Callable[[str, int], Program],
+        args: tuple[Any, ...],
+        obstacle: str,
+        effects: bool,
+        checkpointed: Callable[[str, int], Program],
     ) -> None:
         self.obstacle = obstacle
         """Why the function cannot be compiled on its own; empty when it can."""
         self._program = program
+        self._checkpointed = checkpointed
         self._args = args
         self._costs: dict[tuple[str, int], CompiledCost] = {}
         concrete = not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args))
@@ -100,9 +106,15 @@ class Trial:
     def cost(self, name: str, chunk: int) -> CompiledCost:
         """The cost of a program; compiles it."""
         if (name, chunk) not in self._costs:
-            program: Any = self._program(name, chunk)
-            self._costs[name, chunk] = cost_of(program.lower(*jax.tree.map(_abstract, self._args)).compile())
+            self._costs[name, chunk] = self._compiled(self._program(name, chunk))
         return self._costs[name, chunk]
+
+    def checkpointed(self, name: str) -> CompiledCost:
+        """The cost of one product at a time with the function checkpointed; compiles it."""
+        return self._compiled(self._checkpointed(name, 1))
+
+    def _compiled(self, program: Any) -> CompiledCost:
+        return cost_of(program.lower(*jax.tree.map(_abstract, self._args)).compile())
 
     def try_rule(self, name: str, chunk: int) -> None:
         """Raise what JAX raises when the function has no such derivative, without compiling it."""
@@ -174,9 +186,13 @@ def _plan(problem: PlanningProblem, trial: Trial, rank: Rank, measure: bool | No
     peak = problem.out + trial.cost(chosen, size).scratch
     notes: tuple[str, ...] = ()
     if peak > problem.limit:
-        notes = (f"{memory_size(peak)} exceed the budget; derive.checkpoint trades memory for time",)
+        saved = problem.out + trial.checkpointed(chosen).scratch
+        helps = f"takes {memory_size(saved)}" if saved < peak else "does not take less"
+        notes = (f'{memory_size(peak)} exceed the budget; derive.checkpoint(f, "binomial") {helps}',)
     elif not fits(order[0]):
-        why += f"; {order[0]} would not fit the memory budget (derive.checkpoint could make it fit)"
+        saved = trial.checkpointed(order[0]).scratch
+        helps = ' (derive.checkpoint(f, "binomial") would)' if saved <= problem.room else ""
+        why += f"; {order[0]} would not fit the memory budget{helps}"
     considered = {} if decided else flops
     return problem.report(chosen, size, why, flops=considered, peak_bytes=peak, notes=notes)
 

@@ -14,6 +14,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.derive import memory_budget, validation
+from chainrule.derive.checkpointing.policies import checkpoint
 from chainrule.derive.dense.planning import BRANCHES, CLOSES, Program, Trial
 from chainrule.derive.flattening import Flat, flatten
 from chainrule.derive.jaxprs.branches import NEEDS_VALUES
@@ -116,7 +117,7 @@ class PreparedDerivative:
         check = functools.partial(validation.outputs, self.name, holomorphic=self.holomorphic)
         programs = _Programs(self.f, self.argnums, args, self._evaluate, check)
         traced = programs.traced(args)
-        trial = Trial(programs.program, traced, programs.obstacle, programs.effects)
+        trial = Trial(programs.program, traced, programs.obstacle, programs.effects, programs.checkpointed)
         report = self._planner(programs.flat(*traced), trial, memory_budget.parse(self.name, self.memory))
         report = replace(
             report, compiled=programs.obstacle != BRANCHES, seconds={"plan": time.perf_counter() - began}
@@ -189,6 +190,15 @@ class _Programs:
 
             self._made[mode, chunk] = derivative if self.obstacle == BRANCHES else jax.jit(derivative)
         return self._made[mode, chunk]
+
+    def checkpointed(self, mode: str, chunk: int) -> Program:
+        """The same with the function under the schedule that stores least."""
+
+        def derivative(*traced: Any) -> Tree:
+            f, x = self._at(traced)
+            return self._evaluate(flatten(checkpoint(f, "binomial"), x, self.outputs), mode, chunk)
+
+        return jax.jit(derivative)
 
     def flat(self, *traced: Any) -> Flat:
         """The function as a map of vectors, at the point in these arguments."""
