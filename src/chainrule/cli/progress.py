@@ -65,15 +65,17 @@ class SilentPrinter(ProgressPrinter):
 class LogPrinter(ProgressPrinter):
     """Lines for a log: never a carriage return, one progress line every few seconds."""
 
-    def __init__(self, unit: Unit, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._unit = unit
+    def __init__(
+        self, unit: Unit, *, data_told: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._unit, self._data_told = unit, data_told
         self._pieces, self._clock, self._due = Pieces(unit), clock, float("-inf")
 
     def __call__(self, event: Event) -> None:
         """A labelled line, or a progress line when one is due."""
         self._pieces.remember(event)
         if not isinstance(event, Progress):
-            announce(event, self._unit)
+            announce(event, self._unit, data_told=self._data_told)
         elif self._clock() >= self._due or event.step >= event.total:
             self._due = self._clock() + LOG_SECONDS
             shown = self._pieces.of(event)
@@ -87,8 +89,8 @@ class LogPrinter(ProgressPrinter):
 class LivePrinter(ProgressPrinter):
     """A line that is drawn over and over, fitted to the width of the terminal, between labelled ones."""
 
-    def __init__(self, unit: Unit, stream: Stream | None = None) -> None:
-        self._unit = unit
+    def __init__(self, unit: Unit, stream: Stream | None = None, *, data_told: bool = False) -> None:
+        self._unit, self._data_told = unit, data_told
         self._line = LiveLine(unit, stream)
 
     def __call__(self, event: Event) -> None:
@@ -105,7 +107,7 @@ class LivePrinter(ProgressPrinter):
             self._line.draw("compile  ...")
         elif isinstance(event, Started | Estimated | Finished):
             self.close()
-            announce(event, self._unit)
+            announce(event, self._unit, data_told=self._data_told)
             if isinstance(event, Started):
                 self._line.draw("compile  ...")
 
@@ -114,19 +116,24 @@ class LivePrinter(ProgressPrinter):
         self._line.close()
 
 
-def progress_printer(unit: Unit, *, machine: bool, quiet: bool) -> ProgressPrinter:
-    """The printer that suits the reader: a terminal, a log or a program."""
+def progress_printer(unit: Unit, *, machine: bool, quiet: bool, data_told: bool = False) -> ProgressPrinter:
+    """The printer that suits the reader: a terminal, a log or a program; `data_told`: the data line stands already."""
     if machine:
         return JsonPrinter()
     if quiet:
         return SilentPrinter()
-    return LivePrinter(unit) if sys.stdout.isatty() else LogPrinter(unit)
+    return (
+        LivePrinter(unit, data_told=data_told)
+        if sys.stdout.isatty()
+        else LogPrinter(unit, data_told=data_told)
+    )
 
 
-def announce(event: Event, unit: Unit) -> None:
+def announce(event: Event, unit: Unit, *, data_told: bool = False) -> None:
     """The labelled lines for the beginning and the end of a run."""
     if isinstance(event, Started):
-        say("data", event.data)
+        if not data_told:
+            say("data", event.data)
         say("model", event.model)
         gpu = " (no GPU found: `chainrule doctor` explains)" if event.device.startswith("cpu") else ""
         say("device", event.device + gpu)

@@ -1,5 +1,6 @@
 """`chainrule train`: a model, data and settings become a run folder."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +60,8 @@ def train(
 
     request = parse_request(parse([model, *(settings or [])]))
     data = sources.load(**request.data)
+    if not (json or quiet or find_lr or one_batch or dry_run):
+        _tell_data(request, data)
     built, origin = request.build(data)
     if find_lr:
         _find_lr(request, built, data, json=json)
@@ -78,6 +81,16 @@ def _greet() -> None:
     if sys.stdout.isatty():
         sys.stdout.write("loading ...\r")
         sys.stdout.flush()
+
+
+def _tell_data(request: "TrainingRequest", data: "Data") -> None:
+    """The first line of the story, as soon as it is known: the model and what trains it take longer than the data."""
+    from chainrule.cli.output import say
+    from chainrule.train.beginning import described
+
+    request.check(data)
+    with contextlib.suppress(OSError):  # whoever listens no more is noticed when there is something to save
+        say("data", described(data))
 
 
 def _train(
@@ -116,6 +129,7 @@ def _train(
             model,
             json=json,
             quiet=quiet,
+            data_told=True,
         )
     finally:
         if new and not (path / "config.yaml").exists():  # it never became a run and would only be in the way

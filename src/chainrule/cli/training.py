@@ -21,8 +21,12 @@ def train_and_report(
     *,
     json: bool,
     quiet: bool,
+    data_told: bool = False,
 ) -> None:
-    """Train in the folder `path`, write the report, say what can be done next; leaves with 130 if interrupted."""
+    """Train in the folder `path`, write the report, say what can be done next; leaves with 130 if interrupted.
+
+    `data_told` says that the line about the data has been printed.
+    """
     import jax
 
     from chainrule.api import with_report
@@ -34,7 +38,7 @@ def train_and_report(
 
     if jax.default_backend() == "cpu":
         keep_freed()
-    printer = progress_printer(Unit.of(schema, model), machine=json, quiet=quiet)
+    printer = progress_printer(Unit.of(schema, model), machine=json, quiet=quiet, data_told=data_told)
 
     def write(run: "Run") -> None:
         printer.close()

@@ -112,6 +112,12 @@ class TrainingRequest:
             None if self.file is None else FromFile(self.file, self.entry.config(**self.model).model_dump())
         )
 
+    def check(self, data: Data) -> None:
+        """Raise where the settings contradict each other or the data are not for the model; nothing is built."""
+        self.settled(data)
+        if self.file is None:
+            models.fits(self.entry, data.schema)
+
     def settled(self, data: Data) -> tuple[TrainConfig, int]:
         """All training settings, those that suit the model and the data where none were given, and the steps."""
         return settled(self.entry.training, self.train, len(data.train))

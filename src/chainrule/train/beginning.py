@@ -11,6 +11,7 @@ from chainrule import models
 from chainrule.core import machine, tree
 from chainrule.core.errors import ArgumentError, DiskError
 from chainrule.core.formatting import count, memory_size
+from chainrule.data.dataset import Data
 from chainrule.data.loading.load import check_command
 from chainrule.models.protocol import Model, parameter_count
 from chainrule.nn.sequential import batch_statistics
@@ -21,6 +22,14 @@ from chainrule.train.run import Run
 from chainrule.train.state import initial_state
 
 
+def described(data: Data) -> str:
+    """A line about the data, with all that is odd about them."""
+    odd = ", ".join(f"{kind} ({number:,})" for kind, number in data.notes)
+    if odd and data.source:
+        odd += f"; each of them: {check_command(data.source)}"
+    return f"{data.name}   {data.describe()}{f'   noted: {odd}' if odd else ''}"
+
+
 def started(run: Run, model: Model, step: int, total: int) -> events.Started:
     """A few lines about data, model and device."""
     device, data, config = jax.devices()[0], run.data, run.settings
@@ -28,13 +37,10 @@ def started(run: Run, model: Model, step: int, total: int) -> events.Started:
     parameters = parameter_count(model)
     held = tree.size(eqx.filter(model, freezing.frozen(model, config.freeze)))
     frozen = f", {count(held)} of them frozen" if held else ""
-    odd = ", ".join(f"{kind} ({number:,})" for kind, number in data.notes)
-    if odd and data.source:
-        odd += f"; each of them: {check_command(data.source)}"
     return events.Started(
         run=run.id,
         path=str(run.path),
-        data=f"{data.name}   {data.describe()}{f'   noted: {odd}' if odd else ''}",
+        data=described(data),
         model=f"{models.title(model)}   {count(parameters)} parameters{frozen}",
         device=f"{device.platform}{cores}",
         seed=config.seed,
@@ -83,4 +89,4 @@ def check_space(path: Path, model: Model, config: TrainConfig, have: int = 0) ->
         )
 
 
-__all__ = ["check_space", "started", "unexpected"]
+__all__ = ["check_space", "described", "started", "unexpected"]
