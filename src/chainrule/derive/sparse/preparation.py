@@ -10,9 +10,10 @@ from typing import Any, final
 import jax
 import scipy.sparse
 
-from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
+from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
+from chainrule.derive.dense.planning import NoRuleError
 from chainrule.derive.jaxprs.branches import NEEDS_VALUES
 from chainrule.derive.sparse import strategy
 from chainrule.derive.sparse.certificate import POINTS
@@ -285,17 +286,28 @@ def _compiled(
     try:
         return _build(request, chosen, guard), chosen
     except strategy.MISSING_RULE as error:
+        if isinstance(error, ChainruleError) or not chosen.recipe.products:
+            raise
         why = str(error).splitlines()[0]
         if request.what == "hessian":
             request = replace(request, inner=request.signature.gradient(request.f, forward=True))
             chosen = replace(chosen, reason=f"{chosen.reason}; gradients by forward mode ({why})")
-            return _build(request, chosen, guard), chosen
-        if request.method != "auto" or not chosen.recipe.products:
-            raise
-        missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
-        chosen = strategy.requested(chosen.coloring.pattern, other, request.search)
-        chosen = replace(chosen, reason=f"the function has no {missing} rule ({why})")
+        elif request.method != "auto":
+            raise NoRuleError(
+                f'sparse.jacobian(method="{request.method}"): {why}',
+                remedy='method="auto" takes a method that the function has rules for',
+            ) from error
+        else:
+            missing, other = ("forward", "row") if chosen.recipe.forward else ("reverse", "column")
+            chosen = strategy.requested(chosen.coloring.pattern, other, request.search)
+            chosen = replace(chosen, reason=f"the function has no {missing} rule ({why})")
+    try:
         return _build(request, chosen, guard), chosen
+    except strategy.MISSING_RULE as error:
+        raise NoRuleError(
+            f"sparse.{request.what}: no mode can differentiate the function",
+            remedy=f"one: {why}\nthe other: {str(error).splitlines()[0]}",
+        ) from error
 
 
 def _build(request: _Request, chosen: strategy.Choice, guard: Guard | None) -> SparseDerivative:

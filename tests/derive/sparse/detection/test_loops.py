@@ -171,6 +171,15 @@ def test_hessians_through_open_loops_are_as_sparse_as_what_the_loop_couples(
     np.testing.assert_array_equal(detect(f, jnp.ones(5), "hessian").to_scipy().toarray() != 0, expected)
 
 
+def test_functions_with_rules_of_their_own_may_stand_beside_and_inside_open_loops() -> None:
+    def loop(x: jax.Array) -> jax.Array:
+        step = lambda s: (s[0] + 1.0, jax.nn.relu(s[1]) * x)  # noqa: E731
+        return lax.while_loop(lambda s: s[0] < 3.0, step, (0.0, x))[1]
+
+    found = detect(lambda x: jnp.sum(jax.nn.silu(loop(x))), jnp.ones(4), of="hessian")
+    assert (found.to_scipy().toarray() == np.eye(4)).all()
+
+
 def test_a_loop_that_couples_slowly_gives_every_pair_of_what_it_reads() -> None:
     f = lambda x: lax.while_loop(lambda s: s.sum() < 9, lambda s: s.at[1:].add(s[:-1] ** 2), x)[-1]  # noqa: E731
     assert detect(f, jnp.ones(60), "hessian").nnz >= 59**2

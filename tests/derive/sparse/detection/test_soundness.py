@@ -74,3 +74,10 @@ def test_functions_applied_at_places_keep_what_stood_there(name: str) -> None:
     """`x.at[i].apply(f)` has no derivative rule in JAX, so the patterns are written down."""
     f, expected = APPLIED[name]
     assert np.array_equal(detect(f, np.ones(5)).to_scipy().toarray() != 0, expected)
+
+
+def test_a_hessian_without_any_rule_has_every_pair_of_what_the_value_depends_on() -> None:
+    found = detect(lambda x: jnp.sum(x[:3].at[1].apply(jnp.sin)), np.ones(4), of="hessian")
+    expected = np.zeros((4, 4))
+    expected[:3, :3] = 1
+    assert np.array_equal(found.to_scipy().toarray() != 0, expected)

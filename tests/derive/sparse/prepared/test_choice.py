@@ -1,12 +1,15 @@
 """Which method is taken, and what the report says."""
 
 import json
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from chainrule.derive import sparse
+from chainrule.derive.dense.planning import NoRuleError
 from tests.derive.sparse.prepared import functions
 
 
@@ -115,3 +118,32 @@ def test_the_report_can_be_printed_and_kept() -> None:
     assert kept["lower_bound"] == 6
     assert set(kept["seconds"]) == {"detect", "colour", "compile", "certify"}
     assert kept["colors"]["column"]["natural"] >= kept["products"]["forward"]
+
+
+def looped(z: Any) -> Any:
+    return jax.lax.while_loop(lambda s: s[0] < 3.0, lambda s: (s[0] + 1.0, s[1] * z), (0.0, z))[1]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (
+            lambda x: sparse.jacobian(lambda z: z.at[1].apply(jnp.sin), x),
+            r"sparse\.jacobian: no mode can differentiate the function\n *one: scatter_apply JVP not implemented",
+        ),
+        (
+            lambda x: sparse.hessian(lambda z: jnp.sum(z.at[1].apply(jnp.sin)), x),
+            r"sparse\.hessian: no mode can differentiate the function",
+        ),
+        (
+            lambda x: sparse.jacobian(looped, x, "row"),
+            r'sparse\.jacobian\(method="row"\): Reverse-mode differentiation does not work .*\n *method="auto" takes',
+        ),
+    ],
+)
+def test_a_function_without_a_rule_says_so(prepare: Any, message: str) -> None:
+    with pytest.raises(NoRuleError, match=message):
+        prepare(np.ones(3))
+    assert (
+        sparse.jacobian(looped, np.ones(3), format="dense")(np.ones(3)).tolist() == (4.0 * np.eye(3)).tolist()
+    )

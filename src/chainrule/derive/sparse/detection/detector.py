@@ -172,7 +172,14 @@ def _gradient_program(signature: Signature, value: Valued, x: Tree, held: Held) 
         # derivatives; every two of them may meet.
         ones = jax.tree.map(lambda a: np.ones(a.shape, a.dtype), x)
         slope = jax.make_jaxpr(lambda x, held, v: jax.jvp(lambda z: scalar(z, held), (x,), (v,))[1])
-        return slope(x, held, ones), False
+        try:
+            return slope(x, held, ones), False
+        except (
+            NotImplementedError,
+            TypeError,
+            ValueError,
+        ):  # nor forward mode: every two inputs of the value itself
+            return jax.make_jaxpr(scalar)(x, held), False
 
 
 def _without_while(signature: Signature, scalar: Callable[..., Any], x: Tree, held: Held) -> Any:

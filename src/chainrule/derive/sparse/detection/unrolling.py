@@ -19,6 +19,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from chainrule.core.scans import scan_parts
 from chainrule.derive.jaxprs.equations import closed, inner_programs, is_plain_call
+from chainrule.derive.jaxprs.local import function_of
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
 from chainrule.derive.sparse.detection.reach import seed
@@ -68,8 +69,7 @@ def _step(equation: Any, operands: Sequence[Any], perhaps: Any) -> Sequence[Any]
             return list(jax.lax.switch(operands[0], branches, *operands[1:]))
         if name == "scan":
             return _scan(equation, operands, perhaps)
-    results = equation.primitive.bind(*operands, **params)
-    return list(results) if equation.primitive.multiple_results else [results]
+    return function_of(equation)(*operands)  # which also knows how to call functions with rules of their own
 
 
 def _scan(equation: Any, operands: Sequence[Any], perhaps: Any) -> list[Any]:
