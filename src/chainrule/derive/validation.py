@@ -128,9 +128,13 @@ def moving(
     return f if len(given) == 1 and argnums == 0 else fix(f, given, argnums), at
 
 
-def argument(where: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
+def argument(where: str, args: tuple[Any, ...], argnums: Any) -> Any:
     """The argument a derivative is taken in, or a tuple of several."""
     if not isinstance(argnums, int):
+        if not isinstance(argnums, tuple | list) or not all(isinstance(n, int) for n in argnums):
+            raise ArgumentError(
+                f"{where}(argnums={argnums!r}): the number of an argument is needed, or a tuple of such numbers"
+            )
         return tuple(argument(where, args, number) for number in argnums)
     if not -len(args) <= argnums < len(args):
         raise ArgumentError(f"{where}(argnums={argnums}): the function was called with {len(args)} arguments")
@@ -202,6 +206,17 @@ def bare(where: str, y: Any) -> None:
         )
 
 
+def extras(where: str, aux: Tree) -> None:
+    """Raise unless what a function returns beside its value is made of numbers and arrays."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(aux):
+        if not isinstance(leaf, _NUMBERS):
+            label = f"extra{jax.tree_util.keystr(path)}"
+            raise ArgumentError(
+                f"{where}(has_aux=True): {label} is {type(leaf).__name__}, not a number or array",
+                remedy="the function is compiled, so it returns numbers, arrays and PyTrees of them only",
+            )
+
+
 def scalar_output(where: str, y: Any, *, holomorphic: bool = False) -> None:
     """Raise unless `y` is one floating number: real, or complex if holomorphic."""
     leaves = jax.tree.leaves(y)
@@ -234,6 +249,7 @@ __all__ = [
     "arguments",
     "bare",
     "direction",
+    "extras",
     "fix",
     "function",
     "moving",

@@ -166,8 +166,13 @@ def _prepare(
     validation.function(where, f)
     check_choice(where, "format", format, FORMATS)
     signature, x, held = call
-    if (certify or local) and any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((x, held))):
-        raise _inside(where, "x is")
+    traced = [
+        name
+        for name, part in (("x", x), ("args", held))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(part))
+    ]
+    if (certify or local) and traced:
+        raise _inside(where, f"{' and '.join(traced)} {'is' if traced == ['x'] else 'are'}")
     inner = signature.gradient(f) if what == "hessian" else signature.value(f)
     outputs = shapes(what, f, signature)
     request = _Request(what, f, signature, inner, x, held, outputs, method, format, part, local, search)
@@ -193,7 +198,8 @@ def _prepare(
             )
     else:
         notes.append("not certified")
-    made.report = report(what, chosen, tuple(notes), seconds, made.memory(), certificate)
+    memory = made.memory(*(() if traced else signature.join(x, held)))
+    made.report = report(what, chosen, tuple(notes), seconds, memory, certificate)
     return made
 
 
@@ -221,7 +227,8 @@ def shapes(what: str, f: Callable[..., Any], signature: Signature) -> Tree:
         )
 
     def checked(x: Tree, held: Held) -> Tree:
-        y, _ = signature.value(f)(x, held)
+        y, aux = signature.value(f)(x, held)
+        validation.extras(where, aux)
         if what == "hessian":
             validation.scalar_output(where, y, holomorphic=signature.holomorphic)
         elif not jax.tree.leaves(y):

@@ -43,6 +43,7 @@ class Signature:
         self.has_aux = has_aux
         self.holomorphic = holomorphic
         paths, self._structure = jax.tree_util.tree_flatten_with_path(arguments)
+        self._count = len(arguments)
         numbers = (self.argnums,) if isinstance(self.argnums, int) else self.argnums
         moving = {number % len(arguments) for number in numbers}
         self._moves = [path[0].idx in moving for path, _ in paths]
@@ -87,6 +88,12 @@ class Signature:
     def traced(self, arguments: tuple[Any, ...]) -> list[Any]:
         """The leaves that are arrays, if the others are what they were."""
         leaves, structure = jax.tree.flatten(arguments)
+        if len(arguments) != self._count:
+            wanted = "x" if self._count == 1 else f"x and {self._count - 1} more"
+            raise ArgumentError(
+                f"{self.where}: called with {len(arguments)} arguments, it was prepared for {self._count} ({wanted})",
+                remedy="call it with all arguments of the function, as it was prepared: J(x, *args)",
+            )
         if structure != self._structure:  # type: ignore[operator]  # JAX leaves this type open
             raise ArgumentError(
                 f"{self.where}: the arguments have structure {structure}, it was prepared for {self._structure}"
@@ -99,6 +106,12 @@ class Signature:
                     "or prepare it for an array (jnp.asarray), which may change from call to call",
                 )
         return [leaf for leaf, kind in zip(leaves, self._kinds, strict=True) if kind is not None]
+
+    def require_numbers(self, arguments: tuple[Any, ...]) -> None:
+        """Raise where an array was given something that is none."""
+        for name, leaf, kind in zip(self._names, jax.tree.leaves(arguments), self._kinds, strict=False):
+            if kind is not None and not isinstance(leaf, (*_TRACED, int)):
+                raise ArgumentError(f"{self.where}: {name} is {type(leaf).__name__}, not a number or array")
 
     def admit(self, arguments: tuple[Any, ...]) -> tuple[Tree, Held]:
         """Point and held arrays of a call, each of the kind it was prepared for."""
@@ -131,7 +144,7 @@ class Signature:
         array = jnp.asarray(leaf)
         shape, dtype = kind
         # Python's own numbers take the prepared type, if they fit it; anything else keeps its own and may be refused.
-        if array.weak_type and jnp.result_type(array, dtype) == dtype:
+        if jax.typeof(array).weak_type and jnp.result_type(array, dtype) == dtype:
             array = array.astype(dtype)
         if array.shape != shape or array.dtype != dtype:
             raise ArgumentError(

@@ -86,9 +86,14 @@ class SparseDerivative:
 
     def __call__(self, x: Tree, *args: Any) -> Any:
         """The derivative at a point, in the format chosen at preparation."""
+        try:
+            made = self._run(x, *args)
+        except TypeError:
+            self.signature.require_numbers((x, *args))
+            raise
         if self.guard is None:
-            return self._finish(self._run(x, *args))
-        return self._finish(self.guard.require((x, *args), self._run(x, *args)))
+            return self._finish(made)
+        return self._finish(self.guard.require((x, *args), made))
 
     def values(self, x: Tree, *args: Any) -> Shaped[Array, " nnz"]:
         """The entries at a point as a vector in the order of `.pattern`; works under `jit`, `vmap` and `grad`."""
@@ -138,10 +143,10 @@ class SparseDerivative:
         """Trace and compile, so that later calls only run."""
         jax.block_until_ready(self._run(*self.signature.join(x, held)))
 
-    def memory(self) -> MemoryUse:
-        """What the program takes of memory."""
+    def memory(self, *compiled: Any) -> MemoryUse:
+        """What the program takes of memory; its peak if it has been compiled, for these arguments."""
         result = self.pattern.nnz * jnp.dtype(self._plan.dtype).itemsize
-        return MemoryUse(self._plan.chunk, result, self._program.peak())
+        return MemoryUse(self._plan.chunk, result, self._program.peak(compiled) if compiled else None)
 
     def certify(self, x: Tree, held: Held, seed: int = 0) -> certificate.CertificateOutcome:
         """The certificate taken at preparation: this point and points around it, by the kinds of product in use."""
@@ -238,10 +243,9 @@ class _Program:
             run if signature.whole else lambda *given: run(*signature.traced(given))
         )
 
-    def peak(self) -> int | None:
-        """Bytes of results and scratch memory, for a program that has been compiled."""
-        shapes = self._signature.arguments
-        given = shapes if self._signature.whole else self._signature.traced(shapes)
+    def peak(self, arguments: tuple[Any, ...]) -> int | None:
+        """Bytes of results and scratch memory of the program that has been compiled for these arguments."""
+        given = arguments if self._signature.whole else self._signature.traced(arguments)
         analysis = self._compiled.lower(*self._rest, *given).compile().memory_analysis()
         return analysis and analysis.output_size_in_bytes + analysis.temp_size_in_bytes
 

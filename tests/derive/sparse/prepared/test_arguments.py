@@ -4,13 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.core.errors import ArgumentError
-from chainrule.derive import sparse
+from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.derive import sparse, validation
 from chainrule.derive.sparse import LocalPatternError, Pattern
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -56,6 +57,17 @@ def test_other_values_of_arguments_compile_nothing() -> None:
     assert len(traces) == before
 
 
+def test_random_keys_and_modules_are_arguments_like_others() -> None:
+    noisy = lambda x, key: x * jax.random.normal(key, (6,))  # noqa: E731
+    J = sparse.jacobian(noisy, X, args=(jax.random.key(0),), format="csr")
+    np.testing.assert_allclose(J(X, jax.random.key(1)).diagonal(), jax.random.normal(jax.random.key(1), (6,)))
+    layers = [
+        eqx.nn.MLP(6, 2, 4, 1, dtype=float, key=jax.random.key(seed)) for seed in (0, 1)
+    ]  # holds functions
+    M = sparse.jacobian(lambda x, layer: layer(x), X, args=(layers[0],), format="dense")
+    np.testing.assert_allclose(M(X, layers[1]), jax.jit(jax.jacfwd(layers[1]))(X), **CLOSE)
+
+
 def test_an_index_among_the_arguments_counts_as_unknown() -> None:
     pick = lambda x, i: x[i] * x  # noqa: E731
     J = sparse.jacobian(pick, X, format="dense", args=(jnp.asarray(0),))
@@ -67,7 +79,8 @@ def test_an_index_among_the_arguments_counts_as_unknown() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((X, P), "structure"),
+        ((X, P), r"called with 2 arguments, it was prepared for 3 \(x and 2 more\)"),
+        ((X, P, "now"), r"args\[1\] is str, not a number"),
         ((X, {"rate": P["rate"]}, T), "structure"),
         ((X, {**P, "rate": np.ones(4)}, T), r"args\[0\]\['rate'\] has shape \(4,\)"),
         (
@@ -111,8 +124,9 @@ def test_any_arguments_can_be_differentiated(argnums: Any) -> None:
     J = sparse.jacobian(f, given[0], format="dense", args=given[1:], argnums=argnums)
     blocks = jax.jit(jax.jacfwd(f, argnums))(*given)
     np.testing.assert_allclose(J(*given), jnp.hstack(jax.tree.leaves(blocks)), **CLOSE)
-    with pytest.raises(ArgumentError, match=r"argnums=3"):
-        sparse.jacobian(f, given[0], args=given[1:], argnums=3)
+    for wrong in (3, "x", 1.0, (0, "x")):
+        with pytest.raises(ArgumentError, match=r"argnums="):
+            validation.argument("jacobian", given, wrong)
 
 
 def test_a_hessian_with_arguments_and_an_extra_result() -> None:
@@ -143,6 +157,8 @@ def test_what_a_function_returns_beside_its_value_comes_back(method: str) -> Non
     assert (batch.shape, totals.shape) == ((2, 5, 6), (2,))
     with pytest.raises(ArgumentError, match=r"must return \(value, extra\)"):
         sparse.jacobian(jnp.sin, X, has_aux=True)
+    with pytest.raises(ArgumentError, match=r"extra\[0\] is str"):
+        sparse.jacobian(lambda x: (x, ["label"]), X, has_aux=True)
 
 
 @pytest.mark.parametrize("method", ["column", "row", "bidirectional"])
@@ -174,6 +190,20 @@ def test_complex_points_need_to_be_declared_and_real_ones_refuse_it() -> None:
     parts = {"re": X, "im": X}  # what the message recommends otherwise
     J = sparse.jacobian(lambda z: jnp.abs(z["re"] + 1j * z["im"]), parts, format="dense")
     assert J.pattern.shape == (6, 12)
+
+
+def test_arguments_that_are_traced_have_no_numbers_to_check_with() -> None:
+    product = lambda x, p: x * p  # noqa: E731
+
+    @jax.jit
+    def inside(p: Any) -> Any:
+        with pytest.raises(CapabilityError, match="args are traced"):
+            sparse.jacobian(product, X, args=(p,))
+        J = sparse.jacobian(product, X, args=(p,), certify=False, format="dense")
+        assert J.report.peak_bytes is None
+        return J(X, p)
+
+    np.testing.assert_allclose(inside(2.0), 2 * np.eye(6))
 
 
 def test_a_local_pattern_is_held_against_the_arguments_too() -> None:
