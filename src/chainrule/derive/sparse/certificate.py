@@ -121,7 +121,7 @@ def _moved(leaf: Any, step: float, draw: np.random.Generator) -> Any:
     if np.iscomplexobj(array):
         steps = steps + 1j * draw.standard_normal(array.shape)
     moved = array + step * (0.1 + np.abs(array)) * steps
-    return jnp.asarray(moved, dtype=jnp.result_type(leaf))
+    return jax.device_put(moved.astype(jnp.result_type(leaf)))
 
 
 def _wide(numbers: Any) -> np.ndarray:

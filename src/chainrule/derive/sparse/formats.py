@@ -54,7 +54,7 @@ def _dense(_: str, pattern: Pattern) -> Maker:
 def _bcoo(_: str, pattern: Pattern) -> Maker:
     from jax.experimental import sparse
 
-    indices = jnp.asarray(np.stack([pattern.rows, pattern.cols], axis=1))
+    indices = jax.device_put(np.stack([pattern.rows, pattern.cols], axis=1))
     like = sparse.BCOO(
         (_some_values(pattern), indices), shape=pattern.shape, indices_sorted=True, unique_indices=True
     )
@@ -64,16 +64,15 @@ def _bcoo(_: str, pattern: Pattern) -> Maker:
 def _bcsr(_: str, pattern: Pattern) -> Maker:
     from jax.experimental import sparse
 
-    starts = jnp.asarray(pattern.indptr.astype(np.int32))
-    parts = (_some_values(pattern), jnp.asarray(pattern.cols), starts)
+    starts = jax.device_put(pattern.indptr.astype(np.int32))
+    parts = (_some_values(pattern), jax.device_put(pattern.cols), starts)
     like = sparse.BCSR(parts, shape=pattern.shape, indices_sorted=True, unique_indices=True)
     return Maker(_same, _filled(like))
 
 
 def _some_values(pattern: Pattern) -> Array:
-    return jnp.asarray(
-        np.zeros(pattern.nnz, dtype=jnp.result_type(float))
-    )  # moved, where jnp.zeros is compiled
+    # Moved to the device as they are: jnp.zeros and jnp.asarray are programs, to be compiled for every new shape.
+    return jax.device_put(np.zeros(pattern.nnz, dtype=jnp.result_type(float)))
 
 
 def _filled(like: Any) -> Callable[[Array], Any]:

@@ -218,7 +218,7 @@ class SparseDerivative:
 
     @staticmethod
     def _plain(product: Callable[..., Array], held: Held) -> certificate.Products:
-        return lambda x, direction: np.asarray(product(x, held, jnp.asarray(direction)))
+        return lambda x, direction: np.asarray(product(x, held, jax.device_put(direction)))
 
     def __repr__(self) -> str:
         return f"sparse {self.what}: {self.pattern!r}, {self.coloring!r}, as {self.format}"

@@ -1,5 +1,7 @@
 """What goes in, what comes out, and what is refused."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -99,3 +101,14 @@ def test_detection_inside_a_compiled_function_uses_shapes_only() -> None:
 
 def test_time_is_reported_by_phase() -> None:
     assert set(analyse(jnp.sin, jnp.ones(2)).seconds) == {"trace", "walk"}
+
+
+def test_axes_that_vmap_has_renumbered_are_understood() -> None:
+    def rows(x: jax.Array) -> jax.Array:
+        gradient = jax.grad(lambda z: jnp.sum(z**3))
+        return jax.vmap(lambda v: jax.jvp(gradient, (x,), (v,))[1].sum())(np.eye(3))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert detect(rows, jnp.ones(3)).nnz == 3
+        assert detect(lambda x: jax.vmap(jnp.sum)(x.reshape(2, 3)), jnp.ones(6)).nnz == 6

@@ -15,7 +15,7 @@ from chainrule.derive.sparse.detection.reach import Reach
 
 @rule("reduce_sum", "reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin")
 def _reduce(_: Analysis, equation: Any, operands: Sequence[Tracked]) -> Reaches:
-    return [_given(operands).reduce(tuple(equation.params["axes"]))]
+    return [_given(operands).reduce(tuple(map(int, equation.params["axes"])))]  # vmap makes them NumPy's
 
 
 @rule("reduce_max", "reduce_min", "reduce_prod")
