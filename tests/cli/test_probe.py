@@ -46,7 +46,8 @@ def test_machines_get_findings_numbers_settings_and_paths(cli: Command) -> None:
     assert result.code == 0, result.err
     assert result.last["experiment"] == "distances"
     found = result.last["results"]["distances"]
-    assert found["settings"] == {"p": 0.5, "q": 0.9, "base": "2"}
+    coins = {"p": 0.5, "q": 0.9, "of": [], "against": [], "normalize": False}
+    assert found["settings"] == {**coins, "base": "2"}
     assert found["numbers"]["KL"]["forward"] == pytest.approx(0.7369656)
     assert "bits" in found["findings"][0]
     assert Path(result.last["files"]["page"]) == Path("here/index.html")

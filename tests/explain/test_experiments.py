@@ -1,6 +1,7 @@
 """Every experiment runs at toy size, explains itself, and its pictures can be drawn; the numbers of some are known."""
 
 import json
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -154,6 +155,90 @@ def test_iterations_of_momentum_follow_the_ball_at_the_square_root_of_the_rate()
     assert fine["r = 3"]["distance"] < 0.02
     with pytest.raises(ArgumentError, match=r"longer than 1/L = 0\.5"):
         experiments.run("friction", curvatures=[2.0], lr=0.6)
+
+
+def test_the_softmax_of_ones_own_logits_shares_ties_and_has_its_jacobian() -> None:
+    numbers = experiments.run("softmax", logits=[1.0, 1.0, 0.0], temperature=0.01).numbers
+    np.testing.assert_allclose(numbers["probabilities"], [0.5, 0.5, 0.0], atol=1e-12)
+    assert numbers["jacobian_deviation"] < 1e-12
+
+
+def test_a_convolution_is_a_banded_matrix_and_an_uneven_stride_draws_checkerboards() -> None:
+    signal = [1.0, 2.0, 4.0, 0.0, -1.0]
+    for mode in ("full", "same", "valid"):
+        numbers = experiments.run("convolution", signal=signal, kernel=[1.0, 2.0, 3.0], mode=mode).numbers
+        np.testing.assert_allclose(numbers["result"], np.convolve(signal, [1.0, 2.0, 3.0], mode), atol=1e-5)
+        np.testing.assert_allclose(np.asarray(numbers["matrix"]) @ signal, numbers["result"], atol=1e-5)
+    assert numbers["checkerboard"]
+    assert np.asarray(numbers["matrix"]).shape == (3, 5)
+    even = experiments.run("convolution", kernel=[1.0] * 4, stride=2).numbers
+    assert not even["checkerboard"]
+    assert even["transposed_size"] == len(even["cover"]) == 18
+    with pytest.raises(ArgumentError, match="nothing is left"):
+        experiments.run("convolution", padding=30)
+
+
+def test_an_einsum_is_explained_and_a_tensor_of_ones_own_has_its_rank(tmp_path: Path) -> None:
+    numbers = experiments.run("tensors", einsum="ii", shapes=["3x3"]).numbers
+    assert numbers["summed"] == ["i"]
+    assert (numbers["rank_low"], numbers["rank_high"]) == (3, 3)
+    np.save(tmp_path / "t.npy", np.einsum("i,j,k->ijk", [1, 2], [1, 0, 1], [3, 1]))
+    pure = experiments.run("tensors", file=str(tmp_path / "t.npy")).numbers
+    assert pure["pure"]
+    assert pure["rank_high"] == 1
+    for settings, why in (
+        ({"shapes": ["2x3"]}, "names 2 tensors"),
+        ({"shape": "2x2"}, "takes 4 entries, not 8"),
+        ({"shape": "2xa"}, "sizes from 1 to 64"),
+        ({"file": str(tmp_path / "no.npy")}, "cannot be read"),
+    ):
+        with pytest.raises(ArgumentError, match=why):
+            experiments.run("tensors", **settings)
+
+
+def test_batch_norm_uses_the_batch_in_training_and_its_averages_in_evaluation() -> None:
+    numbers = experiments.run("batch-norm", steps=200, batch=64).numbers
+    assert numbers["deviation"] < 1e-5
+    assert numbers["running_mean"] == pytest.approx(3.0, abs=0.3)
+    assert numbers["running_variance"] == pytest.approx(4.0, abs=0.8)
+    assert numbers["unbiased"] == pytest.approx(numbers["biased"] * 64 / 63)
+    one = experiments.run("batch-norm", steps=1, new_weight=1.0).numbers
+    assert one["train_against_evaluation"] < 1e-4
+
+
+def test_affine_layers_collapse_and_states_are_named() -> None:
+    straight = experiments.run("states", activation="identity", x=[1.0, 0.0, -1.0]).numbers
+    assert straight["collapsed_layers"] == 1
+    assert straight["deviation"] < 1e-5
+    assert list(straight["states"]) == ["S0", "S1", "S2", "S3", "S4", "S5", "loss"]
+    assert experiments.run("states").numbers["collapsed_layers"] == 3
+    with pytest.raises(ArgumentError, match="2 numbers for 3 units"):
+        experiments.run("states", x=[1.0, 2.0])
+
+
+def test_distributions_formulas_truth_tables_and_polygons_of_ones_own() -> None:
+    p, q = [0.2, 0.3, 0.5], [0.1, 0.1, 0.8]
+    numbers = experiments.run("distances", of=p, against=q, base="2").numbers
+    assert numbers["KL"]["forward"] == pytest.approx(
+        sum(a * np.log2(a / b) for a, b in zip(p, q, strict=True))
+    )
+    assert numbers["event"] == [0, 1]
+    assert experiments.run("distances", of=[2, 3, 5], against=[1, 1, 8], normalize=True).numbers["KL"][
+        "forward"
+    ] == pytest.approx(numbers["KL"]["forward"] * np.log(2), rel=1e-5)
+    with pytest.raises(ArgumentError, match="as many outcomes"):
+        experiments.run("distances", of=p)
+    found = experiments.run("descent", f="(x - 1)**2 + 2*y**2", steps=60).numbers
+    assert found["smoothness"] == pytest.approx(4.0, rel=1e-3)
+    assert found["gradient descent"]["gap"] < 1e-10
+    with pytest.raises(ArgumentError, match="its variables are z"):
+        experiments.run("descent", f="z**2")
+    made = experiments.run("constructions", table=[-1, 1, 1, -1], outline=[0, 0, 2, 0, 2, 2, 0, 2]).numbers
+    assert (made["parity_units"], made["parity_right"]) == (2, 4)
+    assert made["area"] == pytest.approx(4.0)
+    for settings in ({"table": [1, -1, 1]}, {"table": [1, 2]}, {"outline": [0, 0, 1, 1]}):
+        with pytest.raises(ArgumentError, match="it takes"):
+            experiments.run("constructions", **settings)
 
 
 def test_early_stopping_goes_back_to_the_best_step() -> None:

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.optimize
 from pydantic import Field
 
+from chainrule.core import expressions
+from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Lines, Scatter, Table
 from chainrule.explain.methods import descent as methods
 from chainrule.explain.methods.descent import DescentPath
@@ -27,6 +29,7 @@ class DescentSettings(Settings):
         "quadratic",
         description="quadratic: (x² + condition y²)/2; logistic: convex, not strongly; well: not convex",
     )
+    f: str = Field("", description="or a formula of your own in x and y: f='x**2 + 3*y**4 + sin(x*y)'")
     condition: float = Field(100.0, ge=1, description="quadratic: ratio of the curvatures")
     lr: float | None = Field(None, gt=0, description="learning rate; none: 1/L")
     steps: int = Field(100, ge=2, le=100_000, description="steps of each method")
@@ -98,6 +101,14 @@ def run(settings: DescentSettings, listener: Listener) -> Outcome:
 
 def objective(settings: DescentSettings) -> Objective:
     """The function of two variables that was asked for."""
+    if settings.f:
+        formula = expressions.read(settings.f)
+        if not formula.variables or set(formula.variables) - {"x", "y"}:
+            raise ArgumentError(
+                f"descent(f={settings.f!r}): its variables are {', '.join(formula.variables) or 'none'}",
+                remedy="write it in x and y",
+            )
+        return lambda x: formula(*(x["xy".index(name)] for name in formula.variables)) + 0.0 * jnp.sum(x)
     if settings.function == "quadratic":
         return lambda x: (x[0] ** 2 + settings.condition * x[1] ** 2) / 2
     if settings.function == "logistic":
@@ -193,7 +204,7 @@ def _paths(
 
 
 experiment = Experiment(
-    "Gradient descent, heavy ball, Nesterov and AdaGrad beside the bounds that theory gives them.",
+    "Gradient descent, heavy ball, Nesterov and AdaGrad, on a formula of your own too, beside their bounds.",
     DescentSettings,
     run,
     toy={"steps": 10},
