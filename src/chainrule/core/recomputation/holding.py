@@ -36,12 +36,17 @@ def hold(function: Function, after: Sequence[Any], *operands: Any) -> list[Any]:
         kinds[:] = [jax.random.key_impl(one) if _is_key(one) else None for one in results]
         return [jax.random.key_data(one) if _is_key(one) else one for one in results]
 
-    found = bind(hold_p, numbers, (ties[0].ravel()[0], *operands))
+    found = bind(hold_p, numbers, (_first(ties[0]), *operands))
     values |= {
         atom: one if kind is None else jax.random.wrap_key_data(one, impl=kind)
         for atom, kind, one in zip(made, kinds, found, strict=True)
     }
     return [number(atom) if isinstance(atom, Literal) else values[atom] for atom in inner.outvars]
+
+
+def _first(array: Any) -> Any:
+    """One number of an array; a slice, so that arrays spread over devices stay where they are."""
+    return jax.lax.slice(array, (0,) * array.ndim, (1,) * array.ndim).reshape(())
 
 
 def _is_key(value: Any) -> bool:
@@ -66,10 +71,10 @@ def _behind_a_barrier(*operands: Any, jaxpr: ClosedJaxpr) -> Sequence[Any]:
 def _hold_batched(operands: Any, axes: Any, *, jaxpr: ClosedJaxpr) -> Any:
     if all(axis is None for axis in axes[1:]):
         found = hold(
-            functools.partial(evaluate, operands[0].ravel()[0], jaxpr=jaxpr), operands[:1], *operands[1:]
+            functools.partial(evaluate, _first(operands[0]), jaxpr=jaxpr), operands[:1], *operands[1:]
         )
         return found, (None,) * len(found)
-    function = jax.vmap(functools.partial(evaluate, operands[0].ravel()[0], jaxpr=jaxpr), tuple(axes[1:]))
+    function = jax.vmap(functools.partial(evaluate, _first(operands[0]), jaxpr=jaxpr), tuple(axes[1:]))
     found = hold(function, operands[:1], *operands[1:])
     return found, (0,) * len(found)
 
