@@ -4,7 +4,17 @@ A layer is a PyTree with a `__call__`; randomness comes in as a key, training-on
 `inference` that `equinox.nn.inference_mode` switches, and state that training moves by rule comes back as a new layer.
 """
 
-from chainrule.nn import attention, augment, constructions, cost, initializers, losses, positions, tensors
+from chainrule.nn import (
+    attention,
+    augment,
+    constructions,
+    cost,
+    initializers,
+    losses,
+    positions,
+    scenes,
+    tensors,
+)
 from chainrule.nn.activations import Activation, activation, activations, glu, swiglu
 from chainrule.nn.attention import SelfAttention, TransformerBlock
 from chainrule.nn.convolution.layers import Conv, ConvTranspose
@@ -87,6 +97,7 @@ __all__ = [
     "pixel_shuffle",
     "positions",
     "residual",
+    "scenes",
     "swiglu",
     "tensors",
     "unpool",

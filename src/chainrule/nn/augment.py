@@ -123,6 +123,24 @@ def crop_images(x: Images, crops: Crops) -> Images:
     return jax.vmap(one)(x, *crops)
 
 
+def crop_masks(masks: Shaped[Array, "batch height width *rest"], crops: Crops) -> Array:
+    """Masks of the parts, whatever they hold: of each pixel the value of the one that its centre lies in.
+
+    >>> masks = jnp.array([[[1, 2, 3, 4]]])
+    >>> crop_masks(masks, Crops(jnp.array([[0.0, 1.0]]), jnp.array([[1.0, 2.0]]))).ravel().tolist()
+    [2, 2, 3, 3]
+    """
+
+    def one(mask: Array, corner: Array, size: Array) -> Array:
+        at = [
+            jnp.floor(corner[i] + (jnp.arange(n) + 0.5) * size[i] / n).astype(jnp.int32).clip(0, n - 1)
+            for i, n in enumerate(mask.shape[:2])
+        ]
+        return mask[at[0][:, None], at[1][None, :]]
+
+    return jax.vmap(one)(masks, *crops)
+
+
 def crop_boxes(
     boxes: Float[Array, "batch boxes 4"], crops: Crops, size: tuple[int, int]
 ) -> Float[Array, "batch boxes 4"]:
@@ -215,6 +233,7 @@ __all__ = [
     "Moves",
     "crop_boxes",
     "crop_images",
+    "crop_masks",
     "draw_crops",
     "draw_mix",
     "draw_moves",

@@ -2,11 +2,15 @@
 
 The fourteen operations and what a magnitude means to each are those of torchvision. Every image of a batch draws its
 own: all affine ones are one look-up with a matrix for each image, all blends one weighted sum, so that a batch is
-changed by a handful of compiled operations rather than by a loop over images. Pixels lie in [0, 1].
+changed by a handful of compiled operations rather than by a loop over images. Pixels lie in [0, 1]. What is done is
+drawn apart from doing it, so that masks and boxes go the way of their images.
 """
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Shaped
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
@@ -23,21 +27,79 @@ _SHEAR, _SHIFT, _DEGREES, _BLEND, _BITS = 0.3, 150 / 331, 30.0, 0.9, 4
 """What the largest magnitude means: of a side, of a side, of a turn, of the difference, of eight."""
 
 
-def rand_augment(x: Images, key: Key, operations: int, magnitude: float) -> Images:
-    """Every image after this many operations drawn at random, one after another; at magnitude 0 as it was."""
+class ImageOperations(NamedTuple):
+    """What is done to each image of a batch, one operation after another."""
+
+    chosen: Int[Array, "operations batch"]
+    """Numbers of `OPERATIONS`."""
+    strength: Float[Array, "operations batch"]
+    """In [-1, 1]; signs say which way."""
+
+
+def draw_operations(key: Key, batch: int, operations: int, magnitude: float) -> ImageOperations:
+    """This many operations for every image, drawn at random; all of one magnitude, either way."""
     if operations < 0 or not 0 <= magnitude <= MOST:
         raise ArgumentError(
             f"rand_augment(operations={operations}, magnitude={magnitude:g}): magnitudes go from 0 to {MOST}",
             remedy="2 operations of magnitude 9 are usual",
         )
-    if magnitude == 0:
-        return x
+    drawn = []
     for round_key in jax.random.split(key, operations):
         to_choose, to_turn = jax.random.split(round_key)
-        chosen = jax.random.randint(to_choose, (len(x),), 0, len(OPERATIONS))
-        sign = jax.random.rademacher(to_turn, (len(x),), x.dtype)
-        x = operated(x, chosen, sign * (magnitude / MOST))
+        chosen = jax.random.randint(to_choose, (batch,), 0, len(OPERATIONS))
+        drawn.append((chosen, jax.random.rademacher(to_turn, (batch,), jnp.float32) * (magnitude / MOST)))
+    if not drawn:
+        return ImageOperations(jnp.zeros((0, batch), jnp.int32), jnp.zeros((0, batch)))
+    return ImageOperations(*(jnp.stack(each) for each in zip(*drawn, strict=True)))
+
+
+def rand_augment(x: Images, key: Key, operations: int, magnitude: float) -> Images:
+    """Every image after this many operations drawn at random, one after another; at magnitude 0 as it was."""
+    drawn = draw_operations(key, len(x), operations, magnitude)
+    return x if magnitude == 0 else operate_images(x, drawn)
+
+
+def operate_images(x: Images, drawn: ImageOperations) -> Images:
+    """Images after their operations."""
+    for chosen, strength in zip(*drawn, strict=True):
+        x = operated(x, chosen, strength)
     return x
+
+
+def operate_masks(masks: Shaped[Array, "batch height width *rest"], drawn: ImageOperations) -> Array:
+    """Masks, whatever they hold, after the same operations: only where things are changes; zeros come in at edges."""
+    for chosen, strength in zip(*drawn, strict=True):
+        masks = _look_up(masks, _matrices(chosen, strength, (masks.shape[1], masks.shape[2])))
+    return masks
+
+
+def operate_boxes(
+    boxes: Float[Array, "batch boxes 4"], drawn: ImageOperations, size: tuple[int, int]
+) -> Float[Array, "batch boxes 4"]:
+    """Boxes (x0, y0, x1, y1) of images of that (height, width) around what was in them, cut off at the edges.
+
+    A box that is turned or sheared becomes the smallest upright one around its corners.
+
+    >>> right = ImageOperations(jnp.array([[OPERATIONS.index("translate-x")]]), jnp.array([[-1.0]]))
+    >>> operate_boxes(jnp.array([[[0.0, 0.0, 2.0, 1.0]]]), right, (4, 331)).round(3).tolist()
+    [[[150.0, 0.0, 152.0, 1.0]]]
+    """
+    height, width = size
+    centre = jnp.array([height, width], boxes.dtype)[None, None, None] / 2
+    for chosen, strength in zip(*drawn, strict=True):
+        # The matrices say where a pixel comes from; corners go the other way.
+        matrices = _matrices(chosen, strength, size).astype(boxes.dtype)
+        (a, b), (c, d) = ((matrices[:, i, 0], matrices[:, i, 1]) for i in (0, 1))
+        back = jnp.stack([jnp.stack([d, -b], axis=-1), jnp.stack([-c, a], axis=-1)], axis=1)
+        back = back / (a * d - b * c)[:, None, None]
+        x0, y0, x1, y1 = jnp.moveaxis(boxes, -1, 0)
+        corners = jnp.stack([jnp.stack([y, x], axis=-1) for y in (y0, y1) for x in (x0, x1)], axis=2)
+        from_there = corners - centre - matrices[:, None, None, :, 2]
+        moved = jnp.einsum("nij,nbcj->nbci", back, from_there) + centre
+        ends = jnp.array([height, width], boxes.dtype)[None, None]
+        low, high = (edge(moved, axis=2).clip(0, ends) for edge in (jnp.min, jnp.max))
+        boxes = jnp.concatenate([low[..., ::-1], high[..., ::-1]], axis=-1)
+    return boxes
 
 
 def operated(
@@ -84,18 +146,21 @@ def _matrices(
     return jnp.stack([jnp.stack(rows, axis=-1), jnp.stack(columns, axis=-1)], axis=1)
 
 
-def _look_up(x: Images, matrices: Float[Array, "batch 2 3"]) -> Images:
+def _look_up(x: Shaped[Array, "batch height width *rest"], matrices: Float[Array, "batch 2 3"]) -> Array:
     """The nearest pixel of where each comes from; black beyond the edges."""
     height, width = x.shape[1:3]
+    kind = x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.float32
     row, column = jnp.meshgrid(jnp.arange(height), jnp.arange(width), indexing="ij")
-    centre = jnp.array([(height - 1) / 2, (width - 1) / 2], x.dtype)
+    centre = jnp.array([(height - 1) / 2, (width - 1) / 2], kind)
     from_centre = jnp.stack([row - centre[0], column - centre[1], jnp.ones_like(row)], axis=-1)
 
     def one(image: Array, matrix: Array) -> Array:
-        at = jnp.round(from_centre @ matrix.T.astype(x.dtype) + centre[None, None]).astype(jnp.int32)
+        at = jnp.round(from_centre @ matrix.T.astype(kind) + centre[None, None]).astype(jnp.int32)
         inside = (at >= 0).all(axis=-1) & (at < jnp.array([height, width])[None, None]).all(axis=-1)
         found = image[at[..., 0].clip(0, height - 1), at[..., 1].clip(0, width - 1)]
-        return jnp.where(inside[..., None], found, jnp.zeros_like(found))
+        return jnp.where(
+            inside.reshape(height, width, *(1,) * (found.ndim - 2)), found, jnp.zeros_like(found)
+        )
 
     return jax.vmap(one)(x, matrices)
 
@@ -142,4 +207,14 @@ def _equalised(levels: Int[Array, "batch height width channels"]) -> Images:
     return jnp.moveaxis(equal, 1, -1) / 255
 
 
-__all__ = ["MOST", "OPERATIONS", "operated", "rand_augment"]
+__all__ = [
+    "MOST",
+    "OPERATIONS",
+    "ImageOperations",
+    "draw_operations",
+    "operate_boxes",
+    "operate_images",
+    "operate_masks",
+    "operated",
+    "rand_augment",
+]

@@ -1,4 +1,4 @@
-"""Images of a training batch, changed at random as the settings say; see `nn.augment` and `nn.rand_augment`."""
+"""Images of a training batch, changed at random as the settings say; see `nn.scenes` and `nn.augment`."""
 
 import numpy as np
 
@@ -9,8 +9,7 @@ from chainrule.core.types import Key
 from chainrule.data.batches import Batch, Mixed
 from chainrule.data.splits import Split
 from chainrule.models.protocol import HasOutputs, Model
-from chainrule.nn import augment
-from chainrule.nn.rand_augment import rand_augment
+from chainrule.nn import augment, scenes
 from chainrule.train.config import Augment
 
 
@@ -52,20 +51,17 @@ def augmented(batch: Batch, key: Key, settings: Augment) -> Batch:
 
 def changed(batch: Batch, key: Key, settings: Augment) -> Batch:
     """The batch with each image changed by itself."""
-    x = batch.x
-    if settings.resized_crop < 1:
-        to_crop = random.named(key, "crops")
-        crops = augment.draw_crops(to_crop, len(x), x.shape[1:3], least=settings.resized_crop)
-        x = augment.crop_images(x, crops)
-    if settings.flip or settings.crop:
-        to_move = random.named(key, "moves")
-        moves = augment.draw_moves(to_move, len(x), flip=settings.flip, crop=settings.crop)
-        x = augment.move_images(x, moves)
-    if settings.rand_augment:
-        x = rand_augment(x, random.named(key, "operations"), settings.rand_augment, settings.magnitude)
-    if settings.colour:
-        x = augment.relight(x, random.named(key, "light"), settings.colour)
-    return batch._replace(x=x)
+    found = scenes.augmented(
+        scenes.Scenes(batch.x),
+        key,
+        resized_crop=settings.resized_crop,
+        flip=settings.flip,
+        crop=settings.crop,
+        operations=settings.rand_augment,
+        magnitude=settings.magnitude,
+        light=settings.colour,
+    )
+    return batch._replace(x=found.images)
 
 
 def mixed(batch: Batch, key: Key, settings: Augment) -> Batch:
