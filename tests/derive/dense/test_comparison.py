@@ -92,6 +92,17 @@ def test_a_product_without_rules_names_the_strategies_to_try() -> None:
         cr.derive.hvp(growing)(point(3), point(3))
 
 
+def test_products_need_no_forward_rule_for_a_value_they_do_not_use_however_they_are_run() -> None:
+    x = point(3)
+    product = lambda v: cr.derive.hvp(cubes)(x, v)  # noqa: E731
+    for run in (
+        jax.vmap(product),
+        jax.jit(jax.vmap(product)),
+        jax.jit(lambda basis: jax.lax.map(product, basis)),
+    ):
+        np.testing.assert_allclose(run(np.eye(3)), np.diag(6 * x), rtol=1e-12)
+
+
 def test_where_no_strategy_applies_every_reason_is_given() -> None:
     with pytest.raises(
         ArgumentError, match=r"no strategy can(.|\n)*forward-over-forward: (.|\n)*reverse-over-reverse: "

@@ -230,14 +230,12 @@ def second(f: Callable[[Any], Any], x: Tree, v: Tree, w: Tree) -> Tree:
 def forward_over_reverse(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
     """`H v` as the directional derivative of the gradient."""
     gradient = jax.grad(f)
-    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((x, v))):
-        try:
-            return jax.jvp(gradient, (x,), (v,))[1]
-        except MISSING_RULE:
-            pass
-    # Linearised, what the gradient does not use needs no forward rule, such as the value of a function with a custom
-    # reverse rule. In compiled code it costs the same; operation by operation it takes longer.
-    return jax.linearize(gradient, x)[1](v)
+    try:
+        return jax.jvp(gradient, (x,), (v,))[1]
+    except MISSING_RULE:
+        # Linearised, which takes JAX longer to trace, what the gradient does not use needs no forward rule: the value
+        # of a function with a custom reverse rule, say.
+        return jax.linearize(gradient, x)[1](v)
 
 
 def reverse_over_forward(f: Callable[[Any], Any], x: Tree, v: Tree) -> Tree:
