@@ -50,7 +50,9 @@ def augmented(batch: Batch, key: Key, settings: Augment) -> Batch:
 
 
 def changed(batch: Batch, key: Key, settings: Augment) -> Batch:
-    """The batch with each image changed by itself."""
+    """The batch with each image changed by itself; examples of any kind where nothing is to be changed."""
+    if settings == Augment():
+        return batch
     found = scenes.augmented(
         scenes.Scenes(batch.x),
         key,
