@@ -63,6 +63,8 @@ def test_a_hessian_pattern_is_symmetric_even_if_a_rule_is_not() -> None:
         (jnp.sin, jnp.ones(3), "hessian", "not one number"),
         (3, jnp.ones(3), "jacobian", "must be a function"),
         (lambda x: x if x[0] > 0 else -x, jnp.ones(3), "jacobian", "branches in Python"),
+        (lambda x: x[x > 0], jnp.ones(3), "jacobian", "branches in Python"),
+        (lambda x: x[0] * float(x[1]), jnp.ones(3), "hessian", "branches in Python"),
         (lambda x: jnp.argmax(x), jnp.ones(3), "hessian", "zero or undefined"),
     ],
 )

@@ -14,6 +14,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import memory_budget as budgets
 from chainrule.derive import validation
+from chainrule.derive.jaxprs.branches import NEEDS_VALUES
 from chainrule.derive.sparse.detection import rules, tables, unrolling
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
@@ -147,7 +148,7 @@ def _program(f: Callable[..., Any], signature: Signature, x: Tree, held: Held, o
         if signature.plain and _can_be_remembered(f):
             return jax.make_jaxpr(f)(x), True
         return jax.make_jaxpr(lambda x, held: value(x, held)[0])(x, held), True
-    except jax.errors.TracerBoolConversionError as error:
+    except NEEDS_VALUES as error:
         raise ArgumentError(
             "detect: f branches in Python on a value it computes, so it is not one program",
             remedy="use jnp.where or jax.lax.cond, or mark the value static by closing over it",
