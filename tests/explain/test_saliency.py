@@ -70,19 +70,19 @@ def test_grad_cam_weighs_maps_by_the_mean_slope_and_drops_what_speaks_against_th
     weights = np.asarray(W).mean(axis=(0, 1))[:, np.asarray(CLASSES)].T  # the slope is linear's own weight
     expected = np.maximum(np.einsum("bhwc,bc->bhw", last, weights), 0)
     assert (expected == 0).any()
-    np.testing.assert_allclose(grad_cam(network, 1, X, CLASSES), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(grad_cam(network, X, -1, CLASSES), expected, rtol=1e-4, atol=1e-6)
     first = (
         np.asarray(W)[..., np.asarray(CLASSES)]
         * np.moveaxis(1 - last**2, 0, -1)
         * np.moveaxis(maps > 0, 0, -1)
     )
     expected = np.maximum(np.einsum("bhwc,cb->bhw", maps, first.mean(axis=(0, 1))), 0)
-    np.testing.assert_allclose(grad_cam(network, 0, X, CLASSES), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(grad_cam(network, X, 0, CLASSES), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_coarse_grad_cam_is_resized_to_the_image() -> None:
     scores = lambda x: jax.nn.relu(x[:, ::3, ::5]).sum(axis=(1, 2)) @ jnp.eye(2, 4)  # noqa: E731
-    found = grad_cam(scores, 0, X, jnp.zeros(3, jnp.int32))
+    found = grad_cam(scores, X, 0, jnp.zeros(3, jnp.int32))
     assert found.shape == (3, 6, 5)
     corner = np.maximum(np.asarray(X)[:, 0, 0, 0], 0)
     np.testing.assert_allclose(found[:, 0, 0], corner, rtol=1e-6)

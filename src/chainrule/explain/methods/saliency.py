@@ -21,8 +21,8 @@ from jaxtyping import Bool
 from chainrule.core.checks import check_class_numbers
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.explain.methods.features import sensitivity
-from chainrule.models.protocol import Model, parts_of
+from chainrule.explain.methods.features import feature_maps, layer_number, sensitivity
+from chainrule.models.protocol import HasLogits, Model, parts_of
 from chainrule.train.state import trainable
 
 M = TypeVar("M", bound=Model)
@@ -41,19 +41,22 @@ def gradient(
 
 
 def grad_cam(
-    scores: Scores,
-    layer: int,
+    model: HasLogits | Scores,
     x: Float[Array, "batch height width channels"],
+    layer: int,
     classes: Int[Array, " batch"],
 ) -> Float[Array, "batch height width"]:
     """Where the feature maps that speak for a class are active, at the size of the image.
 
-    `layer` counts the rectified maps of `features.feature_maps` from 0. The weight of a map is the mean over its
-    positions of the derivative of the class's score; the weighted sum is cut off at zero, then resized.
+    The model is one of ours, its images in model units, or a function from images to scores. `layer` counts the
+    rectified maps of `features.feature_maps` from 0, or from the last if negative. The weight of a map is the mean over
+    its positions of the derivative of the class's score; the weighted sum is cut off at zero, then resized.
     """
+    scores = model.logits if isinstance(model, HasLogits) else model
     count = jax.eval_shape(scores, x).shape[-1]
     check_class_numbers("grad_cam", "classes", classes, count)
-    maps, slopes = sensitivity(scores, layer, x, jax.nn.one_hot(classes, count, dtype=x.dtype))
+    number = layer_number("layer", layer, len(jax.eval_shape(lambda x: feature_maps(scores, x), x)))
+    maps, slopes = sensitivity(scores, number, x, jax.nn.one_hot(classes, count, dtype=x.dtype))
     weights = slopes.mean(axis=(1, 2), keepdims=True)
     coarse = jax.nn.relu((weights * maps).sum(axis=-1))
     return jax.image.resize(coarse, x.shape[:3], "bilinear")

@@ -154,14 +154,17 @@ def _sheet(
         best = np.array([one.image for one in excited[: settings.best]])
         columns = [np.asarray(x[best]), *(np.asarray(v) for v in views(x[best], jnp.asarray(channel)))]
         names = ["deconv" if rule == "deconvolution" else rule for rule in RULES]
-        for i in range(len(best)):
-            tiles += [as_tile(column[i], signed=bool(k)) for k, column in enumerate(columns)]
+        for i, one in enumerate(excited[: settings.best]):
+            tiles.append(as_tile(columns[0][i], signed=False))
+            for view in columns[1:]:  # nothing lies beyond what the unit sees
+                seen = seen_patch(as_tile(view[i], signed=True), layer.field, one.row, one.column)
+                tiles.append(_enlarged(seen, size))
             labels += ["" if i else f"unit {channel}", *("" if number else name for name in names)]
         for rank, one in enumerate(excited[: settings.patches], start=1):
             seen = seen_patch(
                 as_tile(np.asarray(x[one.image]), signed=False), layer.field, one.row, one.column
             )
-            tiles.append(_stretched(seen, size))
+            tiles.append(_enlarged(seen, size))
             labels.append("" if number else f"patch {rank}")
     width = " x ".join("all" if s.whole else str(s.width) for s in layer.field)
     count = len(next(iter(found.values()))[: settings.patches])
@@ -173,16 +176,22 @@ def _sheet(
         columns=len(tiles) // len(found),
         aligned=True,
         caption=f"A row is a channel: {'the' if settings.best == 1 else f'each of {settings.best}'} training "
-        f"{'image that excites' if settings.best == 1 else 'images that excite'} it most, and its projections by "
-        f"{', '.join(RULES)} (grey is nothing); then the {count} patches of {len(x)} images that excite it most, one "
-        f"of an image: what the unit sees of it ({width} pixels, enlarged to one size; grey lies beyond the edge).",
+        f"{'image that excites' if settings.best == 1 else 'images that excite'} it most, and what the unit sees of "
+        f"its projections by {', '.join(RULES)} (grey is nothing); then the {count} patches of {len(x)} images that "
+        f"excite it most, one of an image: what the unit sees of it ({width} pixels, enlarged; grey lies beyond the "
+        "edge).",
     )
 
 
-def _stretched(patch: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
-    """A patch at the size of the whole image, every pixel a block."""
-    rows, columns = (np.arange(n) * m // n for n, m in zip(size, patch.shape[:2], strict=True))
-    return patch[rows][:, columns]
+def _enlarged(patch: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """A patch as large as it fits into an image of this size, every pixel a block, white around it."""
+    scale = min(n / m for n, m in zip(size, patch.shape[:2], strict=True))
+    sides = [max(1, min(n, round(m * scale))) for n, m in zip(size, patch.shape[:2], strict=True)]
+    rows, columns = (np.arange(n) * m // n for n, m in zip(sides, patch.shape[:2], strict=True))
+    out = np.ones((*size, patch.shape[2]), patch.dtype)
+    top, left = ((n - m) // 2 for n, m in zip(size, sides, strict=True))
+    out[top : top + sides[0], left : left + sides[1]] = patch[rows][:, columns]
+    return out
 
 
 def _filters(model: Model) -> list[Images]:

@@ -107,7 +107,7 @@ def _explainer(
         lost, each = occlusion(model.predict, x, classes, fill, covers)
         found = {"gradient": gradient(model.logits, x, classes), "occlusion": lost}
         if cam is not None:
-            found["Grad-CAM"] = grad_cam(model.logits, cam, x, classes)
+            found["Grad-CAM"] = grad_cam(model, x, cam, classes)
         return found, each.max(axis=0)
 
     def of(model: HasLogits) -> tuple[dict[str, np.ndarray], np.ndarray]:
