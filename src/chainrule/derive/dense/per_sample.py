@@ -3,7 +3,7 @@
 `loss(params, batch)` is the mean loss of a batch (or one loss per example). Examples must not talk to each other; a
 loss that couples them, as batch normalisation does, has no per-example gradient and is refused: the loss of the batch
 and its slope along a random direction must be the means of those of its examples. A compiled program compares them
-when it runs, which costs about one gradient of the batch more; `check=False` leaves it out.
+when it runs, which costs about two gradients of the batch more; `check=False` leaves it out.
 """
 
 from collections.abc import Callable
