@@ -241,6 +241,12 @@ def test_distributions_formulas_truth_tables_and_polygons_of_ones_own() -> None:
             experiments.run("constructions", **settings)
 
 
+def test_the_variance_of_any_model_is_judged_before_training() -> None:
+    found = experiments.run("variance", model="mlp", data="moons", config={"width": 64, "depth": 6}, batch=64)
+    assert found.numbers["mlp"]["verdict"] == "healthy"
+    assert found.findings[0].startswith("mlp: healthy")
+
+
 def test_early_stopping_goes_back_to_the_best_step() -> None:
     steps = np.arange(0, 70, 10)
     assert stop_step(steps, np.array([5, 4, 3, 4, 5, 6, 1.0]), patience=3) == (50, 20)

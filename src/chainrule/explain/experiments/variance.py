@@ -1,12 +1,14 @@
 """Variance through depth, by initialiser."""
 
 from collections.abc import Mapping
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import jax
 import numpy as np
 from pydantic import Field
 
+from chainrule import data as sources
+from chainrule import models
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.explain.methods.variance import VarianceReport, variance_report
@@ -29,12 +31,24 @@ class VarianceSettings(Settings):
         min_length=1,
         description="initialisers; he has the gain of the activation",
     )
-    batch: int = Field(256, ge=2, description="standard normal inputs")
+    batch: int = Field(256, ge=2, description="standard normal inputs, or training examples for a model")
+    model: str = Field("", description="a model of the registry instead, as it is before training: model=cnn")
+    data: str = Field("digits", description="of the model: name or path of data")
+    config: dict[str, Any] = Field(default_factory=dict, description="settings of the model: config.depth=18")
     seed: int = Field(0, ge=0, description="weights and inputs")
 
 
 def run(settings: VarianceSettings, listener: Listener) -> Outcome:
-    """Push noise through networks that differ in their initial weights only."""
+    """Push noise through networks that differ in their initial weights only, or data through a model."""
+    if settings.model:
+        data = sources.load(settings.data)
+        model = models.build(settings.model, data, seed=settings.seed, **settings.config)
+        batch = data.train.batch(np.arange(min(settings.batch, len(data.train))))
+        report = variance_report(model, batch.x, batch.y, seed=settings.seed)
+        shape = f"{settings.model} on {data.name}, {len(report.layers)} layers"
+        return _outcome(
+            {settings.model: report}, shape, [f"What helps: {report.suggestion}."] * bool(report.suggestion)
+        )
     x = jax.random.normal(random.key(settings.seed, "inputs"), (settings.batch, settings.width))
     reports = {}
     for name in settings.initializers:
@@ -50,11 +64,15 @@ def run(settings: VarianceSettings, listener: Listener) -> Outcome:
         label = f"{name}, gain of {settings.activation}" if scaled else f"{name}, gain 1"
         reports[label] = variance_report(network, x, seed=settings.seed)
         listener(f"{label}: {reports[label].verdict}")
+    shape = f"{settings.depth} layers of {settings.width} {settings.activation} units"
+    return _outcome(reports, shape, [])
+
+
+def _outcome(reports: Mapping[str, VarianceReport], shape: str, more: list[str]) -> Outcome:
     rows: list[list[str | float]] = [
         [label, float(one.activations[-2]), one.forward_factor, one.backward_factor, one.verdict]
         for label, one in reports.items()
     ]
-    shape = f"{settings.depth} layers of {settings.width} {settings.activation} units"
     heads = ["start", "last hidden mean square", "forward factor", "backward factor", "verdict"]
     names = ("last", "forward", "backward", "verdict")
     return Outcome(
@@ -62,7 +80,8 @@ def run(settings: VarianceSettings, listener: Listener) -> Outcome:
             f"{label}: {one.verdict}; the mean square of the activations changes by {one.forward_factor:.3g} a "
             f"layer, that of the gradients by {one.backward_factor:.3g} on the way back."
             for label, one in reports.items()
-        ],
+        ]
+        + more,
         _pictures(reports, shape),
         Table("variance-table", shape, heads, rows),
         {str(row[0]): dict(zip(names, row[1:], strict=True)) for row in rows},
@@ -96,7 +115,7 @@ def _pictures(reports: Mapping[str, VarianceReport], shape: str) -> list[Lines]:
 
 
 experiment = Experiment(
-    "Activations and gradients through depth, by initialiser: vanishing, healthy or exploding.",
+    "Activations and gradients through depth, by initialiser or of a model: vanishing, healthy or exploding.",
     VarianceSettings,
     run,
     toy={"width": 32, "depth": 6, "initializers": ["he", "xavier"], "batch": 32},
