@@ -38,7 +38,9 @@ def main() -> int:
         help="seconds to wait for a quiet machine before a turn",
     )
     parser.add_argument(
-        "--smoke", action="store_true", help="toy sizes, to see that it runs (sequences, sequences-gpu)"
+        "--smoke",
+        action="store_true",
+        help="toy sizes, to see that it runs (sequences, sequences-gpu, derive-solvers)",
     )
     parser.add_argument(
         "--case", metavar="C", help="measure only this case (nets, nn, diffusion); written only with --json"
