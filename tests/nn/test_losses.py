@@ -238,3 +238,15 @@ def test_the_quantile_loss_is_least_at_the_quantile() -> None:
 def test_options_out_of_range_are_refused(wrong: Callable) -> None:
     with pytest.raises(ArgumentError, match=r"gamma=-1|quantile=1"):
         wrong()
+
+
+@pytest.mark.parametrize("name", ["squared_error", "absolute_error"])
+def test_reductions_are_means_over_entries_sums_and_means_of_sums(name: str) -> None:
+    predicted, target = normal(6, 4), normal(6, 4, seed=1)
+    power = {"squared_error": 2, "absolute_error": 1}[name]
+    each = np.abs(predicted - target) ** power
+    expected = {"mean": each.mean(), "sum": each.sum(), "mean_of_sums": each.sum(axis=1).mean()}
+    assert set(expected) == set(losses.REDUCTIONS)
+    for reduction, value in expected.items():
+        found = getattr(losses, name)(jnp.asarray(predicted), jnp.asarray(target), reduction=reduction)
+        assert float(found) == pytest.approx(value, rel=1e-5), reduction
