@@ -296,7 +296,7 @@ def test_an_image_is_turned_the_way_its_metadata_say(tmp_path: Path) -> None:
     assert kinds(tmp_path / "turned") == {
         ("rotated", "note"): (4, "turned/0.png"),
         ("same image twice", "note"): (3, "turned/1.png"),
-        (HELD_OUT, "note"): (2, "turned example 1 (test)"),
+        (HELD_OUT, "note"): (2, "turned example 1 (val)"),
     }
     data = load(tmp_path / "turned")
     assert np.array_equal(data.train.arrays["x"][0], np.rot90(np.asarray(image), -1))

@@ -11,7 +11,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Trace, Tracer
+from jax.core import Trace, Tracer, eval_context
 from jax.extend.core import jaxpr_as_fun, set_current_trace, take_current_trace
 
 from chainrule.core.errors import CapabilityError
@@ -139,12 +139,12 @@ class _Follower(Trace):
 
     def _custom(self, run: Callable[..., Any], tracers: Any) -> Any:
         # The rule may be run only once, so it is turned into a program that can be run and traced at will.
-        with take_current_trace():  # on numbers
+        with eval_context():  # on numbers
             program = jax.make_jaxpr(run)(*map(self._number, tracers))
         return self._both(jaxpr_as_fun(program), tracers)
 
     def _both(self, apply: Callable[..., Sequence[Any]], tracers: Any) -> list[Any]:
-        with take_current_trace():  # on numbers
+        with eval_context():  # on numbers
             numbers = apply(*map(self._number, tracers))
         if not any(map(self._is_mine, tracers)):
             return list(numbers)
