@@ -3,7 +3,7 @@
 `loss(params, batch)` is the mean loss of a batch (or one loss per example). Examples must not talk to each other; a
 loss that couples them, as batch normalisation does, has no per-example gradient and is refused: the loss of the batch
 and its slope along a random direction must be the means of those of its examples. A compiled program compares them
-when it runs, which costs about two gradients of the batch more; `check=False` leaves it out.
+when it runs, which costs a little more than one gradient of the batch; `check=False` leaves it out.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,9 @@ def per_sample_gradient(
     >>> per_sample_gradient(loss, jnp.ones(2), (jnp.eye(2), jnp.zeros(2))).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
-    params, batch = _checked("per_sample_gradient", loss, params, batch, chunk, check)
-    return _each(lambda gradient: gradient, loss, params, batch, chunk)
+    params, batch = _checked("per_sample_gradient", loss, params, batch, chunk)
+    gradients = _each(lambda gradient: gradient, loss, params, batch, chunk)
+    return _uncoupled("per_sample_gradient", gradients, loss, params, batch, chunk) if check else gradients
 
 
 def per_sample_norms(
@@ -49,8 +50,9 @@ def per_sample_norms(
     >>> per_sample_norms(loss, jnp.ones(2), (3 * jnp.eye(2), jnp.zeros(2))).tolist()
     [18.0, 18.0]
     """
-    params, batch = _checked("per_sample_norms", loss, params, batch, chunk, check)
-    return _each(_norm, loss, params, batch, chunk)
+    params, batch = _checked("per_sample_norms", loss, params, batch, chunk)
+    norms = _each(_norm, loss, params, batch, chunk)
+    return _uncoupled("per_sample_norms", norms, loss, params, batch, chunk) if check else norms
 
 
 def clipped_sum(
@@ -64,7 +66,7 @@ def clipped_sum(
     """
     if not limit > 0:
         raise ArgumentError(f"clipped_sum(limit={limit}): the limit must be positive")
-    params, batch = _checked("clipped_sum", loss, params, batch, chunk, check)
+    params, batch = _checked("clipped_sum", loss, params, batch, chunk)
     count = _count(batch)
     size = min(chunk or count, count)
 
@@ -75,7 +77,9 @@ def clipped_sum(
     whole = count // size * size
     head = jax.tree.map(lambda a: a[:whole].reshape(-1, size, *a.shape[1:]), batch)
     total, _ = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, params), head)
-    return total if whole == count else add(total, jax.tree.map(lambda a: a[whole:], batch))[0]
+    if whole < count:
+        total, _ = add(total, jax.tree.map(lambda a: a[whole:], batch))
+    return _uncoupled("clipped_sum", total, loss, params, batch, chunk) if check else total
 
 
 # Outside of jit every operation is compiled by itself: these are one each, whatever tree they are given.
@@ -108,9 +112,7 @@ def _count(batch: Tree) -> int:
     return int(jax.tree.leaves(batch)[0].shape[0])
 
 
-def _checked(
-    where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None, check: bool
-) -> tuple[Tree, Tree]:
+def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> tuple[Tree, Tree]:
     validation.function(where, loss)
     check_chunk(where, chunk)
     params = validation.point(where, params, name="params")
@@ -124,7 +126,7 @@ def _checked(
     shape = jax.eval_shape(loss, params, batch).shape
     if shape not in ((), (_count(batch),)):
         raise ArgumentError(f"{where}: the loss has shape {shape}, not () or ({_count(batch)},)")
-    return (_uncoupled(where, loss, params, batch, chunk) if check else params), batch
+    return params, batch
 
 
 class _Comparison(NamedTuple):
@@ -139,16 +141,19 @@ _COUPLED = "{}: the {} of the batch is not the mean over its examples{}, so exam
 _REMEDY = "use a mean over examples, and a normalisation that does not look across the batch"
 
 
-def _uncoupled(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> Tree:
-    """The parameters, provided that the loss does not couple examples; in a compiled program an error when it runs."""
+def _uncoupled(where: str, result: Tree, loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> Tree:
+    """The result, provided that the loss does not couple examples; in a compiled program an error when it runs.
+
+    It is the result that waits for the comparison, so that the two share the gradients of the examples.
+    """
     for what, found in _comparisons(loss, *jax.lax.stop_gradient((params, batch)), chunk).items():
         if isinstance(found.differs, jax.core.Tracer):
             sentence = _COUPLED.format(where, what, "")
-            params = eqx.error_if(params, found.differs, f"{sentence}\n{_REMEDY}")
+            result = eqx.error_if(result, found.differs, f"{sentence}\n{_REMEDY}")
         elif found.differs:
             numbers = f" ({float(found.whole):.6g} against {float(found.mean):.6g})"
             raise ArgumentError(_COUPLED.format(where, what, numbers), remedy=_REMEDY)
-    return params
+    return result
 
 
 def _comparisons(loss: Loss, params: Tree, batch: Tree, chunk: int | None) -> dict[str, _Comparison]:
