@@ -349,11 +349,14 @@ class Trainer:
         )
 
     def _estimate(self, step: int, clock: Clock) -> None:
-        """Say once, after a second of steps, how long the rest will take."""
-        if not self.estimated and clock.seconds >= _SECONDS_BEFORE_ESTIMATE and step < self.total:
-            self.estimated = True
-            left = self.total - step
-            self.notify(events.Estimated(left, left * clock.seconds / clock.steps, self.stepper.nbytes))
+        """Say once, after a second of steps, how long the rest will take, unless that is no longer."""
+        if self.estimated or clock.seconds < _SECONDS_BEFORE_ESTIMATE:
+            return
+        self.estimated = True
+        left = self.total - step
+        seconds = left * clock.seconds / clock.steps
+        if seconds > _SECONDS_BEFORE_ESTIMATE:
+            self.notify(events.Estimated(left, seconds, self.stepper.nbytes))
 
     def _diverged(self, state: State, step: int) -> tuple[State, int]:
         """A value was not finite: go back if that was asked for, otherwise say which one it was and stop."""
