@@ -1,5 +1,6 @@
 """Made-up packages to try the rules on, and the real one."""
 
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -36,3 +37,16 @@ def repository() -> Path:
 def chainrule(repository: Path) -> Path:
     """The folder of the real package."""
     return repository / "src" / "chainrule"
+
+
+@pytest.fixture(scope="session")
+def tracked(repository: Path) -> list[str]:
+    """Files under version control."""
+    if not (repository / ".git").exists():
+        pytest.skip("not a git checkout: there is no list of tracked files")
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=True
+    )
+    files = [name for name in listing.stdout.split("\0") if name]
+    assert "pyproject.toml" in files
+    return files

@@ -6,7 +6,6 @@ No paths of a machine, no numbers of a work list; and no identifiers that were g
 
 import io
 import re
-import subprocess
 import tokenize
 from collections.abc import Iterable
 from pathlib import Path
@@ -70,19 +69,6 @@ def retired_identifiers(root: Path, files: Iterable[str]) -> list[str]:
                 gone = RETIRED.keys() & {token.string, *re.findall(r"[A-Z][a-z0-9]*", token.string)}
                 found += [f"{name}:{token.start[0]}: {token.string}, now {RETIRED[word]}" for word in gone]
     return found
-
-
-@pytest.fixture(scope="module")
-def tracked(repository: Path) -> list[str]:
-    """Files under version control."""
-    if not (repository / ".git").exists():
-        pytest.skip("not a git checkout: there is no list of tracked files")
-    listing = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=True
-    )
-    files = [name for name in listing.stdout.split("\0") if name]
-    assert "pyproject.toml" in files
-    return files
 
 
 def test_no_tracked_file_names_a_machine_or_a_work_list(repository: Path, tracked: list[str]) -> None:
