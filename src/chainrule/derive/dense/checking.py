@@ -26,9 +26,9 @@ from chainrule.derive import validation
 from chainrule.derive.dense.complex_step import NotAnalyticError, complex_step
 from chainrule.derive.dense.hessians import STRATEGIES, runs, tensor
 from chainrule.derive.dense.jacobians import matrix
-from chainrule.derive.dense.planning import MISSING_RULE, first_sentence
+from chainrule.derive.dense.planning import first_sentence
 from chainrule.derive.flattening import Flat, flatten, pulled
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES
+from chainrule.derive.jaxprs.refusals import MISSING_RULE, NEEDS_VALUES
 
 _STEP = 1e-3
 _MOST_ENTRIES = 1_000_000

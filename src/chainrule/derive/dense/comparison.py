@@ -16,9 +16,10 @@ from chainrule.core.pictures import Table
 from chainrule.core.types import Array, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense.hessians import FOF, FOR, RUNS, STRATEGIES, runs, second, tensor
-from chainrule.derive.dense.planning import MISSING_RULE, NoRuleError, first_sentence
+from chainrule.derive.dense.planning import NoRuleError, first_sentence
 from chainrule.derive.flattening import Flat, flatten
 from chainrule.derive.jaxprs.branches import at_point
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.memory_budget import CompiledCost
 
 

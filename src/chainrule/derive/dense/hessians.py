@@ -28,10 +28,11 @@ from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense import planning
 from chainrule.derive.dense.batching import basis_map, index_map
 from chainrule.derive.dense.jacobians import check_chunk, jacobian
-from chainrule.derive.dense.planning import MISSING_RULE, NoRuleError, PlanningProblem, Trial
+from chainrule.derive.dense.planning import NoRuleError, PlanningProblem, Trial
 from chainrule.derive.dense.preparation import PreparedDerivative
 from chainrule.derive.flattening import Flat, flatten
 from chainrule.derive.jaxprs.branches import at_point
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.report import Report
 
 STRATEGIES = ("forward-over-forward", "forward-over-reverse", "reverse-over-forward", "reverse-over-reverse")

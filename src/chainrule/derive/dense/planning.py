@@ -18,15 +18,12 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import memory_size
 from chainrule.core.types import Tree
 from chainrule.derive.dense.batching import even
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES
+from chainrule.derive.jaxprs.refusals import MISSING_RULE, NEEDS_VALUES
 from chainrule.derive.memory_budget import CompiledCost, cost_of
 from chainrule.derive.report import Report
 
 BRANCHES = "it branches on values in Python"
 CLOSES = "it closes over values of an outer transformation"
-MISSING_RULE = (TypeError, ValueError, NotImplementedError)
-"""How JAX says that a primitive or a custom function has no rule for a mode."""
-
 _WORTH_TIMING = 1e5  # operations below which a call costs more than its work
 _RACE_ROUNDS, _RACE_SECONDS = 7, 0.25
 _DEAD_HEAT = 1.05
@@ -312,7 +309,6 @@ def _abstract(leaf: Any) -> Any:
 __all__ = [
     "BRANCHES",
     "CLOSES",
-    "MISSING_RULE",
     "NoRuleError",
     "PlanningProblem",
     "Program",

@@ -17,7 +17,7 @@ from chainrule.derive import memory_budget, validation
 from chainrule.derive.checkpointing.policies import checkpoint
 from chainrule.derive.dense.planning import BRANCHES, CLOSES, Program, Trial
 from chainrule.derive.flattening import Flat, flatten
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES
+from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 from chainrule.derive.report import Report
 
 Planner = Callable[[Flat, Trial, int], Report]

@@ -23,10 +23,11 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive import validation
 from chainrule.derive.dense.batching import basis_map
-from chainrule.derive.dense.planning import MISSING_RULE, NoRuleError, first_sentence
+from chainrule.derive.dense.planning import NoRuleError, first_sentence
 from chainrule.derive.flattening import flatten
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES, at_point
+from chainrule.derive.jaxprs.branches import at_point
 from chainrule.derive.jaxprs.equations import inner_programs, is_custom
+from chainrule.derive.jaxprs.refusals import MISSING_RULE, NEEDS_VALUES
 
 
 @final

@@ -15,14 +15,7 @@ from jax.core import Trace, Tracer, eval_context
 from jax.extend.core import jaxpr_as_fun, set_current_trace, take_current_trace
 
 from chainrule.core.errors import CapabilityError
-
-NEEDS_VALUES = (
-    jax.errors.ConcretizationTypeError,
-    jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
-    jax.errors.NonConcreteBooleanIndexError,
-)
-"""How JAX says that a function wants to know in Python what it computes."""
+from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 
 
 def following(
@@ -159,4 +152,4 @@ class _Follower(Trace):
         return isinstance(value, Valued) and value._trace is self
 
 
-__all__ = ["NEEDS_VALUES", "Valued", "at_point", "following"]
+__all__ = ["Valued", "at_point", "following"]

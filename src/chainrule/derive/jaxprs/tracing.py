@@ -17,7 +17,8 @@ from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import validation
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES, following
+from chainrule.derive.jaxprs.branches import following
+from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
 

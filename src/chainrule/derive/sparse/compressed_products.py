@@ -17,9 +17,9 @@ from jax.flatten_util import ravel_pytree
 
 from chainrule.core.types import Array, Tree
 from chainrule.derive.flattening import pulled
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.sparse.compression import CompressionRecipe
 from chainrule.derive.sparse.signature import Held, Valued
-from chainrule.derive.sparse.strategy import MISSING_RULE
 
 _MOST_CONSTANT = {32: 2**22, 2**31: 2**18}
 """Numbers in seeds and positions that become constants, by the number of products up to which it holds."""

@@ -18,9 +18,9 @@ from jax.extend.core import ClosedJaxpr
 from chainrule.core.types import Tree
 from chainrule.derive import flattening
 from chainrule.derive.jaxprs.equations import inner_programs
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.sparse.compressed_products import forward_product, reverse_product
 from chainrule.derive.sparse.signature import Signature, Valued
-from chainrule.derive.sparse.strategy import MISSING_RULE
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 

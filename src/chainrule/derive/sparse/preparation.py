@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
 from chainrule.derive.dense.planning import NoRuleError
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES
+from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 from chainrule.derive.sparse import strategy
 from chainrule.derive.sparse.certificate import POINTS
 from chainrule.derive.sparse.coloring.compiled import one_task

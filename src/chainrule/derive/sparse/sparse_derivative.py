@@ -14,6 +14,7 @@ from chainrule.core import notebook
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Tree
 from chainrule.derive import validation
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.sparse import certificate, formats
 from chainrule.derive.sparse.coloring.result import Coloring
 from chainrule.derive.sparse.compressed_products import (
@@ -27,7 +28,7 @@ from chainrule.derive.sparse.detection.guard import Guard
 from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.report import MemoryUse, SparseReport
 from chainrule.derive.sparse.signature import Held, Signature
-from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
+from chainrule.derive.sparse.strategy import Choice
 
 
 @final

@@ -18,6 +18,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, ChainruleError, DiskError
 from chainrule.core.types import Tree
 from chainrule.derive import validation
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.sparse import preparation
 from chainrule.derive.sparse.coloring.methods import METHODS
 from chainrule.derive.sparse.coloring.result import TWO_SIDED, Coloring, SideColors
@@ -30,7 +31,7 @@ from chainrule.derive.sparse.formats import FORMATS
 from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.signature import Signature, Valued, signed
 from chainrule.derive.sparse.sparse_derivative import SparseDerivative
-from chainrule.derive.sparse.strategy import MISSING_RULE, Choice
+from chainrule.derive.sparse.strategy import Choice
 
 _FORMAT = "chainrule sparse derivative 2"
 _EARLIER = "chainrule sparse derivative 1"

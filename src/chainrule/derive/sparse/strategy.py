@@ -7,6 +7,7 @@ from typing import Any, final
 
 import jax
 
+from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.sparse.coloring import bounds, choose, color
 from chainrule.derive.sparse.coloring.result import Coloring
 from chainrule.derive.sparse.compression import CompressionRecipe, recipe
@@ -108,7 +109,4 @@ def operations(product: Callable[..., Any], *given: Any) -> float:
     return max(float((analysis or {}).get("flops", 0.0)), 1.0)
 
 
-MISSING_RULE = (TypeError, ValueError, NotImplementedError)
-"""How JAX says that a function has no rule for a mode."""
-
-__all__ = ["MISSING_RULE", "Choice", "Search", "for_hessian", "for_jacobian", "operations", "requested"]
+__all__ = ["Choice", "Search", "for_hessian", "for_jacobian", "operations", "requested"]

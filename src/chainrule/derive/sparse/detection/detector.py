@@ -14,7 +14,7 @@ from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Tree
 from chainrule.derive import memory_budget as budgets
 from chainrule.derive import validation
-from chainrule.derive.jaxprs.branches import NEEDS_VALUES
+from chainrule.derive.jaxprs.refusals import MISSING_RULE, NEEDS_VALUES
 from chainrule.derive.sparse.detection import rules, tables, unrolling
 from chainrule.derive.sparse.detection import values as values_of
 from chainrule.derive.sparse.detection.analysis import Analysis, Dependence, Notes, Tracked
@@ -165,7 +165,7 @@ def _gradient_program(signature: Signature, value: Valued, x: Tree, held: Held) 
         return jax.make_jaxpr(jax.grad(scalar, holomorphic=signature.holomorphic))(x, held), True
     except ArgumentError:
         raise
-    except (NotImplementedError, TypeError, ValueError):
+    except MISSING_RULE:
         rewritten = _without_while(signature, scalar, x, held)
         if rewritten is not None:
             return rewritten, True
@@ -175,11 +175,7 @@ def _gradient_program(signature: Signature, value: Valued, x: Tree, held: Held) 
         slope = jax.make_jaxpr(lambda x, held, v: jax.jvp(lambda z: scalar(z, held), (x,), (v,))[1])
         try:
             return slope(x, held, ones), False
-        except (
-            NotImplementedError,
-            TypeError,
-            ValueError,
-        ):  # nor forward mode: every two inputs of the value itself
+        except MISSING_RULE:  # nor forward mode: every two inputs of the value itself
             return jax.make_jaxpr(scalar)(x, held), False
 
 
@@ -195,7 +191,7 @@ def _without_while(signature: Signature, scalar: Callable[..., Any], x: Tree, he
     gradient = jax.make_jaxpr(jax.grad(rewritten, holomorphic=signature.holomorphic))
     try:
         return gradient(x, held, np.zeros(unrolling.STEPS, dtype=bool))
-    except (unrolling.NotClosed, NotImplementedError, TypeError, ValueError):
+    except (unrolling.NotClosed, *MISSING_RULE):
         return None
 
 
