@@ -7,6 +7,7 @@ is the object. Code elsewhere asks the object; it never compares names.
 import abc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.data.division import Positions
-from chainrule.data.loading.problems import Refused
+from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.rows import Divided, in_rows, positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
@@ -35,6 +36,14 @@ class Arranged(NamedTuple):
     columns: tuple[str, ...] = ()
     standardise: np.ndarray | None = None
     """Which features to bring to mean 0 and variance 1."""
+
+
+class Decided(NamedTuple):
+    """What the contents of a source decided that was left to them."""
+
+    options: Mapping[str, Any] = MappingProxyType({})
+    """Options with their values, for the record."""
+    remarks: Sequence[Problem] = ()
 
 
 class Kind(abc.ABC):
@@ -123,6 +132,11 @@ class Kind(abc.ABC):
     def divide(self, contents: Contents, schema: Schema, shares: Sequence[float], seed: int) -> Divided:
         """Default: examples along the first axis, drawn at random."""
         return in_rows(contents, schema, shares, seed)
+
+    def decided(self, contents: Contents, made: Divided, where: str) -> Decided:
+        """Default: nothing was left to the contents to decide."""
+        del contents, made, where
+        return Decided()
 
     def size(self, schema: Schema, split: Split) -> int:
         """Default: the size of a split is the number of its examples."""

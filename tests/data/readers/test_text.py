@@ -42,7 +42,7 @@ def test_line_ends_become_new_lines_and_a_byte_order_mark_is_left_out_and_report
     path = corpus.write(tmp_path / "dos.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\nfour" * 1 + b"!" * 50)
     data = load(path, window=2, split=(0.5, 0.25, 0.25))
     assert text_of(data) == "one\ntwo\nthree\nfour" + "!" * 50
-    report = check(path)
+    report = check(path, window=2, split=(0.5, 0.25, 0.25))
     assert report.ok
     assert [(g.kind, g.effect, g.first) for g in report.problems] == [("byte order mark", "note", "dos.txt")]
 
@@ -85,10 +85,32 @@ def test_a_text_shorter_than_its_windows_is_refused_with_one_that_fits(tmp_path:
     with pytest.raises(
         DataError, match=r"window=128 predicts that many characters .* in val \(50\), test \(50\)\n.*=49"
     ):
-        load(path)
+        load(path, window=128)
     assert len(load(path, window=49).val) == 1
     with pytest.raises(ArgumentError, match="window=1: window must be a whole number of at least 2"):
         load(path, window=1)
+
+
+@pytest.mark.parametrize(
+    ("count", "window", "parts"), [(3000, 128, 150), (1000, 49, 50), (43, 8, 9), (15, 2, 3)]
+)
+def test_a_short_text_has_windows_that_fit_unless_told(
+    tmp_path: Path, count: int, window: int, parts: int
+) -> None:
+    data = load(corpus.write(tmp_path / "short.txt", b"abc" * (count // 3) + b"x" * (count % 3)))
+    assert data.schema.shape == (window + 1,)
+    assert len(data.val.arrays["tokens"]) == len(data.test.arrays["tokens"]) == parts
+    assert data.source["window"] == window
+    assert [kind for kind, _ in data.notes] == (["short text"] if window < 128 else [])
+    assert len(check(data.source["name_or_path"]).problems) == len(data.notes)
+    again = load(**data.source)
+    assert (again.hash, again.schema, again.notes) == (data.hash, data.schema, data.notes)
+
+
+def test_a_text_of_a_few_characters_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the text is too short: (?s:.*)give a longer text"):
+        load(corpus.write(tmp_path / "tiny.txt", b"hello\n"))
+    assert not check(tmp_path / "tiny.txt").ok
 
 
 def test_any_file_of_utf8_text_is_a_text_whatever_its_name(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from chainrule.core.pictures import SMOOTH_UP_TO, Images, Picture
 from chainrule.data import targets
 from chainrule.data.kind import Arranged, Kind
+from chainrule.data.loading.levels import counted
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.problems import Refused
 from chainrule.data.loading.scan import Contents
@@ -70,31 +71,20 @@ class ImageKind(Kind):
         """Images and the number of their levels; 0 for numbers between 0 and 1."""
         if levels is None and x.dtype in (np.bool_, np.uint8, np.uint16):
             levels = 2 if x.dtype == np.bool_ else 2 ** (8 * x.dtype.itemsize)
-        low = min(float(piece.min()) for piece in chunks(x, rows))
-        high = max(float(piece.max()) for piece in chunks(x, rows))
-        span = f"values from {low:g} to {high:g}"
         if levels is None:
+            low = min(float(piece.min()) for piece in chunks(x, rows))
+            high = max(float(piece.max()) for piece in chunks(x, rows))
             if x.dtype.kind != "f" or low < 0 or high > 1:
-                counted = (
+                whole = (
                     f"whole numbers: data.levels={max(2, int(high) + 1)}; others: "
                     if 0 <= low <= high < 2**16
                     else ""
                 )
-                remedy = f"{counted}bring them to [0, 1]"
-                raise Refused("unknown levels", where, f"images hold {span} of type {x.dtype}", remedy)
+                remedy = f"{whole}bring them to [0, 1]"
+                span = f"values from {low:g} to {high:g} of type {x.dtype}"
+                raise Refused("unknown levels", where, f"images hold {span}", remedy)
             return Arranged(x if isinstance(x, np.memmap) else x.astype(np.float32, copy=False))
-        whole_numbers = x.dtype.kind != "f" or all(
-            bool((piece == np.rint(piece)).all()) for piece in chunks(x, rows)
-        )
-        if low < 0 or high >= levels or not whole_numbers:
-            what = span if whole_numbers else f"{span}, not all whole"
-            raise Refused(
-                "unknown levels",
-                where,
-                f"levels={levels} means whole numbers up to {levels - 1}; found {what}",
-            )
-        small = np.min_scalar_type(levels - 1)
-        return Arranged(x if isinstance(x, np.memmap) else x.astype(small, copy=False), levels)
+        return Arranged(counted(x, rows, levels, where), levels)
 
     def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":
         """Images in files, folders, arrays, and images of Pillow."""

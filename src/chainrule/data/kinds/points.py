@@ -8,6 +8,7 @@ import numpy as np
 from chainrule.core.pictures import Picture, Scatter
 from chainrule.data import targets
 from chainrule.data.kind import Arranged, Kind
+from chainrule.data.loading.levels import counted
 from chainrule.data.previews import feature_cells, heads, some, table, title_of
 from chainrule.data.schema import Schema
 from chainrule.data.target import Cells
@@ -45,8 +46,9 @@ class PointsKind(Kind):
         return x.ndim == 2 and x.shape[1] == 2
 
     def arranged(self, x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> Arranged:
-        """Every coordinate is standardised."""
-        del rows, levels, where
+        """Every coordinate is standardised, unless it counts levels."""
+        if levels is not None:
+            return Arranged(counted(x, rows, levels, where), levels)
         return Arranged(x, standardise=np.ones(x.shape[-1], bool))
 
     def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":

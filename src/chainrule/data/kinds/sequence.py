@@ -8,6 +8,7 @@ import numpy as np
 from chainrule.core.pictures import Lines, Picture
 from chainrule.data import targets
 from chainrule.data.kind import Arranged, Kind
+from chainrule.data.loading.levels import counted
 from chainrule.data.previews import heads, some, title_of
 from chainrule.data.schema import Schema
 
@@ -34,8 +35,9 @@ class SequenceKind(Kind):
         return f"{total:,} sequences of {shape}{targets.of(schema).describe(schema)}"
 
     def arranged(self, x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> Arranged:
-        """Every feature is standardised."""
-        del rows, levels, where
+        """Every feature is standardised, unless it counts levels."""
+        if levels is not None:
+            return Arranged(counted(x, rows, levels, where), levels)
         return Arranged(x, standardise=np.ones(x.shape[-1], bool))
 
     def histories(self, given: "Given", prepared: "Preparation") -> "list[History]":

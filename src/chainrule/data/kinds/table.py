@@ -8,6 +8,7 @@ import numpy as np
 from chainrule.core.pictures import Picture, Table
 from chainrule.data import targets
 from chainrule.data.kind import Arranged, Kind
+from chainrule.data.loading.levels import counted
 from chainrule.data.previews import feature_cells, some, table, title_of
 from chainrule.data.schema import Schema
 from chainrule.data.target import Cells
@@ -40,9 +41,10 @@ class TableKind(Kind):
         return x.ndim == 1 or (x.ndim == 2 and x.shape[1] != 2)
 
     def arranged(self, x: np.ndarray, rows: np.ndarray | None, levels: int | None, where: str) -> Arranged:
-        """Columns named by their numbers."""
-        del rows, levels, where
+        """Columns named by their numbers; they are standardised, unless they count levels."""
         columns = tuple(f"column {j}" for j in range(x.shape[1]))
+        if levels is not None:
+            return Arranged(counted(x, rows, levels, where), levels, columns)
         return Arranged(x, columns=columns, standardise=np.ones(x.shape[-1], bool))
 
     def inputs(self, given: "Given", prepared: "Preparation") -> "Inputs":

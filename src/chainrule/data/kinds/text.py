@@ -8,8 +8,9 @@ import numpy as np
 
 from chainrule.core.pictures import Bars, Picture, Table
 from chainrule.data import targets
-from chainrule.data.division import Positions
-from chainrule.data.kind import Kind
+from chainrule.data.division import Positions, sizes
+from chainrule.data.kind import Decided, Kind
+from chainrule.data.loading.problems import Problem
 from chainrule.data.loading.rows import Divided, positions
 from chainrule.data.loading.scan import Contents
 from chainrule.data.previews import title_of
@@ -18,6 +19,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.target import Cells
 from chainrule.data.text import pairs, tokenization
+from chainrule.data.text.windows import WINDOW, Windows
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _TOKENS = 40
+_PREDICTS = 3
+"""Tokens of the shortest part of a text: two of them are predicted."""
 _LETTERS = 80
 """Characters of a text in a cell of a table."""
 
@@ -65,8 +69,22 @@ class TextKind(Kind):
         return (contents.window + 1,)
 
     def shares(self, contents: Contents) -> tuple[float, float, float]:
-        """90, 5 and 5 % of one long text."""
-        return (0.8, 0.1, 0.1) if targets.of(contents).given else (0.9, 0.05, 0.05)
+        """90, 5 and 5 % of one long text; of a text too short for that, parts that are more alike."""
+        if targets.of(contents).given:
+            return (0.8, 0.1, 0.1)
+        usual = (0.9, 0.05, 0.05)
+        few = contents.documents is None and min(sizes(len(contents), usual)) < _PREDICTS
+        return (0.6, 0.2, 0.2) if few else usual
+
+    def decided(self, contents: Contents, made: Divided, where: str) -> Decided:
+        """How many tokens an example of a text predicts, and a remark where a short text has no room for more."""
+        window = made.schema.shape[0] - 1
+        options = {"window": window} if contents.shortens else {}
+        texts = [split.arrays["tokens"] for split in made.splits if isinstance(split, Windows)]
+        if window >= WINDOW or not any(len(text) == window + 1 for text in texts):
+            return Decided(options)
+        detail = f"an example predicts {window} tokens instead of {WINDOW}, all that the shortest part holds"
+        return Decided(options, [Problem("short text", where, detail, "note")])
 
     def positions(self, contents: Contents, shares: Sequence[float], seed: int) -> Sequence[Positions] | None:
         """Documents in their order; texts with targets are drawn at random."""
@@ -93,9 +111,10 @@ class TextKind(Kind):
         return texts.inputs(given, prepared)
 
     def own_options(self, schema: Schema) -> dict[str, Any]:
-        """Passages as long as those of training, in characters until the run's own tokenizer sees them."""
-        corpus = {"window": schema.shape[0] - 1} if self.is_corpus(schema) else {}
-        return {**corpus, "tokenizer": "character", "vocab": None, "streams": 0}
+        """Passages as long as those of training, or such targets, in characters until the run's tokenizer sees them."""
+        targeted = {"kind": schema.kind, "target": schema.target}
+        own = {"window": schema.shape[0] - 1} if self.is_corpus(schema) else targeted
+        return {**own, "tokenizer": "character", "vocab": None, "streams": 0}
 
     def adopted(self, contents: Contents, rows: np.ndarray, prepared: "Preparation", where: str) -> Split:
         """Texts in the run's own tokens."""

@@ -30,12 +30,15 @@ def assemble(
     reading = contents.reading
     if made.fills is not None and reading is not None:
         reading = reading.filled(made.fills)
+    decided = kinds.of(contents).decided(contents, made, name)
     repeated = [] if made.positions is None else copies.noted(contents, made.positions, name)
     return Data(
         *(name, made.schema, train, val, test, made.scaling, made.target_scaling),
-        *(fingerprint(made.schema, contents), source),
+        *(fingerprint(made.schema, contents), {**source, **decided.options}),
         skipped=tuple((one.where, one.reason) for one in problems if one.effect == "skip"),
-        notes=tuple((g.kind, g.count) for g in group((*problems, *repeated)) if g.effect == "note"),
+        notes=tuple(
+            (g.kind, g.count) for g in group((*problems, *repeated, *decided.remarks)) if g.effect == "note"
+        ),
         reading=reading,
     )
 

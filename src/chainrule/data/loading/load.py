@@ -17,13 +17,14 @@ from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
 from chainrule.data.division import check_shares
 from chainrule.data.loading import sources
-from chainrule.data.loading.assembly import assemble
+from chainrule.data.loading.assembly import assemble, schema_of
 from chainrule.data.loading.binarize import binarize
 from chainrule.data.loading.copies import ANYWHERE, CHOICES, TOGETHER, check_together, noted
 from chainrule.data.loading.moments import moments
 from chainrule.data.loading.problems import Problem, Refused, ScanReport, group
 from chainrule.data.loading.scan import Contents, Scan
 from chainrule.data.loading.series import cut
+from chainrule.data.text.windows import WINDOW
 
 
 def load(
@@ -114,15 +115,19 @@ def check(
 def _divided(
     contents: Contents | None, shares: Sequence[float] | None, seed: int, where: str
 ) -> list[Problem]:
-    """What keeps examples from being divided into splits, if anything does, and which are in two of them."""
+    """What keeps examples from being divided into splits, if anything does, and what is to be said of the splits."""
     if contents is None:
         return []
     kind = kinds.of(contents)
+    shares = shares or kind.shares(contents)
     try:
-        parts = kind.positions(contents, shares or kind.shares(contents), seed)
+        parts = kind.positions(contents, shares, seed)
+        if parts is not None:
+            return noted(contents, parts, where)
+        made = kind.divide(contents, schema_of(contents), shares, seed)
     except DataError as error:
         return [Problem("cannot be divided", where, error.message, "stop", error.remedy)]
-    return [] if parts is None else noted(contents, parts, where)
+    return [*kind.decided(contents, made, where).remarks]
 
 
 def check_command(call: Mapping[str, Any]) -> str:
@@ -132,13 +137,15 @@ def check_command(call: Mapping[str, Any]) -> str:
     'chainrule data check moons data.n=50'
     """
     known = sources.find(call["name_or_path"]).options
-    changed = {name: value for name, value in call.items() if name in known and value != known[name].default}
     usual = {
+        **{name: option.default for name, option in known.items()},
         "seed": 0,
         "copies": ANYWHERE,
-        "split": [0.9, 0.05, 0.05] if "window" in known else [0.8, 0.1, 0.1],
+        "split": [0.8, 0.1, 0.1],
     }
-    changed |= {name: call[name] for name, value in usual.items() if call.get(name, value) != value}
+    if "window" in known:
+        usual |= {"split": [0.9, 0.05, 0.05], "window": WINDOW}
+    changed = {name: call[name] for name, value in usual.items() if call.get(name, value) != value}
     words = (shell_word(f"data.{name}={_written(value)}") for name, value in changed.items())
     return " ".join(["chainrule data check", shell_word(call["name_or_path"]), *words])
 

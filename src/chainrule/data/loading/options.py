@@ -22,6 +22,14 @@ class Option:
     guard: bool = False
     """A limit against hostile files: it decides whether data are read, never what they are."""
 
+    def takes(self, value: Any) -> bool:
+        """Whether a value is one of those it can have."""
+        try:
+            self.parse(value)
+        except ValueError:
+            return False
+        return True
+
 
 COMMON = ("seed", "split", "bad", "copies")
 """Options of all sources: arguments of `load`."""
@@ -137,6 +145,11 @@ def guard(default: int, help: str, high: int | None = None) -> Option:
 MAX_BYTES = guard(2**32, "largest size in memory, in bytes")
 MAX_RATIO = guard(200, "largest ratio of unpacked to packed size")
 SERIES = Option(None, optional(whole(2)), "one long series, row after row: steps in an example")
+LEVELS = Option(
+    None,
+    optional(whole(2, 2**16)),
+    "whole numbers from 0 on: how many values each can take (2 for zeros and ones); they are not standardised",
+)
 BINARIZE = Option(
     None,
     optional(choice("threshold", "stochastic")),
@@ -146,6 +159,7 @@ BINARIZE = Option(
 __all__ = [
     "BINARIZE",
     "COMMON",
+    "LEVELS",
     "MAX_BYTES",
     "MAX_RATIO",
     "NO_COLUMN",

@@ -19,7 +19,7 @@ from chainrule.data.inputs.protocol import KnownTargets, Preparation
 from chainrule.data.loading import sources
 from chainrule.data.loading.load import read_contents
 from chainrule.data.loading.scan import Contents
-from chainrule.data.readers import table
+from chainrule.data.readers import tabbed, table
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Rows, Split, Subset
 
@@ -43,7 +43,8 @@ def load_other(
     check_choice("score", "bad", bad, ["error", "skip"])
     source = sources.find(name_or_path)
     kind = kinds.of(prepared.schema)
-    if kind.has_rows and any(source.reader is one.reader for one in table.FORMATS.values()):
+    formats = (tabbed.reader, *(one.reader for one in table.FORMATS.values()))
+    if kind.has_rows and any(source.reader is one for one in formats):
         split = _table(source, prepared, bad, options, needs_targets)
     else:
         contents = read_contents(source, _options(source, prepared, options), seed, bad)
@@ -64,9 +65,13 @@ def load_other(
 
 
 def _options(source: sources.DataSource, prepared: Preparation, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as given, or as in training where the source knows them: the size and so on of its examples."""
+    """Options as given, or as in training where the source takes them: the size and so on of its examples."""
     own = {**prepared.options, **kinds.of(prepared.schema).own_options(prepared.schema)}
-    known = {name: own[name] for name in source.options if own.get(name) is not None}
+    known = {
+        name: own[name]
+        for name, option in source.options.items()
+        if own.get(name) is not None and option.takes(own[name])
+    }
     return source.resolve({**known, **given})
 
 

@@ -35,6 +35,8 @@ class Contents:
     levels: int = 0
     window: int = 0
     """Text: tokens that an example predicts."""
+    shortens: bool = False
+    """Text: whether it may be fewer, where a part of the text is shorter."""
     tokenizer: str = "character"
     """Text: what makes tokens out of the characters in `x`: a name or the path of a file."""
     vocab: int | None = None

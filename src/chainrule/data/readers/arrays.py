@@ -21,6 +21,7 @@ from chainrule.data.loading import bounded
 from chainrule.data.loading.moments import chunks
 from chainrule.data.loading.options import (
     BINARIZE,
+    LEVELS,
     MAX_BYTES,
     MAX_RATIO,
     SERIES,
@@ -28,7 +29,6 @@ from chainrule.data.loading.options import (
     choice,
     guard,
     optional,
-    whole,
 )
 from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
@@ -235,9 +235,7 @@ reader = SourceReader(
     "examples",
     {
         "kind": Option(None, optional(_kind), "what the examples are"),
-        "levels": Option(
-            None, optional(whole(2, 2**16)), "images of whole numbers: how many values a pixel can take"
-        ),
+        "levels": LEVELS,
         "series": SERIES,
         "binarize": BINARIZE,
         "target_as": targets.TARGET_AS,

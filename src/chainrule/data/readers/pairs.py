@@ -6,6 +6,7 @@ hardly ever come again; where words repeat they are classes, and the file is a t
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Integer
@@ -18,6 +19,7 @@ from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReade
 from chainrule.data.readers import text
 from chainrule.data.text.pairs import padded
 
+_TEXT = "text"
 _SNIFFED = 2**16
 _FEW, _OFTEN = 20, 5
 """Different texts that may well be classes, and how often each then comes on average."""
@@ -145,6 +147,15 @@ def _pair(line: str, where: str, longest: int) -> tuple[str, str] | Problem:
     return cells[0], cells[1]
 
 
+def _text(value: Any) -> str:
+    """The only kind of data that a file of pairs holds."""
+    if value != _TEXT:
+        raise ValueError(
+            f"{_TEXT!r}: words that hardly ever come again are no classes; as a table, save it as .csv"
+        )
+    return _TEXT
+
+
 reader = SourceReader(
     "pairs",
     "pairs",
@@ -154,6 +165,7 @@ reader = SourceReader(
         "target": Option(
             "text", choice("text", "class"), "what the second column is: a text, or the name of a class"
         ),
+        "kind": Option(_TEXT, _text, "text; to have a table of two columns, save it as .csv"),
         "swap": Option(False, flag, "whether the second column is to become the first"),
         "header": Option(False, flag, "whether the first line names the columns"),
         "longest": Option(256, whole(1), "most characters of a text"),

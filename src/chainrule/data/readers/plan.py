@@ -19,6 +19,7 @@ from chainrule.data import columns
 from chainrule.data.column import CellFault, ColumnReading, Hints, is_missing
 from chainrule.data.columns.number import NumberReading, decimal_of, is_number
 from chainrule.data.columns.words import MOST_WORDS, WordsReading
+from chainrule.data.loading.levels import counted
 from chainrule.data.loading.options import NO_COLUMN
 from chainrule.data.loading.problems import Effect, Problem, Refused
 from chainrule.data.loading.scan import Contents, Scan
@@ -210,15 +211,17 @@ def _contents(
     plans = [final[j].plan if j in final else ColumnPlan(name, None) for j, name in enumerate(raw.names)]
     reading = TableReading(tuple(plans), raw.header)
     found = _targets([final[index] for index in target], raw.where, options) if target else None
-    scaled = reading.scaled
+    scaled, levels = reading.scaled, options["levels"]
+    x = np.concatenate([c.plan.encode(c.codes) for c in final.values() if not c.plan.target], axis=1)
     return Contents(
         options["kind"] or ("points" if scaled.tolist() == [True, True] else "table"),
-        np.concatenate([c.plan.encode(c.codes) for c in final.values() if not c.plan.target], axis=1),
+        x if levels is None else counted(x, None, levels, raw.where),
         None if found is None else found.y,
         "none" if found is None else found.target,
         classes=() if found is None else found.classes,
         columns=reading.features,
-        standardise=scaled,
+        levels=levels or 0,
+        standardise=scaled if levels is None else None,
         fill=options["missing"] if options["missing"] in FILLED else "",
         reading=replace(reading, classes=() if found is None else found.classes),
     )

@@ -15,6 +15,7 @@ from chainrule.core.errors import DataError
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import (
     BINARIZE,
+    LEVELS,
     MAX_RATIO,
     SERIES,
     Option,
@@ -110,6 +111,7 @@ OPTIONS = {
         "auto", choice("auto", "day-first", "month-first"), "what dates like 03/04/2024 begin with"
     ),
     "series": SERIES,
+    "levels": LEVELS,
     "binarize": BINARIZE,
     "max_bytes": guard(2**30, "largest file, in bytes"),
     "max_ratio": MAX_RATIO,

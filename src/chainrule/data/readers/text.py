@@ -21,6 +21,7 @@ from chainrule.data.loading.problems import Problem, Refused
 from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
 from chainrule.data.loading.walking import special
 from chainrule.data.text.tokenizers import KINDS
+from chainrule.data.text.windows import WINDOW
 
 # The mark of UTF-32 begins with that of UTF-16, so it is looked for first.
 _FOREIGN = {
@@ -137,7 +138,8 @@ def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:
         "text",
         numbers,
         alphabet=alphabet,
-        window=options["window"],
+        window=options["window"] or WINDOW,
+        shortens=options["window"] is None,
         tokenizer=options["tokenizer"],
         vocab=options["vocab"],
         documents=np.array([len(text) for text in texts]) if options["packing"] else None,
@@ -191,7 +193,11 @@ def _tokenizer(value: Any) -> str:
 
 
 OPTIONS = {
-    "window": Option(128, whole(2), "tokens that an example predicts, each from those before it"),
+    "window": Option(
+        None,
+        optional(whole(2)),
+        f"tokens that an example predicts, each from those before it; {WINDOW} by default, fewer of a short text",
+    ),
     "tokenizer": Option("character", _tokenizer, f"{', '.join(KINDS)}, or a tokenizer's .json file"),
     "vocab": Option(None, optional(whole(1)), "tokens in the vocabulary of a tokenizer that is learnt"),
     "lower": Option(False, flag, "capitals become small letters"),

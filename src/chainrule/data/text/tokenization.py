@@ -19,8 +19,11 @@ from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.text import tokenizers
-from chainrule.data.text.packing import pack
+from chainrule.data.text.packing import Packed, pack
 from chainrule.data.text.windows import Windows
+
+_LONGER = "give a longer text, or larger parts: data.split=0.6,0.2,0.2"
+"""What helps where a part has no two tokens to predict."""
 
 
 @final
@@ -28,7 +31,7 @@ from chainrule.data.text.windows import Windows
 class _Tokenized:
     """Windows of tokens, and what the tokens are."""
 
-    splits: list[Split]
+    splits: Sequence[Windows | Packed]
     tokens: tuple[str, ...]
     tokenizer: str = ""
     """Its JSON; empty where every token is a character."""
@@ -37,7 +40,9 @@ class _Tokenized:
 def divide(contents: Contents, schema: Schema, shares: Sequence[float]) -> tuple[Schema, list[Split]]:
     """The three splits of a text, and their schema."""
     found = _tokenized(contents, shares)
-    return replace(schema, tokens=found.tokens, tokenizer=found.tokenizer), found.splits
+    window = found.splits[0].length
+    schema = replace(schema, shape=(window + 1,), tokens=found.tokens, tokenizer=found.tokenizer)
+    return schema, [*found.splits]
 
 
 def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
@@ -82,9 +87,7 @@ def _documents(
             [np.concatenate([first, tokenizer.encode(text)]).astype(kind) for text in part] for part in texts
         ]
         tokens, canonical = tokenizer.tokens, tokenizer.canonical
-    splits: list[Split] = [
-        pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)
-    ]
+    splits = [pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)]
     return _Tokenized(splits, tokens, canonical)
 
 
@@ -130,15 +133,19 @@ def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
     return codes[piece].tobytes().decode("utf-32-le")
 
 
-def _windows(contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[int], unit: str) -> list[Split]:
+def _windows(
+    contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[int], unit: str
+) -> list[Windows]:
     window, streams = contents.window, contents.streams
+    fitting = min(len(t) for t in tokens if len(t)) - 1
+    if contents.shortens and fitting >= 2:
+        window = min(window, fitting)
     short = [f"{name} ({len(t):,})" for name, t in zip(NAMES, tokens, strict=True) if 0 < len(t) <= window]
     if short:
-        fitting = min(len(t) for t in tokens if len(t)) - 1
         raise DataError(
             f"the text is too short: window={window} predicts that many {unit} after a first one, "
             f"more than there are in {', '.join(short)}",
-            remedy=f"use data.window={fitting} or less" if fitting >= 2 else "give a longer text",
+            remedy=f"use data.window={fitting} or less" if fitting >= 2 else _LONGER,
         )
     if streams * window >= len(tokens[0]):
         raise DataError(

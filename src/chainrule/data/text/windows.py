@@ -9,6 +9,9 @@ import numpy as np
 from chainrule.data.batches import Batch, Beginnings
 from chainrule.data.splits import Split
 
+WINDOW = 128
+"""Tokens that an example predicts unless told otherwise."""
+
 
 @final
 @dataclass(frozen=True)
@@ -60,4 +63,4 @@ class Windows(Split):
         return Batch(tokens, Beginnings(begins) if self.streams else None)
 
 
-__all__ = ["Windows"]
+__all__ = ["WINDOW", "Windows"]

@@ -79,10 +79,11 @@ class Conditionals(eqx.Module):
 def require_binary(name: str, schema: Schema) -> None:
     """Raise unless the data are zeros and ones."""
     if schema.levels != 2:
-        what = f"{schema.levels} levels" if schema.levels else "continuous numbers"
+        what = f"{schema.levels} levels" if schema.levels else "numbers that are read as continuous"
+        already = "" if schema.levels else "if they are zeros and ones already: data.levels=2\n"
         raise CapabilityError(
             f"{name} models zeros and ones; these {schema.kind} data have {what}",
-            remedy="make them binary: data.binarize=threshold, or data.binarize=stochastic\n"
+            remedy=f"{already}make them binary: data.binarize=threshold, or data.binarize=stochastic\n"
             "or keep them as they are, with conditionals that fit: chainrule train made",
         )
 

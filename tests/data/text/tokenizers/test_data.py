@@ -90,7 +90,7 @@ def test_options_that_cannot_be_used_are_named(fox: Path) -> None:
     with pytest.raises(ArgumentError, match="vocab=9: a character tokenizer"):
         load(fox, vocab=9)
     with pytest.raises(DataError, match=r"window=128 predicts that many tokens (?s:.)*use data.window="):
-        load(fox, tokenizer="byte-bpe", vocab=400)
+        load(fox, tokenizer="byte-bpe", vocab=400, window=128)
 
 
 def test_the_tokenizer_is_kept_with_a_run(fox: Path, tmp_path: Path) -> None:
