@@ -20,14 +20,14 @@ def function(where: str, f: Any) -> None:
 
 
 def point(
-    where: str, x: Tree, *, holomorphic: bool | None = None, name: str = "x", argnums: bool = False
+    where: str, x: Tree, *, holomorphic: bool | None = None, name: str = "x", chooser: str = ""
 ) -> Tree:
     """The point as JAX arrays; every leaf must be a floating number or array.
 
     Complex leaves need `holomorphic=True`, which then holds for all of them; `None` means that it is not on offer.
-    `argnums` says whether that is on offer.
+    `chooser` is the option that takes other inputs, where there is one.
 
-    >>> point("gradient", {"count": 3}, argnums=True)
+    >>> point("gradient", {"count": 3}, chooser="argnums")
     Traceback (most recent call last):
     chainrule.core.errors.ArgumentError: gradient: x['count'] has type int32 and shape (); derivatives need floats
            cast it (jnp.asarray(value, float)) or choose other inputs with argnums
@@ -54,7 +54,7 @@ def point(
             raise ArgumentError(
                 f"{where}: {label} has type {array.dtype} and shape {array.shape}; derivatives need floats",
                 remedy="cast it (jnp.asarray(value, float)) "
-                + ("or choose other inputs with argnums" if argnums else "or close over it"),
+                + (f"or choose other inputs with {chooser}" if chooser else "or close over it"),
             )
         return array
 
@@ -119,25 +119,29 @@ def moving(
     args: Any,
     argnums: int | Sequence[int],
     *,
+    has_aux: bool = False,
     holomorphic: bool | None = None,
 ) -> tuple[Callable[[Any], Any], Tree]:
     """A function f(x, *args) as one of the arguments that move, and the point they make up."""
     function(where, f)
     given = arguments(where, x, args)
-    at = point(where, argument(where, given, argnums), holomorphic=holomorphic, argnums=True)
-    return f if len(given) == 1 and argnums == 0 else fix(f, given, argnums), at
+    at = point(where, argument(where, given, argnums), holomorphic=holomorphic, chooser="argnums")
+    one = f if len(given) == 1 and argnums == 0 else fix(f, given, argnums)
+    return (lambda x: pair(where, one(x))) if has_aux else one, at
 
 
-def argument(where: str, args: tuple[Any, ...], argnums: Any) -> Any:
+def argument(where: str, args: tuple[Any, ...], argnums: Any, chooser: str = "argnums") -> Any:
     """The argument a derivative is taken in, or a tuple of several."""
     if not isinstance(argnums, int):
         if not isinstance(argnums, tuple | list) or not all(isinstance(n, int) for n in argnums):
             raise ArgumentError(
-                f"{where}(argnums={argnums!r}): the number of an argument is needed, or a tuple of such numbers"
+                f"{where}({chooser}={argnums!r}): the number of an argument is needed, or a tuple of such numbers"
             )
-        return tuple(argument(where, args, number) for number in argnums)
+        return tuple(argument(where, args, number, chooser) for number in argnums)
     if not -len(args) <= argnums < len(args):
-        raise ArgumentError(f"{where}(argnums={argnums}): the function was called with {len(args)} arguments")
+        raise ArgumentError(
+            f"{where}({chooser}={argnums}): the function was called with {len(args)} arguments"
+        )
     return args[argnums]
 
 
@@ -206,6 +210,27 @@ def bare(where: str, y: Any) -> None:
         )
 
 
+def valued(where: str, f: Callable[..., Any], *args: Any, has_aux: bool) -> tuple[Tree, Tree]:
+    """What `f` returns as its value and what it says beside it: numbers and arrays, nothing unless it `has_aux`."""
+    found = f(*args)
+    if not has_aux:
+        return found, ()
+    value, extra = pair(where, found)
+    extras(where, extra)
+    return value, extra
+
+
+def pair(where: str, found: Any) -> tuple[Tree, Tree]:
+    """What a function with an extra returned, if that is a value and the extra."""
+    if not (isinstance(found, tuple) and len(found) == 2):
+        kind = "an array" if isinstance(found, jax.Array) else type(found).__name__
+        got = f"a tuple of {len(found)}" if isinstance(found, tuple) else kind
+        raise ArgumentError(
+            f"{where}(has_aux=True): the function must return (value, extra), it returns {got}"
+        )
+    return found
+
+
 def extras(where: str, aux: Tree) -> None:
     """Raise unless what a function returns beside its value is made of numbers and arrays."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(aux):
@@ -256,7 +281,9 @@ __all__ = [
     "no_numbers",
     "numbers",
     "outputs",
+    "pair",
     "point",
     "put",
     "scalar_output",
+    "valued",
 ]

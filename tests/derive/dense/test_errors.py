@@ -60,9 +60,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: d.gradient(square)(1j * x2),
         "gradient: x is complex (complex128)\n       pass holomorphic=True if the function is, or differentiate in its",
     ),
-    "complex numbers where nothing is holomorphic": (
+    "complex numbers in a Hessian": (
         lambda: d.hessian(square)(1j * x2),
-        "hessian: x is complex (complex128)\n       differentiate in its real and imaginary parts",
+        "hessian: x is complex (complex128)\n       pass holomorphic=True if the function is, or differentiate in its",
     ),
     "real numbers for a holomorphic function": (
         lambda: d.jacobian(square, holomorphic=True)(x2),
@@ -176,7 +176,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no extra output": (
         lambda: d.gradient(square, has_aux=True)(x2),
-        "gradient(has_aux=True): the function must return (number, extra)",
+        "gradient(has_aux=True): the function must return (value, extra)",
+    ),
+    "no extra output of a Jacobian": (
+        lambda: d.jacobian(square, has_aux=True)(x2),
+        "jacobian(has_aux=True): the function must return (value, extra), it returns an array",
+    ),
+    "an extra output that is no number": (
+        lambda: d.hessian(lambda x: (x.sum(), "text"), has_aux=True)(x2),
+        "hessian(has_aux=True): extra is str, not a number or array",
+    ),
+    "no extra output of a product": (
+        lambda: d.jvp(square, x2, x2, has_aux=True),
+        "jvp(has_aux=True): the function must return (value, extra), it returns an array",
+    ),
+    "arguments of a Lagrangian from the back": (
+        lambda: d.lagrangian_hessian(square, argnums=-1)(x2, x2),
+        "lagrangian_hessian(argnums=-1): the arguments are counted from the front",
+    ),
+    "whole numbers in a mixed block": (
+        lambda: d.mixed(lambda x, q: q * jnp.sum(x))(x2, 3),
+        "cast it (jnp.asarray(value, float)) or choose other inputs with other",
+    ),
+    "no such argument of a mixed block": (
+        lambda: d.mixed(lambda x, q: q * jnp.sum(x), 2)(x2, 3.0),
+        "mixed(first=2): the function was called with 2 arguments",
     ),
     "no rows at a time": (
         lambda: d.jacobian_blocks(jnp.sin, x2, rows=0),

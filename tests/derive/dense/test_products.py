@@ -183,3 +183,42 @@ def test_argnums_is_recommended_by_those_who_take_it(call: Any) -> None:
     with pytest.raises(ArgumentError, match="derivatives need floats") as error:
         call(lambda n: n * 2.0, 3)
     assert ("argnums" in str(error.value)) is (call in TAKE_ARGNUMS)
+
+
+def test_extras_come_beside_dense_jacobians_and_hessians() -> None:
+    f = lambda x, a: (jnp.sin(a * x), {"sum": x.sum(), "count": 3})  # noqa: E731
+    J = d.jacobian(f, has_aux=True)
+    for found, extra in (J(X, 2.0), jax.jit(J)(X, 2.0)):
+        close(found, np.diag(2.0 * np.cos(2.0 * X)))
+        close(extra, {"sum": np.asarray(X.sum()), "count": np.asarray(3)})
+    assert J.report.mode == "forward"
+    batched, extras = jax.vmap(lambda x: J(x, 2.0))(np.stack([X, W]))
+    close(batched[1], np.diag(2.0 * np.cos(2.0 * W)))
+    close(extras["sum"], np.array([X.sum(), W.sum()]))
+
+    def branching(x: Any) -> Any:
+        return (jnp.sum(x**3), x[0]) if x[0] > -10 else (jnp.sum(x), x[1])
+
+    found, extra = d.hessian(branching, has_aux=True)(X)
+    close(found, np.diag(6.0 * X))
+    close(extra, np.asarray(X[0]))
+
+
+@pytest.mark.parametrize("strategy", d.STRATEGIES)
+def test_holomorphic_hessians_are_complex_second_derivatives(strategy: str) -> None:
+    z = X + 1j * W
+    found = d.hessian(lambda z: jnp.sum(z**3) * z[0], strategy, holomorphic=True)(z)
+    expected = np.diag(6.0 * z * z[0])
+    expected[0] += 3.0 * z**2
+    expected[:, 0] += 3.0 * z**2
+    close(found, expected)
+
+
+def test_the_lagrangian_takes_arguments_after_its_weights() -> None:
+    f = lambda x, a: a**2 * x * x[0]  # noqa: E731
+    found = d.lagrangian_hessian(f)(X, W, 2.0)
+    expected = np.zeros((3, 3))
+    expected[0] += 4.0 * W
+    expected[:, 0] += 4.0 * W
+    close(found, expected)
+    close(d.lagrangian_hessian(f, argnums=1)(X, W, 2.0), np.asarray(2.0 * W @ X * X[0]))

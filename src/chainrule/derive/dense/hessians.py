@@ -22,12 +22,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from chainrule.core import tree
-from chainrule.core.errors import ChainruleError, check_choice
+from chainrule.core.errors import ArgumentError, ChainruleError, check_choice
 from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive import memory_budget, validation
 from chainrule.derive.dense import planning
 from chainrule.derive.dense.batching import basis_map, index_map
-from chainrule.derive.dense.jacobians import check_chunk, jacobian
+from chainrule.derive.dense.jacobians import check_chunk, named_jacobian
 from chainrule.derive.dense.planning import NoRuleError, PlanningProblem, Trial
 from chainrule.derive.dense.preparation import PreparedDerivative
 from chainrule.derive.flattening import Flat, flatten
@@ -55,12 +55,14 @@ def hessian(
     argnums: int | Sequence[int] = 0,
     memory: str | int | None = None,
     measure: bool | None = None,
+    has_aux: bool = False,
+    holomorphic: bool = False,
 ) -> PreparedDerivative:
     """The Hessian of a function, as a function: `hessian(f)(x)` has shape output + input + input.
 
     `strategy` is one of the four nestings, or "auto": the cheapest of the first three by the compiler's count of
     operations. (Reverse-over-reverse keeps most and never wins; it runs on request.) With `measure=True` they are timed
-    instead. `chunk`, `memory`, `.report` and `.plan` are those of `jacobian`.
+    instead. `chunk`, `memory`, `has_aux`, `.report` and `.plan` are those of `jacobian`.
 
     >>> rosenbrock = lambda x: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
     >>> H = hessian(rosenbrock, "forward-over-forward")
@@ -69,16 +71,33 @@ def hessian(
     >>> H.report.products
     3
     """
-    check_choice("hessian", "strategy", strategy, ("auto", *STRATEGIES))
-    check_chunk("hessian", chunk)
+    options: dict[str, Any] = {"memory": memory, "measure": measure, "has_aux": has_aux}
+    return _hessian("hessian", f, strategy, chunk, argnums=argnums, holomorphic=holomorphic, **options)
+
+
+def _hessian(
+    name: str,
+    f: Callable[..., Any],
+    strategy: str,
+    chunk: int | None,
+    *,
+    argnums: int | Sequence[int],
+    memory: str | int | None,
+    measure: bool | None = None,
+    has_aux: bool = False,
+    holomorphic: bool | None = None,
+) -> PreparedDerivative:
+    """`hessian` by the name of another public function."""
+    check_choice(name, "strategy", strategy, ("auto", *STRATEGIES))
+    check_chunk(name, chunk)
 
     def plan(flat: Flat, trial: Trial, limit: int) -> Report:
-        out = memory_budget.check_output("hessian", flat.m * flat.n**2, flat.itemsize, limit, _REMEDIES)
+        out = memory_budget.check_output(name, flat.m * flat.n**2, flat.itemsize, limit, _REMEDIES)
         rank = functools.partial(_rank, flat)
 
         def among(*names: str) -> Report:
             counts = {name: runs(name, flat.n, flat.m) for name in names}
-            problem = PlanningProblem("hessian", flat.n, flat.m, "strategy", counts, chunk, out, limit)
+            problem = PlanningProblem(name, flat.n, flat.m, "strategy", counts, chunk, out, limit)
             return planning.plan(problem, trial, rank, measure=measure)
 
         if strategy != "auto":
@@ -93,7 +112,7 @@ def hessian(
     def evaluate(flat: Flat, strategy: str, chunk: int) -> Tree:
         return flat.hessian_tree(tensor(flat, strategy, chunk))
 
-    return PreparedDerivative("hessian", f, argnums, memory, None, plan, evaluate)
+    return PreparedDerivative(name, f, argnums, memory, holomorphic, plan, evaluate, has_aux=has_aux)
 
 
 def hvp(
@@ -187,21 +206,35 @@ def quadratic(f: Callable[..., Any], *, argnums: int | Sequence[int] = 0) -> Cal
 
 
 def lagrangian_hessian(
-    f: Callable[[Any], Any], strategy: str = FOR, chunk: int | None = None, *, memory: str | int | None = None
+    f: Callable[..., Any],
+    strategy: str = FOR,
+    chunk: int | None = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+    memory: str | int | None = None,
 ) -> PreparedDerivative:
-    """`sum_i y_i H_i(x)` of a function of several outputs, from one reverse seed: `lagrangian_hessian(f)(x, y)`.
+    """`sum_i y_i H_i(x)` of a function of several outputs, from one reverse seed: `lagrangian_hessian(f)(x, y, *args)`.
+
+    `y` weights the outputs; `argnums` says which of `(x, *args)` the Hessian is taken in.
 
     >>> f = lambda x: jnp.stack([x[0] ** 2, x[0] * x[1]])
     >>> lagrangian_hessian(f)(jnp.array([1.0, 2.0]), jnp.array([1.0, 10.0])).tolist()
     [[2.0, 10.0], [10.0, 0.0]]
     """
     validation.function("lagrangian_hessian", f)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if any(number < 0 for number in numbers):
+        raise ArgumentError(
+            f"lagrangian_hessian(argnums={argnums}): the arguments are counted from the front, x is 0"
+        )
 
-    def lagrangian(x: Tree, y: Tree) -> Array:
-        z = f(x)
+    def lagrangian(x: Tree, y: Tree, *args: Any) -> Array:
+        z = f(x, *args)
         return tree.dot(validation.direction("lagrangian_hessian", "y", y, z, "f(x)"), z)
 
-    return hessian(lagrangian, strategy, chunk, memory=memory)
+    shifted = tuple(number + (number > 0) for number in numbers)  # the weights stand between x and args
+    moving = shifted[0] if isinstance(argnums, int) else shifted
+    return _hessian("lagrangian_hessian", lagrangian, strategy, chunk, argnums=moving, memory=memory)
 
 
 def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> PreparedDerivative:
@@ -217,7 +250,8 @@ def mixed(f: Callable[..., Any], first: int = 0, other: int = 1) -> PreparedDeri
         validation.scalar_output("mixed", y)
         return y
 
-    return jacobian(lambda *args: jacobian(scalar, argnums=first)(*args), argnums=other)
+    inner = named_jacobian("mixed", scalar, argnums=first, chooser="first")
+    return named_jacobian("mixed", lambda *args: inner(*args), argnums=other, chooser="other")
 
 
 # ---------------------------------------------------------------------- one run of each strategy
@@ -271,12 +305,13 @@ def tensor(flat: Flat, strategy: str, chunk: int) -> Array:
 def _product(flat: Flat, strategy: str, k: Array | int) -> Callable[[Array], Array]:
     """Products with the Hessian of one output; what does not depend on the direction is done once."""
     output = lambda z: flat.vector(z)[k]  # noqa: E731
+    gradient = functools.partial(jax.grad, holomorphic=jnp.iscomplexobj(flat.x))
     if strategy == FOR:
-        return jax.linearize(jax.grad(output), flat.x)[1]
+        return jax.linearize(gradient(output), flat.x)[1]
     if strategy == ROR:
-        _, pull = jax.vjp(jax.grad(output), flat.x)
+        _, pull = jax.vjp(gradient(output), flat.x)
         return lambda w: pull(w)[0]
-    return lambda v: reverse_over_forward(output, flat.x, v)
+    return lambda v: gradient(lambda x: jax.jvp(output, (x,), (v,))[1])(flat.x)
 
 
 def _by_pairs(flat: Flat, chunk: int) -> Array:

@@ -37,6 +37,7 @@ def jacobian(
     argnums: int | Sequence[int] = 0,
     memory: str | int | None = None,
     measure: bool | None = None,
+    has_aux: bool = False,
     holomorphic: bool = False,
 ) -> PreparedDerivative:
     """The Jacobian of a function, as a function: `jacobian(f)(x)` has shape output + input (blocks for PyTrees).
@@ -46,6 +47,7 @@ def jacobian(
     - `memory`: budget, e.g. "2GiB"; a quarter of the free device memory when not given.
     - `measure`: whether to time what "auto" chooses between. When not given, modes are timed where their operations
       are within a factor of three, which says little about time, and batch sizes where they could matter.
+    - `has_aux`: the function returns `(value, extra)`, and a call `(jacobian, extra)`.
 
     The callable keeps a `.report` of its latest call and gives one beforehand with `.plan(x)`. Planning and compilation
     happen at the first call for each kind of input, so keep the callable and use it again.
@@ -56,22 +58,42 @@ def jacobian(
     >>> J.report.mode
     'forward'
     """
-    check_choice("jacobian", "mode", mode, MODES)
-    check_chunk("jacobian", chunk)
+    options: dict[str, Any] = {"memory": memory, "measure": measure, "has_aux": has_aux}
+    return named_jacobian("jacobian", f, mode, chunk, argnums=argnums, holomorphic=holomorphic, **options)
+
+
+def named_jacobian(
+    name: str,
+    f: Callable[..., Any],
+    mode: str = "auto",
+    chunk: int | None = None,
+    *,
+    argnums: int | Sequence[int] = 0,
+    memory: str | int | None = None,
+    measure: bool | None = None,
+    has_aux: bool = False,
+    holomorphic: bool | None = None,
+    chooser: str = "argnums",
+) -> PreparedDerivative:
+    """`jacobian` for another public function, which messages and reports name."""
+    check_choice(name, "mode", mode, MODES)
+    check_chunk(name, chunk)
 
     def plan(flat: Flat, trial: Trial, limit: int) -> Report:
-        out = memory_budget.check_output("jacobian", flat.m * flat.n, flat.itemsize, limit, _REMEDIES)
+        out = memory_budget.check_output(name, flat.m * flat.n, flat.itemsize, limit, _REMEDIES)
         counts = {"forward": flat.n, "reverse": flat.m}
         names = (mode,) if mode != "auto" else sorted(counts, key=lambda name: counts[name])
         counts = {name: counts[name] for name in names}
         # Operations do not predict time better than within a factor of three.
-        problem = PlanningProblem("jacobian", flat.n, flat.m, "mode", counts, chunk, out, limit, close=3.0)
+        problem = PlanningProblem(name, flat.n, flat.m, "mode", counts, chunk, out, limit, close=3.0)
         return planning.plan(problem, trial, functools.partial(_rank, flat), measure=measure)
 
     def evaluate(flat: Flat, mode: str, chunk: int) -> Tree:
         return flat.jacobian_tree(matrix(flat, mode, chunk))
 
-    return PreparedDerivative("jacobian", f, argnums, memory, holomorphic, plan, evaluate)
+    return PreparedDerivative(
+        name, f, argnums, memory, holomorphic, plan, evaluate, has_aux=has_aux, chooser=chooser
+    )
 
 
 def matrix(flat: Flat, mode: str, chunk: int) -> Array:
@@ -145,4 +167,4 @@ def _rank(flat: Flat, flops: Mapping[str, float]) -> tuple[list[str], str]:
     return ["forward", "reverse"], why + near
 
 
-__all__ = ["MODES", "check_chunk", "jacobian", "jacobian_blocks", "matrix"]
+__all__ = ["MODES", "check_chunk", "jacobian", "jacobian_blocks", "matrix", "named_jacobian"]

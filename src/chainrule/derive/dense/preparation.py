@@ -34,7 +34,8 @@ class PreparedDerivative:
 
     It works under `jit`, `vmap` and further derivatives. Arrays and floats among the arguments are traced; everything
     else (whole numbers, texts, functions) is part of the program. A function that cannot be compiled because it
-    branches on values in Python is run operation by operation, and the report says so.
+    branches on values in Python is run operation by operation, and the report says so. With `has_aux` a call returns
+    (derivative, extra).
     """
 
     report: Report
@@ -49,6 +50,9 @@ class PreparedDerivative:
         holomorphic: bool | None,
         planner: Planner,
         evaluate: Evaluator,
+        *,
+        has_aux: bool = False,
+        chooser: str = "argnums",
     ) -> None:
         validation.function(name, f)
         memory_budget.parse(name, memory)
@@ -57,6 +61,9 @@ class PreparedDerivative:
         self.argnums = argnums
         self.memory = memory
         self.holomorphic = holomorphic
+        self.has_aux = has_aux
+        self._chooser = chooser
+        """What the user calls `argnums`."""
         self._planner = planner
         self._evaluate = evaluate
         self._ready: dict[Any, _Ready] = {}
@@ -112,10 +119,11 @@ class PreparedDerivative:
         if key in self._ready:
             return self._ready[key]
         began = time.perf_counter()
-        x = validation.argument(self.name, args, self.argnums)
-        validation.point(self.name, x, holomorphic=self.holomorphic, argnums=True)
+        x = validation.argument(self.name, args, self.argnums, self._chooser)
+        validation.point(self.name, x, holomorphic=self.holomorphic, chooser=self._chooser)
         check = functools.partial(validation.outputs, self.name, holomorphic=self.holomorphic)
-        programs = _Programs(self.f, self.argnums, args, self._evaluate, check)
+        valued = functools.partial(validation.valued, self.name, self.f, has_aux=self.has_aux)
+        programs = _Programs(valued, self.argnums, args, self._evaluate, check, has_aux=self.has_aux)
         traced = programs.traced(args)
         trial = Trial(programs.program, traced, programs.obstacle, programs.effects, programs.checkpointed)
         report = self._planner(programs.flat(*traced), trial, memory_budget.parse(self.name, self.memory))
@@ -146,7 +154,8 @@ class _Programs:
     """The programs of a derivative for one kind of input, by mode and chunk; each is traced and compiled once.
 
     They take the arguments as they are if all their leaves are arrays or floats (they are `whole`), and a list of such
-    leaves otherwise; all other leaves are fixed here.
+    leaves otherwise; all other leaves are fixed here. The function returns its value and what it says beside it, which
+    the programs return beside the derivative if it `has_aux`.
     """
 
     def __init__(
@@ -156,11 +165,14 @@ class _Programs:
         args: tuple[Any, ...],
         evaluate: Evaluator,
         check: Callable[[Tree], None],
+        *,
+        has_aux: bool,
     ) -> None:
         leaves, self._structure = jax.tree.flatten(args)
         self._f = f
         self._argnums = argnums
         self._evaluate = evaluate
+        self._has_aux = has_aux
         self._traced = [i for i, leaf in enumerate(leaves) if isinstance(leaf, _TRACED)]
         self._fixed = [None if isinstance(leaf, _TRACED) else leaf for leaf in leaves]
         self._kinds = _kinds(self.traced(args))
@@ -186,7 +198,11 @@ class _Programs:
             def derivative(*traced: Any) -> Tree:
                 if _kinds(traced) != self._kinds:
                     raise _OtherKindError
-                return self._evaluate(self.flat(*traced), mode, chunk)
+                found = self._evaluate(self.flat(*traced), mode, chunk)
+                if not self._has_aux:
+                    return found
+                f, x = self._at(traced)  # compiled, what it shares with the derivative is computed once
+                return found, jax.tree.map(jnp.asarray, f(x)[1])
 
             self._made[mode, chunk] = derivative if self.obstacle == BRANCHES else jax.jit(derivative)
         return self._made[mode, chunk]
@@ -196,16 +212,17 @@ class _Programs:
 
         def derivative(*traced: Any) -> Tree:
             f, x = self._at(traced)
-            return self._evaluate(flatten(checkpoint(f, "binomial"), x, self.outputs), mode, chunk)
+            value = checkpoint(lambda x: f(x)[0], "binomial")
+            return self._evaluate(flatten(value, x, self.outputs), mode, chunk)
 
         return jax.jit(derivative)
 
     def flat(self, *traced: Any) -> Flat:
         """The function as a map of vectors, at the point in these arguments."""
         f, x = self._at(traced)
-        return flatten(f, x, self.outputs, traceable=self.obstacle != BRANCHES)
+        return flatten(lambda x: f(x)[0], x, self.outputs, traceable=self.obstacle != BRANCHES)
 
-    def _at(self, traced: tuple[Any, ...]) -> tuple[Callable[[Any], Any], Tree]:
+    def _at(self, traced: tuple[Any, ...]) -> tuple[Callable[[Any], tuple[Tree, Tree]], Tree]:
         leaves = list(self._fixed)
         for index, leaf in zip(self._traced, jax.tree.leaves(traced), strict=True):
             leaves[index] = leaf
@@ -218,7 +235,7 @@ class _Programs:
 
         def value(*traced: Any) -> Tree:
             f, x = self._at(traced)
-            y = f(x)
+            y, _ = f(x)
             check(y)
             return y
 

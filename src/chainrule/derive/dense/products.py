@@ -12,7 +12,6 @@ from typing import Any
 
 import jax
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Tree
 from chainrule.derive import validation
 
@@ -40,14 +39,12 @@ def gradient(
             "gradient",
             validation.argument("gradient", args, argnums),
             holomorphic=holomorphic,
-            argnums=True,
+            chooser="argnums",
         )
 
         def checked(*inner: Any) -> Any:
             y = f(*inner, **kwargs)
-            if has_aux and not (isinstance(y, tuple) and len(y) == 2):
-                raise ArgumentError("gradient(has_aux=True): the function must return (number, extra)")
-            number = y[0] if has_aux else y
+            number = validation.pair("gradient", y)[0] if has_aux else y
             validation.scalar_output("gradient", number, holomorphic=holomorphic)
             validation.bare("gradient", number)
             return y
@@ -85,7 +82,7 @@ def jvp(
     >>> jvp(lambda x, a: a * x**2, 3.0, jnp.array([1.0, 2.0]), args=(10.0,), batch=True)[1].tolist()
     [60.0, 120.0]
     """
-    f, x = validation.moving("jvp", f, x, args, argnums, holomorphic=holomorphic)
+    f, x = validation.moving("jvp", f, x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
     v = validation.direction("jvp", "v", v, x, batch=batch)
     if not batch:
         return jax.jvp(f, (x,), (v,), has_aux=has_aux)
@@ -111,7 +108,7 @@ def vjp(
     >>> float(pullback(1.0))
     6.0
     """
-    f, x = validation.moving("vjp", f, x, args, argnums, holomorphic=holomorphic)
+    f, x = validation.moving("vjp", f, x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
     y, back, *aux = jax.vjp(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # JAX types the two cases apart
     validation.outputs("vjp", y, holomorphic=holomorphic)
 
@@ -140,7 +137,7 @@ def linearize(
     >>> float(push(1.0)), float(push(2.0))
     (6.0, 12.0)
     """
-    f, x = validation.moving("linearize", f, x, args, argnums, holomorphic=holomorphic)
+    f, x = validation.moving("linearize", f, x, args, argnums, has_aux=has_aux, holomorphic=holomorphic)
     y, forward, *aux = jax.linearize(f, x, has_aux=has_aux)  # type: ignore[call-overload]  # typed as two cases
 
     def push(v: Tree) -> Tree:

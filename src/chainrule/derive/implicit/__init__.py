@@ -13,8 +13,6 @@ _LAZY = LazyNames(
         "counting": ("Count", "count"),
         "implicit_function": (
             "Implicit",
-            "Solution",
-            "Stats",
             "fixed_point",
             "hypergradient",
             "inverse",
@@ -37,6 +35,8 @@ _LAZY = LazyNames(
             "nonlinear_program",
             "quadratic_program",
         ),
+        "report": ("SolutionReport",),
+        "solution": ("Solution", "Stats"),
         "proximal": ("project_simplex", "projected_gradient", "proximal_gradient", "soft_threshold"),
         "solvers": (
             "LBFGS",

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.core.types import Array, Float, Int, Tree
+from chainrule.core.types import Array, Tree
 from chainrule.derive import validation
 from chainrule.derive.implicit import theorem
-from chainrule.derive.implicit.conditions import CONDITIONS
 from chainrule.derive.implicit.linear.dense import LeastSquares
 from chainrule.derive.implicit.linear.linear_solver import LinearSolver
 from chainrule.derive.implicit.linear.selection import Automatic, chosen
@@ -29,6 +28,7 @@ from chainrule.derive.implicit.problem import (
     pose,
     root_of,
 )
+from chainrule.derive.implicit.solution import Solution, Stats
 from chainrule.derive.implicit.solvers import (
     LBFGS,
     Anderson,
@@ -54,36 +54,6 @@ _SOLVERS: dict[str, Solver] = {
     "levenberg-marquardt": LevenbergMarquardt(),
     "gauss-newton": GaussNewton(),
 }
-
-
-class Stats(NamedTuple):
-    """How a solution was found and how well the theorem holds there; every entry has the batch axes of the solve."""
-
-    steps: Int[Array, "..."]
-    """Of our solver; -1 for the user's."""
-    factorisations: Int[Array, "..."]
-    """In all: one for each Newton step, and the one that all derivatives share (unless they inherit Newton's last)."""
-    residual: Float[Array, "..."]
-    """Norm of F at the solution."""
-    rcond: Float[Array, "..."]
-    """Estimated reciprocal condition of A = dF/dw; NaN for solvers without a factor."""
-    drift: Float[Array, "..."]
-    """Relative change of A within the uncertainty of the solution; a fold or a multiple root has 1/2 or more."""
-    failure: Int[Array, "..."]
-    """0 if the theorem holds; `condition` says it in words."""
-
-    @property
-    def condition(self) -> str:
-        """What is violated, in words; outside of compiled and batched code."""
-        return CONDITIONS[int(self.failure)]
-
-
-@final
-class Solution(eqx.Module):
-    """A solution with its derivatives, and what is known about it."""
-
-    value: Tree
-    stats: Stats
 
 
 @final
@@ -128,7 +98,7 @@ class Implicit:
         problem, outcome, values = self._solve(w0, params)
         x = theorem.solution(problem, outcome.x, values, outcome.factor)
         first = theorem.examine(problem, outcome.x, values.held())
-        _, second = theorem.factored(problem, outcome.x, values.held(), outcome.factor)
+        factor, second = theorem.factored(problem, outcome.x, values.held(), outcome.factor)
         own = problem.linear.factorises and outcome.factor is None
         stats = Stats(
             steps=outcome.steps,
@@ -138,7 +108,11 @@ class Implicit:
             drift=second.drift,
             failure=jnp.where(first.code == 0, second.code, first.code),
         )
-        return Solution(problem.equations.unknowns.tree(x), stats)
+        kept = sum(
+            leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(eqx.filter(factor, eqx.is_array))
+        )
+        value = problem.equations.unknowns.tree(x)
+        return Solution(value, stats, self.name, type(problem.linear).__name__, int(x.size), int(kept))
 
     def _solve(self, w0: Tree, params: tuple[Any, ...]) -> tuple[ImplicitProblem, SolverOutcome, Values]:
         """Run the solver on values that carry no derivatives."""
@@ -378,8 +352,6 @@ def _solver(name: str, given: Any, default: Solver) -> Solver | UserSolver:
 
 __all__ = [
     "Implicit",
-    "Solution",
-    "Stats",
     "fixed_point",
     "hypergradient",
     "inverse",

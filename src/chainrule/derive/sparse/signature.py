@@ -70,12 +70,7 @@ class Signature:
         """`f` as a function of the point and what is held; beside its value there is what it says, or nothing."""
 
         def valued(x: Tree, held: Held) -> tuple[Tree, Tree]:
-            found = f(*self.join(x, held))
-            if not self.has_aux:
-                return found, ()
-            if not (isinstance(found, tuple) and len(found) == 2):
-                raise ArgumentError(f"{self.where}(has_aux=True): the function must return (value, extra)")
-            return found
+            return validation.valued(self.where, f, *self.join(x, held), has_aux=self.has_aux)
 
         return valued
 
@@ -171,7 +166,7 @@ def signed(
     arguments = validation.arguments(where, x, args)
     point = validation.argument(where, arguments, argnums)
     name = "x" if argnums == 0 else "x of " + ", ".join(map(str, np.atleast_1d(argnums)))
-    point = validation.point(where, point, holomorphic=holomorphic, name=name, argnums=True)
+    point = validation.point(where, point, holomorphic=holomorphic, name=name, chooser="argnums")
     arguments = validation.put(arguments, argnums, point)
     signature = Signature(where, arguments, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return signature, *signature.split(signature.traced(arguments))

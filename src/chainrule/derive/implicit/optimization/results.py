@@ -4,10 +4,12 @@ import enum
 from typing import NamedTuple, final
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from chainrule.core.types import Scalar, Tree
+from chainrule.derive.implicit.report import SolutionReport, first_failure, largest
 
 
 class Status(enum.IntEnum):
@@ -59,6 +61,26 @@ class ProgramStats(eqx.Module):
     """Inequalities that hold with equality (for a linear program, variables at zero)."""
     ray: Ray
 
+    def report(self, what: str, x: Tree) -> SolutionReport:
+        """The same to read or to keep, of a program with such variables; outside of compiled code."""
+        where = f"report of {what}"
+        failed, code = first_failure(where, self.status)
+        count = int(np.size(self.status))
+        return SolutionReport(
+            what=what,
+            unknowns=sum(int(np.size(leaf)) for leaf in jax.tree.leaves(x)) // max(count, 1),
+            solutions=count,
+            failed=failed,
+            condition="none" if not failed else Status(code).name.lower(),
+            steps=int(largest(where, self.steps)),
+            factorisations=int(largest(where, self.factorisations)),
+            checks={
+                "primal error": largest(where, self.primal_error),
+                "dual error": largest(where, self.dual_error),
+                "gap": largest(where, self.gap),
+            },
+        )
+
 
 @final
 class LinearSolution(eqx.Module):
@@ -71,6 +93,11 @@ class LinearSolution(eqx.Module):
     """Reduced costs c - A'y, the multipliers of x >= 0."""
     value: Scalar
     stats: ProgramStats
+
+    @property
+    def report(self) -> SolutionReport:
+        """How it was found, and what was checked, to read or to keep; outside of compiled code."""
+        return self.stats.report("linear_program", self.x)
 
 
 @final
@@ -85,6 +112,11 @@ class QuadraticSolution(eqx.Module):
     value: Scalar
     stats: ProgramStats
 
+    @property
+    def report(self) -> SolutionReport:
+        """How it was found, and what was checked, to read or to keep; outside of compiled code."""
+        return self.stats.report("quadratic_program", self.x)
+
 
 @final
 class NonlinearSolution(eqx.Module):
@@ -97,6 +129,11 @@ class NonlinearSolution(eqx.Module):
     """Multipliers of the inequalities, not negative."""
     value: Scalar
     stats: ProgramStats
+
+    @property
+    def report(self) -> SolutionReport:
+        """How it was found, and what was checked, to read or to keep; outside of compiled code."""
+        return self.stats.report("nonlinear_program", self.x)
 
 
 __all__ = ["LinearSolution", "NonlinearSolution", "ProgramStats", "QuadraticSolution", "Ray", "Status"]

@@ -32,7 +32,7 @@ class Newton(Solver):
     """Let derivatives use the factor of the last step, each solution corrected once, instead of one at the solution."""
 
     def run(self, task: SolverTask) -> SolverOutcome:
-        """One factorisation per step."""
+        """One factorisation per step, unless solves with A iterate."""
         rtol = jnp.finfo(task.x.dtype).eps ** 0.75 if self.rtol is None else self.rtol
 
         def factor_at(x: Array) -> Factor:
@@ -54,9 +54,9 @@ class Newton(Solver):
         blank = jax.tree.map(_zeros, jax.eval_shape(factor_at, task.x)) if self.inherit else None
         first = _State(task.x, residual, jnp.zeros((), jnp.int32), done, blank)
         last = jax.lax.while_loop(lambda s: ~s.done & (s.steps < self.max_steps), advance, first)
-        return SolverOutcome(
-            last.x, last.steps, last.steps, None if last.factor is None else Refined(last.factor)
-        )
+        factorisations = last.steps if task.linear.factorises else jnp.zeros_like(last.steps)
+        factor = None if last.factor is None else Refined(last.factor)
+        return SolverOutcome(last.x, last.steps, factorisations, factor)
 
 
 class _State(NamedTuple):
