@@ -120,6 +120,26 @@ def test_program_steps_and_paths_are_printed_on_request(cli, file, tmp_path) -> 
     assert answer["page"].endswith("backward.html")
 
 
+def test_plans_and_sparse_derivatives_are_printed_on_request(cli, file, tmp_path) -> None:
+    words = ["derive", f"{file}:phases", "--at", "[1, 2, 3]", "--out", str(tmp_path / "out")]
+    result = cli(*words, "--plan", "1MiB", "--sparse", "--json")
+    assert result.code == 0, result.err
+    answer = json.loads(result.out)
+    assert answer["plan"]["budget"] == 1 << 20
+    assert [one["label"] for one in answer["plan"]["points"] if one["chosen"]] == ["store all"]
+    assert (answer["sparse"]["nnz"], answer["sparse"]["products"]) == (3, {"forward": 1})
+    for name in ("plan", "sparse"):
+        ElementTree.parse(answer["pictures"][name])
+
+
+def test_more_paths_than_the_limit_are_refused_by_the_name_of_the_option(cli, file, tmp_path) -> None:
+    words = ["derive", f"{file}:polynomial", "--at", "3.0", "--paths", "x", "--out", str(tmp_path / "out")]
+    result = cli(*words, "--limit", "1")
+    assert result.code == 2
+    assert "there are 2 paths, more than limit=1" in result.err
+    assert "raise limit= (--limit)" in result.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -26,6 +26,24 @@ Paths = Annotated[
         "--paths", metavar="INPUT", help="List the paths from this input to the result, with products."
     ),
 ]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Most paths that are listed.")]
+Budget = Annotated[
+    str,
+    typer.Option(
+        "--plan", metavar="MEMORY", help="Ways to checkpoint the gradient, and the one that fits, say, 2GiB."
+    ),
+]
+Sparse = Annotated[
+    bool, typer.Option("--sparse", help="Sparse Jacobian (Hessian of one output): pattern, colours, checks.")
+]
+
+
+class _Answer(NamedTuple):
+    """What is printed on request: text, the same for `--json`, and a picture where there is one."""
+
+    text: str
+    values: Any
+    picture: str = ""
 
 
 def derive(
@@ -46,6 +64,9 @@ def derive(
     program: Program = False,
     steps: Steps = False,
     paths: Paths = "",
+    limit: Limit = 1000,
+    plan: Budget = "",
+    sparse: Sparse = False,
     out: Annotated[str, typer.Option("--out", help="Folder for the pictures.")] = "",
     x64: Annotated[bool, typer.Option("--x64/--x32", help="Double or single precision.")] = True,
     json: Json = False,
@@ -66,15 +87,22 @@ def derive(
         file, name, function = load(target)
         args = [jax.tree.map(jax.numpy.asarray, point(text)) for text in at]
         found = graph(function, *args)
-        asked = _asked(function, args, found, program, steps, paths)
+        asked = _asked(function, args, found, program, steps)
+        if paths:
+            asked["paths"] = _paths(found, paths, limit)
+        if plan:
+            asked["plan"] = _checkpointing(function, args, plan)
         plans, values, shown = _plans(function, args)
+        if sparse:
+            asked["sparse"] = _sparse(function, args, one_output=plans["jacobian"].outputs == 1)
         folder = Path(out or f"derive-{name}")
-        pictures = _draw(function, args, found, folder)
+        pictures = _draw(function, args, found, asked, folder)
         page = _page(function, args, found, f"{file.name}:{name}", folder)
     if json:
         results = {what: report.to_json() for what, report in plans.items()}
         answer = {"function": f"{file}:{name}", "plans": results, "values": values}
-        emit({**answer, **asked, "pictures": pictures, **page})
+        told = {what: one.values for what, one in asked.items()}
+        emit({**answer, **told, "pictures": pictures, **page})
         return
     say("function", f"{file}:{name}")
     for what, report in plans.items():
@@ -83,9 +111,9 @@ def derive(
             show(f"  {line}")
     if shown:
         show(shown)
-    for what, text in asked.items():
+    for what, one in asked.items():
         heading(what)
-        show(text)
+        show(one.text)
     for what, path in {**pictures, **page}.items():
         say(what, str(path))
 
@@ -152,23 +180,43 @@ def _lines(value: Any, name: str = "") -> Iterator[str]:
 
 
 def _asked(
-    function: Callable[..., Any], args: list[Any], found: "Graph", program: bool, steps: bool, paths: str
-) -> dict[str, str]:
+    function: Callable[..., Any], args: list[Any], found: "Graph", program: bool, steps: bool
+) -> dict[str, _Answer]:
     """What is printed on request, by name."""
     from chainrule import derive
 
-    asked = {}
+    texts = {}
     if program:
-        asked["program"] = str(derive.program(function, *args).simplify())
+        texts["program"] = str(derive.program(function, *args).simplify())
     if steps:
-        asked["steps"] = str(found.backward())
-    if paths:
-        (*_, last) = (found.node(edge.source) for edge in found.edges if edge.target is None)
-        asked["paths"] = str(found.paths(paths, last))
-    return asked
+        texts["steps"] = str(found.backward())
+    return {what: _Answer(text, text) for what, text in texts.items()}
 
 
-def _draw(function: Callable[..., Any], args: list[Any], found: "Graph", folder: Path) -> dict[str, Path]:
+def _paths(found: "Graph", start: str, limit: int) -> _Answer:
+    (*_, last) = (found.node(edge.source) for edge in found.edges if edge.target is None)
+    text = str(found.paths(start, last, limit=limit))
+    return _Answer(text, text)
+
+
+def _checkpointing(function: Callable[..., Any], args: list[Any], memory: str) -> _Answer:
+    from chainrule import derive
+
+    chosen = derive.plan(function, *args, memory=memory)
+    return _Answer(str(chosen), chosen.to_json(), chosen.to_svg())
+
+
+def _sparse(function: Callable[..., Any], args: list[Any], *, one_output: bool) -> _Answer:
+    from chainrule import derive
+
+    kind = derive.sparse.hessian if one_output else derive.sparse.jacobian
+    made = kind(function, args[0], args=tuple(args[1:]))
+    return _Answer(str(made.report), made.report.to_json(), made.pattern.to_svg(made.coloring))
+
+
+def _draw(
+    function: Callable[..., Any], args: list[Any], found: "Graph", asked: dict[str, _Answer], folder: Path
+) -> dict[str, Path]:
     from chainrule.train.files import disk_errors
 
     with disk_errors(folder):
@@ -176,7 +224,10 @@ def _draw(function: Callable[..., Any], args: list[Any], found: "Graph", folder:
         graph, memory = folder / "graph.svg", folder / "memory.svg"
         found.to_svg(graph)
         _timeline(function, args).to_svg(memory)
-    return {"graph": graph, "memory": memory}
+        drawn = {what: folder / f"{what}.svg" for what, one in asked.items() if one.picture}
+        for what, path in drawn.items():
+            path.write_text(asked[what].picture, encoding="utf-8")
+    return {"graph": graph, "memory": memory, **drawn}
 
 
 def _timeline(function: Callable[..., Any], args: list[Any]) -> "Timeline":

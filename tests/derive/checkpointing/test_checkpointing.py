@@ -204,6 +204,66 @@ def test_a_budget_nothing_fits_names_the_least_that_would() -> None:
         plan([jnp.sin] * 16, X, memory=2 * X.nbytes)
 
 
+def branching(x: Any) -> Any:
+    """Nine sines for a positive sum, else none."""
+    return sines(9)(x) if x.sum() > 0 else x.sum()
+
+
+@pytest.mark.parametrize("policy", ["sqrt", "binomial", "nothing"])
+def test_a_python_branch_is_followed_at_every_call(policy: str) -> None:
+    slope = jax.grad(checkpoint(branching, policy))
+    np.testing.assert_allclose(slope(X), jax.grad(sines(9))(X), rtol=1e-6)
+    np.testing.assert_array_equal(slope(-X), np.ones_like(X))
+    with pytest.raises(ArgumentError, match="checkpoint: f branches in Python"):
+        jax.jit(checkpoint(branching, policy))(X)
+
+
+def test_a_plan_of_a_python_branch_is_for_the_branch_taken() -> None:
+    found = plan(branching, X, memory=9 * X.nbytes)
+    assert found.chosen.label != "store all"
+    assert found.reason.endswith("for the branch taken at these arguments")
+    np.testing.assert_array_equal(jax.grad(found.apply())(-X), np.ones_like(X))
+    with pytest.raises(ArgumentError, match="plan: f branches in Python"):
+        plan(branching, jax.ShapeDtypeStruct(X.shape, X.dtype))
+
+
+def test_loops_in_branches_are_cut() -> None:
+    def loop(x: Any) -> Any:
+        return jax.lax.scan(lambda state, _: (jnp.sin(state), None), x, None, length=64)[0]
+
+    def f(x: Any) -> Any:
+        return jax.lax.cond(x.sum() > 0, loop, lambda x: jax.lax.cond(x[0] > 0, jnp.cos, loop, x), x).sum()
+
+    found = plan(f, X, memory=24 * X.nbytes)
+    assert found.chosen.compiled is not None
+    assert found.chosen.compiled <= 24 * X.nbytes
+    slope, expected = jax.jit(jax.grad(found.apply())), jax.jit(jax.grad(f))
+    for x in (X, -X):
+        np.testing.assert_allclose(slope(x), expected(x), rtol=1e-6)
+
+
+def test_a_loop_without_an_end_in_sight_is_planned_forward() -> None:
+    def f(x: Any) -> Any:
+        return jax.lax.while_loop(lambda s: s.sum() > 10.0, jnp.sin, x).sum()
+
+    found = plan(f, X, memory="1MiB")
+    assert found.chosen.label == "forward mode"
+    assert "no reverse rule" in found.reason
+    assert found.to_json()["points"][0]["chosen"] is True
+    assert "forward mode" in found.to_svg()
+    assert found.apply()(X) == f(X)
+    with pytest.raises(MemoryBudgetError, match="a forward product"):
+        plan(f, X, memory=100)
+
+
+def test_a_plan_can_be_read() -> None:
+    found = plan([jnp.sin] * 9, X, memory=9 * X.nbytes)
+    lines = str(found).splitlines()
+    assert len(lines) == len(found.points) + 1
+    (marked,) = [line for line in lines if line.startswith(">")]
+    assert found.chosen.label in marked
+
+
 def test_the_picture_of_a_plan_is_valid_and_marks_the_choice() -> None:
     found = plan([jnp.sin] * 9, X, memory=9 * X.nbytes)
     shown = " ".join(node.text or "" for node in ET.fromstring(found.to_svg()).iter())

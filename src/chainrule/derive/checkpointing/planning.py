@@ -12,18 +12,21 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.core import notebook
+from chainrule.core.errors import CapabilityError
 from chainrule.core.formatting import memory_size
 from chainrule.core.pictures import Scatter
 from chainrule.derive.checkpointing import binomial, drawing
 from chainrule.derive.checkpointing.policies import CheckpointSchedule, Policy, as_function, checkpoint
 from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
+from chainrule.derive.jaxprs.branches import at_point
 from chainrule.derive.jaxprs.tracing import trace
-from chainrule.derive.memory_budget import MemoryBudgetError, parse
+from chainrule.derive.memory_budget import MemoryBudgetError, parse, refuse
 from chainrule.derive.memory_timeline import Timeline
 from chainrule.derive.memory_timeline import memory as live_memory
 
 _REPEATS = 6
 _ALL = "store all"
+_FORWARD = "forward mode"
 
 
 @final
@@ -50,6 +53,8 @@ class Plan:
     chosen: FrontierPoint
     budget: int
     f: Callable[..., Any] | Steps
+    note: str = ""
+    """What else is to be known about it."""
 
     @property
     def frontier(self) -> tuple[FrontierPoint, ...]:
@@ -72,7 +77,32 @@ class Plan:
         sizes = f"{memory_size(found.peak)} by the model, {memory_size(found.compiled or 0)} compiled"
         passed = [one for one in self.points if one.compiled is not None and one is not found]
         over = "".join(f"; {one.label} compiles to {memory_size(one.compiled or 0)}" for one in passed)
-        return f"{found.label}: {sizes}, within {memory_size(self.budget)}{over}"
+        note = f"; {self.note}" if self.note else ""
+        return f"{found.label}: {sizes}, within {memory_size(self.budget)}{over}{note}"
+
+    def __str__(self) -> str:
+        least = max(min(point.flops for point in self.points), 1)
+        lines = [f"plan of the gradient: {self.reason}"]
+        for point in sorted(self.points, key=lambda one: (one.flops, one.peak)):
+            mark = ">" if point is self.chosen else " "
+            compiled = "" if point.compiled is None else f", {memory_size(point.compiled)} compiled"
+            work = f"{point.flops / least:.2f} times the work"
+            lines.append(f"{mark} {point.label:<17} {memory_size(point.peak):>9}{compiled}, {work}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        points = [
+            {
+                "label": point.label,
+                "peak": point.peak,
+                "compiled": point.compiled,
+                "flops": point.flops,
+                "chosen": point is self.chosen,
+            }
+            for point in self.points
+        ]
+        return {"budget": self.budget, "reason": self.reason, "points": points}
 
     def apply(self) -> Callable[..., Any]:
         """The function checkpointed the chosen way."""
@@ -119,7 +149,9 @@ def plan(
     """Compare ways to checkpoint the gradient of `f` and pick the cheapest that fits `memory`, model and compiled.
 
     `memory` is a number of bytes or a text such as "2GiB"; by default a quarter of what is free. The cheapest of the
-    candidates that fit by the model is compiled; if the compiler needs more than the budget, the next one is.
+    candidates that fit by the model is compiled; if the compiler needs more than the budget, the next one is. Where `f`
+    branches in Python on values, the plan is for the branch taken at the arguments. Where it has no reverse rule, as
+    loops of unknown length have none, what is planned is a forward product, which stores nothing.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.ones(1000)
@@ -128,13 +160,18 @@ def plan(
     True
     """
     budget = parse("plan", memory)
-    steps: Callable[..., Any] | Steps = Chain(f) if isinstance(f, Sequence) else f
-    cut_up = steps if isinstance(steps, Chain) else _program(as_function(steps), args)
-    loops = list(cut_up.loops.values()) if isinstance(cut_up, ProgramSteps) else []
+    given: Callable[..., Any] | Steps = Chain(f) if isinstance(f, Sequence) else f
+    steps = given if isinstance(given, Chain) else at_point("plan", as_function(given), args)
+    note = "" if steps is given or isinstance(given, Steps) else "for the branch taken at these arguments"
+    cut_up = steps if isinstance(steps, Chain) else _program(steps, args)
+    loops = cut_up.loops if isinstance(cut_up, ProgramSteps) else []
     points: dict[str, FrontierPoint] = {}
     timelines: dict[str, Timeline] = {}
     for label, policy, snapshots in _candidates(max((loop.length for loop in loops), default=cut_up.length)):
-        timeline = live_memory(checkpoint(steps, policy, snapshots=snapshots), *args, argnums=argnums)
+        try:
+            timeline = live_memory(checkpoint(steps, policy, snapshots=snapshots), *args, argnums=argnums)
+        except CapabilityError as error:
+            return _forward(given, steps, args, argnums, budget, error, note)
         flops = timeline.flops
         if loops and isinstance(policy, (str, int)):
             cut = CheckpointSchedule(policy, snapshots)
@@ -146,12 +183,35 @@ def plan(
         point = replace(point, compiled=timelines[point.label].compiled_peak)
         points[point.label] = point
         if point.compiled is not None and point.compiled <= budget:
-            return Plan(tuple(points.values()), point, budget, steps)
+            return Plan(tuple(points.values()), point, budget, given, note)
     least = min(points.values(), key=lambda point: max(point.peak, point.compiled or 0))
     raise MemoryBudgetError(
         f"plan(memory={memory!r}): no way of checkpointing fits {memory_size(budget)}",
         remedy=f"the least is {memory_size(max(least.peak, least.compiled or 0))}, with {least.label}",
     )
+
+
+def _forward(
+    given: Callable[..., Any] | Steps,
+    steps: Callable[..., Any] | Steps,
+    args: Sequence[Any],
+    argnums: int | Sequence[int],
+    budget: int,
+    refusal: CapabilityError,
+    note: str,
+) -> Plan:
+    """The only way for a function without a reverse rule: forward products, one after another."""
+    function = as_function(steps)
+    try:
+        timeline = live_memory(function, *args, mode="forward", argnums=argnums)
+    except CapabilityError:
+        raise refusal from None
+    point = FrontierPoint(_FORWARD, None, None, timeline.peak, timeline.flops, timeline.compiled_peak)
+    needed = max(point.peak, point.compiled or 0)
+    if needed > budget:
+        refuse("plan", "a forward product (there is no reverse rule)", needed, budget, "a larger memory=")
+    why = "f has no reverse rule, and forward products have nothing to store or to compute again"
+    return Plan((point,), point, budget, given, "; ".join(filter(None, [why, note])))
 
 
 def _program(f: Callable[..., Any], args: Sequence[Any]) -> ProgramSteps:

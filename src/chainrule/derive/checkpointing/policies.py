@@ -7,12 +7,14 @@ from math import isqrt
 from typing import Any, TypeAlias, final
 
 import jax
+from jax.extend.core import jaxpr_as_fun
 
 from chainrule.core.errors import ArgumentError, spell, suggest
 from chainrule.core.recomputation import recomputed
 from chainrule.derive.checkpointing import binomial, chains, loops
 from chainrule.derive.checkpointing.loops import CountedLoop
 from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
+from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 from chainrule.derive.jaxprs.tracing import trace
 
 Policy: TypeAlias = str | int | Sequence[str] | Callable[..., Any] | None
@@ -39,7 +41,8 @@ def checkpoint(
 
     For a plain function the steps are those of its loops (`jax.lax.scan`) where they make up most of it, otherwise
     the operations of its program. Loops stay loops: compiling takes as long for a thousand steps as for ten. Second
-    derivatives through `"binomial"` are those of `"sqrt"`.
+    derivatives through `"binomial"` are those of `"sqrt"`. Where `f` branches in Python on values, every call (outside
+    of compiled code) follows the branch that it takes.
 
     >>> import jax.numpy as jnp
     >>> from chainrule.derive.memory_timeline import memory
@@ -131,13 +134,24 @@ def _saving(f: Callable[..., Any], policy: Policy) -> Callable[..., Any]:
             f"checkpoint(policy={policy!r}): policy must be None, {spell(_NAMED)}{hint}",
             remedy="or a segment length, a list of checkpoint names, or a policy of jax.checkpoint_policies",
         )
-    return recomputed(f, saved)
+    whole = recomputed(f, saved)
+
+    @functools.wraps(f)
+    def checkpointed(*args: Any) -> Any:
+        try:
+            return whole(*args)
+        except NEEDS_VALUES:
+            traced = trace("checkpoint", f, args, abstract=True, follow=True)
+            results = recomputed(jaxpr_as_fun(traced.program), saved)(*traced.leaves)
+            return jax.tree.unflatten(traced.out_tree, results)
+
+    return checkpointed
 
 
 def _by_program(f: Callable[..., Any], cut: CheckpointSchedule) -> Callable[..., Any]:
     @functools.wraps(f)
     def checkpointed(*args: Any) -> Any:
-        traced = trace("checkpoint", f, args, abstract=True)
+        traced = trace("checkpoint", f, args, abstract=True, follow=True)
         steps = ProgramSteps(traced.program)
         state = steps.enter(traced.leaves)
         state = steps.with_loops(cut.loop)(state) if steps.loops else cut.chain(steps, state)

@@ -105,19 +105,33 @@ class ProgramSteps(Steps):
     def length(self) -> int:
         return len(self.program.eqns)
 
+    @property
+    def loops(self) -> list[CountedLoop]:
+        """The loops, also those in branches, if they compute more than the equations around them."""
+        branches = [one for step in self._loops.values() if isinstance(step, list) for one in step]
+        own = [step for step in self._loops.values() if isinstance(step, CountedLoop)]
+        return own + [loop for branch in branches for loop in branch.loops]
+
     @functools.cached_property
-    def loops(self) -> dict[int, CountedLoop]:
-        """The loops, by the position of their equation, if they compute more than the equations around them."""
+    def _loops(self) -> "dict[int, CountedLoop | list[ProgramSteps]]":
+        """By the position of their equation: loops, and the branches of conditions in which loops are."""
         equations = self.program.eqns
-        found = {
-            position: CountedLoop.of_equation(one)
-            for position, one in enumerate(equations)
-            if one.primitive.name == "scan" and one.params["length"] > 1 and not one.effects
-        }
+        found: dict[int, CountedLoop | list[ProgramSteps]] = {}
+        inside = 0
+        for position, one in enumerate(equations):
+            if one.primitive.name == "scan" and one.params["length"] > 1 and not one.effects:
+                found[position] = loop = CountedLoop.of_equation(one)
+                inside += loop.nbytes
+            elif one.primitive.name == "cond" and not one.effects:
+                branches = [ProgramSteps(branch) for branch in one.params["branches"]]
+                loops = [loop for branch in branches for loop in branch.loops]
+                if loops:
+                    found[position] = branches
+                    inside += sum(loop.nbytes for loop in loops)
         around = sum(
             cost.nbytes(one.outvars) for position, one in enumerate(equations) if position not in found
         )
-        return found if sum(loop.nbytes for loop in found.values()) > around else {}
+        return found if inside > around else {}
 
     def run(self, start: int, end: int) -> Stage:
         part = eqs.program_of((), (), self._live[start], self._live[end], self.program.eqns[start:end])
@@ -129,10 +143,11 @@ class ProgramSteps(Steps):
 
         def apply(state: Any) -> Any:
             done = 0
-            for position, loop in self.loops.items():
-                state = self._replaced(
-                    position, functools.partial(loop_runner, loop), self.run(done, position)(state)
-                )
+            for position, part in self._loops.items():
+                runner = functools.partial(loop_runner, part)
+                if isinstance(part, list):
+                    runner = functools.partial(_switch, part, loop_runner)
+                state = self._replaced(position, runner, self.run(done, position)(state))
                 done = position + 1
             return self.run(done, self.length)(state)
 
@@ -153,6 +168,18 @@ class ProgramSteps(Steps):
         values = dict(zip(self._live[position], state, strict=True))
         values.update(zip(equation.outvars, function(*_read(equation.invars, values)), strict=True))
         return tuple(values[variable] for variable in self._live[position + 1])
+
+
+def _switch(
+    branches: Sequence[ProgramSteps], loop_runner: Callable[..., Sequence[Any]], which: Any, *operands: Any
+) -> Sequence[Any]:
+    """The branch of this number, its loops run by `loop_runner`."""
+
+    def branch(steps: ProgramSteps) -> Callable[..., list[Any]]:
+        return lambda *leaves: steps.leave(steps.with_loops(loop_runner)(steps.enter(leaves)))
+
+    found: Sequence[Any] = jax.lax.switch(which, [branch(one) for one in branches], *operands)
+    return found
 
 
 def _read(atoms: Sequence[Any], values: dict[Any, Any]) -> list[Any]:

@@ -69,7 +69,8 @@ def find(graph: Record, start: Node, end: Node, limit: int) -> GraphPaths:
     if ways[start.id] > limit:
         raise ArgumentError(
             f"graph.paths({start.name!r}, {end.name!r}): there are {ways[start.id]} paths, more than limit={limit}",
-            remedy="raise limit=, take nodes closer together, or fold a repeated part into a function or scan",
+            remedy="raise limit= (--limit), take nodes closer together,\n"
+            "or fold a repeated part into a function or scan",
         )
     found: list[GraphPath] = []
     follower = _Follower(graph, end, ways, found)

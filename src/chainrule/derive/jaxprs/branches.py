@@ -41,7 +41,8 @@ def at_point(where: str, f: Callable[..., Any], args: Sequence[Any]) -> Callable
     Without numbers, only shapes, there is no branch to follow: it is `f` itself then, too.
     """
     leaves, tree = jax.tree.flatten(tuple(args))
-    if any(isinstance(leaf, Tracer | jax.ShapeDtypeStruct) for leaf in leaves):
+    numbers = [number_of(leaf) for leaf in leaves]
+    if any(number is None for number in numbers):
         return f
     try:
         jax.eval_shape(lambda *args: [None, f(*args)][:1], *args)
@@ -55,10 +56,17 @@ def at_point(where: str, f: Callable[..., Any], args: Sequence[Any]) -> Callable
         structure.append(out_tree)
         return results
 
-    numbers = [jnp.asarray(leaf) for leaf in leaves]
     program = jax.make_jaxpr(following(where, flat, numbers))(*numbers)
     taken = jaxpr_as_fun(program)
     return lambda *args: jax.tree.unflatten(structure[0], taken(*jax.tree.leaves(args)))
+
+
+def number_of(leaf: Any) -> Any:
+    """A leaf as an array of numbers, also where it is being differentiated outside of compiled code; else `None`."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return None
+    number = leaf.to_concrete_value() if isinstance(leaf, Tracer) else leaf
+    return None if number is None else jnp.asarray(number)
 
 
 @final
@@ -152,4 +160,4 @@ class _Follower(Trace):
         return isinstance(value, Valued) and value._trace is self
 
 
-__all__ = ["Valued", "at_point", "following"]
+__all__ = ["Valued", "at_point", "following", "number_of"]

@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.derive import validation
-from chainrule.derive.jaxprs.branches import following
+from chainrule.derive.jaxprs.branches import following, number_of
 from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 
 _ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)
@@ -102,9 +102,10 @@ def trace(
         try:
             program = jax.make_jaxpr(flat)(*arguments.leaves)
         except NEEDS_VALUES:
-            if not follow:
+            numbers = [number_of(leaf) for leaf in arguments.leaves]
+            if not follow or any(number is None for number in numbers):
                 raise
-            program = jax.make_jaxpr(following(where, flat, arguments.leaves))(*arguments.leaves)
+            program = jax.make_jaxpr(following(where, flat, numbers))(*arguments.leaves)
             followed = True
     except NEEDS_VALUES as error:
         raise ArgumentError(
