@@ -441,6 +441,16 @@ ARRAYS: dict[str, Callable[[Any, Any], Any]] = {
     "round": lambda np, x: np.round(10.0 * x, 1) * x,
     "norm": lambda np, x: np.linalg.norm(np.reshape(x, (3, 2)), axis=1) * np.linalg.norm(x),
     "split": lambda np, x: np.split(x * x, 2)[1],
+    "vecdot": lambda np, x: np.vecdot(np.reshape(x, (3, 2)), np.reshape(x * x, (3, 2))),
+    "matvec": lambda np, x: np.matvec(np.reshape(x, (3, 2)), x[:2] * x[0]),
+    "vecmat": lambda np, x: np.vecmat(x[:3], np.reshape(x * x, (3, 2))),
+    "vdot": lambda np, x: np.vdot(x, x * x),
+    "var": lambda np, x: np.var(np.reshape(x, (3, 2)), axis=0) + np.std(x, ddof=1),
+    "average": lambda np, x: np.average(x * x, weights=np.arange(6.0)),
+    "trapezoid": lambda np, x: np.trapezoid(x * x, dx=0.1),
+    "gradient": lambda np, x: np.gradient(x * x),
+    "ptp": lambda np, x: np.ptp(x * x),
+    "append": lambda np, x: np.append(x, x * x),
 }
 
 
@@ -470,3 +480,56 @@ def test_arrays_of_objects_are_refused() -> None:
     for make in (lambda: np.array([Dual(1.0, 1.0), 2.0]), lambda: np.asarray(Dual(np.ones(2), 1.0))):
         with pytest.raises(TypeError, match=r"its derivative would be lost; join several with np\.stack"):
             make()
+
+
+@pytest.mark.parametrize(
+    "ufunc", [f for f in vars(np).values() if isinstance(f, np.ufunc)], ids=lambda ufunc: ufunc.__name__
+)
+def test_every_function_of_numpy_has_a_rule_or_a_reason(ufunc: Any) -> None:
+    """Derivatives against differences, for all that takes floating-point numbers."""
+    point = np.array([0.3, 0.7]) if ufunc is not np.arccosh else np.array([1.3, 1.7])
+    fixed = [np.array([2, 3])] if ufunc is np.ldexp else [np.array([0.6, 1.9])] * (ufunc.nin - 1)
+    matrix = np.array([[0.3, 0.7], [0.2, 0.9]])
+    if ufunc.__name__ in ("vecmat", "matmul"):
+        fixed = [matrix]
+    if ufunc.__name__ in ("matvec", "matmul"):
+        point = matrix
+    if "e" not in "".join(ufunc.types) and "d" not in "".join(ufunc.types):
+        with pytest.raises(TypeError, match="takes whole numbers"):
+            ufunc(*[Dual(point, 1.0)] * ufunc.nin)
+        return
+    step = 1e-6
+    found = ufunc(Dual(point, np.ones_like(point)), *fixed)
+    above, below = ufunc(point + step, *fixed), ufunc(point - step, *fixed)
+    parts = [found, above, below] if ufunc.nout > 1 else [[found], [above], [below]]
+    for one, high, low in zip(*parts, strict=True):
+        if isinstance(one, Dual):
+            np.testing.assert_allclose(one.primal, (high + low) / 2, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(one.tangent, (high - low) / (2 * step), rtol=1e-6, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(one, high)
+
+
+def test_sinc_has_all_derivatives_also_at_zero_and_far_out() -> None:
+    second = derivative(derivative(np.sinc))
+    fourth = derivative(derivative(second))
+    assert second(0.0) == pytest.approx(-(math.pi**2) / 3, rel=1e-14)
+    assert fourth(0.0) == pytest.approx(math.pi**4 / 5, rel=1e-14)
+    for x in (1e-9, 0.3, 0.63, 0.64, 2.0, 40.5):
+        u = math.pi * x
+        exact = math.pi**2 * (-math.sin(u) / u - 2 * math.cos(u) / u**2 + 2 * math.sin(u) / u**3)
+        assert second(x) == pytest.approx(exact if x > 1e-3 else -(math.pi**2) / 3, rel=1e-11)
+
+
+def test_reductions_are_sums_and_options_are_named() -> None:
+    x = Dual(np.array([1.0, 2.0, 4.0]), np.ones(3))
+    same(np.add.reduce(x), Dual(7.0, 3.0))
+    same(np.multiply.reduce(x), Dual(8.0, 14.0))
+    assert np.add.accumulate(x).tangent.tolist() == [1.0, 2.0, 3.0]
+    same(np.maximum.reduce(x), Dual(4.0, 1.0))
+    with pytest.raises(TypeError, match=r"do not know np\.add\.outer"):
+        np.add.outer(x, x)
+    with pytest.raises(TypeError, match=r"np\.sin of dual numbers takes no where: leave it out"):
+        np.sin(x, where=np.array([True, False, True]))
+    with pytest.raises(TypeError, match="the exponent is a whole number"):
+        np.ldexp(1.0, Dual(2.0, 1.0))

@@ -15,6 +15,8 @@ import numpy as np
 
 from chainrule.derive.dual_numbers.dual import (
     ARRAY_FUNCTIONS,
+    REDUCTIONS,
+    UFUNCS,
     Dual,
     is_dual,
     primal_of,
@@ -24,7 +26,7 @@ from chainrule.derive.dual_numbers.dual import (
     unknown,
     value,
 )
-from chainrule.derive.dual_numbers.elementary import maximum, minimum, sqrt
+from chainrule.derive.dual_numbers.elementary import maximum, minimum, sinc, sqrt
 
 
 def _leaves(tree: Any) -> list[Any]:
@@ -156,6 +158,17 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     return select(nowhere, 0.0 * squares, sqrt(select(nowhere, 1.0, squares)))
 
 
+def _append(x: Any, y: Any, axis: int | None = None) -> Any:
+    parts = [ARRAY_FUNCTIONS[np.ravel](one) for one in (x, y)] if axis is None else [x, y]
+    return ARRAY_FUNCTIONS[np.concatenate](parts, axis=axis or 0)
+
+
+def _var(x: Any, axis: Any = None, *, ddof: float = 0, keepdims: bool = False) -> Any:
+    apart = x - ARRAY_FUNCTIONS[np.mean](x, axis=axis, keepdims=True)
+    total = ARRAY_FUNCTIONS[np.sum](abs(apart) ** 2, axis=axis, keepdims=keepdims)
+    return total / (np.size(value(x)) / max(np.size(value(total)), 1) - ddof)
+
+
 def _pad(x: Any, width: Any, mode: str = "constant") -> Any:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise unknown(f"pad(mode={mode!r})")
@@ -170,18 +183,30 @@ ARRAY_FUNCTIONS |= {
         *(np.reshape, np.ravel, np.squeeze, np.expand_dims, np.broadcast_to, np.atleast_1d, np.atleast_2d),
         *(np.transpose, np.swapaxes, np.moveaxis, np.flip, np.fliplr, np.flipud, np.rot90, np.roll),
         *(np.repeat, np.tile, np.take, np.take_along_axis, np.diag, np.diagonal, np.triu, np.tril),
-        *(np.sum, np.mean, np.cumsum, np.diff, np.trace, np.real, np.imag),
+        *(np.sum, np.mean, np.cumsum, np.diff, np.ediff1d, np.trace, np.real, np.imag, np.trapezoid),
+        *(np.copy, np.delete, np.diagflat, np.atleast_3d, np.rollaxis, np.matrix_transpose),
+        *(np.average, np.gradient),
     )
 }
 ARRAY_FUNCTIONS |= {
     function: _multilinear(function)
-    for function in (np.dot, np.inner, np.outer, np.tensordot, np.kron, np.cross, np.convolve, np.einsum)
+    for function in (
+        *(np.dot, np.vdot, np.inner, np.outer, np.tensordot, np.kron),
+        *(np.cross, np.convolve, np.correlate, np.einsum),
+    )
+}
+UFUNCS |= {  # products of stacks, as far as this NumPy has them
+    vars(np)[name]: _multilinear(vars(np)[name])
+    for name in ("vecdot", "matvec", "vecmat")
+    if name in vars(np)
 }
 ARRAY_FUNCTIONS |= {
     function: _by_value(function)
     for function in (
         *(np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.full_like, np.empty_like),
         *(np.argmax, np.argmin, np.argsort, np.any, np.all, np.isclose, np.allclose, np.array_equal),
+        *(np.nonzero, np.flatnonzero, np.argwhere, np.count_nonzero, np.searchsorted, np.digitize),
+        *(np.iscomplexobj, np.isrealobj, np.result_type),
     )
 }
 ARRAY_FUNCTIONS |= {
@@ -194,10 +219,24 @@ ARRAY_FUNCTIONS |= {
     np.round: _round,
     np.around: _round,
     np.linalg.norm: _norm,
+    np.sinc: sinc,
+    np.append: _append,
+    np.fix: lambda x: UFUNCS[np.trunc](x),
+    np.var: _var,
+    np.std: lambda x, axis=None, *, ddof=0, keepdims=False: sqrt(_var(x, axis, ddof=ddof, keepdims=keepdims)),
+    np.ptp: lambda x, axis=None: ARRAY_FUNCTIONS[np.max](x, axis) - ARRAY_FUNCTIONS[np.min](x, axis),
     np.max: _largest(np.max),
     np.amax: _largest(np.max),
     np.min: _largest(np.min),
     np.amin: _largest(np.min),
+}
+REDUCTIONS |= {
+    (np.add, "reduce"): ARRAY_FUNCTIONS[np.sum],
+    (np.add, "accumulate"): ARRAY_FUNCTIONS[np.cumsum],
+    (np.multiply, "reduce"): _prod,
+    (np.multiply, "accumulate"): _cumprod,
+    (np.maximum, "reduce"): ARRAY_FUNCTIONS[np.max],
+    (np.minimum, "reduce"): ARRAY_FUNCTIONS[np.min],
 }
 
 __all__: list[str] = []

@@ -22,6 +22,8 @@ from chainrule.core.errors import ArgumentError
 
 UFUNCS: dict[Any, Callable[..., Any]] = {}
 """Rules of NumPy's functions that work entry by entry."""
+REDUCTIONS: dict[tuple[Any, str], Callable[..., Any]] = {}
+"""Rules of `np.add.reduce` and the like, by function and method."""
 ARRAY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """Rules of NumPy's other functions."""
 
@@ -186,9 +188,19 @@ class Dual:
         return ARRAY_FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__":
+            rule = REDUCTIONS.get((ufunc, method))
+            if rule is None:
+                raise unknown(f"{ufunc.__name__}.{method}")
+            return rule(*inputs, **{"axis": 0, **options})
         rule = UFUNCS.get(ufunc)
-        if method != "__call__" or options or rule is None:
+        if rule is None:
             raise unknown(ufunc.__name__)
+        if options:
+            raise TypeError(
+                f"np.{ufunc.__name__} of dual numbers takes no {' and no '.join(options)}: "
+                "leave it out, np.where(condition, x, y) chooses entries"
+            )
         return rule(*inputs)
 
     def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
@@ -320,6 +332,7 @@ def _show(part: Any) -> str:
 
 __all__ = [
     "ARRAY_FUNCTIONS",
+    "REDUCTIONS",
     "UFUNCS",
     "Dual",
     "bilinear",

@@ -86,7 +86,7 @@ rad2deg: Elementary = _elementary(np.rad2deg, lambda a: 180.0 / math.pi)
 sign: Elementary = _elementary(np.sign, _constant)
 absolute: Elementary = _elementary(np.absolute, lambda a: sign(value(a)))
 _ufunc: Any
-for _ufunc in (np.floor, np.ceil, np.trunc, np.rint):
+for _ufunc in (np.floor, np.ceil, np.trunc, np.rint, np.spacing):
     _elementary(_ufunc, _constant)
 UFUNCS |= {np.fabs: absolute, np.radians: deg2rad, np.degrees: rad2deg}
 
@@ -223,6 +223,54 @@ copysign: OfTwo = _of_two(
     np.copysign, lambda a, b: sign(value(a)) * copysign(1.0, value(b)), lambda a, b: 0.0
 )
 _of_two(np.heaviside, lambda a, b: 0.0, lambda a, b: 1.0 * (value(a) == 0))
+_of_two(np.nextafter, lambda a, b: 1.0, lambda a, b: 0.0)
+
+
+# ---------------------------------------------------------------------- numbers in two parts
+
+
+def _modf(x: Any) -> tuple[Any, Any]:
+    whole = UFUNCS[np.trunc](x)
+    return x - whole, whole
+
+
+def _frexp(x: Any) -> tuple[Any, Any]:
+    """A mantissa, and the exponent as a whole number, which does not move."""
+    _, exponent = np.frexp(value(x))
+    return _ldexp(x, -exponent), exponent
+
+
+def _ldexp(x: Any, exponent: Any) -> Any:
+    if is_dual(exponent):
+        raise TypeError("np.ldexp: the exponent is a whole number, not a dual number; np.exp2 takes one")
+    return x * np.ldexp(1.0, exponent)
+
+
+# ---------------------------------------------------------------------- sin(πx) / πx
+
+_SERIES = 24
+"""Terms of the series: enough for arguments up to 8."""
+
+
+def sinc(x: Any) -> Any:
+    """`sin(πx) / πx`, which is 1 at zero."""
+    return _sinc(math.pi * x, 0)
+
+
+def _sinc(u: Any, n: int) -> Any:
+    """The n-th derivative of sin(u) / u."""
+    if isinstance(u, Dual):
+        return Dual(_sinc(u.primal, n), u.tangent * _sinc(u.primal, n + 1), u.tag)
+    near = abs(u) < n + 2.0
+    small, large = select(near, u, 0.0), select(near, 1.0, u)
+    first = n + n % 2
+    series = 0.0 * small
+    for j in reversed(range(first, first + 2 * _SERIES, 2)):
+        series = series + (-1) ** (j // 2) / (j + 1) / math.factorial(j - n) * small ** (j - n)
+    far = sin(large) / large
+    for k in range(1, n + 1):  # (u sinc)^(k) = u sinc^(k) + k sinc^(k-1)
+        far = (sin(large + 0.5 * math.pi * k) - k * far) / large
+    return _python(select(near, series, far))
 
 
 def _ignoring_nan(larger: OfTwo) -> OfTwo:
@@ -260,6 +308,10 @@ UFUNCS |= {
     np.multiply: lambda a, b: b * a if isinstance(b, Dual) else a * b,
     np.divide: lambda a, b: b.__rtruediv__(a) if not isinstance(a, Dual) else a / b,
     np.matmul: lambda a, b: bilinear(a, b, lambda x, y: x @ y),
+    np.divmod: lambda a, b: (floor_divide(a, b), UFUNCS[np.remainder](a, b)),
+    np.modf: _modf,
+    np.frexp: _frexp,
+    np.ldexp: _ldexp,
 }
 for _ufunc in (
     *(np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal),
@@ -276,6 +328,20 @@ for _ufunc in (
 ):
     UFUNCS[_ufunc] = _asked(_ufunc)
 
+
+def _whole(ufunc: Any) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        raise TypeError(f"np.{ufunc.__name__} takes whole numbers, which dual numbers are not")
+
+    return refuse
+
+
+for _ufunc in (
+    *(np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.bitwise_count, np.invert),
+    *(np.left_shift, np.right_shift, np.gcd, np.lcm, np.isnat),
+):
+    UFUNCS[_ufunc] = _whole(_ufunc)
+
 __all__ = [
     "absolute",
     "arctan2",
@@ -288,5 +354,6 @@ __all__ = [
     "power",
     "sign",
     "sin",
+    "sinc",
     "sqrt",
 ]
