@@ -16,6 +16,20 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100
 """Entries of a derivative up to which they are printed."""
 
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE:FUNCTION", show_default=False, help="A Python file of yours and a function in it."
+    ),
+]
+Points = Annotated[
+    list[str],
+    typer.Option(
+        "--at",
+        metavar="POINT",
+        help='One for each argument: 3.0, "[1, 2]", "normal(100)", @file.npy. The first is differentiated.',
+    ),
+]
 Program = Annotated[bool, typer.Option("--program", help="Print the derivative as a program, simplified.")]
 Steps = Annotated[
     bool, typer.Option("--steps", help="Print the backward pass step by step, numbers and expressions.")
@@ -47,20 +61,8 @@ class _Answer(NamedTuple):
 
 
 def derive(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE:FUNCTION", show_default=False, help="A Python file of yours and a function in it."
-        ),
-    ],
-    at: Annotated[
-        list[str],
-        typer.Option(
-            "--at",
-            metavar="POINT",
-            help='One for each argument: 3.0, "[1, 2]", "normal(100)", @file.npy. The first is differentiated.',
-        ),
-    ],
+    target: Target,
+    at: Points,
     program: Program = False,
     steps: Steps = False,
     paths: Paths = "",
