@@ -103,8 +103,8 @@ def derive(
     if json:
         results = {what: report.to_json() for what, report in plans.items()}
         answer = {"function": f"{file}:{name}", "plans": results, "values": values}
-        told = {what: one.values for what, one in asked.items()}
-        emit({**answer, **told, "pictures": pictures, **page})
+        answers = {what: one.values for what, one in asked.items()}
+        emit({**answer, **answers, "pictures": pictures, **page})
         return
     say("function", f"{file}:{name}")
     for what, report in plans.items():
