@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from chainrule import models
 from chainrule.data.schema import Schema
@@ -53,6 +54,39 @@ def test_an_imported_model_says_what_it_said_and_learns_on(
     assert cli("resume", "taken", "steps=2", "schedule.warmup=0", "batch=4", "--json").last["step"] == 2
     again = cli("train", f"config={Path('runs/taken/config.yaml')}")
     assert "weights that came from a file" in again.err
+
+
+def test_a_folder_comes_in_whole_and_goes_out_whole(cli: Command, weights: Any) -> None:
+    models.export_folder(weights, "hub")
+    shown = cli("import", "gpt", "hub/", "data=text.txt", "run=first")
+    assert shown.code == 0, shown.err
+    assert "config   config.json, which the arrays agree with: preset=gpt2" in shown.out
+    assert "heads=2" in shown.out
+    assert "assumed" not in shown.out
+    out = cli("export", "first", "layout=transformers", "out=again")
+    assert "transformers.AutoModelForCausalLM.from_pretrained('again')" in out.out
+    assert "chainrule import gpt again data=" in out.out
+    found = cli("import", "gpt", "again", "data=text.txt", "run=second", "--json").last
+    assert (found["config"]["heads"], found["assumed"], found["weights"]["missing"]) == (2, {}, [])
+    first, second = (Run.open(f"runs/{name}").model for name in ("first", "second"))
+    assert first.config == second.config  # type: ignore[attr-defined]
+    x = jnp.asarray(LETTERS.encode("abc ade"))[None]
+    one, other = (eqx.filter_jit(model.logits)(x) for model in (first, second))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(one, other)
+    refused = cli("export", "first", "layout=transformers", "out=x.safetensors")
+    assert "layout=transformers writes a folder" in refused.err
+
+
+def test_what_is_assumed_is_told_and_strict_can_be_switched_off(cli: Command, weights: Any) -> None:
+    held = safetensors.numpy.load_file("other/model.safetensors")
+    held["ln_f.bias"] = held["ln_f.bias"][:3]
+    safetensors.numpy.save_file(held, "other/model.safetensors")
+    refused = cli(*IMPORT)
+    assert "strict=false" in refused.err
+    taken = cli(*IMPORT, "strict=false")
+    assert taken.code == 0, taken.err
+    assert "1 misshapen: ln_f.bias is (3,) instead of (8,)" in taken.out
+    assert "assumed  norm_eps=1e-05   nothing beside the weights says so" in taken.out
 
 
 @pytest.mark.parametrize(

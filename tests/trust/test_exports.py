@@ -13,7 +13,7 @@ import safetensors.numpy
 
 from chainrule import data, models
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
-from chainrule.models.exported import read_head
+from chainrule.models.interchange.exported import read_head
 from chainrule.models.protocol import Model
 from chainrule.train import Run
 from tests.cli.conftest import Command

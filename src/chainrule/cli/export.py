@@ -1,10 +1,18 @@
 """`chainrule export`: the weights of a run as a file that other programs read."""
 
+from typing import TYPE_CHECKING
+
 from chainrule.cli.options import Json, RunName, Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chainrule.train import Run
 
 _SETTINGS = ["layout", "out", "runs"]
 _USAGE = (
-    "settings of export: out=FILE.safetensors, layout=torch, chainrule, onnx, timm or transformers, runs=DIR"
+    "settings of export: out=FILE.safetensors (layout=transformers of a model of text: out=FOLDER), layout=torch, "
+    "chainrule, onnx, timm or transformers, runs=DIR"
 )
 
 
@@ -15,6 +23,9 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     libraries where they have the model), layout=chainrule (its own), layout=timm or transformers (some classifiers),
     layout=onnx (RUN.onnx, for runtimes without Python), runs=DIR. A tokenizer is written beside the weights; chainrule
     import reads both again.
+
+    layout=transformers makes a folder of a gpt or bert run (out=FOLDER, default: RUN), with config.json and tokenizer,
+    which AutoModelForCausalLM.from_pretrained (bert: AutoModel) opens and computes the same with.
     """
     import shutil
     from pathlib import Path
@@ -25,8 +36,8 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import check_choice
-    from chainrule.core.quoting import shell_word
     from chainrule.data import kinds, targets
+    from chainrule.models.interchange import folders
     from chainrule.train import Run
     from chainrule.train.files import disk_errors
 
@@ -39,8 +50,12 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     entry = models.entry_of(run.model)
     named = entry is not None and entry.torch_names is not None
     layout = words.settings.get("layout", "torch" if named else "chainrule")
-    known = ("torch", "chainrule", "onnx", *(entry.layouts if entry else ()))
-    check_choice("export", "layout", layout, known)
+    whole = entry.hugging_face if entry is not None else None
+    more = [*(entry.layouts if entry else ()), *([folders.LAYOUT] if whole else ())]
+    check_choice("export", "layout", layout, ("torch", "chainrule", "onnx", *more))
+    if whole is not None and layout == folders.LAYOUT:
+        _folder(run, Path(words.settings.get("out", run.id)), whole.opens, json=json)
+        return
     out = Path(words.settings.get("out", f"{run.id}.{'onnx' if layout == 'onnx' else 'safetensors'}"))
     if layout == "onnx":
         written = models.export_onnx(run.model, out)
@@ -60,10 +75,38 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     if tokenizer is not None:
         say("written", f"{tokenizer}   what makes tokens of its texts")
     if entry is not None and layout != "onnx":
-        # A file does not hold where its data lie, and the data of a model's own may be of another shape.
-        source = run.config["data"].get("name_or_path")
-        again = ["chainrule import", entry.name, shell_word(written)]
-        say("again", " ".join(again if source is None else [*again, shell_word(f"data={source}")]))
+        say("again", _again(run, written))
+
+
+def _folder(run: "Run", out: "Path", opens: str, *, json: bool) -> None:
+    """Write the folder of a model of text, and say what opens it."""
+    from chainrule import models
+    from chainrule.cli.output import emit, say
+    from chainrule.core.errors import ArgumentError
+
+    if out.is_file() or out.suffix == ".safetensors":
+        raise ArgumentError(
+            f"out={out}: layout=transformers writes a folder", remedy="name a folder, or leave out= out"
+        )
+    models.export_folder(run.model, out, data=run.config["data"])
+    files = sorted(file.name for file in out.iterdir())
+    size = sum(file.stat().st_size for file in out.iterdir())
+    if json:
+        emit({"path": str(out), "layout": "transformers", "bytes": size, "files": files})
+        return
+    say("written", f"{out}   {size / 1e6:.3g} MB, {', '.join(files)}")
+    say("open", f"transformers.{opens}.from_pretrained({str(out)!r})")
+    say("again", _again(run, out))
+
+
+def _again(run: "Run", written: "Path") -> str:
+    """The command that reads what was written."""
+    from chainrule.core.quoting import shell_word
+
+    # A file does not hold where its data lie, and the data of a model's own may be of another shape.
+    source = run.config["data"].get("name_or_path")
+    again = ["chainrule import", run.config["model"]["name"], shell_word(written)]
+    return " ".join(again if source is None else [*again, shell_word(f"data={source}")])
 
 
 __all__ = ["export"]

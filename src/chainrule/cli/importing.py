@@ -8,9 +8,12 @@ import typer
 from chainrule.cli.options import Json, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chainrule.data.dataset import Data
-    from chainrule.models.exported import Exported
     from chainrule.models.interchange import Imported
+    from chainrule.models.interchange.exported import Exported
+    from chainrule.models.interchange.opening import OpenedWeights
     from chainrule.models.protocol import Entry, Model
 
 _OWN = ("tokenizer", "data", "head", "strict", "run", "runs")
@@ -26,22 +29,34 @@ class _Opened(NamedTuple):
     model: "Model"
     data: "Data"
     weights: "Imported | None" = None
+    files: "OpenedWeights | None" = None
+    """Models of text: what the files say, and what had to be assumed."""
 
 
 def import_(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model the weights are for.")],
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Weights: .safetensors, or for gpt a .bin of llama2.c.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="Weights: .safetensors, a folder of Hugging Face's transformers, or for gpt a .bin of llama2.c.",
+        ),
     ],
     settings: Settings = None,
     json: Json = False,
 ) -> None:
     """Make a run of weights that were trained elsewhere, or of a file that chainrule export wrote.
 
-    Settings: tokenizer=FILE (for models of text: tokenizer.json, or tokenizer.bin of llama2.c; default: the one beside
-    the weights), data=NAME or PATH (what the run is scored, probed and trained on; default: the model's own) with its
-    options data.*, run=NAME, runs=DIR, strict=false (take the arrays that fit and list the others; by default one that
-    is missing, misshapen or unused is an error), and settings of the model that a file does not hold, such as heads=12.
+    Of a folder of Hugging Face's transformers (gpt: GPT-2, Llama, Mistral; bert) everything is read: config.json, the
+    tokenizer, weights in one file or several. What its files do not say is assumed, and printed:
+
+      chainrule import gpt gpt2/ run=gpt2
+
+    Settings: tokenizer=FILE (for models of text: tokenizer.json, a folder, or tokenizer.bin of llama2.c; default: the
+    one beside the weights), data=NAME or PATH (what the run is scored, probed and trained on; default: the model's
+    own) with its options data.*, run=NAME, runs=DIR, strict=false (take the arrays that fit and list the others; by
+    default one that is missing, misshapen or unused is an error), and settings of the model that nothing beside the
+    weights says, such as heads=12.
 
     Image classifiers of torchvision, timm and transformers (alexnet, convnext, mobilenet, resnet, vgg, vit) are sized
     by the file; the run keeps the colours they expect (pixels=imagenet; others: half, none) and the size of their
@@ -58,6 +73,7 @@ def import_(
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import runs_folder
     from chainrule.core.errors import DataError
+    from chainrule.models.interchange import weight_files
     from chainrule.train import keep
     from chainrule.train.naming import new_folder
 
@@ -65,13 +81,16 @@ def import_(
     name, weights = take(words, "MODEL", "FILE")
     entry, path = models.entry(name), Path(weights).expanduser()
     given = _sorted(words.settings, entry)
-    if not path.is_file():
-        raise DataError(f"{weights} is not a file", remedy="name a file of weights, .safetensors")
+    if not path.exists():
+        remedy = "name a file of weights, .safetensors, or a folder that holds it"
+        raise DataError(f"{weights} is not a file", remedy=remedy)
+    stem = path.resolve().name if path.is_dir() else path.stem
+    path = weight_files.found(path)
     runs = runs_folder(words.settings.get("runs"))
     folder = (
         _named(words.settings["run"], words.settings.get("runs"))
         if "run" in words.settings
-        else new_folder(runs, f"{path.stem}-{name}")
+        else new_folder(runs, f"{stem}-{name}")
     )
     try:
         opened = _opened(entry, path, words.settings, given, folder)
@@ -126,6 +145,7 @@ def _opened(
     from chainrule import models
     from chainrule.core.errors import ArgumentError, check_choice
     from chainrule.data.text import tokenizers
+    from chainrule.models.interchange import exported
 
     settings, options = given
     source = words.get("data", entry.data)
@@ -133,13 +153,12 @@ def _opened(
     check_choice("import", "head", head, ("kept", "new"))
     check_choice("import", "strict", words.get("strict", "true"), ("true", "false"))
     strict = words.get("strict", "true") == "true"
-    said = models.exported.read_head(path)
+    said = exported.read_head(path)
     if said is not None:
         _check_model(entry, path, said)
-    if said is not None and entry.sized is not None and said.layout == "torch":
-        # Read like the file of another program, whose sizes are in the arrays; the head says the rest.
-        settings = {name: value for name, value in said.settings.items() if value is not None} | settings
-    elif said is not None and head == "kept":
+    # A file of text in the layout of another program is read like one of that program; its head says the rest.
+    foreign = said is not None and entry.sized is not None and said.layout != "chainrule"
+    if said is not None and head == "kept" and not foreign:
         return _reopened(entry, path, said, words, given, folder)
     if entry.published is not None:
         return _classifier(entry, path, source, given, head, said, strict=strict)
@@ -152,8 +171,8 @@ def _opened(
         data = sources.load(source, **options)
         found = models.import_weights(models.build(entry.name, data, **settings), path, strict=strict)
         return _Opened(found.model, data, found)
-    built = models.open_weights(entry.name, path, _tokenizer(entry, path, words.get("tokenizer")), **settings)
-    schema = built.schema  # type: ignore[attr-defined]  # models of text have one
+    found_in = models.opened_weights(entry.name, path, words.get("tokenizer"), strict=strict, **settings)
+    schema = found_in.model.schema  # type: ignore[attr-defined]  # models of text have one
     tokenizers.write(tokenizers.of(schema), folder / "tokenizer.json")
     options = {
         "window": schema.shape[0] - 1,
@@ -166,7 +185,7 @@ def _opened(
             f"data.window={options['window']}: this model reads {schema.shape[0] - 1} tokens at most",
             remedy=f"use data.window={schema.shape[0] - 1} or less, or leave it out",
         )
-    return _Opened(built, data)
+    return _Opened(found_in.model, data, found_in.weights, found_in)
 
 
 def _check_model(entry: "Entry", path: Path, said: "Exported") -> None:
@@ -193,12 +212,13 @@ def _reopened(
     from chainrule import models
     from chainrule.data.loading.sources import find
     from chainrule.data.text import tokenizers
+    from chainrule.models.interchange.opening import exported_tokenizer
 
     settings, options = given
     source = words.get("data", said.data.get("name_or_path", entry.data))
     known = find(source).options
     options = {name: value for name, value in said.data.items() if name in known} | options
-    beside = _exported_tokenizer(path)
+    beside = exported_tokenizer(path)
     if "tokenizer" in known and ("tokenizer" in words or beside.is_file()):
         file = Path(words.get("tokenizer", beside)).expanduser()
         tokenizers.write(tokenizers.read(file, any_length=True), folder / "tokenizer.json")
@@ -239,27 +259,6 @@ def _classifier(
     return _Opened(found.model, data, found)
 
 
-def _exported_tokenizer(path: Path) -> Path:
-    """Where `chainrule export` puts the tokenizer."""
-    return path.with_suffix(".tokenizer.json")
-
-
-def _tokenizer(entry: "Entry", path: Path, given: str | None) -> Path:
-    from chainrule.core.errors import DataError
-
-    if given is not None:
-        return Path(given).expanduser()
-    if _exported_tokenizer(path).is_file():
-        return _exported_tokenizer(path)
-    beside = path.with_name(f"tokenizer{path.suffix if path.suffix in entry.formats else '.json'}")
-    if not beside.is_file():
-        raise DataError(
-            f"there is no {beside.name} beside {path.name}",
-            remedy="name the tokenizer that the weights were trained with: tokenizer=FILE",
-        )
-    return beside
-
-
 def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
     from chainrule.cli.folders import handle
     from chainrule.cli.output import emit, say
@@ -268,7 +267,7 @@ def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
     from chainrule.models.protocol import parameter_count
     from chainrule.nn.modes import mode
 
-    model, data, weights = opened
+    model, data, weights, files = opened
     name, facts = run.config["model"]["name"], _facts(model, data, new_head)
     parameters, in_mode = parameter_count(model), mode(run.model)
     if json:
@@ -283,6 +282,7 @@ def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
                 "weights": None
                 if weights is None
                 else {kind: list(getattr(weights, kind)) for kind in _KINDS},
+                **({} if files is None else {"config": dict(files.said), "assumed": dict(files.assumed)}),
                 **facts,
             }
         )
@@ -290,6 +290,13 @@ def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
     say("model", f"{name}   {count(parameters)} parameters")
     if weights is not None:
         say("weights", str(weights))
+    if files is not None and files.said:
+        say("config", f"config.json, which the arrays agree with: {_listed(files.said)}")
+    if files is not None and files.assumed:
+        say(
+            "assumed",
+            f"{_listed(files.assumed)}   nothing beside the weights says so; if it is wrong, set it",
+        )
     if in_mode:
         say("mode", in_mode)
     for label, text in facts.items():
@@ -301,6 +308,13 @@ def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:
         say("or", f"the new head alone: add freeze={','.join(_body(model))}")
         return
     say("next", "   ·   ".join([*what_next(run, model), f"chainrule resume {handle(run.path)}"]))
+
+
+def _listed(settings: "Mapping[str, Any]") -> str:
+    """Settings as they are given, one after the other."""
+    from chainrule.cli.settings import write
+
+    return ", ".join(f"{name}={write(value)}" for name, value in settings.items())
 
 
 def _facts(model: "Model", data: "Data", new_head: bool) -> dict[str, str]:

@@ -20,10 +20,10 @@ from chainrule.core.errors import ArgumentError, CapabilityError, check_choice, 
 from chainrule.core.quoting import shell_word
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
-from chainrule.models import base, exported, interchange, protocol, sizing, starting
-from chainrule.models.interchange import Imported, Names
+from chainrule.models import base, interchange, protocol, sizing, starting
+from chainrule.models.interchange import Imported, Names, exported, folders, opening, weight_files
+from chainrule.models.interchange.opening import OpenedWeights
 from chainrule.models.onnx_files import export_onnx
 from chainrule.models.own_names import own_names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
@@ -169,7 +169,9 @@ def import_weights(
     """
     if names is None:
         tables = [_torch_names(model), *(table(model) for table in _known(model).layouts.values())]
-        names = interchange.closest(model, tables, interchange.shapes(path)) if len(tables) > 1 else tables[0]
+        names = (
+            interchange.closest(model, tables, weight_files.shapes(path)) if len(tables) > 1 else tables[0]
+        )
     return interchange.read(model, path, names, strict=strict, fresh=fresh)
 
 
@@ -192,7 +194,7 @@ def with_weights(
     check_choice("with_weights", "head", head, ("kept", "new"))
     found, file = entry(name), Path(path).expanduser()
     make = functools.partial(build, name, data, seed=seed, **{**published_settings(name, file), **settings})
-    weight_checks.check_held(file, interchange.shapes(file), eqx.filter_eval_shape(make))
+    weight_checks.check_held(file, weight_files.shapes(file), eqx.filter_eval_shape(make))
     model = make()
     if head == "new":
         return import_weights(model, file, fresh=[found.head], strict=strict)
@@ -222,37 +224,42 @@ def published_settings(name: str, path: str | Path) -> dict[str, Any]:
         raise CapabilityError(
             f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
         )
-    return dict(found.published(interchange.shapes(file)))
+    return dict(found.published(weight_files.shapes(file)))
 
 
-def open_weights(name: str, path: str | Path, tokenizer: Tokenizer | str | Path, **settings: Any) -> Model:
-    """The model of text that a file of weights holds, sized by what is in it.
+def open_weights(
+    name: str,
+    path: str | Path,
+    tokenizer: Tokenizer | str | Path | None = None,
+    *,
+    strict: bool = True,
+    **settings: Any,
+) -> Model:
+    """The model of text in a file of weights or in a folder of Hugging Face's transformers, sized by what is in it.
 
-    `tokenizer` is the one the weights were trained with, or its file, whose rules for cutting and padding texts are
-    left to the model; `settings` say what a file of weights does not, such as `heads`.
+    Of a folder everything is read: `config.json`, the tokenizer, weights in one file or several. `tokenizer` is the one
+    the weights were trained with, or its file or folder (default: the one beside the weights), whose rules for cutting
+    and padding texts are left to the model. `settings` say what files do not, such as `heads` where there is no
+    `config.json`; where two of them say different things, it is an error. Without `strict` arrays that do not fit are
+    left out, and begin afresh. `opened_weights` also tells what was taken, said and assumed.
     """
-    found, file = entry(name), Path(path).expanduser()
-    if found.sized is None:
-        raise CapabilityError(
-            f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
-        )
-    if not isinstance(tokenizer, Tokenizer):
-        own = found.formats.get(Path(tokenizer).suffix)
-        tokenizer_file = Path(tokenizer).expanduser()
-        tokenizer = (
-            tokenizers.read(tokenizer_file, any_length=True) if own is None else own.tokenizer(tokenizer_file)
-        )
-    if file.suffix in found.formats:
-        for setting in settings:
-            raise ArgumentError(f"{setting}: {file.name} says itself what its model is like")
-        return found.formats[file.suffix].weights(file, tokenizer)
-    stored = interchange.shapes(file)
+    return opened_weights(name, path, tokenizer, strict=strict, **settings).model
+
+
+def opened_weights(
+    name: str,
+    path: str | Path,
+    tokenizer: Tokenizer | str | Path | None = None,
+    *,
+    strict: bool = True,
+    **settings: Any,
+) -> OpenedWeights:
+    """The model that `open_weights` gives, what was taken of its file, what `config.json` says and what is assumed."""
+    found = entry(name)
     try:
-        model = found.sized(stored, tokenizer, **settings)
+        return opening.opened(found, path, tokenizer, strict=strict, settings=settings)
     except pydantic.ValidationError as error:
-        raise explain(error, found.config, f"this is what {file.name} or the settings say") from None
-    weight_checks.check_held(file, stored, model)
-    return weight_checks.filled(import_weights(model, file).model)
+        raise explain(error, found.config, f"this is what {Path(path).name} or the settings say") from None
 
 
 def begin(
@@ -311,6 +318,15 @@ def export_weights(
     return interchange.write(model, path, names, head)
 
 
+def export_folder(model: Model, path: str | Path, *, data: Mapping[str, Any] = MappingProxyType({})) -> Path:
+    """Write a folder that Hugging Face's transformers opens, with `config.json` and tokenizer; its file of weights.
+
+    `AutoModelForCausalLM.from_pretrained(path)` computes what the model does, and `open_weights` reads it again. `data`
+    are the arguments of `data.load` to remember.
+    """
+    return folders.write(_known(model), model, path, dict(data))
+
+
 def reopen(path: str | Path, data: Data | Schema, **settings: Any) -> Model:
     """The model in a file that `export_weights` wrote, for data like those it was trained on."""
     said = exported.read_head(path)
@@ -330,6 +346,7 @@ def _torch_names(model: Model) -> Names:
 
 __all__ = [
     "Imported",
+    "OpenedWeights",
     "base",
     "begin",
     "build",
@@ -339,6 +356,7 @@ __all__ = [
     "entry",
     "entry_of",
     "explain",
+    "export_folder",
     "export_onnx",
     "export_weights",
     "family",
@@ -347,6 +365,7 @@ __all__ = [
     "inherited",
     "names",
     "open_weights",
+    "opened_weights",
     "published_settings",
     "reopen",
     "setting_names",

@@ -36,12 +36,15 @@ class Embedding(eqx.Module):
     def __call__(self, index: Int[Array, "*leading"]) -> Float[Array, "*leading features"]:
         """The vector of every token.
 
-        A number outside the table is an error where numbers are known. Inside compiled code they are not, and JAX takes
-        the nearest row, counting negative numbers from the end: what enters there has to be checked before.
+        A number outside the table is an error where numbers are known. Inside compiled code they are not, and its
+        vector is NaN, as is all that follows from it; JAX by itself would take the nearest row, and count negative
+        numbers from the end.
         """
+        check_tokens(index, len(self.weight))
         if not isinstance(index, jax.core.Tracer):
-            _check(np.asarray(index), len(self.weight))
-        return self.weight[index]
+            return self.weight[index]
+        rows = jnp.where(index < 0, len(self.weight), index.astype(jnp.int32))
+        return self.weight.at[rows].get(mode="fill", fill_value=jnp.nan)
 
     def logits(self, x: Float[Array, "*leading features"]) -> Float[Array, "*leading tokens"]:
         """The inner product of every vector with every row."""
@@ -52,8 +55,11 @@ class Embedding(eqx.Module):
             return out.reshape(*x.shape[:-1], self.weight.shape[0])
 
 
-def _check(index: Whole[np.ndarray, "*leading"], tokens: int) -> None:
-    # Lookups on an accelerator cannot fail: a number that is too large would quietly become the last row.
+def check_tokens(numbers: Int[Array, "*leading"], tokens: int) -> None:
+    """Raise unless every number is that of a token; inside compiled code, where they are unknown, nothing happens."""
+    if isinstance(numbers, jax.core.Tracer):
+        return
+    index: Whole[np.ndarray, "*leading"] = np.asarray(numbers)
     for bad in np.argwhere((index < 0) | (index >= tokens))[:1]:
         where = f" at position {bad[-1]}" if len(bad) else ""
         raise ArgumentError(
@@ -62,4 +68,4 @@ def _check(index: Whole[np.ndarray, "*leading"], tokens: int) -> None:
         )
 
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "check_tokens"]

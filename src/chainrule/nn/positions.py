@@ -6,6 +6,7 @@ and `Distance` tell each pair how far apart it is (relative), inside the attenti
 
 import abc
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Literal, final
 
 import equinox as eqx
@@ -18,6 +19,9 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.linear import plus
+
+_SLOW, _FAST = 1.0, 4.0
+"""Turns in the context of training below which a rotation is slowed down altogether, and above which not at all."""
 
 
 def sinusoids(
@@ -34,7 +38,7 @@ def sinusoids(
         raise ArgumentError(
             f"sinusoids(width={width}): sines and cosines come in pairs, so the width must be even"
         )
-    angles = _angles(positions, width, base)
+    angles = _turns(positions, [base ** (-2 * i / width) for i in range(width // 2)])
     return jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis=-1).reshape(len(positions), width)
 
 
@@ -126,6 +130,10 @@ class Rotary(Positions):
     Scores then depend on the distance alone. Pairs are entries i and i + size/2 (`layout="half"`) or 2i and 2i + 1
     ("interleaved"): the same thing up to a permutation of the weights, so it matters for weights from elsewhere.
 
+    A `factor` above 1 slows the rotations down, for texts that are longer than those of training: all of them (Chen et
+    al., 2023), or with `trained`, the context of that training, only those that turn less than once or a few times in
+    it (Llama 3.1).
+
     >>> Rotary(layout="interleaved").turned(jnp.array([[1.0, 0, 1, 0]]), jnp.array([1])).round(4)
     Array([[0.5403, 0.8415, 1.    , 0.01  ]], dtype=float32)
     """
@@ -133,11 +141,39 @@ class Rotary(Positions):
     biased: ClassVar[bool] = False
     base: float = eqx.field(static=True)
     layout: str = eqx.field(static=True)
+    factor: float = eqx.field(static=True)
+    trained: int | None = eqx.field(static=True)
 
-    def __init__(self, base: float = 10000.0, layout: Literal["half", "interleaved"] = "half") -> None:
+    def __init__(
+        self,
+        base: float = 10000.0,
+        layout: Literal["half", "interleaved"] = "half",
+        *,
+        factor: float = 1.0,
+        trained: int | None = None,
+    ) -> None:
         check_choice("Rotary", "layout", layout, ("half", "interleaved"))
         self.base = base
         self.layout = layout
+        self.factor = factor
+        self.trained = trained
+
+    def _rates(self, size: int) -> list[float]:
+        """The angle from one position to the next, of every pair."""
+        rates = [self.base ** (-2 * i / size) for i in range(size // 2)]
+        if self.factor == 1:
+            return rates
+        return [rate / self.factor * (1 + (self.factor - 1) * self._kept(rate)) for rate in rates]
+
+    def _kept(self, rate: float) -> float:
+        """How much of a rate stays as it is.
+
+        In the context of training: nothing of one that turns less than once, all of one that turns four times.
+        """
+        if self.trained is None:
+            return 0.0
+        turns = self.trained * rate / (2 * math.pi)
+        return min(1.0, max(0.0, (turns - _SLOW) / (_FAST - _SLOW)))
 
     def turned(
         self, x: Float[Array, "*leading time size"], positions: Int[Array, " time"]
@@ -148,7 +184,7 @@ class Rotary(Positions):
                 f"Rotary: entries are rotated in pairs, but a head has {size}",
                 remedy="choose width and heads so that width / heads is even",
             )
-        angles = _angles(positions, size, self.base)
+        angles = _turns(positions, self._rates(size))
         cos, sin = (
             part.astype(x.dtype).reshape((1,) * (x.ndim - 2) + part.shape)
             for part in (jnp.cos(angles), jnp.sin(angles))
@@ -206,11 +242,10 @@ def slopes_of(heads: int) -> list[float]:
     return first + [2 ** (-8 * (i + 1) / (2 * power)) for i in range(0, 2 * power, 2)][: heads - power]
 
 
-def _angles(positions: Array, size: int, base: float) -> Array:
+def _turns(positions: Array, rates: Sequence[float]) -> Array:
     # Wide enough for a large position times a small rate, whatever the type of the activations.
     kind = jnp.promote_types(jnp.result_type(float), jnp.float32)
-    rates = jnp.array([base ** (-2 * i / size) for i in range(size // 2)], kind)
-    return positions.astype(kind)[:, None] * rates[None, :]
+    return positions.astype(kind)[:, None] * jnp.array(rates, kind)[None, :]
 
 
 __all__ = ["Distance", "Learned", "Positions", "Rotary", "Sinusoids", "sinusoids", "slopes_of"]

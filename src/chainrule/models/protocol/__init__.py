@@ -78,6 +78,7 @@ from chainrule.models.protocol.training import (
 from chainrule.models.protocol.weights import (
     FileFormat,
     Flattened,
+    HuggingFace,
     InOut,
     Joined,
     Name,
@@ -132,6 +133,7 @@ __all__ = [
     "HasSurprisal",
     "HasTokenAttention",
     "HasViews",
+    "HuggingFace",
     "Hypothesis",
     "InOut",
     "Joined",

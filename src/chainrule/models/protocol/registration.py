@@ -8,7 +8,7 @@ from chainrule.core.settings import Config
 from chainrule.core.types import Key
 from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Model
-from chainrule.models.protocol.weights import FileFormat, Name, NameTable
+from chainrule.models.protocol.weights import FileFormat, HuggingFace, Name, NameTable
 
 
 @final
@@ -64,6 +64,8 @@ class Entry:
     """The layer that gives the outputs: a new one replaces it where weights serve for other classes."""
     sized: Callable[..., Model] | None = None
     """From the shapes in a file of weights, a tokenizer and settings to a model with shapes that these weights fit."""
+    hugging_face: HuggingFace | None = None
+    """How folders of Hugging Face's transformers describe this model."""
     formats: Mapping[str, FileFormat] = field(default_factory=dict)
     """Files of weights that are not safetensors, by the ending of their names."""
     adopts: Callable[[Any, str], Mapping[str, Any]] | None = None

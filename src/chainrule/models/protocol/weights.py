@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, final
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -76,6 +77,19 @@ class NameTable:
     """Endings of names that hold no weights, such as masks."""
     copies: Mapping[str, str] = field(default_factory=dict)
     """Names that repeat another array, where they are there at all: `{"lm_head.weight": "wte.weight"}`."""
+    bare: tuple[str, ...] = ()
+    """Beginnings of names that never have the prefix."""
+    zeros: tuple[str, ...] = ()
+    """Endings of names that a file may have beyond those of the model, if they are zero altogether."""
+
+    def prefixed(self, name: str) -> str:
+        """The name with the prefix, as files of the library itself have it.
+
+        >>> table = NameTable({}, "model.", bare=("lm_head.",))
+        >>> table.prefixed("norm.weight"), table.prefixed("lm_head.weight")
+        ('model.norm.weight', 'lm_head.weight')
+        """
+        return name if name.startswith(self.bare) else self.prefix + name
 
 
 def matrix_shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, int]:
@@ -106,9 +120,31 @@ class FileFormat(NamedTuple):
     tokenizer: Callable[[Path], Tokenizer]
 
 
+class HuggingFace(NamedTuple):
+    """What a folder of Hugging Face's transformers says of a model, in its `config.json`, and how to write one."""
+
+    settings: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    """From `config.json` to settings and `tokens`, the size of the vocabulary; refuses what has no setting."""
+    config: Callable[[Any], Mapping[str, Any]]
+    """From a model to its `config.json`; refuses a mixture that the library has not."""
+    untold: Callable[[Any], tuple[str, ...]]
+    """Settings of a model that the shapes of its arrays do not tell: where nothing else says them, they are assumed."""
+    copies: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Arrays that may repeat another one, which has one of these names."""
+    more: Callable[[Any], Mapping[str, np.ndarray]] = lambda model: {}
+    """Arrays that the library has and the model has not, such as biases that are zero."""
+    extra: Callable[[Any], tuple[str, ...]] = lambda model: ()
+    """Tokens that a model has beside those of its tokenizer."""
+    opens: str = "AutoModelForCausalLM"
+    """The class of the library that opens such a folder."""
+    prefixed: bool = True
+    """Whether names in a folder have the prefix of the table, as those of a body with its head do."""
+
+
 __all__ = [
     "FileFormat",
     "Flattened",
+    "HuggingFace",
     "InOut",
     "Joined",
     "Name",

@@ -60,12 +60,26 @@ class DecoderConfig(Config, abc.ABC):
     rotary: Literal["half", "interleaved"] = Field(
         "half", description="rotary: which entries are pairs; matters for weights from elsewhere"
     )
+    rotary_base: float = Field(
+        10000.0,
+        gt=1,
+        description="rotary: the larger, the slower the slowest rotation; theta in other programs",
+    )
+    rotary_factor: float = Field(
+        1.0, ge=1, description="rotary: how much slower rotations are than in training, for longer texts"
+    )
+    rotary_trained: int | None = Field(
+        None,
+        ge=1,
+        description="rotary_factor: the context of training; rotations that turn several times in it stay as they are",
+    )
     attention: Literal["softmax", "linear", "random-features"] = Field(
         "softmax",
         description="how values are mixed; the other two take time and memory that do not grow with the square of "
         "the length, and learn less well",
     )
     norm: Literal["layer", "rms"] | None = Field(None, description="normalisation before every part")
+    norm_eps: float = Field(1e-5, gt=0, lt=1, description="what normalisation adds to a variance")
     activation: Literal["gelu-tanh", "gelu", "relu", "silu", "swiglu"] | None = Field(
         None, description="nonlinearity of the feed-forward part"
     )
@@ -162,13 +176,18 @@ def decoder_layers(config: DecoderConfig, context: int, for_positions: Key, for_
     return DecoderLayers(
         positions,
         tuple(_block(config, key) for key in jax.random.split(for_blocks, config.layers)),
-        LayerNorm(width, bias=style.bias) if style.norm == "layer" else RMSNorm(width),
+        LayerNorm(width, eps=config.norm_eps, bias=style.bias)
+        if style.norm == "layer"
+        else RMSNorm(width, eps=config.norm_eps),
     )
 
 
 def _block(config: DecoderConfig, key: Key) -> TransformerBlock:
     style = config.style
-    order: dict[str, Positions] = {"rotary": Rotary(layout=config.rotary), "distance": Distance()}
+    rotary = Rotary(
+        config.rotary_base, config.rotary, factor=config.rotary_factor, trained=config.rotary_trained
+    )
+    order: dict[str, Positions] = {"rotary": rotary, "distance": Distance()}
     mixings: dict[str, Mixing] = {
         "softmax": Softmax(dropout=config.dropout),
         "linear": FeatureMixing(EluPlusOne()),
@@ -182,6 +201,7 @@ def _block(config: DecoderConfig, key: Key) -> TransformerBlock:
         positions=order.get(style.positions),
         mixing=mixings[config.attention],
         norm=style.norm,
+        eps=config.norm_eps,
         activation=style.activation,
         hidden=config.hidden,
         bias=style.bias,

@@ -17,8 +17,8 @@ from chainrule.nn import Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Mask
 from chainrule.nn.positions import Learned, Rotary, with_positions
 
-_EPS = 1e-12
-"""What BERT adds to variances."""
+_EPS = {"bert": 1e-12, "modern": 1e-5}
+"""What presets add to variances."""
 
 
 class EncoderConfig(Config, abc.ABC):
@@ -37,9 +37,20 @@ class EncoderConfig(Config, abc.ABC):
     )
     context: int | None = Field(None, ge=1, description="text: tokens, at most; default: those of an example")
     dropout: float = Field(0.0, ge=0, lt=1, description="share dropped while training")
+    norm_eps: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="what normalisation adds to a variance; default 1e-5, with preset=bert 1e-12",
+    )
     segments: int = Field(
         0, ge=0, description="text: kinds told apart by a vector each; weights of BERT have 2"
     )
+
+    @property
+    def eps(self) -> float:
+        """What normalisation adds to a variance, as given or as the preset says."""
+        return _EPS[self.preset] if self.norm_eps is None else self.norm_eps
 
 
 class TransformerEncoder(Transformer):
@@ -84,9 +95,9 @@ def encoder_layers(
     rotary = None if classic else Rotary()
     return EncoderLayers(
         Learned(context, width, key=for_positions) if classic or absolute else None,
-        LayerNorm(width, eps=_EPS) if classic else None,
+        LayerNorm(width, eps=config.eps) if classic else None,
         tuple(_block(config, rotary, key) for key in jax.random.split(for_blocks, config.layers)),
-        None if classic else LayerNorm(width),
+        None if classic else LayerNorm(width, eps=config.eps),
     )
 
 
@@ -97,7 +108,7 @@ def _block(config: EncoderConfig, rotary: Rotary | None, key: Key) -> Transforme
         heads=config.heads,
         positions=rotary,
         norm_at="post" if classic else "pre",
-        eps=_EPS if classic else 1e-5,
+        eps=config.eps,
         activation="gelu",
         hidden=config.hidden,
         dropout=config.dropout,

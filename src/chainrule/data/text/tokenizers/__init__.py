@@ -15,6 +15,7 @@ from chainrule.data.text.tokenizers.bpe import BPE
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.data.text.tokenizers.character import Character
 from chainrule.data.text.tokenizers.files import from_json, read, write
+from chainrule.data.text.tokenizers.folders import extended, padded, read_folder
 from chainrule.data.text.tokenizers.package import Packaged
 from chainrule.data.text.tokenizers.sentence_piece import SentencePiece
 from chainrule.data.text.tokenizers.splitting import split
@@ -87,10 +88,13 @@ __all__ = [
     "Trace",
     "Word",
     "WordPiece",
+    "extended",
     "from_json",
     "of",
     "of_target",
+    "padded",
     "read",
+    "read_folder",
     "split",
     "trace",
     "train",

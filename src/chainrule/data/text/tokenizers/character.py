@@ -36,7 +36,7 @@ class Character(Tokenizer):
         """The tokenizer of the characters of a text."""
         return cls(tuple(sorted(set(text))))
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str, *, allow_special: bool = False) -> Ids:  # noqa: ARG002  # it has none
         """The numbers of the characters."""
         vocab = self.vocab
         try:

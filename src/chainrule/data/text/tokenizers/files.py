@@ -53,8 +53,8 @@ def from_json(values: Mapping[str, Any]) -> Tokenizer:
         raise
 
 
-def read(path: str | Path, *, any_length: bool = False) -> Tokenizer:
-    """The tokenizer in a JSON file; `any_length` leaves out what the file says about cutting and padding texts."""
+def read_object(path: str | Path) -> dict[str, Any]:
+    """The object in a JSON file of a tokenizer."""
     path = Path(path).expanduser()
     if what := special(path):
         raise DataError(f"{path} is {what}, not the file of a tokenizer")
@@ -69,6 +69,13 @@ def read(path: str | Path, *, any_length: bool = False) -> Tokenizer:
         raise DataError(f"{path.name}: a tokenizer file of more than {_MAX_BYTES:,} bytes is not read")
     if not isinstance(values, dict):
         raise DataError(f"{path.name} is not the file of a tokenizer: it holds no JSON object")
+    return values
+
+
+def read(path: str | Path, *, any_length: bool = False) -> Tokenizer:
+    """The tokenizer in a JSON file; `any_length` leaves out what the file says about cutting and padding texts."""
+    path = Path(path).expanduser()
+    values = read_object(path)
     if any_length:
         values = {**values, "truncation": None, "padding": None}
     try:
@@ -226,4 +233,4 @@ def _kind(part: Any) -> str:
     return str(part.get("type", "")) if isinstance(part, dict) else ""
 
 
-__all__ = ["from_json", "read", "write"]
+__all__ = ["from_json", "read", "read_object", "write"]

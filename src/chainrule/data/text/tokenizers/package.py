@@ -41,9 +41,16 @@ class Packaged(Tokenizer):
         names = {number: token for token, number in vocab.items()}
         return cls(tuple(names.get(i, "") for i in range(max(names, default=-1) + 1)), source)
 
-    def encode(self, text: str) -> Ids:
-        """Token numbers, without those a post-processor would put around the text."""
-        return np.array(_open(self.source).encode(text, add_special_tokens=False).ids, np.int32)
+    def encode(self, text: str, *, allow_special: bool = False) -> Ids:
+        """Token numbers, without those a post-processor would put around the text: `start` is the one in front."""
+        found = _open(self.source, allow_special).encode(text, add_special_tokens=False)
+        return np.array(found.ids, np.int32)
+
+    @functools.cached_property
+    def start(self) -> int | None:
+        """The token that the post-processor puts in front of every text."""
+        number = first_token(json.loads(self.source).get("post_processor"))
+        return number if number is not None and 0 <= number < len(self) else None
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """The text, special tokens included."""
@@ -56,14 +63,38 @@ class Packaged(Tokenizer):
         return values
 
 
+def first_token(processor: Any) -> int | None:
+    """The number of the token that the post-processor of a file puts in front of a text.
+
+    >>> first_token({"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]})
+    1
+    """
+    if not isinstance(processor, dict):
+        return None
+    kind = processor.get("type")
+    try:
+        if kind == "Sequence":
+            return next(filter(lambda i: i is not None, map(first_token, processor["processors"])), None)
+        if kind == "TemplateProcessing":
+            first = processor["single"][0].get("SpecialToken")
+            number = None if first is None else processor["special_tokens"][first["id"]]["ids"][0]
+        else:
+            number = processor["cls"][1] if kind in ("BertProcessing", "RobertaProcessing") else None
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise DataError(f"post_processor {kind}: it does not say what stands in front of a text") from None
+    return number if type(number) is int else None
+
+
 @functools.lru_cache(maxsize=8)
-def _open(source: str) -> Any:
+def _open(source: str, allow_special: bool = False) -> Any:
     from tokenizers import Tokenizer as Package  # type: ignore[import-not-found, unused-ignore]
 
     try:
-        return Package.from_str(source)
+        found = Package.from_str(source)
     except Exception as error:  # the package raises nothing more specific
         raise DataError(f"the tokenizers package cannot read the tokenizer: {error}") from None
+    found.encode_special_tokens = not allow_special  # its word for reading their names as text
+    return found
 
 
 __all__ = ["Packaged", "installed"]

@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
-from chainrule.data.text.tokenizers.encoding import Encoder
+from chainrule.data.text.tokenizers.encoding import Encoder, special_pieces
 from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document
 
 SPACE = "▁"
@@ -96,12 +96,16 @@ class SentencePiece(Tokenizer):
         """The token "<s>", where it is a special one."""
         return self.vocab[START] if START in self.special else None
 
-    def encode(self, text: str) -> Ids:
-        """Token numbers."""
-        if not text:
-            return np.array([], np.int32)
-        words = _WORDS.findall(SPACE + text.replace(" ", SPACE))
-        return np.array(self._encoder.encode(words, self._symbols), np.int32)
+    def encode(self, text: str, *, allow_special: bool = False) -> Ids:
+        """Token numbers; with `allow_special`, names of special tokens in the text become these tokens."""
+        found: list[int] = []
+        for piece, is_special in special_pieces(text, self.special if allow_special else ()):
+            if is_special:
+                found.append(self.vocab[piece])
+            elif piece:
+                words = _WORDS.findall(SPACE + piece.replace(" ", SPACE))
+                found += self._encoder.encode(words, self._symbols)
+        return np.array(found, np.int32)
 
     def _symbols(self, word: str) -> list[int]:
         found: list[int] = []

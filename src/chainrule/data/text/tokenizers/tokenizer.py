@@ -29,8 +29,11 @@ class Tokenizer(abc.ABC):
     """Every token as the file of the tokenizer spells it, by its number."""
 
     @abc.abstractmethod
-    def encode(self, text: str) -> Ids:
-        """The numbers of the tokens of a text, as int32."""
+    def encode(self, text: str, *, allow_special: bool = False) -> Ids:
+        """The numbers of the tokens of a text, as int32.
+
+        The name of a special token in it, such as "<|endoftext|>", is text like any other unless `allow_special`.
+        """
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[SupportsIndex]) -> str:

@@ -49,7 +49,7 @@ class Word(Tokenizer):
         frequent.sort(key=lambda word: (-counts[word], word))
         return cls((UNKNOWN, *frequent[: max(vocab - 1, 0)]))
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str, *, allow_special: bool = False) -> Ids:  # noqa: ARG002  # it has none
         """The numbers of the words."""
         unknown = self.vocab[self.unknown]
         return np.array([self.vocab.get(word, unknown) for word in split(text, "words")], np.int32)

@@ -1,6 +1,7 @@
 """BERT: masked modelling of texts and images."""
 
 from chainrule.models.protocol import Entry
+from chainrule.models.representation.bert.hugging_face import hugging_face
 from chainrule.models.representation.bert.masked import BERTConfig
 from chainrule.models.representation.bert.model import BERT
 from chainrule.models.representation.bert.patches import PatchBERT, build
@@ -26,6 +27,7 @@ entry = Entry(
     },
     torch_names=torch_names,
     sized=sized,
+    hugging_face=hugging_face,
 )
 
 __all__ = ["BERT", "BERTConfig", "PatchBERT", "entry"]

@@ -1,6 +1,7 @@
 """The encoder: what is hidden, how gaps are filled, vectors of texts, and weights from elsewhere."""
 
 import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
+from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers.character import Character
 from chainrule.data.text.tokenizers.word_piece import WordPiece
 from chainrule.models.representation.bert import BERT
@@ -183,3 +185,53 @@ def test_weights_of_berts_style_give_its_features_and_go_back_unchanged(
         assert array.tobytes() == arrays[f"bert.{name}"].tobytes()
     with pytest.raises(ArgumentError, match="the tokenizer has 1"):
         models.open_weights("bert", path, Character(("a",)))
+
+
+def test_a_folder_of_transformers_gives_its_features_both_ways(
+    tmp_path: Path, oracle: Callable[[str], ModuleType]
+) -> None:
+    torch, transformers = oracle("torch"), oracle("transformers")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    words = WordPiece((*SPECIAL, *(f"w{i}" for i in range(9))), SPECIAL)
+    described = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=6,
+        intermediate_size=20,
+        max_position_embeddings=9,
+        layer_norm_eps=0.03,
+        initializer_range=0.3,
+    )
+    torch.manual_seed(0)
+    x = np.array([[2, 5, 6, 7, 4, 8, 3]])
+    transformers.BertModel(described, add_pooling_layer=False).save_pretrained(tmp_path / "theirs")
+    tokenizers.write(words, tmp_path / "theirs" / "tokenizer.json")
+
+    def theirs(folder: Path) -> np.ndarray:
+        model = transformers.AutoModel.from_pretrained(folder).eval()
+        found: np.ndarray = model(torch.tensor(x)).last_hidden_state.detach().numpy()
+        return found
+
+    ours: Any = models.open_weights("bert", tmp_path / "theirs")
+    assert (ours.config.heads, ours.config.norm_eps) == (6, 0.03)
+    expected = theirs(tmp_path / "theirs")
+    np.testing.assert_allclose(eqx.filter_jit(ours.features)(jnp.asarray(x)), expected, atol=1e-4)
+    models.export_folder(ours, tmp_path / "ours")
+    np.testing.assert_allclose(theirs(tmp_path / "ours"), expected, atol=1e-5)
+    (tmp_path / "theirs" / "config.json").write_text(
+        json.dumps({**described.to_dict(), "num_hidden_layers": 2})
+    )
+    with pytest.raises(ArgumentError, match=r"config\.json says layers=2, the arrays layers=1"):
+        models.open_weights("bert", tmp_path / "theirs")
+
+
+def test_a_bert_trained_here_comes_back_from_a_folder_with_its_mask(tmp_path: Path) -> None:
+    schema = Schema("text", (9,), tokens=("a", "b", "c"))
+    model: Any = models.build("bert", schema, preset="bert", layers=1, heads=2, width=8)
+    models.export_folder(model, tmp_path / "ours")
+    again: Any = models.open_weights("bert", tmp_path / "ours")
+    assert again.schema.tokens == ("a", "b", "c", "[MASK]")
+    x = jnp.asarray([[0, 2, 1, 3]])
+    np.testing.assert_array_equal(eqx.filter_jit(model.features)(x), eqx.filter_jit(again.features)(x))

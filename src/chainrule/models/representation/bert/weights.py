@@ -1,6 +1,7 @@
 """Weights in files of BERT's style: names, and a model of their size."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import Joined, Name, NameTable, matrix_shape, numbered
+from chainrule.models.protocol.config_files import agree
 from chainrule.models.representation.bert.masked import BERTConfig, MaskedModel
 from chainrule.models.representation.bert.model import BERT
 
@@ -48,11 +50,17 @@ def torch_names(model: MaskedModel) -> NameTable:
 
 
 def sized(
-    shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
+    shapes: Mapping[str, tuple[int, ...]],
+    tokenizer: Tokenizer,
+    *,
+    said: Mapping[str, Any] = MappingProxyType({}),
+    heads: int | None = None,
+    **settings: Any,
 ) -> BERT:
     """A model for the arrays of a file of BERT's style, with their shapes in their places.
 
-    A file does not say how many `heads` share its width: one for every 32, as in MiniLM, unless told.
+    Arrays do not say how many `heads` share their width: as many as `said`, what `config.json` says, or one for every
+    32, as in MiniLM. What `said` and the arrays both tell must be the same.
     """
     shapes = {name.removeprefix("bert."): shape for name, shape in shapes.items()}
     wanted = [f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")]
@@ -65,18 +73,18 @@ def sized(
             f"the weights are for {tokens:,} tokens, the tokenizer has {len(tokenizer):,}",
             remedy="give the tokenizer that the weights were trained with",
         )
-    config = BERTConfig(
-        **{
-            "preset": "bert",
-            "layers": numbered(shapes, "encoder.layer.{}.intermediate.dense.weight", arrays=8),
-            "heads": max(1, width // _HEAD) if heads is None else heads,
-            "width": width,
-            "hidden": matrix_shape(shapes, inner)[0],
-            "context": context,
-            "segments": segments,
-            **settings,
-        }
-    )
+    found = {
+        "preset": "bert",
+        "layers": numbered(shapes, "encoder.layer.{}.intermediate.dense.weight", arrays=8),
+        "width": width,
+        "hidden": matrix_shape(shapes, inner)[0],
+        "context": context,
+        "segments": segments,
+    }
+    agree(said, "config.json", {**found, "tokens": tokens}, "the arrays")
+    heads = said.get("heads", max(1, width // _HEAD)) if heads is None else heads
+    known = {name: value for name, value in said.items() if name != "tokens"}
+    config = BERTConfig(**{**found, **known, "heads": heads, **settings})
     schema = Schema("text", (context,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     skeleton: BERT = eqx.filter_eval_shape(BERT, config, schema, jax.random.key(0))
     return skeleton

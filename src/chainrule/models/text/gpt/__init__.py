@@ -2,6 +2,7 @@
 
 from chainrule.models.protocol import Entry, FileFormat, Recipe
 from chainrule.models.text.gpt.config import GPTConfig
+from chainrule.models.text.gpt.hugging_face import hugging_face
 from chainrule.models.text.gpt.model import GPT
 from chainrule.models.text.gpt.weights import from_llama2c, llama2c_tokenizer, sized, torch_names
 
@@ -39,6 +40,7 @@ entry = Entry(
     },
     torch_names=torch_names,
     sized=sized,
+    hugging_face=hugging_face,
     formats={".bin": FileFormat(from_llama2c, llama2c_tokenizer)},
 )
 

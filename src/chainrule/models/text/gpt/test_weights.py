@@ -1,5 +1,7 @@
 """Weights from elsewhere: files of GPT-2's style, of Llama's, and of llama2.c give what their own programs compute."""
 
+import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +17,10 @@ import safetensors.numpy
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, DataError
+from chainrule.data.text import tokenizers
 from chainrule.data.text.tokenizers.character import Character
 from chainrule.data.text.tokenizers.sentence_piece import BYTES, SentencePiece
+from chainrule.models.interchange import weight_files
 from chainrule.models.text.gpt import GPT, from_llama2c, llama2c_tokenizer
 
 VOCAB, WIDTH, HEADS, LAYERS, CONTEXT = 11, 16, 4, 2, 8
@@ -111,14 +115,14 @@ def test_what_is_missing_extra_or_misshapen_is_listed_together(
     gpt2: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     path = tmp_path / "w.safetensors"
-    odd = gpt2 | {"ln_f.bias": drawn(3), "extra": drawn(1), "lm_head.weight": drawn(VOCAB, WIDTH)}
+    odd = gpt2 | {"ln_f.bias": drawn(3), "extra": drawn(1), "other": drawn(VOCAB, WIDTH)}
     safetensors.numpy.save_file({n: a for n, a in odd.items() if n != "h.0.ln_1.weight"}, path)
     with pytest.raises(ArgumentError) as error:
         models.open_weights("gpt", path, LETTERS, heads=HEADS)
     for part in (
         "1 missing: h.0.ln_1.weight",
         "ln_f.bias is (3,) instead of (16,)",
-        "2 unused: extra, lm_head.weight",
+        "2 unused: extra, other",
     ):
         assert part in str(error.value)
     with pytest.raises(ArgumentError, match="the weights are for 11 tokens, the tokenizer has 2"):
@@ -135,13 +139,15 @@ def test_what_is_missing_extra_or_misshapen_is_listed_together(
 HIDDEN, GROUPS = 12, 2
 
 
-def llama_logits(w: dict[str, np.ndarray], interleaved: bool) -> np.ndarray:
+def llama_logits(
+    w: dict[str, np.ndarray], interleaved: bool, base: float = 10000.0, eps: float = 1e-5
+) -> np.ndarray:
     """Llama's arithmetic, position by position in double precision; arrays by llama2.c's names, one entry a layer."""
     size = WIDTH // HEADS
-    angle = np.arange(CONTEXT)[:, None] * 10000.0 ** (-2 * np.arange(size // 2) / size)[None, :]
+    angle = np.arange(CONTEXT)[:, None] * base ** (-2 * np.arange(size // 2) / size)[None, :]
 
     def rms(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5) * scale
+        return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * scale
 
     def turned(x: np.ndarray) -> np.ndarray:  # (time, heads, size)
         c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -169,7 +175,7 @@ def llama_logits(w: dict[str, np.ndarray], interleaved: bool) -> np.ndarray:
             h = rms(x, w["second"][i])
             gate = h @ w["gate"][i].T
             x = x + (gate / (1 + np.exp(-gate)) * (h @ w["up"][i].T)) @ w["narrow"][i].T
-        found.append(rms(x, w["norm"]) @ w["embedding"].T)
+        found.append(rms(x, w["norm"]) @ w.get("head", w["embedding"]).T)
     return np.stack(found)
 
 
@@ -204,9 +210,7 @@ def test_a_file_of_llama2c_gives_its_logits(llama: dict[str, np.ndarray], tmp_pa
     np.testing.assert_allclose(ours, llama_logits(llama, interleaved=True), atol=1e-4)
 
 
-def test_a_file_of_llamas_style_gives_its_logits_and_goes_back(
-    llama: dict[str, np.ndarray], tmp_path: Path
-) -> None:
+def llama_names(llama: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     stored = {"model.embed_tokens.weight": llama["embedding"], "model.norm.weight": llama["norm"]}
     theirs = {
         "query": "self_attn.q_proj",
@@ -219,7 +223,15 @@ def test_a_file_of_llamas_style_gives_its_logits_and_goes_back(
         "up": "mlp.up_proj",
         "narrow": "mlp.down_proj",
     }
-    stored |= {f"model.layers.{i}.{theirs[n]}.weight": llama[n][i] for n in theirs for i in range(LAYERS)}
+    return stored | {
+        f"model.layers.{i}.{theirs[n]}.weight": llama[n][i] for n in theirs for i in range(LAYERS)
+    }
+
+
+def test_a_file_of_llamas_style_gives_its_logits_and_goes_back(
+    llama: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    stored = llama_names(llama)
     safetensors.numpy.save_file(stored, tmp_path / "llama.safetensors")
     model: Any = models.open_weights(
         "gpt", tmp_path / "llama.safetensors", LETTERS, heads=HEADS, context=CONTEXT
@@ -231,6 +243,157 @@ def test_a_file_of_llamas_style_gives_its_logits_and_goes_back(
     assert {f"model.{name}" for name in back} == stored.keys()
     for name, array in back.items():
         np.testing.assert_array_equal(array, stored[f"model.{name}"])
+
+
+LLAMA_CONFIG = {
+    "model_type": "llama",
+    "vocab_size": VOCAB,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": GROUPS,
+    "intermediate_size": HIDDEN,
+    "max_position_embeddings": CONTEXT,
+    "rms_norm_eps": 0.1,
+    "rope_theta": 3.0,
+    "tie_word_embeddings": False,
+}
+
+
+@pytest.fixture
+def folder(llama: dict[str, np.ndarray], tmp_path: Path) -> Path:
+    """A folder of transformers in two files with an index: fast rotations, a large eps, a head of its own."""
+    stored = {**llama_names(llama), "lm_head.weight": drawn(VOCAB, WIDTH)}
+    names = sorted(stored)
+    parts = {"a.safetensors": names[:7], "b.safetensors": names[7:]}
+    for part, own in parts.items():
+        safetensors.numpy.save_file({name: stored[name] for name in own}, tmp_path / part)
+    where = {name: part for part, own in parts.items() for name in own}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
+    tokenizers.write(LETTERS, tmp_path / "tokenizer.json")
+    return tmp_path
+
+
+def test_a_folder_is_read_whole_and_written_again(llama: dict[str, np.ndarray], folder: Path) -> None:
+    found = models.opened_weights("gpt", folder)
+    model: Any = found.model
+    assert (model.config.heads, model.config.key_heads, model.config.rotary_base) == (HEADS, GROUPS, 3.0)
+    assert found.assumed == {}
+    stored = weight_files.arrays(folder)
+    logits = eqx.filter_jit(model.logits)
+    expected = llama_logits({**llama, "head": stored["lm_head.weight"]}, interleaved=False, base=3.0, eps=0.1)
+    np.testing.assert_allclose(logits(jnp.asarray(TOKENS)), expected, atol=1e-4)
+    models.export_folder(model, folder / "back")
+    again: Any = models.open_weights("gpt", folder / "back")
+    assert again.config == model.config
+    np.testing.assert_array_equal(
+        logits(jnp.asarray(TOKENS)), eqx.filter_jit(again.logits)(jnp.asarray(TOKENS))
+    )
+    back = weight_files.arrays(folder / "back")
+    assert back.keys() == stored.keys()
+    assert all(np.array_equal(back[name], stored[name]) for name in stored)
+
+
+def test_what_nothing_says_is_listed_as_assumed(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    found = models.opened_weights("gpt", folder, heads=HEADS)
+    assert found.assumed == {"norm_eps": 1e-5, "rotary_base": 10000.0, "context": 2048}
+    with pytest.raises(
+        ArgumentError, match="heads=1: keys of 8 numbers beside a width of 16 are no whole number"
+    ):
+        models.opened_weights("gpt", folder)
+
+
+def test_heads_that_nothing_says_are_listed_as_assumed(gpt2: dict[str, np.ndarray], tmp_path: Path) -> None:
+    safetensors.numpy.save_file(gpt2, tmp_path / "w.safetensors")
+    found = models.opened_weights("gpt", tmp_path / "w.safetensors", LETTERS)
+    assert found.assumed == {"heads": 1, "norm_eps": 1e-5}
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "gpt2", "n_head": HEADS, "n_layer": LAYERS})
+    )
+    found = models.opened_weights("gpt", tmp_path / "w.safetensors", LETTERS)
+    assert (found.said["heads"], found.assumed) == (HEADS, {})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"num_hidden_layers": 3}, "config.json says layers=3, the arrays layers=2"),
+        ({"num_key_value_heads": 4}, "config.json says key_heads=4, the arrays key_heads=2"),
+        ({"num_attention_heads": 2}, "config.json says key_heads=2, the arrays key_heads=1"),
+        ({"vocab_size": 12}, "config.json says tokens=12, the arrays tokens=11"),
+        ({"tie_word_embeddings": True}, "config.json says tie=True, the arrays tie=False"),
+        ({"head_dim": 8}, "head_dim=8 is not supported: 4 heads of it are not hidden_size=16"),
+        ({"hidden_act": "gelu"}, "hidden_act='gelu' is not supported"),
+        ({"attention_bias": True}, "attention_bias=True is not supported"),
+        ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, "rope_type='yarn' is not supported"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps='small' is not a positive number"),
+        (
+            {"model_type": "mamba"},
+            "config.json describes a model of type 'mamba'; gpt reads gpt2, llama, mistral",
+        ),
+        ({"model_type": "mistral", "sliding_window": 4}, "sliding_window=4 is not supported"),
+        ({"quantization_config": {"bits": 4}}, "its weights are quantised"),
+    ],
+)
+def test_a_config_that_contradicts_the_arrays_or_asks_for_more_is_refused(
+    folder: Path, changed: dict[str, Any], message: str
+) -> None:
+    (folder / "config.json").write_text(json.dumps({**LLAMA_CONFIG, **changed}))
+    with pytest.raises((ArgumentError, DataError), match=re.escape(message)):
+        models.open_weights("gpt", folder)
+
+
+def test_what_is_given_must_agree_with_the_config_but_for_choices(folder: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"what you gave says heads=2, config\.json heads=4"):
+        models.open_weights("gpt", folder, heads=2)
+    model: Any = models.open_weights("gpt", folder, heads=HEADS, context=4, dropout=0.1)
+    assert (model.context, model.config.dropout) == (4, 0.1)
+
+
+def test_parts_that_are_missing_or_mixed_up_are_named(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    listed = json.loads(index.read_text())["weight_map"]
+    for name, part, message in (
+        ("lm_head.weight", "b.safetensors", "b.safetensors does not hold lm_head.weight"),
+        ("lm_head.weight", "c.safetensors", "lists 3 files; 1 are not there: c.safetensors"),
+        ("lm_head.weight", "../c.safetensors", "which is no file beside it"),
+    ):
+        index.write_text(json.dumps({"weight_map": {**listed, name: part}}))
+        with pytest.raises(DataError, match=re.escape(message)):
+            models.open_weights("gpt", folder)
+    index.unlink()
+    with pytest.raises(DataError, match="holds 2 safetensors files"):
+        models.open_weights("gpt", folder)
+
+
+def test_a_vocabulary_that_was_rounded_up_gets_tokens_that_stand_for_nothing(folder: Path) -> None:
+    tokenizers.write(Character(tuple("abcdefghi")), folder / "tokenizer.json")
+    model: Any = models.open_weights("gpt", folder)
+    assert model.schema.tokens[-2:] == ("<unused 9>", "<unused 10>")
+    assert model.tokenizer.encode("cab").tolist() == [2, 0, 1]
+    with pytest.raises(ArgumentError, match="the weights are for 11 tokens, the tokenizer has 9"):
+        models.open_weights("gpt", folder, Character(tuple("abcdefghi")))
+
+
+def test_without_strict_what_a_file_lacks_begins_afresh(gpt2: dict[str, np.ndarray], tmp_path: Path) -> None:
+    held = {name: array for name, array in gpt2.items() if name != "h.1.ln_1.weight"}
+    safetensors.numpy.save_file(held | {"extra": drawn(1)}, tmp_path / "w.safetensors")
+    found = models.opened_weights("gpt", tmp_path / "w.safetensors", LETTERS, strict=False, heads=HEADS)
+    assert found.weights is not None
+    assert (found.weights.missing, found.weights.unused) == (("h.1.ln_1.weight",), ("extra",))
+    model: Any = found.model
+    np.testing.assert_array_equal(model.blocks[1].first_norm.scale, np.ones(WIDTH))
+    np.testing.assert_array_equal(model.blocks[0].first_norm.scale, gpt2["h.0.ln_1.weight"])
+
+
+def test_a_gpt2_with_a_head_of_its_own_keeps_it(gpt2: dict[str, np.ndarray], tmp_path: Path) -> None:
+    head = drawn(VOCAB, WIDTH)
+    safetensors.numpy.save_file(gpt2 | {"lm_head.weight": head}, tmp_path / "w.safetensors")
+    model: Any = models.open_weights("gpt", tmp_path / "w.safetensors", LETTERS, heads=HEADS)
+    assert not model.config.tie
+    np.testing.assert_array_equal(model.head.weight, head.T)
 
 
 def test_files_that_are_no_llama2c_or_cut_short_are_refused(

@@ -8,6 +8,7 @@ The tokenizer comes with both, because weights without their vocabulary say noth
 import struct
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import equinox as eqx
@@ -20,11 +21,14 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.sentence_piece import BYTES, SPACE, SentencePiece
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import InOut, Joined, Name, NameTable, matrix_shape, numbered
+from chainrule.models.protocol.config_files import agree
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.model import GPT
 
 _HEAD = 64
 """Entries of a head, in GPT-2 and in most models after it."""
+_BARE = ("lm_head.",)
+"""What stands outside of the body that transformers puts a prefix before."""
 _FIELDS = 7
 _MOST = 2**20
 """No number in the header of a llama2.c file is larger in earnest."""
@@ -61,7 +65,8 @@ def _gpt2(model: GPT) -> NameTable:
             f"{ours}.narrow": InOut(f"{theirs}.mlp.c_proj"),
         }
     copies = {} if model.head is not None else {"lm_head.weight": "wte.weight"}
-    return NameTable(names, "transformer.", (".attn.bias", ".attn.masked_bias"), copies)
+    zeros = () if model.config.style.bias else (".bias",)
+    return NameTable(names, "transformer.", (".attn.bias", ".attn.masked_bias"), copies, _BARE, zeros)
 
 
 def _llama(model: GPT) -> NameTable:
@@ -82,17 +87,24 @@ def _llama(model: GPT) -> NameTable:
             f"{ours}.narrow": f"{theirs}.mlp.down_proj",
         }
     copies = {} if model.head is not None else {"lm_head.weight": "embed_tokens.weight"}
-    return NameTable(names, "model.", (".rotary_emb.inv_freq",), copies)
+    return NameTable(names, "model.", (".rotary_emb.inv_freq",), copies, _BARE)
 
 
 def sized(
-    shapes: Mapping[str, tuple[int, ...]], tokenizer: Tokenizer, *, heads: int | None = None, **settings: Any
+    shapes: Mapping[str, tuple[int, ...]],
+    tokenizer: Tokenizer,
+    *,
+    said: Mapping[str, Any] = MappingProxyType({}),
+    heads: int | None = None,
+    **settings: Any,
 ) -> GPT:
     """A model for the arrays of a file of GPT-2's or Llama's style, with their shapes in their places.
 
-    A file does not say how many `heads` share its width: one for every 64 unless told. `settings` are further settings
-    of the model, for Llama's style `context`, which is not in the file either (2,048 unless told).
+    Arrays do not say how many `heads` share their width: as many as `said`, what `config.json` says, or one for every
+    64. `settings` are further settings of the model, for Llama's style `context`, which arrays do not tell either
+    (2,048 where nobody says). What `said` and the arrays both tell must be the same.
     """
+    heads = said.get("heads") if heads is None else heads
     found = _gpt2_settings(shapes) or _llama_settings(shapes, heads)
     if found is None:
         raise ArgumentError(
@@ -100,9 +112,12 @@ def sized(
             f"{', '.join(sorted(shapes)[:3])}",
             remedy="build the model and use chainrule.models.import_weights(model, path, names={...})",
         )
-    tokens, settings = found.pop("tokens"), {**found, **settings}
-    settings["heads"] = max(1, settings["width"] // _HEAD) if heads is None else heads
-    return _skeleton(GPTConfig(**settings), tokenizer, tokens)
+    agree(said, "config.json", found, "the arrays")
+    tokens = found.pop("tokens")
+    known = {name: value for name, value in said.items() if name != "tokens"}
+    chosen = {"context": 2048, **found, **known, **settings}
+    chosen["heads"] = max(1, found["width"] // _HEAD) if heads is None else heads
+    return _skeleton(GPTConfig(**chosen), tokenizer, tokens)
 
 
 def _gpt2_settings(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | None:
@@ -118,6 +133,7 @@ def _gpt2_settings(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any] | No
         "context": matrix_shape(plain, "wpe.weight")[0],
         "hidden": sides[1] if sides[0] == width else sides[0],
         "bias": "h.0.mlp.c_fc.bias" in plain,
+        "tie": "lm_head.weight" not in plain,
         "tokens": tokens,
     }
 
@@ -129,6 +145,11 @@ def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) ->
         return None
     (tokens, width), (hidden, _), (shared, _) = (matrix_shape(plain, name) for name in wanted)
     heads = max(1, width // _HEAD) if heads is None else heads
+    if shared * heads % width:
+        raise ArgumentError(
+            f"heads={heads}: keys of {shared} numbers beside a width of {width} are no whole number of heads",
+            remedy="say how many heads share the width, as its authors do: heads=N",
+        )
     return {
         "preset": "modern",
         "layers": numbered(plain, "layers.{}.mlp.gate_proj.weight", arrays=6),
@@ -136,7 +157,6 @@ def _llama_settings(shapes: Mapping[str, tuple[int, ...]], heads: int | None) ->
         "key_heads": shared * heads // width,
         "hidden": hidden,
         "tie": "lm_head.weight" not in plain,
-        "context": 2048,
         "tokens": tokens,
     }
 

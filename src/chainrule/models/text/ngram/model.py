@@ -22,6 +22,7 @@ from chainrule.data.schema import Schema
 from chainrule.models.protocol import Config, DecodingState, HasPictures
 from chainrule.models.text.language_model import LanguageModel
 from chainrule.models.text.token_history import TokenHistory
+from chainrule.nn.embedding import check_tokens
 
 _SHOWN = 512
 
@@ -65,9 +66,10 @@ class Ngram(LanguageModel, HasPictures):
         x: Int[Array, "batch time"],
         key: Key | None = None,  # noqa: ARG002  # nothing is dropped
     ) -> Float[Array, "batch time vocabulary"]:
-        """Logits of the token after each position."""
+        """Logits of the token after each position; NaN after a number that is that of no token."""
+        check_tokens(x, len(self.schema.tokens))
         nothing = jnp.full((len(x), self.config.order), len(self.schema.tokens), x.dtype)
-        return self._added(jnp.concatenate([nothing, x], axis=1))
+        return self._known(x, self._added(jnp.concatenate([nothing, x], axis=1)))
 
     def start(self, batch: int, room: int) -> DecodingState:
         """Nothing read yet."""
@@ -77,9 +79,18 @@ class Ngram(LanguageModel, HasPictures):
         self, state: DecodingState, tokens: Int[Array, "batch time"]
     ) -> tuple[Float[Array, "batch time vocabulary"], DecodingState]:
         """Look the last tokens up."""
+        check_tokens(tokens, len(self.schema.tokens))
         assert isinstance(state, TokenHistory), "the state comes from start"
         before = state.last(self.config.order, missing=len(self.schema.tokens))
-        return self._added(jnp.concatenate([before, tokens], axis=1)), state.read(tokens)
+        found = self._added(jnp.concatenate([before, tokens], axis=1))
+        return self._known(tokens, found), state.read(tokens)
+
+    def _known(
+        self, x: Int[Array, "batch time"], logits: Float[Array, "batch time vocabulary"]
+    ) -> Float[Array, "batch time vocabulary"]:
+        """The logits, but NaN from the first number that is that of no token on: a hash would find a row for it too."""
+        strange = (x < 0) | (x >= len(self.schema.tokens))
+        return jnp.where(jnp.cumsum(strange, axis=1)[:, :, None] > 0, jnp.nan, logits)
 
     def _added(self, x: Int[Array, "batch tokens"]) -> Float[Array, "batch time vocabulary"]:
         """The sum over the tables at each position but the first `order`."""

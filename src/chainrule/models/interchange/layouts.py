@@ -8,6 +8,7 @@ layer has which name is said by the caller.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
 import equinox as eqx
@@ -18,7 +19,8 @@ import safetensors.numpy
 
 from chainrule import nn
 from chainrule.core import tree
-from chainrule.core.errors import ArgumentError, DataError, DiskError, suggest
+from chainrule.core.errors import ArgumentError, DiskError, suggest
+from chainrule.models.interchange import weight_files
 from chainrule.models.protocol import Flattened, InOut, Joined, Model, Name, NameTable, Patches, Spelled
 from chainrule.models.protocol.weight_checks import check_values
 
@@ -123,14 +125,15 @@ class StoredArray(NamedTuple):
 def read(
     model: M, path: str | Path, names: Names, *, strict: bool = True, fresh: Sequence[str] = ()
 ) -> Imported:
-    """The model with the weights of a safetensors file, of which `names` says what it calls each layer.
+    """The model with the weights of a safetensors file or folder, of which `names` says what it calls each layer.
 
     Layers that `fresh` names by pattern keep their weights, whatever the file has for them.
     """
-    file = Path(path)
+    file = weight_files.found(path)
     names, every = _without(_whole(names), fresh), _whole(names)
     mapped = _stored_arrays(model, names)
-    stored = _without_copies(_without_prefix(_read(file), names.prefix), names.copies)
+    stored = _without_copies(_without_prefix(weight_files.arrays(file), names.prefix), names.copies)
+    stored = {name: array for name, array in stored.items() if not name.endswith(names.zeros) or array.any()}
     if _turned(mapped, stored):
         for name in (name for one in mapped if one.either for name in one.theirs):
             stored |= {name: stored[name].T} if name in stored else {}
@@ -186,16 +189,18 @@ def stored_shapes(model: Model, names: Names) -> dict[str, tuple[int, ...]]:
     return {name: shape for row in rows for name, shape in zip(row.theirs, row.shapes, strict=True)}
 
 
-def shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """The arrays of a safetensors file by name, and their shapes; the file's head alone is read."""
-    with _opened(Path(path)) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-
-
-def write(model: Model, path: str | Path, names: Names | None, head: Mapping[str, str]) -> Path:
+def write(
+    model: Model,
+    path: str | Path,
+    names: Names | None,
+    head: Mapping[str, str],
+    *,
+    more: Mapping[str, np.ndarray] = MappingProxyType({}),
+    prefixed: bool = False,
+) -> Path:
     """Write the weights to a safetensors file: under these names in PyTorch's layouts, or as they are here.
 
-    `head` is the text that goes with them.
+    `head` is the text that goes with them, `more` further arrays; `prefixed` puts the prefix of the table before names.
     """
     file = Path(path)
     if file.suffix != ".safetensors":
@@ -208,30 +213,15 @@ def write(model: Model, path: str | Path, names: Names | None, head: Mapping[str
         for one in _stored_arrays(model, _whole(names)):
             parts = one.out(np.asarray(one.array))
             arrays |= {name: np.ascontiguousarray(a) for name, a in zip(one.theirs, parts, strict=True)}
+        arrays |= more
+        if prefixed:
+            arrays = {_whole(names).prefixed(name): array for name, array in arrays.items()}
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         safetensors.numpy.save_file(arrays, file, metadata=dict(head))
     except safetensors.SafetensorError as error:  # its name for whatever the operating system refuses
         raise DiskError(f"{file} cannot be written ({error})", remedy="name another file") from None
     return file
-
-
-def _read(path: Path) -> Arrays:
-    # A number beyond 32 bits becomes infinite, and as such is refused.
-    with _opened(path) as file, np.errstate(over="ignore"):
-        return {name: np.asarray(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-
-
-def _opened(path: Path) -> Any:
-    if not path.is_file():
-        raise DataError(f"{path} is not a file", remedy="name a .safetensors file")
-    try:
-        return safetensors.safe_open(path, framework="flax")  # knows bfloat16
-    except safetensors.SafetensorError as error:
-        raise DataError(
-            f"{path.name} is not a safetensors file ({error})",
-            remedy="files of other formats may hold code and are not opened; convert them where you trust them",
-        ) from None
 
 
 def _whole(names: Names) -> NameTable:
@@ -393,4 +383,4 @@ def _as_kernel(field: Field, side: int) -> Field:
     return Field(field.theirs, out, back)
 
 
-__all__ = ["Imported", "Names", "closest", "read", "shapes", "stored_shapes", "write"]
+__all__ = ["LAYERS", "Imported", "Names", "closest", "read", "stored_shapes", "write"]
