@@ -36,6 +36,7 @@ from chainrule.models.protocol.mechanisms import (
     HasLens,
     HasPictures,
     HasRecurrence,
+    HasResidualStream,
 )
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.models.protocol.options import (
@@ -126,6 +127,7 @@ __all__ = [
     "HasParts",
     "HasPictures",
     "HasRecurrence",
+    "HasResidualStream",
     "HasSampleControls",
     "HasSamplers",
     "HasScores",

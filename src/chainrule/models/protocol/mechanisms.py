@@ -4,10 +4,14 @@ import abc
 from collections.abc import Sequence
 from typing import Self
 
+import equinox as eqx
+
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.dataset import Data
+from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Model
+from chainrule.nn import Norm, TransformerBlock
 from chainrule.nn.recurrent import Recurrent
 
 
@@ -28,6 +32,8 @@ class HasAlignment(Model):
 class HasAttention(Model):
     """Lets positions of a sequence attend to each other, in heads that can be looked at one by one."""
 
+    schema: eqx.AbstractVar[Schema]
+
     @abc.abstractmethod
     def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
         """How much each position (a row) takes from each (a column), in every head of every layer."""
@@ -43,6 +49,30 @@ class HasLens(Model):
     @abc.abstractmethod
     def lens(self, x: Int[Array, "batch time"]) -> Float[Array, "depth batch time vocabulary"]:
         """Logits read out before the first layer and after each of them; the last are those of the model."""
+
+
+class HasResidualStream(Model):
+    """Adds what its layers find to one vector for each position, and reads logits from the sum.
+
+    What its blocks compute can be read and replaced by name: see `chainrule.explain.run_with_cache`.
+    """
+
+    blocks: eqx.AbstractVar[tuple[TransformerBlock, ...]]
+    norm: eqx.AbstractVar[Norm | None]
+    """The normalisation of the sum after the last block."""
+
+    @property
+    @abc.abstractmethod
+    def adds_positions(self) -> bool:
+        """Whether the sum begins with more than the vectors of the tokens."""
+
+    @abc.abstractmethod
+    def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
+        """Logits at each position."""
+
+    @abc.abstractmethod
+    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
+        """Logits of normalised sums: an affine function of each."""
 
 
 class HasRecurrence(Model):
@@ -61,4 +91,4 @@ class HasPictures(Model):
         """Pictures of the trained model on its data."""
 
 
-__all__ = ["HasAlignment", "HasAttention", "HasLens", "HasPictures", "HasRecurrence"]
+__all__ = ["HasAlignment", "HasAttention", "HasLens", "HasPictures", "HasRecurrence", "HasResidualStream"]

@@ -16,6 +16,7 @@ from chainrule.core.recomputation import recomputed
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn import Dropout, Embedding, TransformerBlock
 from chainrule.nn.attention import Mask
+from chainrule.nn.hooks import inside, watched
 
 
 class Transformer(eqx.Module):
@@ -39,16 +40,20 @@ class Transformer(eqx.Module):
         scan: bool = False,
         recompute: bool = False,
     ) -> Float[Array, "batch time width"]:
-        """All blocks: as one compiled loop with `scan`, and with their insides computed again on the way back."""
+        """All blocks: as one compiled loop with `scan`, and with their insides computed again on the way back.
+
+        While somebody watches they are written out one by one, which computes the same.
+        """
         key = self.drops(key)
 
         def one(block: TransformerBlock, h: Array, i: Any) -> Array:
             return block(h, mask=mask, dropout_key=None if key is None else jax.random.fold_in(key, i))
 
-        step = recomputed(one) if recompute else one
-        if not scan:
+        step = recomputed(one) if recompute and not watched() else one
+        if not scan or watched():
             for i, block in enumerate(self.blocks):
-                h = step(block, h, i)
+                with inside(f"blocks.{i}"):
+                    h = step(block, h, i)
             return h
         arrays = [eqx.filter(block, eqx.is_array) for block in self.blocks]
         static = eqx.filter(self.blocks[0], eqx.is_array, inverse=True)

@@ -17,6 +17,7 @@ from chainrule.core.types import Array, Float, Int, Key
 from chainrule.networks.transformer.body import TokenTransformer
 from chainrule.nn import LayerNorm, Norm, RMSNorm, TransformerBlock
 from chainrule.nn.attention import EluPlusOne, FeatureMixing, Mask, Mixing, RandomFeatures, Softmax
+from chainrule.nn.hooks import tap
 from chainrule.nn.positions import Distance, Learned, Positions, Rotary, Sinusoids, with_positions
 
 
@@ -122,7 +123,9 @@ class TransformerDecoder(TokenTransformer):
         """
         assert self.embedding is not None, "this body reads vectors only"
         out = self.embedding(x)
-        return out * math.sqrt(self.config.width) if isinstance(self.positions, Sinusoids) else out
+        return tap(
+            out * math.sqrt(self.config.width) if isinstance(self.positions, Sinusoids) else out, "embedding"
+        )
 
     def with_positions(
         self,
@@ -140,7 +143,7 @@ class TransformerDecoder(TokenTransformer):
                 if positions is None
                 else self.positions.at(positions)
             )
-            h = with_positions(h, known)
+            h = with_positions(h, tap(known, "positions"))
         return self.dropped(h, key)
 
     def read(
@@ -154,7 +157,7 @@ class TransformerDecoder(TokenTransformer):
         """What the last block makes of each position, normalised; a key switches dropout on."""
         h = self.with_positions(vectors, positions=positions, key=key)
         scan, recompute = self.config.scan, self.config.recompute
-        return self.norm(self.through(h, mask=mask, key=key, scan=scan, recompute=recompute))
+        return tap(self.norm(self.through(h, mask=mask, key=key, scan=scan, recompute=recompute)), "features")
 
 
 class DecoderLayers(NamedTuple):

@@ -15,6 +15,7 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.networks.transformer.body import Transformer
 from chainrule.nn import Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Mask
+from chainrule.nn.hooks import tap
 from chainrule.nn.positions import Learned, Rotary, with_positions
 
 _EPS = {"bert": 1e-12, "modern": 1e-5}
@@ -66,13 +67,13 @@ class TransformerEncoder(Transformer):
     ) -> Float[Array, "batch time width"]:
         """What the last block makes of the vectors of tokens; a key switches dropout on."""
         h = self.through(self.dropped(self.with_positions(vectors), key), mask=mask, key=key)
-        return h if self.norm is None else self.norm(h)
+        return tap(h if self.norm is None else self.norm(h), "features")
 
     def with_positions(self, vectors: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
         """What goes into the first block: vectors, with position and segment where these are learned."""
-        h = vectors
+        h = tap(vectors, "embedding")
         if self.positions is not None:
-            h = with_positions(h, self.positions(h.shape[1])[None])
+            h = with_positions(h, tap(self.positions(h.shape[1])[None], "positions"))
         if self.segments is not None:
             h = h + self.segments.weight[None, :1].astype(h.dtype)
         return h if self.embedding_norm is None else self.embedding_norm(h)

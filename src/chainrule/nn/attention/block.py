@@ -20,6 +20,7 @@ from chainrule.nn.attention.layers import CrossAttention, SelfAttention, SourceM
 from chainrule.nn.attention.masks import Mask
 from chainrule.nn.attention.mixing import Mixing, Softmax
 from chainrule.nn.dropout import Dropout, StochasticDepth
+from chainrule.nn.hooks import inside, tap
 from chainrule.nn.linear import Linear
 from chainrule.nn.normalize import LayerNorm, Norm, RMSNorm
 from chainrule.nn.positions import Positions
@@ -34,6 +35,10 @@ class TransformerBlock(eqx.Module):
     start at N(0, 0.02²); those that write into the sum, at 0.02 / sqrt(2 `layers`), so that the sum of a stack of so
     many blocks does not grow with its depth (Radford et al., 2019). Dropout acts on attention weights and on what is
     added to the sum, and `stochastic_depth` drops all that a part adds for some examples, whenever a key is given.
+
+    What it computes can be read and replaced by name (`nn.hooks`): the sum as it comes in, after each part and as it
+    goes out (`resid_pre`, `resid_mid`, `resid_cross`, `resid_post`), what the parts add (`attn_out`, `cross_out`,
+    `mlp_out`), `attention.q`, `.k`, `.v`, `.pattern`, `.z` (the same of `cross`), `mlp.pre` and `mlp.post`.
 
     >>> block = TransformerBlock(16, heads=4, causal=True, key=jax.random.key(0))
     >>> x = jax.random.normal(jax.random.key(1), (2, 7, 16))
@@ -128,8 +133,10 @@ class TransformerBlock(eqx.Module):
     ) -> Float[Array, "*leading time width"]:
         """The positions after one round of gathering and thinking; `memory` is what `remember` made of the source."""
         keys = [None] * 5 if dropout_key is None else list(jax.random.split(dropout_key, 5))
-        gathered = self.attention(self._before(self.first_norm, x), mask=mask, dropout_key=keys[0])
-        return self._finished(self._added(self.first_norm, x, gathered, keys[1]), memory, keys[2:])
+        x = tap(x, "resid_pre")
+        with inside("attention"):
+            gathered = self.attention(self._before(self.first_norm, x), mask=mask, dropout_key=keys[0])
+        return self._finished(x, gathered, memory, keys[1:])
 
     def remember(
         self, source: Float[Array, "batch source features"], *, mask: Mask | None = None
@@ -154,8 +161,10 @@ class TransformerBlock(eqx.Module):
         memory: SourceMemory | None = None,
     ) -> tuple[Float[Array, "batch time width"], Cache]:
         """The next positions, after those in the cache; the same numbers as the whole sequence would give them."""
-        gathered, cache = self.attention.advance(self._before(self.first_norm, x), cache, mask=mask)
-        return self._finished(self._added(self.first_norm, x, gathered, None), memory, [None] * 3), cache
+        x = tap(x, "resid_pre")
+        with inside("attention"):
+            gathered, cache = self.attention.advance(self._before(self.first_norm, x), cache, mask=mask)
+        return self._finished(x, gathered, memory, [None] * 4), cache
 
     def weights(
         self, x: Float[Array, "batch time width"], *, mask: Mask | None = None
@@ -175,17 +184,24 @@ class TransformerBlock(eqx.Module):
         queries = self._added(self.first_norm, x, gathered, None)
         return self.cross.weights(self._before(self.cross_norm, queries), memory)
 
-    def _finished(self, x: Array, memory: SourceMemory | None, keys: Sequence[Key | None]) -> Array:
+    def _finished(
+        self, x: Array, gathered: Array, memory: SourceMemory | None, keys: Sequence[Key | None]
+    ) -> Array:
+        """What the block gives, from what entered it and what attention gathered."""
+        x = tap(self._added(self.first_norm, x, tap(gathered, "attn_out"), keys[0]), "resid_mid")
         if self.cross is not None and self.cross_norm is not None:
             if memory is None:
                 raise ArgumentError(
                     "TransformerBlock: a block with cross needs a memory", remedy="block.remember(source)"
                 )
-            gathered = self.cross(self._before(self.cross_norm, x), memory, dropout_key=keys[0])
-            x = self._added(self.cross_norm, x, gathered, keys[1])
-        wide = self.widen(self._before(self.second_norm, x))
-        wide = swiglu(wide) if self.activation == "swiglu" else named_activation(self.activation)(wide)
-        return self._added(self.second_norm, x, self.narrow(wide), keys[2])
+            with inside("cross"):
+                gathered = self.cross(self._before(self.cross_norm, x), memory, dropout_key=keys[1])
+            x = tap(self._added(self.cross_norm, x, tap(gathered, "cross_out"), keys[2]), "resid_cross")
+        with inside("mlp"):
+            wide = tap(self.widen(self._before(self.second_norm, x)), "pre")
+            wide = swiglu(wide) if self.activation == "swiglu" else named_activation(self.activation)(wide)
+            wide = tap(wide, "post")
+        return tap(self._added(self.second_norm, x, tap(self.narrow(wide), "mlp_out"), keys[3]), "resid_post")
 
     def _before(self, norm: Norm, x: Array) -> Array:
         return norm(x) if self.norm_at == "pre" else x

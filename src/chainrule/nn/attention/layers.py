@@ -12,9 +12,10 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.attention.cache import Cache
-from chainrule.nn.attention.functions import Bias
+from chainrule.nn.attention.functions import Bias, gather
 from chainrule.nn.attention.masks import Causal, Mask, Window, joined
 from chainrule.nn.attention.mixing import Mixing, Softmax
+from chainrule.nn.hooks import tap, wanted
 from chainrule.nn.linear import Linear
 from chainrule.nn.positions import Positions
 
@@ -80,9 +81,7 @@ class SelfAttention(eqx.Module):
         """What every position gathers from those it sees."""
         flat = x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
         query, key, value = self._projected(flat, jnp.arange(x.shape[-2]))
-        out = self.mixing(
-            query, key, value, mask=self._rules(mask), bias=self._bias(), dropout_key=dropout_key
-        )
+        out = _mixed(self.mixing, query, key, value, self._rules(mask), self._bias(), dropout_key)
         return self.outward(_merged(out)).reshape(x.shape)
 
     def weights(
@@ -112,7 +111,7 @@ class SelfAttention(eqx.Module):
         query, key, value = self._projected(x, cache.position + jnp.arange(x.shape[1]))
         rules = joined(None if self.window is None else Window(self.window), mask)
         out, cache = self.mixing.advance(query, key, value, cache, mask=rules, bias=self._bias())
-        return self.outward(_merged(out)), cache
+        return self.outward(_merged(tap(out, "z"))), cache
 
     def _projected(self, x: Array, positions: Int[Array, " time"]) -> tuple[Array, Array, Array]:
         size = x.shape[-1] // self.heads
@@ -121,7 +120,7 @@ class SelfAttention(eqx.Module):
         query, key, value = (_split(part, size) for part in jnp.split(mixed, cuts, axis=-1))
         if self.positions is not None:
             query, key = self.positions.turned(query, positions), self.positions.turned(key, positions)
-        return query, key, value
+        return tap(query, "q"), tap(key, "k"), tap(value, "v")
 
     def _bias(self) -> Bias | None:
         if self.positions is None or not self.positions.biased:
@@ -187,15 +186,16 @@ class CrossAttention(eqx.Module):
         """Keys and values of the source; the mask says which of its positions may be seen."""
         size = self.outward.weight.shape[0] // self.heads
         keys, values = (_split(part, size) for part in jnp.split(self.inward(source), 2, axis=-1))
-        return SourceMemory(keys=keys, values=values, mask=mask)
+        return SourceMemory(keys=tap(keys, "k"), values=tap(values, "v"), mask=mask)
 
     def __call__(
         self, x: Float[Array, "batch time width"], memory: SourceMemory, *, dropout_key: Key | None = None
     ) -> Float[Array, "batch time width"]:
         """What every position gathers from the source."""
-        mix = Softmax(dropout=self.dropout)
-        out = mix(self._query(x), memory.keys, memory.values, mask=memory.mask, dropout_key=dropout_key)
-        return self.outward(_merged(out))
+        mix, query = Softmax(dropout=self.dropout), tap(self._query(x), "q")
+        return self.outward(
+            _merged(_mixed(mix, query, memory.keys, memory.values, memory.mask, None, dropout_key))
+        )
 
     def weights(
         self, x: Float[Array, "batch time width"], memory: SourceMemory
@@ -205,6 +205,22 @@ class CrossAttention(eqx.Module):
 
     def _query(self, x: Array) -> Array:
         return _split(self.query(x), x.shape[-1] // self.heads)
+
+
+def _mixed(
+    mixing: Mixing,
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Mask | None,
+    bias: Bias | None,
+    dropout_key: Key | None,
+) -> Array:
+    """What each query gathers; by way of the whole table of weights only where somebody wants to see it."""
+    if dropout_key is None and wanted("pattern"):
+        weights = tap(mixing.weights(query, key, mask=mask, bias=bias), "pattern")
+        return tap(gather(weights.astype(value.dtype), value), "z")
+    return tap(mixing(query, key, value, mask=mask, bias=bias, dropout_key=dropout_key), "z")
 
 
 def linear(inputs: int, outputs: int, deviation: float | None, bias: bool, key: Key) -> Linear:

@@ -19,7 +19,7 @@ from chainrule.data import tokenizers
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
-from chainrule.models.protocol import HasAttention, HasEmbedding
+from chainrule.models.protocol import HasAttention, HasEmbedding, HasResidualStream
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
 from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel, Temperature, checked
 from chainrule.networks.pictures import tokens
@@ -30,7 +30,7 @@ from chainrule.nn.positions import Learned
 
 
 @final
-class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
+class BERT(MaskedModel, TokenTransformer, HasAttention, HasResidualStream, HasEmbedding):
     """Embeddings, blocks in which every token sees all others, and logits from the same embeddings."""
 
     embedding: Embedding
@@ -183,6 +183,11 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasEmbedding):
     def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
         """How much each position takes from each, in every head of every layer."""
         return self.attention_maps(self.with_positions(self.vectors(x)))
+
+    @property
+    def adds_positions(self) -> bool:
+        """Learned positions and segments are added, or normalised with the vectors."""
+        return self.positions is not None or self.segments is not None
 
     def embeddings(self) -> Float[Array, "tokens features"]:
         """The vector of each token."""

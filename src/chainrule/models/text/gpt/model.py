@@ -20,6 +20,7 @@ from chainrule.models.protocol import (
     HasEmbedding,
     HasLens,
     HasPictures,
+    HasResidualStream,
 )
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.state import GPTState, restarted
@@ -28,12 +29,21 @@ from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.networks.transformer import TransformerDecoder, decoder_layers
 from chainrule.nn import Dropout, Embedding, Linear, Norm, TransformerBlock, losses
 from chainrule.nn.attention import LeftPadding, PackedDocuments
+from chainrule.nn.hooks import inside, tap
 from chainrule.nn.positions import Learned, Sinusoids
 
 
 @final
 class GPT(
-    TransformerDecoder, LanguageModel, CanPack, CanPad, HasAttention, HasLens, HasEmbedding, HasPictures
+    TransformerDecoder,
+    LanguageModel,
+    CanPack,
+    CanPad,
+    HasAttention,
+    HasResidualStream,
+    HasLens,
+    HasEmbedding,
+    HasPictures,
 ):
     """Embeddings, blocks of causal attention and feed-forward layers, and logits from the same embeddings."""
 
@@ -165,10 +175,13 @@ class GPT(
             mask = LeftPadding(padding)
         x = self.with_positions(self.vectors(tokens), state.position, positions=positions)
         caches = []
-        for block, cache in zip(self.blocks, state.caches, strict=True):
-            x, after = block.advance(x, cache, mask=mask)
+        for i, (block, cache) in enumerate(zip(self.blocks, state.caches, strict=True)):
+            with inside(f"blocks.{i}"):
+                x, after = block.advance(x, cache, mask=mask)
             caches.append(after)
-        return self.read_out(self.norm(x)), GPTState(state.position + time, tuple(caches), padding)
+        return self.read_out(tap(self.norm(x), "features")), GPTState(
+            state.position + time, tuple(caches), padding
+        )
 
     # ------------------------------------------------------------------ looking inside
 
@@ -186,6 +199,11 @@ class GPT(
             h = block(h)
             found.append(self.read_out(self.norm(h)))
         return jnp.stack(found)
+
+    @property
+    def adds_positions(self) -> bool:
+        """Learned positions, and sines and cosines, are added; others turn queries and keys."""
+        return self.positions is not None
 
     def embeddings(self) -> Float[Array, "tokens features"]:
         """The vector of each token."""

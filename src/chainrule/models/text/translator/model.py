@@ -14,6 +14,7 @@ from chainrule.models.protocol import Config, DecodingState
 from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Cache, Padding, SourceMemory
+from chainrule.nn.hooks import inside, tap
 from chainrule.nn.positions import sinusoids
 
 
@@ -91,10 +92,15 @@ class Translator(EncoderDecoder):
         mask = Padding(within(x, self.source_end))
         first, *keys = self._keys(key, len(self.encoder))
         h = self._embedded(self.source, x, jnp.arange(x.shape[1]), first)
-        for block, own in zip(self.encoder, keys, strict=True):
-            h = block(h, mask=mask, dropout_key=own)
+        for i, (block, own) in enumerate(zip(self.encoder, keys, strict=True)):
+            with inside(f"encoder.{i}"):
+                h = block(h, mask=mask, dropout_key=own)
         h = self.encoder_norm(h)
-        return tuple(block.remember(h, mask=mask) for block in self.decoder), h
+        memories = []
+        for i, block in enumerate(self.decoder):
+            with inside(f"decoder.{i}.cross"):
+                memories.append(block.remember(h, mask=mask))
+        return tuple(memories), h
 
     def logits(
         self, x: Int[Array, "batch source"], y: Int[Array, "batch target"], key: Key | None = None
@@ -104,8 +110,9 @@ class Translator(EncoderDecoder):
         memories, _ = self.read(x, reading)
         first, *keys = self._keys(writing, len(self.decoder))
         h = self._embedded(self.target, shifted(y, self.begin), jnp.arange(y.shape[1]), first)
-        for block, memory, own in zip(self.decoder, memories, keys, strict=True):
-            h = block(h, memory=memory, dropout_key=own)
+        for i, (block, memory, own) in enumerate(zip(self.decoder, memories, keys, strict=True)):
+            with inside(f"decoder.{i}"):
+                h = block(h, memory=memory, dropout_key=own)
         return self._out(h)
 
     def start(self, x: Int[Array, "batch source"]) -> TranslatorState:
@@ -122,8 +129,11 @@ class Translator(EncoderDecoder):
         assert isinstance(state, TranslatorState)
         h = self._embedded(self.target, tokens, state.position + jnp.arange(tokens.shape[1]), None)
         caches = []
-        for block, memory, cache in zip(self.decoder, state.memories, state.caches, strict=True):
-            h, cache = block.advance(h, cache, memory=memory)
+        for i, (block, memory, cache) in enumerate(
+            zip(self.decoder, state.memories, state.caches, strict=True)
+        ):
+            with inside(f"decoder.{i}"):
+                h, cache = block.advance(h, cache, memory=memory)
             caches.append(cache)
         return self._out(h), TranslatorState(state.position + tokens.shape[1], state.memories, tuple(caches))
 
@@ -155,7 +165,7 @@ class Translator(EncoderDecoder):
         return h if key is None else self.dropout(h, key)
 
     def _out(self, h: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
-        h = self.decoder_norm(h)
+        h = tap(self.decoder_norm(h), "features")
         # The begin mark, last in the table, is never written.
         return self.target.logits(h)[..., :-1] if self.output is None else self.output.logits(h)
 
