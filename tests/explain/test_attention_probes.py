@@ -9,9 +9,9 @@ import pytest
 
 from chainrule import data, models, report
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.core.pictures import Table
+from chainrule.core.pictures import AttentionMaps, Table
 from chainrule.explain import probes
-from chainrule.explain.probes.attention import habits
+from chainrule.explain.methods.head_habits import habits
 from chainrule.train import Run, fit
 
 
@@ -23,12 +23,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return fit(model, plays, run=folder, steps=60, batch=16, eval_examples=32, optimizer={"lr": 3e-3})
 
 
-@pytest.mark.parametrize("name", ["attention", "logit-lens", "embedding"])
+@pytest.mark.parametrize(
+    "name", ["attention", "logit-lens", "embedding", "logit-attribution", "patching", "neurons"]
+)
 def test_a_probe_gives_findings_pictures_and_numbers(run: Run, name: str) -> None:
-    outcome = probes.examine(name, run)
+    outcome = probes.examine(name, run, **probes.get(name).toy)
     assert outcome.findings
     assert outcome.numbers
-    assert outcome.table is not None
     for picture in outcome.pictures:
         if not isinstance(picture, Table):
             assert report.draw(picture).startswith("<svg")
@@ -57,6 +58,49 @@ def test_a_head_without_weights_is_not_missed(run: Run) -> None:
     assert isinstance(lost, list)
     assert lost[1][0] == 0.0
     assert abs(lost[0][1]) > 0
+
+
+def test_probes_read_a_text_of_ones_own(run: Run) -> None:
+    shown = probes.examine("attention", run, text="To be or not", passages=2).pictures[0]
+    assert isinstance(shown, AttentionMaps)
+    assert "".join(shown.queries) == "To·be·or·not"
+    np.testing.assert_allclose(shown.weights.sum(axis=-1), 1, atol=1e-5)
+    lens = probes.examine("logit-lens", run, text="To be or not").table
+    assert lens is not None
+    assert [column.split(": ")[1] for column in lens.columns[1:]] == list("To·be·or·no")
+    attributed = probes.examine("logit-attribution", run, text="To be or not").numbers
+    assert sum(attributed["contributions"].values()) == pytest.approx(attributed["logit"], abs=1e-4)
+    for name in ("attention", "logit-lens", "logit-attribution", "patching", "neurons"):
+        with pytest.raises(ArgumentError, match="text: 40 tokens; this model reads from 2 to"):
+            probes.examine(name, run, text=40 * "x", **probes.get(name).toy)
+
+
+def test_patching_asks_what_was_asked(run: Run) -> None:
+    asked = {"text": "To be or", "corrupted": "To he or", "answer": " ", "against": "e"}
+    numbers = probes.examine("patching", run, **asked).numbers
+    logits = np.asarray(eqx.filter_jit(run.model.logits)(_rows(run, asked["text"], asked["corrupted"])))[
+        :, -1
+    ]
+    tokens = run.schema.tokens
+    difference = logits[:, tokens.index(" ")] - logits[:, tokens.index("e")]
+    assert [numbers["clean_difference"], numbers["corrupted_difference"]] == pytest.approx(
+        difference, abs=1e-4
+    )
+    assert numbers["resid_pre"][0][3] == pytest.approx(1, abs=1e-3), (
+        "the token that differs, before any layer"
+    )
+    for wrong, message in (
+        ({"corrupted": "To b"}, "4 tokens, the clean text has 8"),
+        ({"corrupted": "To be or"}, "the same text"),
+        ({"answer": "th"}, "'th' is 2 tokens"),
+        ({"against": " "}, "two different tokens"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            probes.examine("patching", run, **{**asked, **wrong})
+
+
+def _rows(run: Run, *texts: str) -> jnp.ndarray:
+    return jnp.asarray(np.stack([run.model.tokenizer.encode(text) for text in texts]))
 
 
 def test_the_lens_ends_with_the_models_own_loss(run: Run) -> None:

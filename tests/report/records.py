@@ -3,6 +3,7 @@
 import numpy as np
 
 from chainrule.core.pictures import (
+    AttentionMaps,
     Bars,
     Film,
     Heatmap,
@@ -96,6 +97,15 @@ ORDINARY: list[Picture] = [
     Table(
         "rows", "Mistakes", ["true", "confidence", "n"], [["cat", 0.98, 1], ["a longer name", 1e-7, 123456]]
     ),
+    AttentionMaps(
+        "attention",
+        "Attention",
+        np.tril(np.ones((2, 2, 64, 64))) / np.arange(1, 65)[:, None],
+        [f"·word{i}" for i in range(64)],
+        [f"·word{i}" for i in range(64)],
+        (1, 0),
+        caption="Uniform.",
+    ),
 ]
 
 CORNERS: list[Picture] = [
@@ -157,6 +167,10 @@ CORNERS: list[Picture] = [
     Bars("inf-bars", "Infinite", "x", "y", ["a", "b"], {"a": np.array([np.inf, 1.7e308])}),
     Table("no-rows", "Nothing", ["a", "b"]),
     Table("no-columns", "Less than nothing", []),
+    AttentionMaps("one-token", "One token", np.ones((1, 1, 1, 1)), ["a"], ["a"]),
+    AttentionMaps(
+        "odd-weights", "Not weights", np.array([[[[np.nan, 7.0]]]]), ["a"], ["b", "a long token" * 9]
+    ),
 ]
 
 NASTY = "<script>alert(1)</script> ]]> & \" ' $\\frac{ \x00\x1b\n‮ 中文 😀 \ud800 --> #1e6db9"
@@ -176,4 +190,7 @@ HOSTILE: list[Picture] = [
     Images(NASTY, NASTY, np.ones((2, 2, 2, 1)), [NASTY, "b"], caption=NASTY),
     Scatter(NASTY, NASTY, NASTY, NASTY, {NASTY: np.zeros((1, 2)), "b": np.ones((1, 2))}, caption=NASTY),
     Table(NASTY, NASTY, [NASTY, "b"], [[NASTY, 1.0]], caption=NASTY),
+    AttentionMaps(
+        NASTY, NASTY, np.full((1, 2, 2, 2), 0.5), [NASTY, "b"], [NASTY, "</script>"], caption=NASTY
+    ),
 ]

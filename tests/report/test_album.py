@@ -1,14 +1,18 @@
 """An album holds its pictures as files, its numbers as JSON and everything on one page that asks for nothing."""
 
+import base64
+import hashlib
+import html
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from chainrule.core.errors import RunError
-from chainrule.core.pictures import Images, Lines, Table
+from chainrule.core.pictures import AttentionMaps, Images, Lines, Table
 from chainrule.report import Chapter, write_album
 
 CURVE = Lines("curve", "Curve", "x", "y", {"a": (np.arange(3), np.arange(3.0))})
@@ -51,6 +55,30 @@ def test_pictures_numbers_and_page_are_written(tmp_path: Path) -> None:
         assert words in page
     for forbidden in ("<script", "<i>works", "http://", "<b>cats"):
         assert forbidden not in page.replace("http://www.w3.org/", "")
+
+
+def test_attention_maps_bring_the_one_script_that_the_page_allows(tmp_path: Path) -> None:
+    weights = np.array([[[[1.0, 0.0], [0.25, 0.75]]], [[[1.0, 0.0], [1.0, 0.0]]]])
+    maps = AttentionMaps("maps", "Maps", weights, ["<b>", "b"], ["</script>", "b"], (1, 0))
+    album = write_album(tmp_path / "a", "T", "L", [Chapter("c", "C.", ["S."], [maps])], settings={}, again={})
+    page = album.page.read_text()
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page, flags=re.DOTALL)
+    assert [kind for kind, _ in scripts] == [' type="application/json"', ""]
+    data = json.loads(scripts[0][1])
+    assert (data["queries"], data["keys"], data["heads"]) == (["<b>", "b"], ["</script>", "b"], 1)
+    levels = np.frombuffer(base64.b64decode(data["weights"]), "<u2").reshape(weights.shape)
+    np.testing.assert_allclose(levels / 65535, weights, atol=1e-5)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    digest = base64.b64encode(hashlib.sha256(scripts[1][1].encode()).digest()).decode()
+    assert html.unescape(policy).endswith(f"; script-src 'sha256-{digest}'")
+    assert "<svg" in page.split('class="live"')[0], "a drawing for readers without scripts"
+    assert re.findall(r"<option( selected)?>(\d)</option>", page) == [
+        ("", "1"),
+        (" selected", "2"),
+        (" selected", "1"),
+    ]
+    for network in ("fetch(", "XMLHttpRequest", "import(", "http", "innerHTML", "eval"):
+        assert network not in scripts[1][1]
 
 
 def test_writing_again_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -185,9 +185,28 @@ class Slides:
     caption: str = ""
 
 
-Picture: TypeAlias = Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage | Slides
+@final
+@dataclass(frozen=True)
+class AttentionMaps:
+    """How much each token takes from each in every head of every layer; drawn is one head, pages let readers choose."""
+
+    name: str
+    title: str
+    weights: np.ndarray
+    """Shape (layers, heads, queries, keys); between 0 and 1."""
+    queries: Sequence[str]
+    keys: Sequence[str]
+    shown: tuple[int, int] = (0, 0)
+    """Layer and head that are shown first, counted from 0."""
+    caption: str = ""
+
+
+Picture: TypeAlias = (
+    Lines | Bars | Heatmap | Images | Film | Scatter | Polygons | Table | Passage | Slides | AttentionMaps
+)
 
 __all__ = [
+    "AttentionMaps",
     "Bars",
     "Film",
     "Heatmap",

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.pictures import (
+    AttentionMaps,
     Bars,
     Film,
     Heatmap,
@@ -21,7 +22,7 @@ from chainrule.core.pictures import (
     Slides,
     Table,
 )
-from chainrule.report import animations, charts, heatmaps, image_grids, passages, svg
+from chainrule.report import animations, attention_maps, charts, heatmaps, image_grids, passages, svg
 from chainrule.report.style import matplotlib_settings
 from chainrule.train.files import make_folder, write_atomic
 
@@ -125,7 +126,9 @@ def _write(path: Path, contents: bytes | str) -> None:
     write_atomic(path, contents, durable=False)
 
 
-def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passage, title: bool) -> Figure:
+def _figure(
+    picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passage | AttentionMaps, title: bool
+) -> Figure:
     match picture:
         case Lines():
             return charts.lines(picture, title)
@@ -141,6 +144,8 @@ def _figure(picture: Lines | Bars | Scatter | Polygons | Heatmap | Table | Passa
             return heatmaps.table(picture, title)
         case Passage():
             return passages.passage(picture, title)
+        case AttentionMaps():
+            return attention_maps.drawing(picture, title)
         case _:
             raise ArgumentError(
                 f"draw(picture={type(picture).__name__}): not a record of chainrule.core.pictures"

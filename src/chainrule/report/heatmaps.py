@@ -54,7 +54,7 @@ def heatmap(picture: Heatmap, title: bool) -> Figure:
     if values.size <= _CELL_BY_CELL:
         _cells(axes, tone, density)
     else:
-        axes.imshow(_pixels(tone, density), extent=(0, columns, rows, 0), aspect="auto", interpolation="none")
+        axes.imshow(pixels(tone, density), extent=(0, columns, rows, 0), aspect="auto", interpolation="none")
     axes.set_xlim(0, columns)
     axes.set_ylim(rows, 0)
     axes.set_xlabel(plain(picture.x_label, 60))
@@ -169,7 +169,8 @@ def _cells(axes: Axes, tone: np.ndarray, density: np.ndarray) -> None:
     axes.add_collection(cells)
 
 
-def _pixels(tone: np.ndarray, density: np.ndarray) -> np.ndarray:
+def pixels(tone: np.ndarray, density: np.ndarray) -> np.ndarray:
+    """Colours of cells: a hue (0, or 1 for what is below zero), the denser the more."""
     colors = np.array([to_rgb(hue) for hue in _HUES])[tone]
     return np.concatenate([colors, (0.04 + 0.96 * density)[..., None]], axis=-1)
 
@@ -201,4 +202,4 @@ def _key(axes: Axes, low: float, high: float, diverging: bool) -> None:
     ticks.linear(key.yaxis, count=5)
 
 
-__all__ = ["heatmap", "table"]
+__all__ = ["heatmap", "pixels", "table"]

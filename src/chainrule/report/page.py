@@ -1,10 +1,12 @@
 """HTML of the report: pieces made from plain values, every one of them escaped.
 
-The page carries everything it shows and asks for nothing: no scripts, no fonts, no images from elsewhere, and a
-content security policy that would stop them if a name ever managed to smuggle one in.
+The page carries everything it shows and asks for nothing: no fonts, no images from elsewhere, and no scripts but the
+one that attention maps come with. A content security policy names that one by its hash, where it is needed, and would
+stop any other if a name ever managed to smuggle one in.
 """
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -13,12 +15,15 @@ from typing import Any
 
 from chainrule.core.formatting import number
 from chainrule.core.palette import DARK, LIGHT
-from chainrule.core.pictures import Film, Picture, Slides, Table
+from chainrule.core.pictures import AttentionMaps, Film, Picture, Slides, Table
 from chainrule.core.quoting import plain, printable
+from chainrule.report import attention_maps
 from chainrule.report.drawing import draw, draw_gif, draw_png
 from chainrule.report.style import variables
 
 _STYLE = Path(__file__).with_name("page.css")
+_SCRIPTS = {'<div class="attention-maps">': Path(__file__).with_name("attention.js")}
+"""By what a page shows, the script it carries for it; text of others is escaped and cannot look like that."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ORDINARY = 560
 """Pictures wider than this take a row of their own."""
@@ -26,6 +31,14 @@ _ORDINARY = 560
 
 def document(title: str, parts: Iterable[str]) -> str:
     """A whole page."""
+    parts = list(parts)
+    scripts = [
+        file.read_text(encoding="utf-8")
+        for shown, file in _SCRIPTS.items()
+        if any(shown in part for part in parts)
+    ]
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = "; script-src" + "".join(f" 'sha256-{one}'" for one in hashes) if scripts else ""
     colors = (
         f":root{{{variables(LIGHT)}}}\n"
         f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(DARK)}}}}}\n"
@@ -38,12 +51,13 @@ def document(title: str, parts: Iterable[str]) -> str:
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY + allowed)}">',
             f"<title>{say(title)}</title>",
             f"<style>\n{colors}{_STYLE.read_text(encoding='utf-8')}</style>",
             "</head>",
             "<body>",
             *parts,
+            *(f"<script>{script}</script>" for script in scripts),
             "</body>",
             "</html>",
             "",
@@ -102,7 +116,10 @@ def _body(picture: Picture) -> tuple[str, bool]:
     drawing = draw(picture, theme="auto", title=False)
     width = float(drawing.split(' width="', 1)[1].split('"', 1)[0])
     # Enlarged a little where there is room, never so much that it shouts.
-    return f'<div style="max-width: {1.15 * width:.0f}px; margin: 0 auto">{drawing}</div>', width > _ORDINARY
+    still = f'<div style="max-width: {1.15 * width:.0f}px; margin: 0 auto">{drawing}</div>'
+    if isinstance(picture, AttentionMaps):
+        return attention_maps.interactive(picture, still), True
+    return still, width > _ORDINARY
 
 
 def _figure(picture: Picture, body: str, *, wide: bool) -> str:

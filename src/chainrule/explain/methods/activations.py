@@ -51,8 +51,8 @@ def run_with_hooks(call: Callable[..., Any], *args: Any, hooks: Mapping[str, Hoo
     >>> plays = cr.data.load("shakespeare", window=8)
     >>> model = cr.models.build("gpt", plays, layers=1, heads=2, width=8)
     >>> hooks = {"blocks.0.attn_out": lambda value, name: jnp.zeros_like(value)}
-    >>> run_with_hooks(model.logits, jnp.array([[1, 2, 3]]), hooks=hooks).shape
-    (1, 3, 65)
+    >>> run_with_hooks(model.logits, jnp.array([[1, 2, 3]]), hooks=hooks).shape[:2]
+    (1, 3)
     """
     return _compiled(call, args, options, dict(hooks), ())[0]
 

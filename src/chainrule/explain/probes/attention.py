@@ -1,6 +1,6 @@
 """Attention heads: their maps, entropy, previous-token and induction scores, and the loss without each."""
 
-from typing import Any, final
+from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
@@ -11,12 +11,13 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Heatmap, Table
-from chainrule.core.types import Array, Key
 from chainrule.data import kinds
-from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
+from chainrule.explain.methods.ablation import ablate_heads
+from chainrule.explain.methods.head_habits import attention_weights, habits, repeated_tokens
+from chainrule.explain.methods.prompts import tokens_of
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasAttention, Model
 from chainrule.networks.pictures import tokens
@@ -40,67 +41,58 @@ _CAPTIONS = {
 class AttentionSettings(Settings):
     """How much text is looked at."""
 
+    text: str = Field("", description="a text whose maps are shown; a held-out passage if not given")
     passages: int = Field(16, ge=1, description="passages of the validation split")
-
-
-def examine(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
-    """Measure every head on passages of the validation split."""
-    model: Any = eqx.nn.inference_mode(run.model)  # shows its attention, see `_applies`
-    batch = jax.tree.map(jnp.asarray, data.val.batch(np.arange(min(settings.passages, len(data.val)))))
-    key = random.key(run.settings.seed, "probe")
-    weights = np.asarray(eqx.filter_jit(lambda model, x: model.attention(x))(model, batch.x[:, :-1]))
-    found = habits(weights, np.asarray(_repeated(model, key, weights.shape[-1], len(data.schema.tokens))))
-    base, found["loss"] = ablation(model, batch, key)
-    names = tokens.names(tokenizers.of(data.schema), np.asarray(batch.x[0]))[: tokens.LONGEST]
-    shown = weights[0][..., : len(names), : len(names)]
-    shown = shown / np.maximum(shown.sum(axis=-1, keepdims=True), 1e-12)
-    layers, heads = found["entropy"].shape
-    rows: list[list[str | float | int]] = [
-        [f"layer {i + 1}, head {j + 1}", *(float(found[m][i, j]) for m in _MEASURES)]
-        for i in range(layers)
-        for j in range(heads)
-    ]
-    return Outcome(
-        [_sentence(found, measure) for measure in ("loss", "previous", "induction")],
-        [tokens.heads(shown, names), *(_map(found[measure], measure) for measure in _MEASURES)],
-        Table("attention-heads", "Heads", ["head", *_MEASURES], rows),
-        {"base_loss": base, **{measure: values.tolist() for measure, values in found.items()}},
+    ablate: Literal["zero", "mean"] = Field(
+        "zero", description="what takes the place of a head's output when the loss without it is measured"
     )
 
 
-def habits(
-    weights: Float[np.ndarray, "batch layers heads time time"],
-    repeated: Float[np.ndarray, "others layers heads twice twice"],
-) -> dict[str, Float[np.ndarray, "layers heads"]]:
-    """Entropy, previous-token and induction score of each head.
-
-    >>> back = np.eye(4, k=-1)
-    >>> back[0, 0] = 1
-    >>> {name: float(v[0, 0]) for name, v in habits(back[None, None, None], back[None, None, None]).items()}
-    {'entropy': 0.0, 'previous': 1.0, 'induction': 1.0}
-    """
-    logs = np.log(np.where(weights > 0, weights, 1.0))
-    entropy = np.abs((weights * logs).sum(axis=-1)).mean(axis=(0, -1))
-    previous = np.diagonal(weights, -1, axis1=-2, axis2=-1).mean(axis=(0, -1))
-    period = repeated.shape[-1] // 2
-    after = np.diagonal(repeated, 1 - period, axis1=-2, axis2=-1)
-    # The first entry of that diagonal belongs to a token that has not come twice.
-    return {"entropy": entropy, "previous": previous, "induction": after[..., 1:].mean(axis=(0, -1))}
-
-
-def ablation(model: Any, batch: Batch, key: Key) -> tuple[float, Float[np.ndarray, "layers heads"]]:
-    """The loss, and how much it rises when a head is silenced."""
-    loss = eqx.filter_jit(lambda model: model.loss(batch, key)[0])
-    base = float(loss(model))
-    shape = jax.eval_shape(lambda: model.attention(batch.x[:1, :-1])).shape
-    risen = [[float(loss(model.without_head(i, j))) - base for j in range(shape[2])] for i in range(shape[1])]
-    return base, np.array(risen)
-
-
-def _repeated(model: Any, key: Key, time: int, tokens: int) -> Array:
-    """Attention on random tokens that come twice in the same order."""
-    once = jax.random.randint(key, (4, time // 2), 0, tokens)
-    return eqx.filter_jit(lambda model, x: model.attention(x))(model, jnp.concatenate([once, once], axis=1))
+def examine(run: Run, data: Data, settings: AttentionSettings) -> Outcome:
+    """Measure every head on passages of the validation split, and show the maps of one text."""
+    model: Any = eqx.nn.inference_mode(run.model)  # shows its attention, see `_applies`
+    batch = jax.tree.map(jnp.asarray, data.val.batch(np.arange(min(settings.passages, len(data.val)))))
+    key = random.key(run.settings.seed, "probe")
+    window = data.schema.shape[0] - 1
+    weights = np.asarray(attention_weights(model, batch.x[:, :-1]))
+    own = tokens_of(data.schema, settings.text, most=window)[None, :] if settings.text else None
+    read = np.asarray(batch.x[:1, :-1]) if own is None else own
+    shown = weights[0] if own is None else np.asarray(attention_weights(model, jnp.asarray(own)))[0]
+    repeated = repeated_tokens(key, len(data.schema.tokens), window // 2)
+    found = habits(weights, np.asarray(attention_weights(model, repeated)))
+    without = ablate_heads(model, batch, key, settings.ablate)
+    found["loss"] = without.rise
+    names = tokens.names(tokenizers.of(data.schema), read[0])[: tokens.LONGEST]
+    shown = shown[..., : len(names), : len(names)]
+    shown = shown / np.maximum(shown.sum(axis=-1, keepdims=True), 1e-12)
+    layers, heads = found["entropy"].shape
+    rows: list[list[str | float | int]] = [
+        [
+            f"layer {i + 1}, head {j + 1}",
+            *(float(found[m][i, j]) for m in _MEASURES),
+            float(without.stderr[i, j]) if len(batch.x) > 1 else "",
+        ]
+        for i in range(layers)
+        for j in range(heads)
+    ]
+    best = np.unravel_index(found["induction"].argmax(), found["induction"].shape)
+    return Outcome(
+        [
+            _said_of_loss(without.rise, without.stderr, settings.ablate),
+            *(_sentence(found, measure) for measure in ("previous", "induction")),
+        ],
+        [
+            tokens.attention(shown, names, (int(best[0]), int(best[1]))),
+            tokens.heads(shown, names),
+            *(_map(found[measure], measure) for measure in _MEASURES),
+        ],
+        Table("attention-heads", "Heads", ["head", *_MEASURES, "standard error of the loss"], rows),
+        {
+            "base_loss": without.base,
+            **{measure: values.tolist() for measure, values in found.items()},
+            "loss_stderr": [[v if np.isfinite(v) else None for v in row] for row in without.stderr.tolist()],
+        },
+    )
 
 
 def _map(values: Float[np.ndarray, "layers heads"], measure: str) -> Heatmap:
@@ -119,13 +111,22 @@ def _map(values: Float[np.ndarray, "layers heads"], measure: str) -> Heatmap:
     )
 
 
+def _said_of_loss(
+    rise: Float[np.ndarray, "layers heads"], stderr: Float[np.ndarray, "layers heads"], ablate: str
+) -> str:
+    i, j = np.unravel_index(rise.argmax(), rise.shape)
+    error = f" ± {stderr[i, j]:.2g}" if np.isfinite(stderr[i, j]) else ""
+    how = "without it" if ablate == "zero" else "with its mean output in its place"
+    return (
+        f"The head that matters most is layer {i + 1}, head {j + 1}: {how} the loss rises by "
+        f"{rise[i, j]:.3g}{error} nats."
+    )
+
+
 def _sentence(found: dict[str, np.ndarray], measure: str) -> str:
     i, j = np.unravel_index(found[measure].argmax(), found[measure].shape)
-    head, value = f"layer {i + 1}, head {j + 1}", float(found[measure][i, j])
-    if measure == "loss":
-        return f"The head that matters most is {head}: without it the loss rises by {value:.3g} nats."
     habit = "the token before" if measure == "previous" else "what followed the same token last time"
-    return f"{head[0].upper()}{head[1:]} looks most at {habit}: {value:.0%} of its attention."
+    return f"Layer {i + 1}, head {j + 1} looks most at {habit}: {float(found[measure][i, j]):.0%} of its attention."
 
 
 def _applies(model: Model, schema: Schema) -> bool:
@@ -142,4 +143,4 @@ probe = Probe(
     toy={"passages": 2},
 )
 
-__all__ = ["AttentionSettings", "ablation", "examine", "habits", "probe"]
+__all__ = ["AttentionSettings", "examine", "probe"]

@@ -10,6 +10,7 @@ from pydantic import Field
 from chainrule.core.pictures import Heatmap, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.explain.methods.prompts import passages
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
@@ -23,6 +24,7 @@ _SATURATED = 0.05
 class GatesSettings(Settings):
     """What is looked at."""
 
+    text: str = Field("", description="of a model of text: a text to read; validation sequences if not given")
     passages: int = Field(32, ge=1, description="validation sequences")
     steps: int = Field(64, ge=1, description="steps of each, at most")
 
@@ -31,8 +33,8 @@ def examine(run: Run, data: Data, settings: GatesSettings) -> Outcome:
     """Histograms of every gate over time."""
     model = run.model
     assert isinstance(model, HasRecurrence)
-    count = min(settings.passages, len(data.val))
-    x = jnp.asarray(data.val.batch(np.arange(count)).x)[:, : settings.steps]
+    sequences, said = passages(data, settings.text, settings.passages)
+    x = jnp.asarray(sequences)[:, : settings.steps]
     pictures: list[Heatmap] = []
     rows: list[list[str | float]] = []
     for number, (layer, inputs) in enumerate(model.recurrence(x), start=1):
@@ -49,7 +51,7 @@ def examine(run: Run, data: Data, settings: GatesSettings) -> Outcome:
                     ),
                 ]
             )
-            pictures.append(_histogram(f"gates-{number}-{gate}", label, found, low, count))
+            pictures.append(_histogram(f"gates-{number}-{gate}", label, found, low, said))
     heads = ["gate", "mean", "share at the lower end", "share at the upper end"]
     names = ("mean", "low", "high")
     extreme = max(rows, key=lambda row: float(row[2]) + float(row[3]))
@@ -64,7 +66,7 @@ def examine(run: Run, data: Data, settings: GatesSettings) -> Outcome:
     )
 
 
-def _histogram(name: str, label: str, values: np.ndarray, low: float, count: int) -> Heatmap:
+def _histogram(name: str, label: str, values: np.ndarray, low: float, said: str) -> Heatmap:
     """Shares by value, upwards, and step."""
     edges = np.linspace(low, 1.0, _BINS + 1)
     shares = np.stack([np.histogram(values[:, t], edges)[0] for t in range(values.shape[1])], axis=1)
@@ -76,7 +78,7 @@ def _histogram(name: str, label: str, values: np.ndarray, low: float, count: int
         "value",
         shares[::-1] / shares.sum(axis=0, keepdims=True).clip(1),
         rows=middles[::-1],
-        caption=f"Share of the units of {count} validation sequences at each step.",
+        caption=f"Share of the units at each step, for {said}.",
     )
 
 

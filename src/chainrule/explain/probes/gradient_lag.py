@@ -10,6 +10,7 @@ from chainrule.core.pictures import Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.explain.methods.gradient_reach import lag_norms, reach_pictures, spectrum, step_jacobians
+from chainrule.explain.methods.prompts import passages
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasRecurrence, Model
 from chainrule.train import Run
@@ -19,6 +20,7 @@ from chainrule.train import Run
 class LagSettings(Settings):
     """What is looked at."""
 
+    text: str = Field("", description="of a model of text: a text to read; validation sequences if not given")
     lag: int = Field(50, ge=1, description="steps back, at most")
     passages: int = Field(8, ge=1, description="validation sequences")
 
@@ -27,8 +29,8 @@ def examine(run: Run, data: Data, settings: LagSettings) -> Outcome:
     """Spectral norms of products of step Jacobians, layer by layer."""
     model = run.model
     assert isinstance(model, HasRecurrence)
-    count = min(settings.passages, len(data.val))
-    x = jnp.asarray(data.val.batch(np.arange(count)).x)[:, : settings.lag]
+    sequences, said = passages(data, settings.text, settings.passages)
+    x = jnp.asarray(sequences)[:, : settings.lag]
     norms: dict[str, np.ndarray] = {}
     spectra: dict[str, np.ndarray] = {}
     for number, (layer, inputs) in enumerate(model.recurrence(x), start=1):
@@ -50,7 +52,7 @@ def examine(run: Run, data: Data, settings: LagSettings) -> Outcome:
             spectra,
             name="gradient",
             captions=(
-                f"Median and range of {count} validation sequences at step {run.step:,}.",
+                f"Median and range over {said} at step {run.step:,}.",
                 "Root mean square over sequences, the largest first.",
             ),
         ),

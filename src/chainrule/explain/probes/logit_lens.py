@@ -14,6 +14,7 @@ from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
+from chainrule.explain.methods.prompts import passages
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasLens, Model
 from chainrule.networks.pictures import tokens
@@ -27,18 +28,20 @@ _SHOWN = 24
 class LensSettings(Settings):
     """How much text is looked at."""
 
+    text: str = Field("", description="a text to read; passages of the validation split if not given")
     passages: int = Field(32, ge=1, description="passages of the validation split")
 
 
 def examine(run: Run, data: Data, settings: LensSettings) -> Outcome:
-    """Read the logits out after every layer, on passages of the validation split."""
+    """Read the logits out after every layer, on a text or on passages of the validation split."""
     model: Any = eqx.nn.inference_mode(run.model)  # has a lens, see `_applies`
-    x = jnp.asarray(data.val.batch(np.arange(min(settings.passages, len(data.val)))).x)
+    sequences, said = passages(data, settings.text, settings.passages)
+    x = jnp.asarray(sequences)
     loss, agree, best = (np.asarray(part) for part in _read(model, x))
     depth = np.arange(len(loss), dtype=float)
     tokenizer = tokenizers.of(data.schema)
     seen = tokens.names(tokenizer, np.asarray(x[0, :-1][:_SHOWN]))
-    said = [tokens.names(tokenizer, row[: len(seen)]) for row in best]
+    guesses = [tokens.names(tokenizer, row[: len(seen)]) for row in best]
     labels = ["embedding", *(f"layer {i}" for i in range(1, len(loss)))]
     half = int(np.argmax(agree >= 0.5))
     return Outcome(
@@ -53,7 +56,7 @@ def examine(run: Run, data: Data, settings: LensSettings) -> Outcome:
                 "Loss if the layers ended here",
                 "layers",
                 "nats per token",
-                {"validation": (depth, loss)},
+                {said: (depth, loss)},
             ),
             Lines(
                 "lens-agreement",
@@ -67,7 +70,7 @@ def examine(run: Run, data: Data, settings: LensSettings) -> Outcome:
             "lens",
             "The likeliest next token after each layer",
             ["read out after", *(f"{i + 1}: {name}" for i, name in enumerate(seen))],
-            [[label, *row] for label, row in zip(labels, said, strict=True)],
+            [[label, *row] for label, row in zip(labels, guesses, strict=True)],
             caption="Each column is a position of the text and headed by the token that stands there.",
         ),
         {"loss": loss.tolist(), "agreement": agree.tolist()},

@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Bars, Table
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.data.text import tokenizers
+from chainrule.explain.methods.prompts import tokens_of
 from chainrule.explain.protocol import Outcome, Probe, Settings
 from chainrule.models.protocol import HasSurprisal, Model
 from chainrule.train import Run, surprisal
@@ -31,17 +30,14 @@ class SurprisalSettings(Settings):
 
 def examine(run: Run, data: Data, settings: SurprisalSettings) -> Outcome:
     """Read a text, and held-out passages by position."""
-    model, tokenizer = run.model, tokenizers.of(data.schema)
+    model = run.model
     assert isinstance(model, HasSurprisal)
     window = data.schema.shape[0]
     tokens = (
-        tokenizer.encode(settings.text) if settings.text else np.asarray(data.val.arrays["tokens"][:window])
+        tokens_of(data.schema, settings.text, most=window)
+        if settings.text
+        else np.asarray(data.val.arrays["tokens"][:window])
     )
-    if not 2 <= len(tokens) <= window:
-        raise ArgumentError(
-            f"text: {len(tokens)} tokens; this model reads from 2 to {window} at a time",
-            remedy="shorten it" if len(tokens) > window else "give a longer text",
-        )
     picture = surprisal.passage(model, tokens, data.schema)
     bits = np.asarray(picture.values[1:])
     worst = np.argsort(-bits, kind="stable")[:_LISTED]

@@ -3,13 +3,13 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from chainrule.core.pictures import Heatmap, Images, Scatter, Table
+from chainrule.core.pictures import AttentionMaps, Heatmap, Images, Scatter, Table
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import pairs, tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
 
-LONGEST = 48
+LONGEST = 64
 """Tokens of a passage whose attention is shown: more cannot be told apart."""
 _NEIGHBOURS = 5
 _LISTED = 12
@@ -34,6 +34,22 @@ def heads(weights: Float[np.ndarray, "layers heads time time"], names: list[str]
         columns=count,
         aligned=True,
         caption=f"Row: a token, column: what it looks at, each row up to its largest weight. Passage: {text!r}.",
+    )
+
+
+def attention(
+    weights: Float[np.ndarray, "layers heads time time"], names: list[str], shown: tuple[int, int] = (0, 0)
+) -> AttentionMaps:
+    """The same with the tokens at their rows and columns, one head at a time."""
+    return AttentionMaps(
+        "attention-maps",
+        "Attention token by token",
+        weights,
+        names,
+        names,
+        shown,
+        caption="Row: a token that asks (query), column: what it takes from (key); each row sums to one, and cells are "
+        "shaded by the square root of the weight. · stands for a space, ⏎ for the end of a line.",
     )
 
 
@@ -150,6 +166,7 @@ def alignment(
 __all__ = [
     "LONGEST",
     "alignment",
+    "attention",
     "embedding_map",
     "frequent",
     "heads",

@@ -197,11 +197,11 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasResidualStream, HasEm
         """Attention of every head on a passage, and the map of the tokens."""
         del key
         x = jnp.asarray(data.val.batch(np.arange(1)).x[:, : tokens.LONGEST])
+        weights = np.asarray(eqx.filter_jit(self.attention)(x)[0])
+        names = tokens.names(self.tokenizer, np.asarray(x[0]))
         return [
-            tokens.heads(
-                np.asarray(eqx.filter_jit(self.attention)(x)[0]),
-                tokens.names(self.tokenizer, np.asarray(x[0])),
-            ),
+            tokens.attention(weights, names),
+            tokens.heads(weights, names),
             tokens.embedding_map(np.asarray(self.embeddings()), self.tokenizer, data),
         ]
 

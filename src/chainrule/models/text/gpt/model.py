@@ -214,8 +214,10 @@ class GPT(
         del key
         x = jnp.asarray(data.val.batch(np.arange(1)).x[:, :-1][:, : token_pictures.LONGEST])
         names = token_pictures.names(self.tokenizer, np.asarray(x[0]))
+        weights = np.asarray(eqx.filter_jit(self.attention)(x)[0])
         return [
-            token_pictures.heads(np.asarray(eqx.filter_jit(self.attention)(x)[0]), names),
+            token_pictures.attention(weights, names),
+            token_pictures.heads(weights, names),
             token_pictures.embedding_map(np.asarray(self.embeddings()), self.tokenizer, data),
         ]
 
