@@ -14,7 +14,7 @@ import chainrule
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "chainrule"
-HEAVY = {"jax", "jaxlib", "numpy", "scipy", "numba", "equinox", "optax", "matplotlib", "pydantic", "PIL"}
+HEAVY = {"jax", "jaxlib", "numpy", "scipy", "llvmlite", "equinox", "optax", "matplotlib", "pydantic", "PIL"}
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from chainrule.core.machine_code import build_here
 from chainrule.nn.native import compiler, ffi, threads
 from chainrule.nn.native.interface import VERSION
 from tests.nn.conftest import native_reason
@@ -53,9 +54,7 @@ quick:"""
 
 
 def built(text: str) -> int:
-    import llvmlite.binding as llvm
-
-    engine = compiler.build(text, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    engine = build_here(text)
     _kept.append(engine)
     return int(engine.get_function_address("handler"))
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.nn.native import attention, compiler, convolution, group_norm, recurrent, weight_gradient
+from chainrule.core import machine_code
+from chainrule.nn.native import attention, convolution, group_norm, recurrent, weight_gradient
 from chainrule.nn.native.attention import AttentionShape
 from chainrule.nn.native.availability import WIDTHS, Registers
 from chainrule.nn.native.convolution import ConvolutionShape, Tile
@@ -99,7 +100,7 @@ def results(name: str, registers: Registers, processor: str) -> list[np.ndarray]
     draw = np.random.default_rng(0)
     arguments = [draw.normal(size=shape).astype(np.float32) for shape in given]
     found = [np.zeros(shape, np.float32) for shape in made]
-    engine = compiler.build(write(registers), *processors()[processor])
+    engine = machine_code.build(write(registers), *processors()[processor])
     assert FakeXla().call(engine.get_function_address("handler"), arguments, found) is None
     return found
 

@@ -1,9 +1,8 @@
-"""Compiled or not, colours are the same."""
+"""Compiled or not, colours are the same, and compiling is for where it pays."""
 
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,28 @@ from tests.derive.sparse.coloring.graphs import arrow, band_with_hubs, brusselat
 
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> tuple[Any, Any]:
-    """The colouring by compiled loops, and by plain Python."""
+    """The colouring by machine code, and by plain Python."""
     with monkeypatch.context() as patch:
         patch.setattr(compiled, "SMALL_WORK", 0)
         fast = color(*arguments)
-        patch.setattr(compiled, "compiler", lambda: None)
+        patch.setattr(compiled.Kernel, "_pays", lambda *_: False)
         return fast, color(*arguments)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was translated; translating is all that is done with it."""
+    translated: list[str] = []
+
+    class Nothing:
+        def __init__(self, plain: Any, _: Any) -> None:
+            translated.append(plain.__name__)
+
+        def __call__(self, _: Any) -> int:
+            return 0
+
+    monkeypatch.setattr(compiled, "_Compiled", Nothing)
+    return translated
 
 
 @pytest.mark.parametrize("method", ["column", "star", "acyclic", "distance-1"])
@@ -44,80 +59,82 @@ def test_star_colouring_with_more_than_a_word_of_colours_is_valid() -> None:
     found.check()
 
 
-def test_without_numba_everything_is_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "compiler", lambda: None)
-    monkeypatch.setattr(compiled, "SMALL_WORK", 0)
-    found = color(brusselator(6), "star", "smallest-last")
-    found.check()
-
-
 def test_a_small_graph_does_not_load_the_compiler() -> None:
     code = (
         "import sys, scipy.sparse as s; from chainrule.derive.sparse import color; "
-        "assert color(s.eye_array(50)).num_colors == 1; assert 'numba' not in sys.modules"
+        "assert color(s.eye_array(50)).num_colors == 1; assert 'llvmlite.binding' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_work_adds_up_within_a_task_and_not_over_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[int] = []
-    monkeypatch.setattr(compiled, "compiler", lambda: loaded.append(1))  # asked for, and not there
+def counted() -> compiled.Kernel:
+    def count(values: Any) -> int:
+        return len(values)
+
+    return compiled.Kernel(count)
+
+
+def test_work_adds_up_within_a_task_and_not_over_the_process(
+    monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
     monkeypatch.setattr(compiled, "SMALL_WORK", 10)
-    kernel = compiled.Kernel(lambda values: len(values))
+    kernel = counted()
     for _ in range(5):
         kernel(6.0, np.arange(2))
-    assert not loaded
+    assert not asked
     with compiled.one_task():
         kernel(6.0, np.arange(2))
-        assert not loaded
+        assert not asked
         with compiled.one_task():
             kernel(6.0, np.arange(2))
-    assert loaded == [1]
-    kernel(6.0, np.arange(2))
-    assert loaded == [1]
+    assert asked == ["count"]
 
 
-def test_tasks_in_two_threads_do_not_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[int] = []
-    monkeypatch.setattr(compiled, "compiler", lambda: loaded.append(1))
+def test_what_is_compiled_stays_so_for_arguments_of_the_same_kinds(
+    monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
     monkeypatch.setattr(compiled, "SMALL_WORK", 10)
-    kernel = compiled.Kernel(lambda values: len(values))
+    kernel = counted()
+    kernel(11.0, np.arange(2))
+    kernel(1.0, np.arange(3))
+    assert asked == ["count"]
+    kernel(1.0, np.arange(3, dtype=np.int32))
+    assert asked == ["count", "count"]
+
+
+def test_tasks_in_two_threads_do_not_see_each_other(
+    monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    monkeypatch.setattr(compiled, "SMALL_WORK", 10)
+    kernel = counted()
     with compiled.one_task():
         kernel(6.0, np.arange(2))
         other = threading.Thread(target=kernel, args=(6.0, np.arange(2)))
         other.start()
         other.join()
-    assert not loaded
+    assert not asked
 
 
-def test_once_the_compiler_is_there_less_work_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(compiled, "compiler", lambda: asked.append(1))
-    kernel = compiled.Kernel(lambda values: len(values))
+def test_once_the_compiler_is_there_less_work_is_worth_it(
+    monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
     for loaded in (False, True):
         if loaded:
-            monkeypatch.setitem(sys.modules, "numba", compiled)
+            monkeypatch.setitem(sys.modules, "llvmlite.binding", compiled)
         else:
-            monkeypatch.delitem(sys.modules, "numba", raising=False)
-        kernel(compiled.LOADED_WORK + 1.0, np.arange(2))
+            monkeypatch.delitem(sys.modules, "llvmlite.binding", raising=False)
+        counted()(compiled.LOADED_WORK + 1.0, np.arange(2))
         assert len(asked) == int(loaded)
 
 
-def test_a_folder_that_cannot_be_written_costs_only_the_cache(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    "values",
+    [np.arange(6)[::2], np.arange(3, dtype=np.int16), np.arange(3, dtype=np.int32)],
+    ids=["with gaps", "short", "int32"],
+)
+def test_arrays_of_any_layout_are_changed_in_place(
+    values: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numba = pytest.importorskip("numba")
-    asked: list[dict[str, Any]] = []
-
-    class Refusing:
-        @staticmethod
-        def njit(**options: Any) -> Any:
-            asked.append(options)
-            if options.get("cache"):
-                raise RuntimeError("cannot cache function: no locator available for file")
-            return numba.njit(**options)
-
-    monkeypatch.setattr(compiled, "compiler", lambda: Refusing)
     monkeypatch.setattr(compiled, "SMALL_WORK", 0)
 
     def double(values: Any) -> int:
@@ -125,7 +142,6 @@ def test_a_folder_that_cannot_be_written_costs_only_the_cache(
             values[i] *= 2
         return len(values)
 
-    values = np.arange(3)
+    expected = (2 * values).tolist()
     assert compiled.Kernel(double)(1.0, values) == 3
-    assert values.tolist() == [0, 2, 4]
-    assert [options.get("cache", False) for options in asked] == [True, False]
+    assert values.tolist() == expected

@@ -1,8 +1,8 @@
-"""Compiled loops over graphs: numba when that pays, plain Python when it does not.
+"""Compiled loops over graphs: machine code when that pays, plain Python when it does not.
 
-Starting the compiler costs about as much as colouring a graph of some hundred thousand edges in plain Python, so a
-colouring with little to do never waits for it, and a machine without numba gives the same colours, only later. A loop
-that is compiled stays so, and is kept on disk for the next process.
+A loop is translated to LLVM text and from there to machine code once in a process (`translation`). Loading LLVM takes
+as long as plain Python takes for some hundred thousand steps, so a colouring with little to do never waits for it.
+Colours are the same either way.
 
 Work is added up within one task (`one_task`, around a colouring and around all that one derivative tries), not over
 the process: what a colouring does depends on its own arguments, in every thread.
@@ -10,7 +10,7 @@ the process: what a colouring does depends on its own arguments, in every thread
 
 import contextlib
 import contextvars
-import functools
+import ctypes
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -18,10 +18,14 @@ from typing import Any, final
 
 import numpy as np
 
-SMALL_WORK = 1_500_000
-"""Steps that plain Python takes in about the time it takes to load the compiler (half a second)."""
-LOADED_WORK = 200_000
-"""Steps that it takes in about the time a loop takes to come from the disk, once the compiler is there."""
+from chainrule.core.machine_code import build_here
+from chainrule.derive.sparse.coloring.translation import translated
+
+SMALL_WORK = 200_000
+"""Steps that plain Python takes in about the time it takes to load LLVM and compile a loop (0.03 seconds)."""
+LOADED_WORK = 80_000
+"""Steps that it takes in the time it takes to compile a loop, once LLVM is there."""
+_KINDS = {np.dtype(np.int32): "i32", np.dtype(np.int64): "i64"}
 
 
 @final
@@ -50,16 +54,6 @@ def one_task() -> Iterator[None]:
         _task.reset(token)
 
 
-@functools.cache
-def compiler() -> Any:
-    """The `numba` module, or `None` where it is not installed."""
-    try:
-        import numba
-    except ImportError:
-        return None
-    return numba
-
-
 @final
 class Kernel:
     """A function on one-dimensional integer arrays and numbers that changes some of the arrays in place.
@@ -70,15 +64,13 @@ class Kernel:
 
     def __init__(self, plain: Callable[..., int]) -> None:
         self._plain = inspect.unwrap(plain)
-        self._fast: Callable[..., int] | None = None
+        self._fast: dict[tuple[str | None, ...], _Compiled] = {}
+        """By the kinds of the arguments."""
 
     def __call__(self, work: float, *args: Any) -> int:
         """Run it."""
-        task = _task.get() or _Work()
-        task.done += work
-        enough = min(SMALL_WORK, LOADED_WORK) if "numba" in sys.modules else SMALL_WORK
-        if (self._fast is not None or task.done >= enough) and compiler() is not None:
-            return int(self._compiled()(*args))
+        if self._pays(work):
+            return self._run_compiled(args)
         lists = [arg.tolist() if isinstance(arg, np.ndarray) else arg for arg in args]
         result = self._plain(*lists)
         for arg, changed in zip(args, lists, strict=True):
@@ -86,15 +78,45 @@ class Kernel:
                 arg[:] = changed
         return int(result)
 
-    def _compiled(self) -> Callable[..., int]:
-        if self._fast is None:
-            numba = compiler()
-            try:
-                self._fast = numba.njit(cache=True, nogil=True)(self._plain)
-            except RuntimeError:  # no folder to keep compiled code in: compile anew in every process
-                self._fast = numba.njit(nogil=True)(self._plain)
-        assert self._fast is not None
-        return self._fast
+    def _pays(self, work: float) -> bool:
+        task = _task.get() or _Work()
+        task.done += work
+        enough = min(SMALL_WORK, LOADED_WORK) if "llvmlite.binding" in sys.modules else SMALL_WORK
+        return bool(self._fast) or task.done >= enough
+
+    def _run_compiled(self, args: tuple[Any, ...]) -> int:
+        given = [_plain_array(arg) if isinstance(arg, np.ndarray) else int(arg) for arg in args]
+        kinds = tuple(_KINDS[arg.dtype] if isinstance(arg, np.ndarray) else None for arg in given)
+        if kinds not in self._fast:
+            self._fast[kinds] = _Compiled(self._plain, kinds)
+        result = self._fast[kinds](given)
+        for arg, used in zip(args, given, strict=True):
+            if isinstance(arg, np.ndarray) and used is not arg:
+                arg[:] = used
+        return result
 
 
-__all__ = ["LOADED_WORK", "SMALL_WORK", "Kernel", "compiler", "one_task"]
+@final
+class _Compiled:
+    """Machine code for arguments of some kinds."""
+
+    def __init__(self, plain: Callable[..., int], kinds: tuple[str | None, ...]) -> None:
+        self._engine = build_here(translated(plain, kinds), passes=True)
+        types: list[Any] = []
+        for kind in kinds:
+            types += [ctypes.c_int64] if kind is None else [ctypes.c_void_p, ctypes.c_int64]
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(self._engine.get_function_address("run"))
+
+    def __call__(self, given: list[Any]) -> int:
+        passed: list[int] = []
+        for arg in given:
+            passed += [arg.ctypes.data, len(arg)] if isinstance(arg, np.ndarray) else [arg]
+        return int(self._call(*passed))
+
+
+def _plain_array(array: np.ndarray) -> np.ndarray:
+    """The array itself, or what it holds as machine code reads it: side by side, in one of two sizes of numbers."""
+    return np.ascontiguousarray(array, array.dtype if array.dtype in _KINDS else np.int64)
+
+
+__all__ = ["LOADED_WORK", "SMALL_WORK", "Kernel", "one_task"]
