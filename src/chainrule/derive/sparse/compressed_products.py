@@ -6,6 +6,7 @@ very large ones, they are arguments, because the compiler works slowly (a matrix
 seconds); seeds that would not fit in memory are made from the colours batch by batch.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -13,10 +14,13 @@ from typing import Any, NamedTuple, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from chainrule.core.types import Array, Tree
+from chainrule.derive import flattening
 from chainrule.derive.flattening import pulled
+from chainrule.derive.jaxprs import equations
 from chainrule.derive.jaxprs.refusals import MISSING_RULE
 from chainrule.derive.sparse.compression import CompressionRecipe
 from chainrule.derive.sparse.signature import Held, Valued
@@ -81,35 +85,90 @@ class CompressedProducts:
 
     def values(self, x: Tree, held: Held, tables: Tables) -> tuple[Array, Tree]:
         """The entries, in the order of the pattern, and what the function returns beside its value."""
-        _, aux, products = self._products(x, held, tables)
+        _, aux, products = self._products(x, held, tables, with_value=False)
         return self._entries(products, tables), aux
 
     def value_and_values(self, x: Tree, held: Held, tables: Tables) -> tuple[Tree, Tree, Array]:
         """What `f` returns, what it returns beside it, and the entries."""
-        y, aux, products = self._products(x, held, tables)
+        y, aux, products = self._products(x, held, tables, with_value=True)
         return y, aux, self._entries(products, tables)
 
-    def _products(self, x: Tree, held: Held, tables: Tables) -> tuple[Tree, Tree, Array]:
-        point, vector = _flat(self.f, x, held)
+    def forward(self, x: Tree, held: Held, v: Array) -> Array:
+        """One plain forward product of flattened vectors."""
+        return self._push(x, held, with_value=False)(v)[0]
+
+    def reverse(self, x: Tree, held: Held, u: Array) -> Array:
+        """One plain reverse product of flattened vectors."""
+        return reverse_product(self.f, x, held, u)
+
+    def _products(self, x: Tree, held: Held, tables: Tables, *, with_value: bool) -> tuple[Tree, Tree, Array]:
         parts: list[Array] = []
-        y = aux = None
+        y: Any = None
+        aux: Tree = None
         if self.recipe.reverse:
+            point, vector = _flat(self.f, x, held)
             y, pull, aux = jax.vjp(vector, point, has_aux=True)
             parts.append(
                 _batched(lambda u: pulled(point, pull, u), tables.reverse, self.recipe.reverse, y.dtype)
             )
         if self.recipe.forward:
-            if y is None:
-                y, pushed, aux = _pushed(vector, point, tables.forward, self.recipe.forward)
+            if not self.recipe.reverse:
+                pushed, aux, y = self._pushed(x, held, tables.forward, with_value=with_value)
             else:
-                push = lambda v: jax.jvp(vector, (point,), (v,), has_aux=True)[1]  # noqa: E731
-                pushed = _batched(push, tables.forward, self.recipe.forward, point.dtype)
+                push = self._push(x, held, with_value=False)
+                pushed = _batched(lambda v: push(v)[0], tables.forward, self.recipe.forward, self.dtype)
             parts.insert(0, pushed)
-        if y is None:
+        if not parts:
+            point, vector = _flat(self.f, x, held)
             y, aux = vector(point)
             parts.append(jnp.zeros(0, dtype=y.dtype))
         products = parts[0].ravel() if len(parts) == 1 else jnp.concatenate([p.ravel() for p in parts])
-        return _restore(y, self.outputs), aux, products
+        return _restore(y, self.outputs) if with_value else None, aux, products
+
+    def _pushed(
+        self, x: Tree, held: Held, seeds: Any, *, with_value: bool
+    ) -> tuple[Array, Tree, Array | None]:
+        """Forward products with all seeds, what is returned beside the value, and the value if it is wanted."""
+        if seeds.ndim == 2:
+            # All directions together: the values are computed once, and JAX traces this in a third of the time that
+            # linearising takes.
+            try:
+                push = self._push(x, held, with_value=with_value)
+                products, *others = jax.vmap(push)(jnp.asarray(seeds).astype(self.dtype))
+                aux, y = jax.tree.map(lambda a: a[0], others)
+                return products, aux, y
+            except MISSING_RULE:
+                pass  # linearised, what the result does not use needs no rule
+        point, vector = _flat(self.f, x, held)
+        y, linear, aux = jax.linearize(vector, point, has_aux=True)
+        return _batched(linear, seeds, self.recipe.forward, point.dtype), aux, y
+
+    def _push(
+        self, x: Tree, held: Held, *, with_value: bool
+    ) -> Callable[[Array], tuple[Array, Tree, Array | None]]:
+        """A direction -> its product, what is returned beside the value, and the value if it is wanted.
+
+        Traced once for arguments of the same kinds; what compresses and what certifies run the same program.
+        """
+        leaves, structure = jax.tree.flatten((x, held))
+        kinds = (structure, with_value, *map(jax.typeof, leaves))
+        if kinds not in self._traced:
+            direction = jax.ShapeDtypeStruct((flattening.size(x),), self.dtype)
+
+            def product(x: Tree, held: Held, v: Array) -> tuple[Array, Tree, Array | None]:
+                point, vector = _flat(self.f, x, held)
+                y, made, aux = jax.jvp(vector, (point,), (v.astype(point.dtype),), has_aux=True)
+                return made, aux, y if with_value else None
+
+            program, shapes = jax.make_jaxpr(product, return_shape=True)(x, held, direction)
+            self._traced[kinds] = equations.without_dead_code(program), jax.tree.structure(shapes)
+        program, returned = self._traced[kinds]
+        run = jaxpr_as_fun(program)
+        return lambda v: jax.tree.unflatten(returned, run(*leaves, v))
+
+    @functools.cached_property
+    def _traced(self) -> dict[Any, tuple[ClosedJaxpr, Any]]:
+        return {}
 
     def _entries(self, products: Array, tables: Tables) -> Array:
         read = _take(products, tables.index)
@@ -147,23 +206,6 @@ def _flat(f: Valued, x: Tree, held: Held) -> tuple[Array, Callable[[Array], tupl
     return point, vector
 
 
-def _pushed(
-    vector: Callable[[Array], tuple[Array, Tree]], point: Array, seeds: Any, count: int
-) -> tuple[Array, Array, Tree]:
-    """The value, forward products with all seeds, and what is returned beside the value."""
-    if seeds.ndim == 2:
-        # All directions together: the values are computed once, and JAX traces this in a third of the time that
-        # linearising takes.
-        pairs = lambda v: jax.jvp(vector, (point,), (v,), has_aux=True)  # noqa: E731
-        try:
-            values, products, aux = jax.vmap(pairs)(jnp.asarray(seeds).astype(point.dtype))
-            return values[0], products, jax.tree.map(lambda a: a[0], aux)
-        except MISSING_RULE:
-            pass  # linearised, what the result does not use needs no rule
-    y, push, aux = jax.linearize(vector, point, has_aux=True)
-    return y, _batched(push, seeds, count, point.dtype), aux
-
-
 def _at_once(size: int, count: int) -> int:
     return min(count, max(1, _MOST_AT_ONCE // max(size, 1)))
 
@@ -188,8 +230,14 @@ def _batched(product: Callable[[Array], Array], seeds: Any, count: int, dtype: A
     )
 
 
+_ELEMENTS = jax.lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+
+
 def _take(vector: Array, index: Any) -> Array:
-    return vector.at[jnp.asarray(index)].get(mode="promise_in_bounds")
+    # As `vector[index]`, which also provides for negative numbers and takes JAX longer to trace than all the rest here.
+    positions = index.reshape(-1, 1)
+    mode = jax.lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return jax.lax.gather(vector, positions, _ELEMENTS, slice_sizes=(1,), mode=mode)
 
 
 def _restore(vector: Array, shapes: Tree) -> Tree:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
+from jax.experimental import sparse
 
 from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array
@@ -52,8 +53,6 @@ def _dense(_: str, pattern: Pattern) -> Maker:
 
 
 def _bcoo(_: str, pattern: Pattern) -> Maker:
-    from jax.experimental import sparse
-
     indices = jax.device_put(np.stack([pattern.rows, pattern.cols], axis=1))
     like = sparse.BCOO(
         (_some_values(pattern), indices), shape=pattern.shape, indices_sorted=True, unique_indices=True
@@ -62,8 +61,6 @@ def _bcoo(_: str, pattern: Pattern) -> Maker:
 
 
 def _bcsr(_: str, pattern: Pattern) -> Maker:
-    from jax.experimental import sparse
-
     starts = jax.device_put(pattern.indptr.astype(np.int32))
     parts = (_some_values(pattern), jax.device_put(pattern.cols), starts)
     like = sparse.BCSR(parts, shape=pattern.shape, indices_sorted=True, unique_indices=True)

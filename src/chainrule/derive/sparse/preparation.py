@@ -14,7 +14,6 @@ from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
 from chainrule.derive.dense.planning import NoRuleError
-from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 from chainrule.derive.sparse import strategy
 from chainrule.derive.sparse.certificate import POINTS
 from chainrule.derive.sparse.coloring.compiled import one_task
@@ -27,6 +26,7 @@ from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.report import MemoryUse, SparseReport
 from chainrule.derive.sparse.signature import Held, Signature, Valued, signed
 from chainrule.derive.sparse.sparse_derivative import SparseDerivative
+from chainrule.derive.sparse.traced_function import TracedFunction, traced_function
 
 JACOBIAN_METHODS = ("column", "row", "bidirectional", "bidirectional-acyclic")
 HESSIAN_METHODS = ("star", "acyclic", "column")
@@ -124,17 +124,29 @@ class _Request:
 
     what: str
     f: Callable[..., Any]
+    function: TracedFunction
     signature: Signature
-    inner: Valued
-    """What is differentiated once more: `f`, or its gradient."""
     x: Tree
     held: Held
-    outputs: Tree
     method: str
     format: str
     part: str
     local: bool
     search: strategy.Search
+    forward_gradient: bool = False
+    """Whether gradients are taken by forward mode, where there is no rule for the other."""
+
+    @property
+    def inner(self) -> Valued:
+        """What is differentiated once more: the function, or its gradient."""
+        if self.what == "jacobian":
+            return self.function.value
+        return self.signature.gradient(self.function.value, forward=self.forward_gradient)
+
+    @property
+    def outputs(self) -> Tree:
+        """Shapes of what that returns."""
+        return self.signature.inputs if self.what == "hessian" else self.function.outputs
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -173,10 +185,10 @@ def _prepare(
     ]
     if (certify or local) and traced:
         raise _inside(where, f"{' and '.join(traced)} {'is' if traced == ['x'] else 'are'}")
-    inner = signature.gradient(f) if what == "hessian" else signature.value(f)
-    outputs = shapes(what, f, signature)
-    request = _Request(what, f, signature, inner, x, held, outputs, method, format, part, local, search)
     seconds: dict[str, float] = {}
+    with _timed(seconds, "trace"):
+        function = traced_function(what, f, signature)
+    request = _Request(what, f, function, signature, x, held, method, format, part, local, search)
     with _timed(seconds, "detect" if given is None else "pattern"):
         found = _found(request, given)
     with _timed(seconds, "colour"):
@@ -218,39 +230,17 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] = time.perf_counter() - began
 
 
-def shapes(what: str, f: Callable[..., Any], signature: Signature) -> Tree:
-    """Shapes of what is differentiated once more: the outputs, or for a Hessian the gradient."""
-    where = f"sparse.{what}"
-    if not jax.tree.leaves(signature.inputs):
-        raise ArgumentError(
-            f"{where}: x holds no numbers, so there is nothing to differentiate with respect to"
-        )
-
-    def checked(x: Tree, held: Held) -> Tree:
-        y, _ = signature.value(f)(x, held)
-        if what == "hessian":
-            validation.scalar_output(where, y, holomorphic=signature.holomorphic)
-        elif not jax.tree.leaves(y):
-            raise ArgumentError(f"{where}: the function returns nothing, so it has no derivative")
-        else:
-            validation.outputs(where, y, holomorphic=signature.holomorphic)
-        return y
-
-    try:
-        outputs = jax.eval_shape(checked, signature.inputs, signature.held)
-    except NEEDS_VALUES as error:
-        raise ArgumentError(
-            f"{where}: f branches in Python on a value it computes, so it is not one program",
-            remedy="use jnp.where or jax.lax.cond; derive.jacobian and derive.hessian follow the branch taken",
-        ) from error
-    return signature.inputs if what == "hessian" else outputs
-
-
 def _found(request: _Request, given: Any) -> Detected:
     """The pattern, from the user or from the program, with the guard of a local one."""
     if given is None:
         return analyse_signed(
-            request.f, request.signature, request.x, request.held, request.what, request.local
+            request.f,
+            request.signature,
+            request.x,
+            request.held,
+            request.what,
+            request.local,
+            function=request.function,
         )
     if isinstance(given, Detected):
         found = given
@@ -296,7 +286,7 @@ def _compiled(
             raise
         why = str(error).splitlines()[0]
         if request.what == "hessian":
-            request = replace(request, inner=request.signature.gradient(request.f, forward=True))
+            request = replace(request, forward_gradient=True)
             chosen = replace(chosen, reason=f"{chosen.reason}; gradients by forward mode ({why})")
         elif request.method != "auto":
             raise NoRuleError(

@@ -74,10 +74,10 @@ class Signature:
 
         return valued
 
-    def gradient(self, f: Callable[..., Any], *, forward: bool = False) -> Valued:
-        """Its gradient in the point, by reverse or by forward mode, beside the same."""
+    def gradient(self, value: Valued, *, forward: bool = False) -> Valued:
+        """The gradient in the point of such a function, by reverse or by forward mode, beside the same."""
         mode: Any = jax.jacfwd if forward else jax.grad
-        slope: Valued = mode(self.value(f), has_aux=True, holomorphic=self.holomorphic)
+        slope: Valued = mode(value, has_aux=True, holomorphic=self.holomorphic)
         return slope
 
     def traced(self, arguments: tuple[Any, ...]) -> list[Any]:

@@ -20,8 +20,6 @@ from chainrule.derive.sparse.coloring.result import Coloring
 from chainrule.derive.sparse.compressed_products import (
     CompressedProducts,
     Tables,
-    forward_product,
-    reverse_product,
 )
 from chainrule.derive.sparse.compression import mirrored
 from chainrule.derive.sparse.detection.guard import Guard
@@ -151,6 +149,7 @@ class SparseDerivative:
 
     def certify(self, x: Tree, held: Held, seed: int = 0) -> certificate.CertificateOutcome:
         """The certificate taken at preparation: this point and points around it, by the kinds of product in use."""
+        x, held = self.signature.admit(self.signature.join(x, held))
         recipe = self._plan.recipe
         products: dict[str, certificate.Products] = {}
         if recipe.forward or not recipe.reverse:
@@ -191,11 +190,11 @@ class SparseDerivative:
 
     @functools.cached_property
     def _forward(self) -> Callable[..., Array]:
-        return jax.jit(functools.partial(forward_product, self._plan.f))
+        return jax.jit(self._plan.forward)
 
     @functools.cached_property
     def _reverse(self) -> Callable[..., Array]:
-        return jax.jit(functools.partial(reverse_product, self._plan.f))
+        return jax.jit(self._plan.reverse)
 
     def _certify(
         self, points: Any, held: Held, products: dict[str, certificate.Products], seed: int = 0

@@ -32,6 +32,7 @@ from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.signature import Signature, Valued, signed
 from chainrule.derive.sparse.sparse_derivative import SparseDerivative
 from chainrule.derive.sparse.strategy import Choice
+from chainrule.derive.sparse.traced_function import TracedFunction, traced_function
 
 _FORMAT = "chainrule sparse derivative 2"
 _EARLIER = "chainrule sparse derivative 1"
@@ -99,7 +100,7 @@ def load(path: str | Path, f: Callable[..., Any], x: Tree | None = None, args: A
     validation.function("sparse.load", f)
     about, arrays = _read(Path(path))
     signature = _signature(Path(path), about, x, args)
-    outputs = preparation.shapes(about["what"], f, signature)
+    function = traced_function(about["what"], f, signature)
     pattern = _pattern(Path(path), about, arrays)
     notes = [f"loaded from {Path(path).name}"]
     if about["format"] == _FORMAT and about["jax"] == jax.__version__:
@@ -110,27 +111,36 @@ def load(path: str | Path, f: Callable[..., Any], x: Tree | None = None, args: A
     coloring = _coloring(Path(path), about, arrays, pattern)
     chosen = Choice(coloring, recipe(coloring), about["reason"], {coloring.method: coloring.counts})
     guard = _guard(Path(path), about, arrays, f, signature, pattern) if about["local"] else None
-    inner = _inner(about["what"], f, signature)
+    inner = _inner(about["what"], function.value, signature)
+    outputs = _outputs(about["what"], function, signature)
     plan = CompressedProducts(inner, outputs, restricted(chosen.recipe, about["part"]), signature.dtype)
     made = SparseDerivative(about["what"], f, plan, chosen, signature, about["output"], about["part"], guard)
     made.report = preparation.report(about["what"], chosen, tuple(notes), {}, made.memory())
     return made
 
 
-def _inner(what: str, f: Callable[..., Any], signature: Signature) -> Valued:
+def _inner(what: str, value: Valued, signature: Signature) -> Valued:
     """What is differentiated once more: the function, or its gradient by the mode it has a rule for."""
     if what == "jacobian":
-        return signature.value(f)
+        return value
     try:
-        jax.eval_shape(signature.gradient(f), signature.inputs, signature.held)
+        jax.eval_shape(signature.gradient(value), signature.inputs, signature.held)
     except MISSING_RULE:
-        return signature.gradient(f, forward=True)
-    return signature.gradient(f)
+        return signature.gradient(value, forward=True)
+    return signature.gradient(value)
+
+
+def _outputs(what: str, function: TracedFunction, signature: Signature) -> Tree:
+    """Shapes of what that returns."""
+    return signature.inputs if what == "hessian" else function.outputs
 
 
 def _fingerprint(what: str, f: Callable[..., Any], signature: Signature) -> str:
-    inner = _inner(what, f, signature)
-    return fingerprint(what, signature, f, inner, preparation.shapes(what, f, signature))
+    # Of the function as it is written: of a traced one other programs come, and files would be of another function.
+    inner = _inner(what, signature.value(f), signature)
+    return fingerprint(
+        what, signature, f, inner, _outputs(what, traced_function(what, f, signature), signature)
+    )
 
 
 def _require_the_same(path: Path, about: dict[str, Any], f: Callable[..., Any], signature: Signature) -> None:

@@ -116,7 +116,7 @@ def test_the_report_can_be_printed_and_kept() -> None:
     kept = json.loads(json.dumps(J.report.to_json()))
     assert kept["nnz"] == J.pattern.nnz == 32 * 6
     assert kept["lower_bound"] == 6
-    assert set(kept["seconds"]) == {"detect", "colour", "compile", "certify"}
+    assert set(kept["seconds"]) == {"trace", "detect", "colour", "compile", "certify"}
     assert kept["colors"]["column"]["natural"] >= kept["products"]["forward"]
 
 

@@ -6,6 +6,7 @@ distinct vectors of digits. A linear form modulo k that is zero on none of them 
 those: a periodic grid of 30 by 30 with two fields needs 6 colours, and greedy orders find about 10.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -26,7 +27,7 @@ def lattice(graph: Nets, least: int, below: int) -> tuple[np.ndarray, int] | Non
     left, right = (np.concatenate(side).astype(np.int64) for side in zip(*pairs, strict=True))
     grids = []
     for strides in _radices(graph.vertices, right - left):
-        differences = np.unique(_digits(right, strides) - _digits(left, strides), axis=0)
+        differences = _distinct(_digits(right, strides) - _digits(left, strides))
         if len(differences) <= _MOST_DIFFERENCES:
             grids.append((strides, differences))
     for k in range(least, below):
@@ -47,8 +48,23 @@ def _sample(graph: Nets) -> np.ndarray:
 
 
 def _pairs(members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    first, second = np.triu_indices(len(members), 1)
+    first, second = _corner(len(members))
     return members[first], members[second]
+
+
+_corner = functools.lru_cache(maxsize=8)(
+    functools.partial(np.triu_indices, k=1)
+)  # most nets have one of few lengths
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    """The different rows of a table of integers, told apart by one number each."""
+    low = rows.min(axis=0)
+    spans = rows.max(axis=0) - low + 1
+    if np.prod(spans.astype(float)) >= 2.0**62:
+        return np.unique(rows, axis=0)
+    keys = np.ravel_multi_index(tuple((rows - low).T), tuple(spans))
+    return np.stack(np.unravel_index(np.unique(keys), tuple(spans)), axis=1) + low
 
 
 def _radices(n: int, gaps: np.ndarray) -> list[list[int]]:
@@ -79,7 +95,7 @@ def _linear(graph: Nets, strides: list[int], differences: np.ndarray, k: int) ->
     if k ** len(strides) > _MOST_FORMS:
         return None
     forms = np.stack(np.unravel_index(np.arange(k ** len(strides)), (k,) * len(strides)), axis=1)
-    apart = ((differences @ forms.T) % k != 0).all(axis=0)
+    apart = ((_distinct(differences % k) @ forms.T) % k != 0).all(axis=0)
     for form in forms[apart][:4]:
         colors = (_digits(np.arange(graph.vertices), strides) @ form) % k
         if _separates(graph, colors, k):

@@ -187,9 +187,9 @@ class _Text:
             case ast.Name(id=name):
                 self._write(f"store i64 {value}, ptr {self._slot(name)}")
             case ast.Subscript(value=ast.Name(id=array), slice=index):
-                place, kind = self._place(array, self._value(index)), self._kinds[array]
+                address, kind = self._address(array, self._value(index)), self._kinds[array]
                 narrow = value if kind == "i64" else self._named(f"trunc i64 {value} to {kind}")
-                self._write(f"store {kind} {narrow}, ptr {place}")
+                self._write(f"store {kind} {narrow}, ptr {address}")
             case _:
                 raise _unknown(left)
 
@@ -227,10 +227,10 @@ class _Text:
 
     def _element(self, array: str, index: str) -> str:
         kind = self._kinds[array]
-        found = self._named(f"load {kind}, ptr {self._place(array, index)}")
+        found = self._named(f"load {kind}, ptr {self._address(array, index)}")
         return found if kind == "i64" else self._named(f"sext {kind} {found} to i64")
 
-    def _place(self, array: str, index: str) -> str:
+    def _address(self, array: str, index: str) -> str:
         return self._named(f"getelementptr inbounds {self._kinds[array]}, ptr %{array}, i64 {index}")
 
     def _operation(self, op: ast.operator, a: str, b: str) -> str:

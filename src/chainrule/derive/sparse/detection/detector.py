@@ -24,6 +24,7 @@ from chainrule.derive.sparse.detection.tables import InputSets, TooLarge
 from chainrule.derive.sparse.detection.values import LocalPoint
 from chainrule.derive.sparse.patterns import Pattern
 from chainrule.derive.sparse.signature import Held, Signature, Valued, signed
+from chainrule.derive.sparse.traced_function import TracedFunction
 
 _PIECES = (1, 4, 16, 64)
 """In how many pieces the inputs are taken, as long as memory does not suffice."""
@@ -112,8 +113,9 @@ def analyse_signed(
     of: str,
     local: bool,
     memory: str | int | None = None,
+    function: TracedFunction | None = None,
 ) -> Detected:
-    """`analyse` for arguments that have been looked at."""
+    """`analyse` for arguments that have been looked at, and perhaps a function that has been traced."""
     check_choice("detect", "of", of, ["jacobian", "hessian"])
     if not callable(f):
         raise ArgumentError(f"detect(f={f!r}): f must be a function")
@@ -123,7 +125,7 @@ def analyse_signed(
         validation.numbers("detect(local=True)", held, "args")
     allowed = budgets.parse("detect", memory)
     began = time.perf_counter()
-    program, square = _program(f, signature, x, held, of)
+    program, square = _program(f, function, signature, x, held, of)
     traced = time.perf_counter()
     search = _Search(program, jax.tree.leaves(x), held, LocalPoint() if local else None, allowed)
     token = tables.budget.set(allowed)
@@ -139,12 +141,21 @@ def analyse_signed(
     return Detected(pattern, guard, tuple(search.notes.dense), seconds)
 
 
-def _program(f: Callable[..., Any], signature: Signature, x: Tree, held: Held, of: str) -> tuple[Any, bool]:
+def _program(
+    f: Callable[..., Any],
+    function: TracedFunction | None,
+    signature: Signature,
+    x: Tree,
+    held: Held,
+    of: str,
+) -> tuple[Any, bool]:
     """The program to walk, from point and held arrays, and whether its Jacobian is the derivative asked for."""
-    value = signature.value(f)
+    value = signature.value(f) if function is None else function.value
     try:
         if of == "hessian":
             return _gradient_program(signature, value, x, held)
+        if function is not None and not signature.has_aux:
+            return function.program, True
         if signature.plain and _can_be_remembered(f):
             return jax.make_jaxpr(f)(x), True
         return jax.make_jaxpr(lambda x, held: value(x, held)[0])(x, held), True
