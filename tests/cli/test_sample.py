@@ -203,7 +203,7 @@ def test_text_is_written_as_text(cli: Command, monkeypatch: pytest.MonkeyPatch) 
     assert result.code == 0, result.err
     line = "".join(data.schema.tokens[2:7])
     assert Path("o/samples.txt").read_text() == f"{line}\n{'-' * 20}\n{line}\n"
-    assert result.out == f"{line}\n\nsamples  o/samples.txt\n"
+    assert result.out == f"{line}\n{'-' * 20}\n{line}\n\nsamples  o/samples.txt\n"
     assert cli("sample", "toy", "n=1", "out=o", "--json").last["samples"] == "o/samples.txt"
 
 
@@ -261,13 +261,32 @@ def test_machines_get_an_object_for_every_symbol(cli: Command, text: Run) -> Non
 
 
 def test_several_texts_and_beams_are_written_when_they_are_complete(cli: Command, text: Run) -> None:
-    assert cli("sample", "toy", "n=3", "length=4", "out=o").code == 0
-    assert len(Path("o/samples.txt").read_text().split("-" * 20)) == 3
+    shown = cli("sample", "toy", "n=3", "length=4", "out=o")
+    assert shown.code == 0, shown.err
+    first = Path("o/samples.txt").read_text()
+    assert len(first.split("-" * 20)) == 3
+    assert shown.out == f"{first}\nsamples  o/samples.txt\n", "all of them are shown"
     result = cli("sample", "toy", "prompt=RO", "length=4", "beams=3", "out=o", "--json")
     assert result.code == 0, result.err
     found = result.last["hypotheses"]
     assert [set(one) for one in found] == [{"text", "log_prob", "rank"}] * 3
     assert Path("o/samples.txt").read_text() == "RO" + found[0]["text"] + "\n"
+    assert Path("o/samples-1.txt").read_text() == first, "what was drawn before is kept"
+
+
+def test_prompts_of_a_file_are_met_with_everything_else(cli: Command, text: Run) -> None:
+    Path("prompts.txt").write_text("RO\n\nJUL\n")
+    how = ["length=3", "seed=1", "repetition=1.2", "bias=e=1,#3=-2", 'banned=["z", "q"]']
+    for more, n in (([], 2), (["beams=3"], 2)):
+        result = cli("sample", "toy", "prompts=prompts.txt", f"n={n}", *how, *more, "out=o", "--json")
+        assert result.code == 0, result.err
+        found = result.last["texts"]
+        assert [one[:2] for one in found] == ["RO", "RO", "JU", "JU"]
+        for prompt, own in (("RO", found[:2]), ("JUL", found[2:])):
+            alone = cli("sample", "toy", f"prompt={prompt}", f"n={n}", *how, *more, "out=o", "--json")
+            assert alone.last["texts"] == own
+    assert "leave one out" in cli("sample", "toy", "prompt=a", "prompts=prompts.txt").err
+    assert "there is no such file" in cli("sample", "toy", "prompts=none.txt").err
 
 
 @pytest.mark.parametrize(

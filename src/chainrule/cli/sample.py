@@ -14,59 +14,48 @@ from chainrule.cli.options import Json, RunName, Settings
 if TYPE_CHECKING:
     import numpy as np
 
-    from chainrule.core.types import Array, Key
+    from chainrule.core.types import Array
     from chainrule.data.schema import Schema
-    from chainrule.models.protocol import CanContinue, CanSearch, Hypothesis
     from chainrule.train import Run
 
-OWN = ("n", "class", "text", "y", "seed", "out", "runs")
+OWN = ("n", "class", "text", "y", "prompts", "seed", "out", "runs")
 
 
 def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
     """Draw new examples from a trained model.
 
-    Settings: n=64 (a text or a translation: n=1), seed=0, out=DIR; what to draw: class=3 (or class=cat,dog in turn),
-    text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an array y); and the model's
-    own, such as prompt=, temperature=, steps= or, for control, control=EDGES.png strength=1 (or like=PHOTO.png):
-    chainrule models show MODEL lists them all.
+    Settings: n=64 (texts and translations: n=1, for each prompt), seed=0, out=DIR; what to draw: class=3 (or
+    class=cat,dog in turn), text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an
+    array y); and the model's own, such as prompt= (or prompts=FILE, one on every line), temperature=, bias=, steps= or,
+    for control, control=EDGES.png strength=1 (or like=PHOTO.png): chainrule models show MODEL lists them all. Texts go
+    to samples.txt; what that held before is kept beside it.
     """
+    from chainrule.cli import texts
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
-    from chainrule.cli.output import emit, say, show
+    from chainrule.cli.output import emit, say
     from chainrule.core import random
     from chainrule.data import kinds
-    from chainrule.data.kinds.text import samples
-    from chainrule.models.protocol import CanContinue, CanSearch, CanTranslate, HasSampleControls
+    from chainrule.models.protocol import CanTranslate, HasSampleControls
     from chainrule.train import Run
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
     run = Run.open(find(wanted, runs_folder(given.pop("runs", None))))
-    writes = isinstance(run.model, CanContinue) and kinds.of(run.schema).has_tokens
-    n = _whole(
-        "n", given.pop("n", "1" if writes or isinstance(run.model, CanTranslate) else str(SAMPLES)), low=1
-    )
+    single = texts.writes(run) or isinstance(run.model, CanTranslate)
+    n = _whole("n", given.pop("n", "1" if single else str(SAMPLES)), low=1)
+    prompts = texts.prompts_of(given)
     seed = _whole("seed", given.pop("seed", str(run.settings.seed)), low=0)
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
     condition = _condition(given, run.schema, n)
     options = _options(run, given, conditional=condition.value is not None)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
-    key, more = random.key(seed, "sample"), {}
-    if isinstance(run.model, CanContinue) and writes and n == 1 and "beams" not in options:
-        texts = [_written(run.model, key, options, json)]
-        files = _write_texts(out, texts)
-    elif isinstance(run.model, CanSearch) and writes and "beams" in options:
-        found = _searched(run.model, key, n, options)
-        texts = [options.get("prompt", "") + one.text for one in found[:n]]
-        files, more = _write_texts(out, texts), {"hypotheses": [one._asdict() for one in found]}
-        if not json:
-            show("\n\n".join(texts) + "\n")
-    elif kinds.of(run.schema).has_tokens:
-        texts = samples(run.schema, run.sample(n, key=key, condition=condition.value, **options))
-        files = _write_texts(out, texts)
-        if not json:
-            show("\n".join(texts if isinstance(run.model, CanTranslate) else texts[:1]) + "\n")
+    key = random.key(seed, "sample")
+    more: Mapping[str, Any] = {}
+    if kinds.of(run.schema).has_tokens:
+        found = texts.draw(run, key, n, texts.AskedTexts(prompts, options, condition.value), json=json)
+        files, more = texts.keep(out, found.texts), found.more
     else:
         drawn = run.sample(n, key=key, condition=condition.value, **options)
         controls = (
@@ -78,37 +67,6 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         return
     for what, file in files.items():
         say(what, str(file))
-
-
-def _written(model: "CanContinue", key: "Key", options: dict[str, Any], json: bool) -> str:
-    """A text, shown while it is being written: as it is, or as one JSON object for every token."""
-    from dataclasses import asdict
-
-    from chainrule.cli.output import emit, show
-
-    text: str = options.get("prompt", "")
-    pieces = model.stream(key, **options)  # complains about its options before anything is shown
-    if not json:
-        show(text, end="")
-    for piece in pieces:
-        text += piece.text
-        if json:
-            emit(asdict(piece))
-        else:
-            show(piece.text, end="")
-    if not json:
-        show("\n")
-    return text
-
-
-def _searched(model: "CanSearch", key: "Key", n: int, options: dict[str, Any]) -> "Sequence[Hypothesis]":
-    """All texts that a search ends with; at least the `n` that are wanted."""
-    from chainrule.core.errors import ArgumentError
-
-    beams = options["beams"]
-    if n > beams:
-        raise ArgumentError(f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}")
-    return model.search(key, **options)
 
 
 def _whole(name: str, text: str, *, low: int) -> int:
@@ -248,15 +206,6 @@ def _write(
     title = f"Samples of {facts['run']}"
     picture = kind.picture(schema, drawn, condition.names, follows=follows, title=title)
     return {"samples": file, "picture": save(picture, out, "samples", facts)}
-
-
-def _write_texts(out: Path, texts: list[str]) -> dict[str, Path]:
-    from chainrule.data.kinds.text import write_texts
-    from chainrule.train.files import disk_errors
-
-    with disk_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
-        return {"samples": write_texts(out, texts)}
 
 
 __all__ = ["sample"]

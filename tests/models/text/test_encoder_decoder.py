@@ -211,3 +211,31 @@ def test_a_text_by_itself_is_refused(model: EncoderDecoder) -> None:
     name = next(name for name in SMALL if isinstance(model, type(models.build(name, TINY, **SMALL[name]))))
     with pytest.raises(cr.core.errors.CapabilityError, match="needs text data with target text"):
         models.build(name, Schema("text", (8,), tokens=("a", "b")))
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"bias": {"c": 1.0}, "repetition": 1.4}])
+def test_each_of_several_sources_is_turned_as_if_it_were_alone(
+    model: EncoderDecoder, options: dict[str, Any]
+) -> None:
+    prompts = ["ab", "b", "ab", ""]
+    together = np.asarray(model.sample(jax.random.key(1), 4, prompt=prompts, **options))
+    for prompt in ("ab", "b"):
+        rows = [row for row, one in enumerate(prompts) if one == prompt]
+        alone = np.asarray(model.sample(jax.random.key(1), len(rows), prompt=prompt, **options))
+        np.testing.assert_array_equal(together[rows], alone)
+    with pytest.raises(ArgumentError, match="4 prompts for n=2 targets"):
+        model.sample(jax.random.key(1), 2, prompt=prompts)
+
+
+def test_tokens_of_a_target_are_banned_favoured_and_not_repeated(model: EncoderDecoder) -> None:
+    key = jax.random.key(1)
+    for options in ({}, {"temperature": 1.0}):
+        assert not (np.asarray(model.sample(key, 3, prompt="ab", banned="c", **options)) == 0).any()
+        endless = np.asarray(
+            model.sample(key, 1, prompt="ab", banned=f"#{model.end}", bias={"d": 9}, **options)
+        )
+        assert endless[0].tolist() == [1, 1, 1, 2]
+    once = np.asarray(
+        model.sample(key, 1, prompt="ab", banned=f"#{model.end}", repetition=1e9, bias="c=5,d=4")
+    )
+    assert once[0, :2].tolist() == [0, 1]

@@ -94,16 +94,16 @@ def test_packed_padded_and_single_documents_have_the_same_likelihoods(style: str
 def test_prompts_of_different_length_are_continued_together_as_each_alone() -> None:
     model = built(**STYLES["gpt2"])
     prompts = ["abcdef", "ba"]
-    options: dict[str, Any] = {"length": 6, "temperature": 0, "repetition": 1.3}
-    together = np.asarray(model.sample(KEY, 2, prompt=prompts, **options))
-    for prompt, row in zip(prompts, together, strict=True):
-        alone = np.asarray(model.sample(KEY, 1, prompt=prompt, **options))[0]
-        assert row[: len(alone)].tolist() == alone.tolist()
-        assert (row[len(alone) :] == -1).all()
+    for options in ({"length": 6, "temperature": 0, "repetition": 1.3}, {"length": 6}, {"length": 9}):
+        together = np.asarray(model.sample(KEY, 2, prompt=prompts, **options))
+        for prompt, row in zip(prompts, together, strict=True):
+            alone = np.asarray(model.sample(KEY, 1, prompt=prompt, **options))[0]
+            assert row[: len(alone)].tolist() == alone.tolist()
+            assert (row[len(alone) :] == -1).all()
     with pytest.raises(ArgumentError, match="2 prompts for n=3 texts"):
         model.sample(KEY, 3, prompt=prompts)
     with pytest.raises(ArgumentError, match="do not fit into a context of 12"):
-        model.sample(KEY, 2, prompt=prompts, length=9)
+        model.sample(KEY, 2, prompt=prompts, length=9, overflow="error")
 
 
 def test_texts_that_cannot_be_judged_are_named() -> None:

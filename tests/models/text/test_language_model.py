@@ -1,5 +1,6 @@
 """What every model of text can do, on toys whose probabilities are known."""
 
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -127,10 +128,14 @@ def test_beams_go_on_past_the_context() -> None:
         ({"n": 3, "beams": 2}, "n=3: 2 beams give at most 2 texts"),
         ({"branch": 2}, "are about beams, and there are none"),
         ({"beams": 0}, "beams=0: beams must be at least 1"),
-        ({"beams": 2, "repetition": 1.5}, "repetition=1.5: beams do not take it"),
         ({"beams": 2, "search": "gumble"}, "did you mean .gumbel"),
         ({"beams": 2, "search": "survivors", "temperature": 0}, "it must be above 0"),
         ({"banned": "ab"}, "banned='ab': this is 2 tokens"),
+        ({"banned": "#7"}, "bias or banned=7: bias or banned must be a token from 0 to 4"),
+        ({"bias": {"ab": 1}}, "bias='ab': this is 2 tokens"),
+        ({"bias": "a"}, r'bias=a: bias must be tokens with a number each\s+for example bias="the=2'),
+        ({"bias": "a=inf"}, "bias=a=inf: bias must be tokens with a number each"),
+        ({"bias": {"a": 1, 1: 2}}, "bias: token 1 is given twice"),
         ({"temperature": -1}, "temperature=-1: temperature must be at least 0"),
     ],
 )
@@ -222,3 +227,49 @@ def test_a_state_is_forked_and_rewound() -> None:
     assert np.allclose(back[:, 0], logits[:, 1])
     with pytest.raises(CapabilityError, match="cannot be taken back"):
         decoding.RereadContext(model, 6).start(state, jnp.zeros((2, 3), jnp.int32)).rewind(1)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"beams": 3, "search": "gumbel"}, {"repetition": 1.5, "bias": "a=1"}]
+)
+@pytest.mark.parametrize("length", [3, 8])
+def test_each_of_several_prompts_goes_on_as_if_it_were_alone(length: int, options: dict[str, Any]) -> None:
+    model, prompts = positional(context=6), ["abc", "d", "abc", "", "bc", "d"]
+    together = np.asarray(model.sample(KEY, 6, prompt=prompts, length=length, **options))
+    texts = passages(LETTERS, together)
+    for prompt in set(prompts):
+        rows = [row for row, one in enumerate(prompts) if one == prompt]
+        alone = passages(
+            LETTERS, np.asarray(model.sample(KEY, len(rows), prompt=prompt, length=length, **options))
+        )
+        assert [texts[row] for row in rows] == alone
+    assert texts[0] != texts[2], "the second text of a prompt is another one"
+
+
+def test_a_bias_is_added_to_logits_by_text_or_number() -> None:
+    model, length = chain(), 400
+    table = np.asarray(model.table)
+    plain: dict[str, Any] = {"prompt": "a", "length": length, "temperature": 1, "top_p": 1}
+    for bias in ({"b": 2.0, 3: -1.0}, "b=2,#3=-1", '{"b": 2, "#3": -1}'):
+        biased = np.asarray(model.sample(KEY, 1, bias=bias, **plain))
+        moved = Chain(LETTERS, jnp.asarray(table + np.array([0, 0, 2, -1, 0])))
+        assert np.array_equal(biased, np.asarray(moved.sample(KEY, 1, **plain)))
+    assert not np.isin(np.asarray(model.sample(KEY, 1, banned='["b", "#3"]', **plain)), [2, 3]).any()
+
+
+def test_beams_take_bias_bans_and_a_penalty_for_repetition() -> None:
+    model = chain()
+    table, penalty = np.asarray(model.table), 2.0
+    (best, *_) = model.search(KEY, "a", length=3, beams=200, repetition=penalty, bias={"b": 0.5}, banned="c")
+    expected = (-np.inf, "")
+    for text in map("".join, itertools.product("abd\n", repeat=3)):
+        ids, total = [1, *model.tokenizer.encode(text)], 0.0
+        for at in range(3):
+            scores = table[ids[at]] + np.array([0, 0, 0.5, -np.inf, 0])
+            lowered = np.where(scores > 0, scores / penalty, scores * penalty)
+            scores = np.where(np.isin(np.arange(5), ids[: at + 1]), lowered, scores)
+            total += scores[ids[at + 1]] - np.logaddexp.reduce(scores)
+        expected = max(expected, (total, text))
+    assert best.text == expected[1]
+    assert np.isclose(best.log_prob, expected[0])
+    assert best.text != model.search(KEY, "a", length=3, beams=200)[0].text

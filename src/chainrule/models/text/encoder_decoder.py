@@ -19,7 +19,7 @@ from pydantic import Field
 from chainrule.core.errors import ArgumentError, spell
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key, Scalar
-from chainrule.data import pairs
+from chainrule.data import pairs, tokenizers
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -44,7 +44,7 @@ _BEAMS = 4
 class SourceOptions(SampleOptions):
     """What is to be turned into another text."""
 
-    prompt: str = Field("", description="the source")
+    prompt: str | Sequence[str] = Field("", description="the source, or one for each sample")
 
 
 @final
@@ -59,6 +59,7 @@ _GROUPS = (
     OptionGroup("source", "The text to turn into another.", SourceOptions),
     OptionGroup("search", "The likeliest targets, unless a rule asks for draws.", TargetSearchOptions),
     OptionGroup("rules", "How targets are drawn.", decoding.RuleOptions),
+    OptionGroup("tokens", "Tokens of the target that come more or less often.", decoding.TokenOptions),
 )
 
 
@@ -141,7 +142,7 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
         """The target each source most likely becomes: the best that a beam of this width finds, greedily for 1."""
         state, logits = _begun(self, x)
         if beams > 1:
-            return self._searched(state, logits, beams, 0.0).tokens[:, 0]
+            return self._searched(state, logits, beams, 0.0, decoding.rules(self.begin)).tokens[:, 0]
         return self._drawn(state, logits, jax.random.key(0), decoding.rules(self.begin, temperature=0))
 
     @classmethod
@@ -153,41 +154,76 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
         """The `n` likeliest targets of the text `prompt`, best first, or `n` draws.
 
         They are searched for with `beams` (at least 4) unless `temperature` or another rule of `decoding.rules` asks
-        for draws; `length_penalty` favours longer ones. Rows are filled up with the end mark.
+        for draws; `length_penalty` favours longer ones, `repetition`, `banned` and `bias` are about single tokens of
+        the target. A sequence of `n` prompts gives each row a source of its own, and each row is what it would be with
+        that source alone. Rows are filled up with the end mark.
         """
         found: dict[str, Any] = read_options(_GROUPS, options)
         prompt, beams, given = found["source"].prompt, found["search"].beams, found["rules"].given()
-        state, logits = _begun(self, jnp.asarray(pairs.encode(self.schema, prompt))[None, :])
-        if not given:
-            penalty, kept = found["search"].length_penalty, max(n, _BEAMS if beams is None else beams)
-            best = self._searched(state, logits, kept, penalty)
-            # There may be fewer targets than asked for; the best stands in for those that are missing.
-            return jnp.where(
-                jnp.isfinite(best.log_probs[0, :n, None]), best.tokens[0, :n], best.tokens[0, :1]
+        prompts = [prompt] * n if isinstance(prompt, str) else list(prompt)
+        if len(prompts) != n:
+            raise ArgumentError(
+                f"prompt: {len(prompts)} prompts for n={n} targets",
+                remedy=f"use n={len(prompts)}, or a single prompt",
             )
+        rules = decoding.rules(
+            self.begin, **found["tokens"].rules(tokenizers.of_target(self.schema)), **given
+        )
+        sources = list(dict.fromkeys(prompts))
+        state, logits = _begun(
+            self, jnp.stack([jnp.asarray(pairs.encode(self.schema, one)) for one in sources])
+        )
+        which, rows = jnp.array([sources.index(one) for one in prompts]), decoding.RowDraws.of_each(prompts)
+        if not given:
+            most = 1 + int(rows.numbers.max())
+            penalty, kept = found["search"].length_penalty, max(most, _BEAMS if beams is None else beams)
+            best = self._searched(state, logits, kept, penalty, rules)
+            # There may be fewer targets than asked for; the best stands in for those that are missing.
+            there = jnp.isfinite(best.log_probs[which, rows.numbers])
+            return best.tokens[which, jnp.where(there, rows.numbers, 0)]
         if beams is not None:
             raise ArgumentError(
                 f"beams={beams}: beams search for the likeliest targets, {spell(given)} draws them",
                 remedy="leave one of them out",
             )
-        rows = jnp.zeros(n, jnp.int32)
-        return self._drawn(state.fork(rows), logits[rows], key, decoding.rules(self.begin, **given))
+        return self._drawn(state.fork(which), logits[which], key, rules, rows)
 
-    def _drawn(self, state: DecodingState, logits: Array, key: Key, rules: decoding.Rules) -> Array:
-        found = decoding.write(self.advance, state, logits, key, rules, length=self._most, stop=(self.end,))
+    def _drawn(
+        self,
+        state: DecodingState,
+        logits: Array,
+        key: Key,
+        rules: decoding.Rules,
+        rows: decoding.RowDraws | None = None,
+    ) -> Array:
+        seen = self._nothing_seen(logits, rules)
+        found = decoding.write(
+            *(self.advance, state, logits, key, rules),
+            length=self._most,
+            stop=(self.end,),
+            seen=seen,
+            rows=rows,
+        )
         return self._closed(found.tokens)
 
-    def _searched(self, state: DecodingState, logits: Array, beams: int, penalty: float) -> decoding.Beams:
+    def _nothing_seen(self, logits: Array, rules: decoding.Rules) -> Bool[Array, "batch vocabulary"] | None:
+        """What came before a target is begun, where it matters: nothing."""
+        return None if rules.repetition is None else jnp.zeros(logits.shape, bool)
+
+    def _searched(
+        self, state: DecodingState, logits: Array, beams: int, penalty: float, rules: decoding.Rules
+    ) -> decoding.Beams:
         found = decoding.search(
             self.advance,
             state,
             logits,
             jax.random.key(0),
-            decoding.rules(self.begin),
+            rules,
             decoding.BestFirst(jnp.asarray(penalty)),
             length=self._most,
             beams=beams,
             stop=(self.end,),
+            seen=self._nothing_seen(logits, rules),
         )
         return eqx.tree_at(lambda beams: beams.tokens, found, self._closed(found.tokens))
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from chainrule.core import random
-from chainrule.core.errors import ArgumentError, CapabilityError
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import tokenizers
 from chainrule.data.batches import Batch, predicted
@@ -85,11 +85,11 @@ class LanguageModel(CanSearch, HasSurprisal):
 
         A row holds the prompt and what follows; without a prompt it begins with a new line, or with any token where
         there is none. It is filled up with -1 where a string of `stop` has ended it; that string is not kept. A
-        sequence of `n` prompts gives each row one of its own, where the model can go on from several at once.
+        sequence of `n` prompts gives each row one of its own, and each row is what it would be with that prompt alone.
 
-        `temperature` (0.8), `top_k`, `top_p` (0.95), `min_p`, `repetition` and `banned` are the rules of
-        `decoding.rules`, with tokens by their text. `overflow` says what happens past the context: "crop" reads the
-        last tokens afresh for each new one, "window" slides (where the model can), "error" refuses.
+        `temperature` (0.8), `top_k`, `top_p` (0.95), `min_p`, `repetition`, `banned` and `bias` are the rules of
+        `decoding.rules`, with tokens by their text or number. `overflow` says what happens past the context: "crop"
+        reads the last tokens afresh for each new one, "window" slides (where the model can), "error" refuses.
 
         `beams` keeps that many texts at once and returns the first `n`: by `search` "best" the likeliest
         (`length_penalty` favours longer ones), by "gumbel" distinct draws from the model, by "survivors" distinct
@@ -100,14 +100,9 @@ class LanguageModel(CanSearch, HasSurprisal):
         if not isinstance(prompt, str):
             return self._from_each(key, n, prompt, how)
         begun = self._opening(key, n, prompt)
-        if beams is None:
-            tokens = self._write(key, begun, n, how).tokens
-        else:
-            if n > beams:
-                raise ArgumentError(
-                    f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}"
-                )
-            tokens = self._search(key, begun[:1], how).tokens[0, :n]
+        tokens = (
+            self._write(key, begun, n, how).tokens if beams is None else self._best(key, begun[:1], n, how)
+        )
         cut = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(tokens), how.text.stops)
         return jnp.concatenate([jnp.broadcast_to(begun, (n, begun.shape[1])), jnp.asarray(cut)], axis=1)
 
@@ -159,25 +154,69 @@ class LanguageModel(CanSearch, HasSurprisal):
 
     def _from_each(self, key: Key, n: int, prompts: Sequence[str], how: Decoding) -> Int[Array, "n tokens"]:
         """One text from each prompt: they end together while they are written, and begin together in the result."""
-        beams = how.beam.beams
-        if len(prompts) != n or beams is not None:
+        if len(prompts) != n:
             raise ArgumentError(
-                f"prompt: {len(prompts)} prompts for n={n} texts" + (f" and beams={beams}" if beams else ""),
-                remedy=f"use n={len(prompts)} without beams, or a single prompt",
+                f"prompt: {len(prompts)} prompts for n={n} texts",
+                remedy=f"use n={len(prompts)}, or a single prompt",
             )
-        own = [np.asarray(self._opening(key, 1, prompt))[0] for prompt in prompts]
-        begun, padding = padded_left(own)
-        written = self._write(key, jnp.asarray(begun), n, how, jnp.asarray(padding))
-        tokens = np.asarray(written.tokens)
+        rows = decoding.RowDraws.of_each(prompts)
+        numbers = np.asarray(rows.numbers)
+        openings = {
+            prompt: np.asarray(self._opening(key, prompts.count(prompt), prompt)) for prompt in prompts
+        }
+        own = [
+            openings[one][min(at, len(openings[one]) - 1)] for one, at in zip(prompts, numbers, strict=True)
+        ]
+        tokens = np.zeros((n, self._length(how)), np.int32)
+        for group in self._groups(own, prompts, how):
+            tokens[group] = self._go_on(key, [own[i] for i in group], [prompts[i] for i in group], how)
         cut = [
             decoding.cut(self.tokenizer, row[None], new[None], how.text.stops)[0]
             for row, new in zip(own, tokens, strict=True)
         ]
-        rows = [
-            np.concatenate([row, new, np.full(filling, decoding.END, np.int32)])
-            for row, new, filling in zip(own, cut, padding, strict=True)
+        widest = max(map(len, own))
+        whole = [
+            np.concatenate([row, new, np.full(widest - len(row), decoding.END, np.int32)])
+            for row, new in zip(own, cut, strict=True)
         ]
-        return jnp.asarray(np.stack(rows))
+        return jnp.asarray(np.stack(whole).astype(np.int32))
+
+    def _groups(
+        self, own: Sequence[Int[np.ndarray, " _"]], prompts: Sequence[str], how: Decoding
+    ) -> list[list[int]]:
+        """Which rows are written at once: those of one prompt where beams compete, all that the context has room for
+        where the model can pad, and otherwise those of equal length."""
+        if (
+            how.beam.beams is None
+            and isinstance(self, CanPad)
+            and not self._overflows(max(map(len, own)), how)
+        ):
+            return [list(range(len(own)))]
+        by: dict[Any, list[int]] = {}
+        for row, (begun, prompt) in enumerate(zip(own, prompts, strict=True)):
+            by.setdefault(len(begun) if how.beam.beams is None else prompt, []).append(row)
+        return list(by.values())
+
+    def _go_on(
+        self, key: Key, own: Sequence[Int[np.ndarray, " _"]], prompts: Sequence[str], how: Decoding
+    ) -> Int[np.ndarray, "rows length"]:
+        """What follows each of some beginnings that are written at once."""
+        if how.beam.beams is not None:
+            return np.asarray(self._best(key, jnp.asarray(own[0])[None], len(own), how))
+        begun, padding = padded_left(own)
+        rows = decoding.RowDraws.of_each(prompts, jnp.asarray(padding))
+        padded = jnp.asarray(padding) if padding.any() else None
+        return np.asarray(self._write(key, jnp.asarray(begun), len(own), how, padded, rows).tokens)
+
+    def _best(self, key: Key, begun: Int[Array, "1 time"], n: int, how: Decoding) -> Int[Array, "n length"]:
+        """The first `n` texts of a search; the best stands in for those that are missing."""
+        beams = how.beam.beams
+        assert beams is not None, "there are beams"
+        if n > beams:
+            raise ArgumentError(f"n={n}: {beams} beams give at most {beams} texts", remedy=f"use beams={n}")
+        found = self._search(key, begun, how)
+        there = jnp.isfinite(found.log_probs[0, :n, None])
+        return jnp.where(there, found.tokens[0, :n], found.tokens[0, :1])
 
     def _write(
         self,
@@ -186,12 +225,13 @@ class LanguageModel(CanSearch, HasSurprisal):
         n: int,
         how: Decoding,
         padding: Int[Array, " n"] | None = None,
+        rows: decoding.RowDraws | None = None,
     ) -> decoding.GeneratedTokens:
         rules = how.rules(self.tokenizer)
         advance, state, logits = self._begin(begun, n, how, padding)
         seen, ends = self._seen(begun, n, how, padding), how.text.end_tokens(self.tokenizer)
         written: decoding.GeneratedTokens = decoding.write(
-            advance, state, logits, key, rules, length=self._length(how), stop=ends, seen=seen
+            advance, state, logits, key, rules, length=self._length(how), stop=ends, seen=seen, rows=rows
         )
         return written
 
@@ -209,6 +249,7 @@ class LanguageModel(CanSearch, HasSurprisal):
             beams=how.beam.beams or 1,
             branch=how.beam.branch,
             stop=how.text.end_tokens(self.tokenizer),
+            seen=self._seen(begun, 1, how),
         )
         return found
 
@@ -225,6 +266,10 @@ class LanguageModel(CanSearch, HasSurprisal):
         if padding is not None:  # the last token, which every beginning has, in place of padding
             begun = jnp.where(jnp.arange(begun.shape[1])[None, :] < padding[:, None], begun[:, -1:], begun)
         return decoding.present(begun, n, len(self.schema.tokens))
+
+    def _overflows(self, begun: int, how: Decoding) -> bool:
+        """Whether a beginning of so many tokens and what follows outgrow the context; the last is written, not read."""
+        return self.context is not None and begun + self._length(how) - 1 > self.context
 
     def _length(self, how: Decoding) -> int:
         return self.schema.shape[0] - 1 if how.text.length is None else how.text.length
@@ -252,19 +297,15 @@ class LanguageModel(CanSearch, HasSurprisal):
         """How to read on, the state after the beginning for each of `n` rows, and the logits of what follows."""
         length, overflow = self._length(how), how.text.overflow
         read = begun.shape[1] + length - 1  # the last token is written but not read
-        over = self.context is not None and read > self.context
-        if over and (overflow == "error" or (padding is not None and overflow == "crop")):
+        if overflow == "error" and self._overflows(begun.shape[1], how):
             raise ArgumentError(
                 f"length={length}: {begun.shape[1]} tokens and {length} more do not fit into a context of "
                 f"{self.context}",
-                remedy='shorten the prompt or length, or use overflow="crop" with a single prompt',
+                remedy='shorten the prompt or length, or use overflow="crop"',
             )
         room = read if self.context is None or overflow == "window" else min(read, self.context)
         if padding is not None:
-            if not isinstance(self, CanPad):
-                raise CapabilityError(
-                    f"{type(self).__name__} goes on from one prompt at a time", remedy="give a single prompt"
-                )
+            assert isinstance(self, CanPad), "others read beginnings of equal length"
             state, logits = _read_padded(self, begun, padding, room)
             return self.advance, state, logits
         state, logits = _read(self, begun, n, room, crop=room < read)

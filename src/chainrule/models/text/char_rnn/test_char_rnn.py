@@ -124,3 +124,11 @@ def test_what_its_layers_read_is_what_they_pass_on() -> None:
     passed, between, out = parts(model, jnp.asarray(X))
     np.testing.assert_allclose(passed, between, atol=1e-6)
     np.testing.assert_allclose(out, logits_of(model, jnp.asarray(X)), atol=1e-5)
+
+
+def test_each_of_several_prompts_goes_on_as_if_it_were_alone() -> None:
+    model, key = built(), jax.random.key(2)
+    together = np.asarray(model.sample(key, 3, prompt=["ab", "cdef", "ab"], length=5))
+    for rows, prompt in (([0, 2], "ab"), ([1], "cdef")):
+        alone = np.asarray(model.sample(key, len(rows), prompt=prompt, length=5))
+        np.testing.assert_array_equal(together[rows, : alone.shape[1]], alone)

@@ -7,13 +7,14 @@ gives out token by token, `Detokenizer` turns tokens into text as they come.
 
 from chainrule.models.text.decoding.beam import BeamOrder, Beams, BestFirst, GumbelTopK, Resampled, search
 from chainrule.models.text.decoding.detokenizing import Detokenizer, cut
-from chainrule.models.text.decoding.options import GROUPS, Decoding
+from chainrule.models.text.decoding.options import GROUPS, Decoding, TokenOptions
 from chainrule.models.text.decoding.reread import ContextWindow, RereadContext
 from chainrule.models.text.decoding.rules import RuleOptions, Rules, rules
 from chainrule.models.text.decoding.sampling import (
     END,
     Advance,
     GeneratedTokens,
+    RowDraws,
     draw,
     mark,
     present,
@@ -35,8 +36,10 @@ __all__ = [
     "GumbelTopK",
     "RereadContext",
     "Resampled",
+    "RowDraws",
     "RuleOptions",
     "Rules",
+    "TokenOptions",
     "cut",
     "draw",
     "mark",

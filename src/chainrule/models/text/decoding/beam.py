@@ -19,7 +19,7 @@ from chainrule.core import random
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.models.protocol import DecodingState
 from chainrule.models.text.decoding.rules import Rules
-from chainrule.models.text.decoding.sampling import END, Advance
+from chainrule.models.text.decoding.sampling import END, Advance, mark
 
 
 class BeamOrder(eqx.Module):
@@ -99,7 +99,7 @@ class Beams(eqx.Module):
     tokens: Int[Array, "batch beams length"]
     """`END` from the end of a text on; the token that stopped it is not kept."""
     log_probs: Float[Array, "batch beams"]
-    """Log-probability of each text, its end included; minus infinity where there were fewer texts than beams."""
+    """Log-probability of each text under the rules, its end included; minus infinity where there were fewer texts."""
     ranks: Float[Array, "batch beams"]
     """What they are ordered by."""
 
@@ -114,6 +114,7 @@ class _Search(eqx.Module):
     ranks: Float[Array, " rows"]
     lengths: Int[Array, " rows"]
     ended: Bool[Array, " rows"]
+    seen: Bool[Array, "rows vocabulary"] | None
 
 
 @eqx.filter_jit
@@ -129,17 +130,19 @@ def search(
     beams: int,
     branch: int | None = None,
     stop: Sequence[int] = (),
+    seen: Bool[Array, "batch vocabulary"] | None = None,
 ) -> Beams:
     """Up to `length` tokens for each of `beams` texts per row, compiled as one loop.
 
     `state` is the state after the beginning, `logits` are those of what follows. A prefix is extended by every token,
     or by its `branch` likeliest ones. A text that a token of `stop` has ended keeps its place and its
-    log-probability, and is compared with the others until the end.
+    log-probability, and is compared with the others until the end. `seen` marks tokens that came already, for the
+    repetition rule; every beam goes on from there with its own. Log-probabilities are those under the rules.
     """
     batch = len(logits)
     rows = jnp.repeat(jnp.arange(batch), beams)
     first = jnp.arange(batch * beams) % beams == 0  # at first there is one prefix only, the empty one
-    kind = rules.apply(logits).dtype
+    kind = rules.apply(logits, seen).dtype
     start = _Search(
         state.fork(rows),
         jnp.full((batch * beams, length), END, jnp.int32),
@@ -147,10 +150,13 @@ def search(
         jnp.where(first, 0.0, -jnp.inf).astype(kind),
         jnp.zeros(batch * beams, jnp.int32),
         jnp.zeros(batch * beams, bool),
+        None if seen is None else seen[rows],
     )
 
     def extend(i: Array, before: _Search, logits: Array) -> _Search:
-        return _extend(i, before, rules.apply(logits), key, order, (batch, beams, branch), tuple(stop))
+        return _extend(
+            i, before, rules.apply(logits, before.seen), key, order, (batch, beams, branch), tuple(stop)
+        )
 
     def unfinished(carry: tuple[Array, _Search]) -> Array:
         return (carry[0] < length) & ~carry[1].ended.all()
@@ -209,6 +215,7 @@ def _extend(
         ranks.ravel(),
         lengths[parent],
         ended,
+        None if before.seen is None else mark(before.seen[parent], token),
     )
 
 

@@ -1,6 +1,9 @@
 """Options of decoding: one schema for each thing that can be chosen, and all of them together, checked once."""
 
 import abc
+import contextlib
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -38,7 +41,7 @@ class TextOptions(SampleOptions):
     @property
     def stops(self) -> tuple[str, ...]:
         """The strings that end a text."""
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        return tuple(map(str, _listed(self.stop)))
 
     def end_tokens(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         """The tokens that are stop strings by themselves: where one comes there is no need to write on."""
@@ -47,19 +50,46 @@ class TextOptions(SampleOptions):
         )
 
 
+def _listed(given: str | int | Sequence[str | int]) -> tuple[str | int, ...]:
+    """One or several; several may be written as a JSON list, which is how the command line gives them.
+
+    >>> _listed("a"), _listed('["a", ","]'), _listed("[")
+    (('a',), ('a', ','), ('[',))
+    """
+    if isinstance(given, str) and given.startswith("[") and given.endswith("]"):
+        with contextlib.suppress(ValueError):  # brackets that are no list are a text
+            found = json.loads(given)
+            if all(isinstance(one, str | int) for one in found):
+                return tuple(found)
+    return (given,) if isinstance(given, str | int) else tuple(given)
+
+
 @final
 class TokenOptions(SampleOptions):
-    """Tokens that are to come less often, or never."""
+    """Tokens that are to come more or less often, or never; by their text, or by their number as in #12."""
 
     repetition: float = Field(
         1.0, gt=0, description="above 1, tokens that came already are less likely (Keskar et al., 2019)"
     )
-    banned: str | Sequence[str] = Field((), description="tokens that never come, by their text")
+    banned: str | int | Sequence[str | int] = Field(
+        (), description='tokens that never come, by their text or number: one, or a list such as ["a", "#12"]'
+    )
+    bias: str | Mapping[str | int, float] = Field(
+        "",
+        description="numbers added to the logits of tokens, by their text or number: the=2,#12=-1.5; tokens with a "
+        'comma or = in them: {",": -1}',
+    )
 
-    def numbers(self, tokenizer: Tokenizer) -> list[int]:
-        """The tokens that are banned."""
-        names = (self.banned,) if isinstance(self.banned, str) else self.banned
-        return [_number(tokenizer, name) for name in names]
+    def rules(self, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The arguments of `rules` that they are."""
+        bias: dict[int, float] = {}
+        for name, value in _entries(self.bias):
+            number = _number(tokenizer, "bias", name)
+            if number in bias:
+                raise ArgumentError(f"bias: token {name!r} is given twice", remedy="give it once")
+            bias[number] = value
+        banned = [_number(tokenizer, "banned", name) for name in _listed(self.banned)]
+        return {"repetition": self.repetition, "bias": bias, "banned": banned}
 
 
 @final
@@ -134,7 +164,7 @@ ORDERS: dict[str, type[OrderOptions]] = {
 GROUPS = (
     OptionGroup("text", "Where a text begins and ends.", TextOptions),
     OptionGroup("rules", "What may be drawn; temperature 0.8 and top_p 0.95 unless given.", RuleOptions),
-    OptionGroup("tokens", "Tokens that come less often.", TokenOptions),
+    OptionGroup("tokens", "Tokens that come more or less often.", TokenOptions),
     OptionGroup("beams", "Several texts at once.", BeamOptions),
     *(
         OptionGroup(f"order-{name}", f"Beams that are kept by search={name}.", schema, ("search", name))
@@ -164,10 +194,6 @@ class Decoding:
             raise ArgumentError(
                 "branch, length_penalty and search are about beams, and there are none", remedy="add beams=4"
             )
-        if self.beam.beams is not None and self.tokens.repetition != 1:
-            raise ArgumentError(
-                f"repetition={self.tokens.repetition:g}: beams do not take it", remedy="leave it out"
-            )
         return self
 
     def beam_order(self) -> BeamOrder:
@@ -181,19 +207,45 @@ class Decoding:
             numbers = {"temperature": _TEMPERATURE, "top_p": _TOP_P, **numbers}
         elif self.order.draws_prefixes:
             numbers.pop("temperature", None)
-        return rules(
-            len(tokenizer),
-            repetition=self.tokens.repetition,
-            banned=self.tokens.numbers(tokenizer),
-            **numbers,
-        )
+        return rules(len(tokenizer), **self.tokens.rules(tokenizer), **numbers)
 
 
-def _number(tokenizer: Tokenizer, text: str) -> int:
-    numbers = [tokenizer.vocab[text]] if text in tokenizer.vocab else tokenizer.encode(text).tolist()
+def _entries(given: str | Mapping[str | int, float]) -> list[tuple[str | int, float]]:
+    """Tokens and what is added to their logits.
+
+    >>> _entries("the=2, a=-1"), _entries('{",": 1}'), _entries({3: 0.5})
+    ([('the', 2.0), (' a', -1.0)], [(',', 1.0)], [(3, 0.5)])
+    """
+    if not isinstance(given, str):
+        return list(given.items())
+    try:
+        if given.startswith("{"):
+            found = [(name, float(value)) for name, value in json.loads(given).items()]
+        else:
+            parts = [part.rpartition("=") for part in given.split(",") if part]
+            found = [(name, float(value)) for name, _, value in parts]
+        if not all(name and math.isfinite(value) for name, value in found):
+            raise ValueError
+        return [*found]
+    except (ValueError, TypeError):
+        raise ArgumentError(
+            f"bias={given}: bias must be tokens with a number each",
+            remedy='for example bias="the=2,#12=-1.5", or bias=\'{",": -1}\' for tokens with a comma or = in them',
+        ) from None
+
+
+def _number(tokenizer: Tokenizer, option: str, name: str | int) -> int:
+    """The number of a token, by its text or as it is, which is written #12 where it has to be text."""
+    if isinstance(name, int):
+        return name
+    if name in tokenizer.vocab:
+        return tokenizer.vocab[name]
+    if name.startswith("#") and name[1:].isdecimal():
+        return int(name[1:])
+    numbers = tokenizer.encode(name).tolist()
     if len(numbers) != 1:
         raise ArgumentError(
-            f"banned={text!r}: this is {len(numbers)} tokens of the vocabulary, not one",
+            f"{option}={name!r}: this is {len(numbers)} tokens of the vocabulary, not one",
             remedy="tokens of some data: chainrule data tokens",
         )
     return int(numbers[0])

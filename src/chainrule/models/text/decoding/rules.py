@@ -120,6 +120,7 @@ def rules(
     offsets = dict(bias or {}) | dict.fromkeys(banned, -jnp.inf)
     for number in offsets:
         _within("bias or banned", number, 0 <= number < vocabulary, f"a token from 0 to {vocabulary - 1}")
+        _within("bias", offsets[number], bool(offsets[number] < jnp.inf), "finite")
     if sum(value == -jnp.inf for value in offsets.values()) >= vocabulary:
         raise ArgumentError("banned: every token is banned", remedy="leave at least one")
     numbers = jnp.array(list(offsets), jnp.int32)
