@@ -68,14 +68,17 @@ class Data:
         """Examples in model units back in the original units; data with levels are rounded to them and clipped."""
         return to_original(self.schema, self.scaling, x)
 
-    def bits_per_dim(self, log_prob: Any) -> Any:
-        """Log densities in model units (nats per example) as bits per dimension of the original data.
+    def nats(self, log_prob: Any) -> Any:
+        """Log densities in model units (nats per example) as costs of the original data, in nats per example.
 
         For data with levels the density is that of the uniformly dequantised values, whose negative logarithm bounds
         the discrete code length from above.
         """
-        dimensions = self.schema.dimensions
-        return -(np.asarray(log_prob) + self.scaling.log_volume(dimensions)) / (dimensions * np.log(2.0))
+        return -(np.asarray(log_prob, np.float64) + self.scaling.log_volume(self.schema.dimensions))
+
+    def bits_per_dim(self, log_prob: Any) -> Any:
+        """The same in bits per dimension of the original data."""
+        return self.nats(log_prob) / (self.schema.dimensions * np.log(2.0))
 
     def describe(self) -> str:
         """One line for people: kind, size, classes, split."""

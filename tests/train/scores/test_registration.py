@@ -31,7 +31,7 @@ def test_a_new_file_is_a_new_score(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scores, "__path__", [*scores.__path__, str(tmp_path)])
     after = score(Gaussian(), data)
     assert "twice-as-many" in scores.names()
-    assert list(after) == ["loss", "train_loss", "overfitting_gap", "twice", "nll", "bits_per_dim"]
+    assert list(after) == ["loss", "train_loss", "overfitting_gap", "twice", "nll"]
     assert after.pop("twice").value == 2 * len(data.test)
     assert after == before
 

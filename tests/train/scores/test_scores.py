@@ -259,7 +259,7 @@ def test_a_constant_target_has_no_r_squared() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.5, np.array([0.5, 4.0, 1.0])])
-def test_bits_per_dimension_are_those_of_the_density_in_the_original_units(factor: object) -> None:
+def test_the_likelihood_of_continuous_data_is_in_nats_of_the_original_units(factor: object) -> None:
     raw = 7 + 2 * np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32)
     scaling = Scaling(7.0, factor)
     data = rows(raw, sizes=(0, N), scaling=scaling)
@@ -269,7 +269,7 @@ def test_bits_per_dimension_are_those_of_the_density_in_the_original_units(facto
     assert found["nll"].value == pytest.approx(-log_density.mean(), rel=1e-5)
     assert found["nll"].unit == "nats"
     assert found["nll"].stderr == pytest.approx(log_density.std() / math.sqrt(N), rel=1e-4)
-    assert found["bits_per_dim"].value == pytest.approx(-log_density.mean() / (3 * math.log(2)), rel=1e-5)
+    assert "bits_per_dim" not in found  # it would change with the unit of measurement
 
 
 def test_bits_per_dimension_of_dequantised_uniform_bytes_are_eight() -> None:

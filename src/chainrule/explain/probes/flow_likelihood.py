@@ -43,13 +43,10 @@ def examine(run: Run, data: Data, settings: FlowSettings) -> Outcome:
     found = model.flow_likelihood(x, key, probes=settings.probes, tolerance=settings.tolerance)
     elbo = eqx.filter_jit(lambda model: model.elbo(x, jax.random.split(key, 3)[2]))(model)
     # Of the original data: what the data set says of the units of the model.
-    levels, dimensions = data.schema.levels, data.schema.dimensions
-    scale = dimensions * math.log(2) if levels else 1.0
+    levels = data.schema.levels
+    scale = data.schema.dimensions * math.log(2) if levels else 1.0
     unit = "bits per dimension" if levels else "nats"
-    flow, bound = (
-        data.bits_per_dim(np.asarray(value, np.float64)) * dimensions * math.log(2) / scale
-        for value in (found.log_prob, elbo)
-    )
+    flow, bound = (data.nats(value) / scale for value in (found.log_prob, elbo))
     numbers = {
         "flow": float(flow.mean()),
         "flow_error": float(flow.std() / math.sqrt(len(flow))),

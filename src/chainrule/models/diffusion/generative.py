@@ -40,7 +40,6 @@ from chainrule.models.protocol import (
     HasViews,
     OptionGroup,
     SampleOptions,
-    Scored,
     Trajectory,
     read_options,
 )
@@ -210,15 +209,14 @@ class Generative(
 
     def bound(self, batch: Batch, key: Key) -> Bounded:
         """The bound and its parts and, with conditions, the bound given its own by the same noise."""
-        scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
-        unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
-        found = {f"bound_{name}": Scored(term / scale, unit) for name, term in terms._asdict().items()}
+        parts = {"prior": terms.prior, "diffusion": terms.diffusion}
+        given = {}
         if self.denoiser.condition_encoder is not None:
-            given = self.terms(batch.x, key, batch.y).total
-            name = "bound_given_class" if self.denoiser.classes else "bound_given_condition"
-            found[name] = Scored(given / scale, unit)
-        return Bounded(units.log_density(self.schema, terms.total), found)
+            name = "class" if self.denoiser.classes else "condition"
+            total = self.terms(batch.x, key, batch.y).total
+            given[name] = units.log_density(self.schema, total)
+        return Bounded(units.log_density(self.schema, terms.total), parts, given)
 
     def flow_likelihood(
         self, x: Array, key: Key, *, probes: int = 0, tolerance: float = 1e-4

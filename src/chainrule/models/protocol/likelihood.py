@@ -33,10 +33,16 @@ class Scored(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """The bound of each example, and numbers that came from the same look at it."""
+    """The bound of each example, what it is made of, and bounds that came from the same look at it.
+
+    All are in nats and, like `HasBound.elbo`, of a density in the units of the model.
+    """
 
     elbo: Array
-    parts: Mapping[str, Scored]
+    parts: Mapping[str, Array]
+    """Costs on the way to the reconstruction; what is left of `-elbo` is that of the reconstruction itself."""
+    given: Mapping[str, Array]
+    """Lower bounds of log p(x) where something is given, by the name of what it is."""
 
 
 class HasBoundParts(HasBound):

@@ -1,5 +1,9 @@
 """Bound of the likelihood, and what it is made of."""
 
+import math
+
+import numpy as np
+
 from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
@@ -10,15 +14,27 @@ from chainrule.train.scoring import Evaluation, Metric, Score, mean
 
 
 def bound(model: HasBound, split: Split, key: Key, data: Data) -> dict[str, Metric]:
-    """The bound of the likelihood as in `likelihood`, and what it is made of where the model says so."""
-    parts: dict[str, Metric] = {}
-    if isinstance(model, HasBoundParts):
-        found = over("bound", lambda model, batch, key: model.bound(batch, key), model, split, key)
-        parts = {name: mean(scored.values, scored.unit) for name, scored in found.parts.items()}
-        elbo = found.elbo
-    else:
+    """The bound of the likelihood as in `likelihood`, and what it is made of where the model says so.
+
+    The parts add up to the bound: nats of the original data, bits per dimension where these have levels.
+    """
+    if not isinstance(model, HasBoundParts):
         elbo = over("bound", lambda model, batch, key: model.elbo(batch.x, key), model, split, key)
-    return {f"{name}_bound": value for name, value in likelihood(elbo, data).items()} | parts
+        return _named(elbo, data)
+    found = over("bound", lambda model, batch, key: model.bound(batch, key), model, split, key)
+    nats = {name: np.asarray(part, np.float64) for name, part in found.parts.items()}
+    nats["reconstruction"] = data.nats(found.elbo) - sum(nats.values())
+    nats |= {f"given_{name}": data.nats(log_density) for name, log_density in found.given.items()}
+    scale, unit = (
+        (data.schema.dimensions * math.log(2.0), "bits/dim") if data.schema.levels else (1.0, "nats")
+    )
+    return _named(found.elbo, data) | {
+        f"bound_{name}": mean(values / scale, unit) for name, values in nats.items()
+    }
+
+
+def _named(elbo: np.ndarray, data: Data) -> dict[str, Metric]:
+    return {f"{name}_bound": value for name, value in likelihood(elbo, data).items()}
 
 
 def _applies(evaluation: Evaluation) -> bool:

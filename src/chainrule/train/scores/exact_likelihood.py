@@ -1,6 +1,4 @@
-"""Exact likelihood: nats per example and bits per dimension of the original data."""
-
-import math
+"""Exact likelihood: nats per example of the original data and, where these have levels, bits per dimension."""
 
 import numpy as np
 
@@ -8,19 +6,18 @@ from chainrule.data.dataset import Data
 from chainrule.models.protocol import HasLogProb
 from chainrule.train.evaluation import over
 from chainrule.train.scores import documents, text
-from chainrule.train.scoring import Evaluation, Metric, Score
+from chainrule.train.scoring import Evaluation, Metric, Score, mean
 
 
 def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
-    """Mean negative log-likelihood in nats per example of the original data, and in bits per dimension."""
-    log_prob = log_prob.astype(np.float64)
-    bits = data.bits_per_dim(log_prob)
-    nats = bits * data.schema.dimensions * math.log(2.0)
-    root_n = math.sqrt(len(log_prob))
-    return {
-        "nll": Metric(float(nats.mean()), "nats", float(nats.std() / root_n)),
-        "bits_per_dim": Metric(float(bits.mean()), "bits/dim", float(bits.std() / root_n)),
-    }
+    """Mean negative log-likelihood in nats per example of the original data and, of levels, in bits per dimension.
+
+    The density of continuous data has no bits per dimension: they would change with the unit of measurement.
+    """
+    found = {"nll": mean(data.nats(log_prob), "nats")}
+    if data.schema.levels:
+        found["bits_per_dim"] = mean(data.bits_per_dim(log_prob), "bits/dim")
+    return found
 
 
 def by_token(evaluation: Evaluation) -> bool:

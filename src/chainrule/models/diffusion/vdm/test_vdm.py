@@ -14,7 +14,7 @@ from chainrule import models
 from chainrule.data import Batch, Schema
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
 from chainrule.models.diffusion.vdm import VDM
-from chainrule.train import Metric, score
+from chainrule.train import score
 
 KEY = jax.random.key(0)
 DIGITS = Schema("image", (4, 4, 1), target="class", classes=("a", "b", "c"), levels=17)
@@ -94,24 +94,26 @@ def test_the_loss_is_the_bound_in_bits_per_dimension() -> None:
     assert np.mean(values) == pytest.approx(bits, rel=0.05)
 
 
-def test_scores_are_the_parts_of_the_bound_with_their_units() -> None:
+def test_the_bound_comes_with_its_parts_and_given_the_class() -> None:
     model, examples = build(), batch(32)
-    found = eqx.filter_jit(model.bound)(examples, KEY).parts
-    assert set(found) == {"bound_prior", "bound_diffusion", "bound_reconstruction", "bound_given_class"}
-    assert {scored.unit for scored in found.values()} == {"bits/dim"}
-    total = sum(
-        np.asarray(found[f"bound_{name}"].values) for name in ("prior", "diffusion", "reconstruction")
-    )
+    found = eqx.filter_jit(model.bound)(examples, KEY)
+    assert (set(found.parts), set(found.given)) == ({"prior", "diffusion"}, {"class"})
     # A fresh network says the same whatever the class.
-    np.testing.assert_allclose(total, found["bound_given_class"].values, rtol=1e-5)
+    np.testing.assert_allclose(found.elbo, found.given["class"], rtol=1e-5)
 
 
-def test_scoring_reports_means_and_standard_errors_of_a_models_own_numbers() -> None:
+@pytest.mark.parametrize("continuous", [True, False])
+def test_the_parts_of_the_bound_add_up_to_it_in_the_units_of_the_data(continuous: bool) -> None:
     import chainrule as cr
 
-    data = cr.data.load("moons", n=200)
-    model = models.build("vdm", data, width=8, depth=1)
-    found = score(model, data, "val")
-    assert isinstance(found["bound_prior"], Metric)
-    assert found["bound_prior"].unit == "nats"
-    assert found["bound_diffusion"].stderr is not None
+    noise = np.random.default_rng(0)
+    images = noise.integers(0, 17, (60, 2, 2)).astype(np.uint8)
+    points = noise.normal(size=(60, 3)) * [10.0, 0.1, 1000.0]  # standardised for the network
+    data = cr.data.from_arrays(points) if continuous else cr.data.from_arrays(images, levels=17)
+    found = score(models.build("vdm", data, denoiser="mlp", width=8, depth=1), data, "val")
+    total, unit = ("nll_bound", "nats") if continuous else ("bits_per_dim_bound", "bits/dim")
+    parts = [found[f"bound_{name}"] for name in ("prior", "diffusion", "reconstruction")]
+    assert {part.unit for part in (*parts, found[total])} == {unit}
+    assert all(part.stderr is not None for part in parts)
+    assert sum(part.value for part in parts) == pytest.approx(found[total].value, rel=1e-5)
+    assert ("bits_per_dim_bound" in found) == (not continuous)

@@ -36,7 +36,6 @@ from chainrule.models.protocol import (
     HasBoundParts,
     HasPictures,
     Metrics,
-    Scored,
     read_options,
 )
 from chainrule.networks import units
@@ -175,11 +174,8 @@ class Noisy(AutoEncoder, HasBoundParts, CanSample):
 
     def bound(self, batch: Batch, key: Key) -> Bounded:
         """The bound of each example and its two parts."""
-        scale = self.schema.dimensions * math.log(2) if self.schema.levels else 1.0
-        unit = "bits/dim" if self.schema.levels else "nats"
         terms = self.terms(batch.x, key)
-        found = {f"bound_{name}": Scored(part / scale, unit) for name, part in terms._asdict().items()}
-        return Bounded(units.log_density(self.schema, terms.total), found)
+        return Bounded(units.log_density(self.schema, terms.total), {"prior": terms.prior}, {})
 
 
 @final
