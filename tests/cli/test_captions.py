@@ -89,6 +89,6 @@ def test_a_model_of_the_vectors_of_images_is_asked_with_those_of_captions(cli: C
     assert not cli("sample", "swap", "y=words.npz", "n=2", "steps=2", "out=o").code
     with np.load("o/samples.npz") as file:
         assert file["samples"].shape == (2, 8, 16, 1)
-    for vector, message in (("1,0,0", "conditions of shape (4,)"), ("2,0,0,0", "of length 2: the model was")):
+    for vector, message in (("1,0,0", "numbers of shape (4,)"), ("2,0,0,0", "of length 2: the model was")):
         assert message in cli("sample", "swap", f"y={vector}", "n=2").err
     assert "gives captions no vectors" in cli("embed", "drawn", "text=a three").err

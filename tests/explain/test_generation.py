@@ -14,6 +14,7 @@ from chainrule.explain import experiments, probes
 from chainrule.explain.methods.interpolation import between
 from chainrule.explain.methods.sample_comparison import real
 from chainrule.explain.methods.sample_distances import (
+    alikeness,
     components,
     frechet_distance,
     kernel_distance,
@@ -41,6 +42,34 @@ def test_the_kernel_distance_is_unbiased_and_grows_with_the_difference() -> None
     assert by_hand == pytest.approx(1 + 1 - 2 * 30 / 4)
     with pytest.raises(ArgumentError, match="two examples"):
         kernel_distance(np.zeros((1, 2)), np.zeros((5, 2)))
+
+
+def test_the_kernel_distance_of_examples_with_a_fixed_number_of_each_class_is_unbiased_too() -> None:
+    def classes_apart(labels: np.ndarray) -> np.ndarray:
+        return DRAW.normal(size=(len(labels), 2)) + 3 * labels[:, None]
+
+    even = np.repeat([0, 1], 20)
+    far = classes_apart(DRAW.integers(0, 2, 2000))
+    within = alikeness(far)
+    plain, corrected = [], []
+    for _ in range(200):
+        rows = classes_apart(even)
+        plain.append(kernel_distance(rows, far, within).value)
+        corrected.append(kernel_distance(rows, far, within, even).value)
+    error = np.std(corrected) / np.sqrt(200)
+    fixed = np.mean(kernel_distance(classes_apart(np.repeat([0, 1], 2000)), far, within).value)
+    assert abs(np.mean(corrected) - fixed) < 4 * error
+    assert np.mean(plain) < np.mean(corrected) - 10 * error  # what counting all pairs alike would say
+
+
+def test_classes_of_samples_come_by_their_frequency_and_held_out_ones_are_known_to_be_stratified() -> None:
+    noise = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [160, 40])
+    known = real(data.from_arrays(noise.normal(size=(200, 3)), labels))
+    drawn = known.drawn_classes(2000, 0)
+    assert drawn is not None
+    assert drawn.mean() == pytest.approx(0.2, abs=0.03)
+    np.testing.assert_array_equal(known._strata(), known.held_out_y)
 
 
 def test_the_error_of_the_kernel_distance_is_its_spread_over_draws() -> None:

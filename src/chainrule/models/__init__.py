@@ -113,7 +113,10 @@ def build(name: str, data: Data | Schema, *, seed: int = 0, **config: Any) -> Mo
     chosen = configure(name, **config)
     if found.suited is not None:
         examples = len(data.train) if isinstance(data, Data) else None
-        chosen = configure(name, **{**found.suited(chosen, schema, examples), **config})
+        config = {**found.suited(chosen, schema, examples), **config}
+        chosen = configure(name, **config)
+    if found.measured is not None and isinstance(data, Data):
+        chosen = configure(name, **{**found.measured(chosen, data), **config})
     make = functools.partial(found.build, chosen, schema, random.key(seed, "init"))
     sizing.check_size(name, make, chosen, schema)
     model = make()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import DataError
-from chainrule.data import Data, check, load
+from chainrule.data import Data, check, from_arrays, load
 from chainrule.data.loading import moments
 from chainrule.data.readers import npy
 from tests.data import corpus
@@ -204,3 +204,32 @@ def test_levels_must_cover_the_values(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.npy", np.full((9, 4, 4), 17, np.uint8))
     with pytest.raises(DataError, match="levels=17 means whole numbers up to 16; found values from 17 to 17"):
         load(path, levels=17)
+
+
+def test_rows_of_vectors_and_images_beside_the_examples_are_values() -> None:
+    pixels = RNG.random((40, 4, 4)).astype(np.float32)
+    for y, shape in ((pixels, (4, 4, 1)), (pixels[..., None], (4, 4, 1)), (pixels[:, :2], (2, 4))):
+        data = from_arrays(pixels, y)
+        assert (data.schema.target, data.schema.target_shape) == ("value", shape)
+        assert np.allclose(data.train.y.mean(), 0, atol=1e-5)
+    bytes_ = RNG.integers(0, 3, (40, 4, 4, 1)).astype(np.uint8)
+    assert from_arrays(pixels, bytes_).schema.target == "value"  # three values do not make an image a class
+
+
+def test_vectors_of_nan_pad_a_row_and_other_nan_are_refused() -> None:
+    rows = RNG.normal(3, 2, (40, 3, 2))
+    rows[::2, 2] = np.nan
+    data = from_arrays(POINTS, rows)
+    assert np.allclose(np.nanmean(data.train.y, axis=(0, 1)), 0, atol=1e-5)
+    assert data.target_scaling is not None
+    back = np.concatenate([data.target_scaling.inverse(s.y) for s in (data.train, data.val, data.test)])
+    assert np.isnan(back).sum() == np.isnan(rows).sum()
+    rows[0, 0, 0] = np.nan
+    with pytest.raises(DataError, match="NaN or infinite"):
+        from_arrays(POINTS, rows)
+
+
+@pytest.mark.parametrize(("y", "options"), [((40, 2, 2, 2, 2), {}), ((40, 2, 3), {"target_as": "class"})])
+def test_targets_of_other_shapes_are_refused(y: tuple[int, ...], options: dict) -> None:
+    with pytest.raises(DataError, match="targets of shape"):
+        from_arrays(POINTS, np.ones(y), **options)

@@ -1,6 +1,7 @@
 """Conditions of every kind: what networks make of them, how guidance treats them, and what cannot be asked for."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.data import Schema
+from chainrule.data import Batch, Schema, from_arrays
 from chainrule.models.diffusion.denoisers.guided import guided
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.denoisers.selection import network_denoiser
@@ -23,6 +24,7 @@ from chainrule.models.diffusion.steering.views import view
 from chainrule.networks.conditioning import Conditioning
 from chainrule.networks.conditions import ImageEncoder, TextEncoder, condition_encoder, masked
 from chainrule.networks.unet import CrossBlock, UNet
+from chainrule.train import keep
 from tests.tiers import tiers
 
 KEY = jax.random.key(0)
@@ -223,3 +225,18 @@ def test_attention_to_a_condition_gives_the_numbers_of_pytorch(torch: ModuleType
     out = gathered.transpose(1, 2).flatten(2) @ theirs["outward"] + theirs["outward_bias"]
     expected = x + (theirs["gate"] * out).numpy().reshape(x.shape)
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["an image", "rows of vectors, some of them padding"])
+def test_arrays_beside_the_examples_are_conditions(kind: str, tmp_path: Path) -> None:
+    y = DRAW.random((30, 4, 4)) if kind == "an image" else DRAW.normal(size=(30, 3, 2))
+    if kind != "an image":
+        y[::3, 2] = np.nan
+    data = from_arrays(DRAW.random((30, 4, 4)), y)
+    run = keep(models.build("diffusion", data, width=8, depth=1), data, run=tmp_path / "run", origin={})
+    batch = Batch(jnp.asarray(data.train.x[:8]), jnp.asarray(data.train.y[:8]))
+    assert np.isfinite(float(eqx.filter_jit(run.model.loss)(batch, KEY)[0]))
+    assert run.sample(2, condition=y[:2], steps=2).shape == (2, 4, 4, 1)
+    for wrong in (y[:2, :, :1], y[0, 0], "a three"):
+        with pytest.raises(ArgumentError, match="trained on numbers of shape"):
+            run.sample(2, condition=wrong)

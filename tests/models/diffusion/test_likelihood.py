@@ -88,6 +88,10 @@ def test_a_few_random_steps_estimate_all_of_them_without_bias(narrow: MixtureDen
     )
     error = float(some.std()) / math.sqrt(len(some))
     assert float(some.mean()) == pytest.approx(float(whole.mean()), abs=4 * error)
+    # The examples of one estimate are independent, so that their spread tells its standard error.
+    each = jax.jit(jax.vmap(lambda key: bounds.diffusion_term(narrow, x0[:50], key, levels, draws=1)))(keys)
+    said = float(each.std(axis=1).mean()) / math.sqrt(50)
+    assert float(each.mean(axis=1).std()) == pytest.approx(said, rel=0.2)
     with pytest.raises(ArgumentError, match="draws=11"):
         bounds.diffusion_term(narrow, x0, KEY, levels, draws=11)
 

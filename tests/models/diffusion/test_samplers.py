@@ -21,11 +21,16 @@ from chainrule.models.diffusion.samplers import (
     Ancestral,
     AnnealedLangevin,
     DPMSolver,
+    DPMSolver2S,
+    DPMSolver3M,
+    DPMSolverSDE,
+    EulerAncestral,
     GradientEstimation,
     Heun,
     ReverseSDE,
     SigmaFamily,
     Span,
+    UniPC,
     implied_eta,
     walk,
 )
@@ -64,6 +69,71 @@ def test_deterministic_samplers_converge_at_their_order(narrow: MixtureDenoiser,
         assert abs(found / exact - 1) == pytest.approx(error, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("sampler", "order"),
+    [
+        (DPMSolver2S(), 2),
+        (DPMSolver3M(), 3),
+        (DPMSolverSDE(eta=0.0), 2),
+        (EulerAncestral(eta=0.0), 1),
+        (UniPC(), 3),
+        (UniPC(order=3), 4),
+        (UniPC(correct=False), 2),
+    ],
+    ids=["2s", "3m", "sde", "euler", "unipc", "unipc-3", "unipc-p"],
+)
+def test_errors_fall_with_the_power_of_the_steps_that_a_sampler_promises(
+    narrow: MixtureDenoiser, sampler, order: int
+) -> None:
+    exact = 10 * np.sqrt((0.25 + 0.01**2) / (0.25 + 10**2))
+    errors = []
+    for steps in (40, 80):
+        levels = schedules.grid(schedules.Karras(low=0.01, high=10), steps + 1, clean=False)
+        found = walk(narrow, jnp.array([[10.0]]), levels, sampler, KEY).samples
+        errors.append(abs(float(found[0, 0]) / exact - 1))
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+
+
+def test_the_second_order_sde_has_the_spread_of_the_data_sooner_than_ancestral_sampling(
+    narrow: MixtureDenoiser,
+) -> None:
+    start = np.sqrt(100.25) * jax.random.normal(KEY, (50_000, 1))
+    errors: dict[str, list[float]] = {"dpm-solver-sde": [], "euler-ancestral": []}
+    for steps in (20, 40):
+        levels = schedules.grid(schedules.Karras(low=0.01, high=10), steps + 1, clean=False)
+        for name, found in errors.items():
+            drawn = walk(narrow, start, levels, samplers.sampler(name), KEY).samples
+            found.append(abs(float(drawn.std()) / np.sqrt(0.2501) - 1))
+    assert errors["dpm-solver-sde"][0] > 3 * errors["dpm-solver-sde"][1]
+    assert errors["euler-ancestral"][1] > 5 * errors["dpm-solver-sde"][1]
+
+
+@pytest.mark.parametrize("name", sorted(samplers.samplers))
+def test_every_sampler_walks_the_rectified_path(narrow: MixtureDenoiser, name: str) -> None:
+    path = schedules.RectifiedSchedule()
+    levels = schedules.grid(path, 60)
+    start = jax.random.normal(KEY, (400, 1)) * path.process.prior_std(levels.at(0))
+    options = {"moves": 20} if name == "langevin" else {}
+    sampler = samplers.sampler(name, **options).for_process(path.process)
+    assert float(walk(narrow, start, levels, sampler, KEY).samples.std()) == pytest.approx(0.5, rel=0.12)
+
+
+def test_churn_is_kept_to_its_limits_and_its_noise_has_its_size(narrow: MixtureDenoiser) -> None:
+    x, key = jnp.array([[1.0]]), jax.random.key(0)
+    here, there = Level(jnp.array(1.0), jnp.array(2.0)), Level(jnp.array(1.0), jnp.array(1.0))
+    span = Span(here, there, jnp.array(0), jnp.array(10))
+
+    def stirred(**limits: float) -> tuple[float, float]:
+        moved, level = Heun(churn=1.0, **limits)._stirred(x, span, key)
+        return float(moved[0, 0]) - 1, float(level.s)
+
+    added, raised = stirred()
+    assert raised == pytest.approx(2.2)
+    assert stirred(churn_noise=1.5)[0] == pytest.approx(1.5 * added)
+    for outside in ({"churn_min": 3.0}, {"churn_max": 1.0}):
+        assert stirred(**outside) == pytest.approx((0, 2))
+
+
 def test_adams_bashforth_is_of_second_order(narrow: MixtureDenoiser) -> None:
     exact = 10 * np.sqrt((0.25 + 0.01**2) / (0.25 + 10**2))
     errors = []
@@ -93,7 +163,7 @@ def test_eta_one_and_mu_one_half_are_ancestral_sampling() -> None:
         here, there = (process.level(jnp.array(lam)) for lam in (high, low))
         guess = DenoiserEstimate(x0, (x - here.a * x0) / here.s)
         expected = Ancestral().moments(x, guess, here, there)
-        for sampler in (DDIM(eta=1.0), SigmaFamily(mu=0.5)):
+        for sampler in (DDIM(eta=1.0), SigmaFamily(mu=0.5), EulerAncestral()):
             for one, other in zip(sampler.moments(x, guess, here, there), expected, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
         nothing = DDIM().moments(x, guess, here, there)

@@ -72,7 +72,7 @@ def examine(
                 raise Refused(
                     "wrong count", piece.where, f"{len(beside):,} {what} for {len(piece.x):,} examples"
                 )
-            bad = bad | _not_finite(beside)
+            bad = bad | _not_finite(_without_padding(beside))
         problems += [Problem("NaN or infinite", f"{piece.where} row {row}") for row in np.flatnonzero(bad)]
         kept.append(np.flatnonzero(~bad))
     total, usable = sum(len(piece.x) for piece in pieces), sum(len(rows) for rows in kept)
@@ -150,6 +150,14 @@ def _not_finite(array: np.ndarray) -> np.ndarray:
     return bad
 
 
+def _without_padding(y: np.ndarray) -> np.ndarray:
+    """Targets with zeros where a whole vector of a row of vectors is NaN: that is padding, not a fault."""
+    if y.ndim != 3 or y.dtype.kind != "f":
+        return y
+    gone = np.isnan(y).all(axis=2, keepdims=True)
+    return np.where(gone & ~gone.all(axis=1, keepdims=True), 0, y)
+
+
 def _contents(
     pieces: Sequence[ArrayPart], kept: list[np.ndarray], labels: bool, where: str, options: Mapping[str, Any]
 ) -> Contents:
@@ -171,7 +179,8 @@ def _contents(
     name, x = _shaped(x, options["kind"], where)
     examples = kinds.get(name).arranged(x, rows, options["levels"], where)
     ys = [piece.y[good] for piece, good in zip(pieces, kept, strict=True) if piece.y is not None]
-    found = _targets(np.concatenate(ys), options["target_as"], labels, where) if ys else None
+    y = _beside(np.concatenate(ys), x, name) if ys else None
+    found = None if y is None else _targets(y, options["target_as"], labels, where)
     weights = [
         piece.weights[good] for piece, good in zip(pieces, kept, strict=True) if piece.weights is not None
     ]
@@ -218,12 +227,33 @@ def _targets(y: np.ndarray, target_as: str, labels: bool, where: str) -> ReadTar
             )
         return targets.of_words([str(word) for word in y], where)
     if y.ndim > 2:
+        return _conditions(y, target_as, where)
+    return targets.of_numbers(y, where, "class" if labels and target_as == "auto" else target_as)
+
+
+def _beside(y: np.ndarray, x: np.ndarray, kind: str) -> np.ndarray:
+    """Targets of the height and width of the images they stand beside are images too, of one channel."""
+    same = y.ndim == 3 and kinds.get(kind).spatial and y.shape[1:] == x.shape[1:3]
+    return y[..., None] if same else y
+
+
+def _conditions(y: np.ndarray, target_as: str, where: str) -> ReadTargets:
+    """Rows of vectors and images beside the examples: numbers that a generative model can be asked for."""
+    if y.ndim > 4:
         raise Refused(
             "unclear shape",
             where,
-            f"targets of shape {y.shape}; one number or one vector per example is needed",
+            f"targets of shape {y.shape}",
+            "one number, vector, row of vectors or image (height, width, channels) per example",
         )
-    return targets.of_numbers(y, where, "class" if labels and target_as == "auto" else target_as)
+    if target_as not in (targets.AUTO, "value"):
+        raise Refused(
+            "unclear shape",
+            where,
+            f"targets of shape {y.shape} are no {target_as}",
+            "leave data.target_as out: they are rows of vectors or images",
+        )
+    return targets.of_numbers(y, where, "value")
 
 
 def _kind(value: Any) -> str:

@@ -44,7 +44,7 @@ class ValueTarget(Target):
         scaling = (
             Scaling(0.0, math.sqrt(contents.y.shape[1]) / length)
             if length
-            else standardising(*moments(contents.y, train))
+            else standardising(*_moments(contents.y, train))
         )
         return contents, replace(schema, target_length=length), scaling
 
@@ -86,13 +86,22 @@ class ValueTarget(Target):
         return Cells(["value"], [[float(f"{value:.6g}")] for value in y])
 
 
+def _moments(y: np.ndarray, train: Positions) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation; in rows of vectors, without those that are padding."""
+    if y.ndim != 3:
+        return moments(y, train)
+    vectors = y[train].reshape(-1, y.shape[2])
+    return moments(vectors, np.flatnonzero(~np.isnan(vectors).any(axis=1)))
+
+
 def _numbers(value: Any) -> np.ndarray | None:
     """Finite numbers, if that is what stands there."""
     try:
         found = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         return None
-    return found if np.isfinite(found).all() else None
+    padding = np.isnan(found).all(axis=-1, keepdims=True) if found.ndim == 2 else False
+    return found if (np.isfinite(found) | padding).all() else None
 
 
 def _common_length(y: np.ndarray) -> float:

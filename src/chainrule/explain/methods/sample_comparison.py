@@ -78,11 +78,30 @@ class RealExamples:
     def _seen(self) -> tuple[np.ndarray, float]:
         """Features of the training examples, and how alike these are."""
         found = self.features(self.train)
-        return found, alikeness(found)
+        return found, alikeness(found, self.train_y)
 
     def kernel_distance(self, x: np.ndarray) -> DistanceEstimate:
         """How far the distribution of some examples is from that of the training examples."""
         return kernel_distance(self.features(x), *self._seen)
+
+    def kernel_distance_of_held_out(self) -> DistanceEstimate:
+        """The same of the held-out examples."""
+        return kernel_distance(self.features(self.held_out), *self._seen, strata=self._strata())
+
+    def _strata(self) -> np.ndarray | None:
+        """The classes of the held-out examples, if they have as many of each, up to one, as training examples have."""
+        if self.train_y is None or self.held_out_y is None:
+            return None
+        train, held_out = (np.bincount(y, minlength=self.classes) for y in (self.train_y, self.held_out_y))
+        even = np.abs(held_out - train * held_out.sum() / train.sum()) <= 1
+        return self.held_out_y if even.all() else None
+
+    def drawn_classes(self, n: int, seed: int) -> np.ndarray | None:
+        """Classes of `n` samples, independent draws by their frequency among the training examples."""
+        if self.train_y is None:
+            return None
+        chosen = np.random.default_rng(seed).integers(0, len(self.train_y), n)
+        return np.asarray(self.train_y[chosen], np.int32)
 
     def frechet_distance(self, x: np.ndarray) -> float:
         """The same, by means and covariances alone."""
@@ -104,14 +123,16 @@ def real(data: Data) -> RealExamples:
     return RealExamples(train, held_out, train_y, held_out_y, len(data.schema.classes), said)
 
 
-def draw(run: Run, n: int, seed: int, **options: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """`n` samples in model units and the classes they were asked for, all in turn."""
+def draw(
+    run: Run, n: int, seed: int, labels: np.ndarray | None = None, **options: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """`n` samples in model units and the classes they were asked for: `labels`, or all in turn."""
     model = run.model
     assert isinstance(model, HasDenoiser)
-    labels = np.arange(n) % model.classes if model.classes else None
-    if labels is not None:
-        options = {"condition": labels.astype(np.int32), **options}
-    return np.asarray(model.sample(random.key(seed, "probe"), n, **options)), labels
+    if not model.classes:
+        return np.asarray(model.sample(random.key(seed, "probe"), n, **options)), None
+    wanted = np.arange(n, dtype=np.int32) % model.classes if labels is None else labels
+    return np.asarray(model.sample(random.key(seed, "probe"), n, condition=wanted, **options)), wanted
 
 
 __all__ = ["RealExamples", "draw", "is_class_diffusion", "is_diffusion", "is_image_diffusion", "real"]

@@ -60,11 +60,14 @@ def kernel_distance(
     one: Float[np.ndarray, "some kept"],
     other: Float[np.ndarray, "others kept"],
     within: float | None = None,
+    strata: Labels | None = None,
 ) -> DistanceEstimate:
     """Squared maximum mean discrepancy of two sets under the kernel (x·y/d + 1)³, unbiased (Bińkowski et al., 2018).
 
     Zero on average for two sets from one distribution. The error is that of `one`, whose examples are taken for
-    draws; `other` stands as it is. `within` is `alikeness(other)` for a caller that has it already.
+    draws; `other` stands as it is. `within` is `alikeness(other)` for a caller that has it already. `strata` are the
+    classes of `one` where it was drawn with a fixed number of each: pairs are then rarer within a class than among
+    independent draws, and counting them alike would make the distance too small.
 
     >>> x, y = np.random.default_rng(0).normal(size=(2, 50, 3))
     >>> found = kernel_distance(x, y)
@@ -73,22 +76,43 @@ def kernel_distance(
     """
     if min(len(one), len(other)) < 2:
         raise ArgumentError("kernel_distance: two examples of each kind are needed")
-    inside = _kernel(one, one)
-    np.fill_diagonal(inside, 0.0)
+    groups = _groups(len(one), strata)
     # What each example adds, to first order: its likeness to the others of its kind less that to the other kind.
-    near, far = inside.sum(axis=1) / (len(one) - 1), _kernel(one, other).mean(axis=1)
+    near, far = _likeness(one, groups), _kernel(one, other).mean(axis=1)
     within = alikeness(other) if within is None else within
-    error = 2 * float((near - far).std()) / math.sqrt(len(one))
+    adds = near - far
+    centred = adds - (np.bincount(groups, adds) / np.bincount(groups))[groups]
+    error = 2 * float(centred.std()) / math.sqrt(len(one))
     return DistanceEstimate(float(near.mean() - 2 * far.mean()) + within, error)
 
 
-def alikeness(rows: Float[np.ndarray, "some kept"]) -> float:
-    """Mean of the kernel over all pairs of different examples."""
-    total = 0.0
+def alikeness(rows: Float[np.ndarray, "some kept"], strata: Labels | None = None) -> float:
+    """Mean of the kernel over pairs of independent draws; `strata` as in `kernel_distance`."""
+    return float(_likeness(rows, _groups(len(rows), strata)).mean())
+
+
+def _likeness(
+    rows: Float[np.ndarray, "some kept"], groups: Int[np.ndarray, " some"]
+) -> Float[np.ndarray, " some"]:
+    """Mean of the kernel of every example with the others, those of its group counted for itself too."""
+    sizes = np.bincount(groups)[groups]
+    found = np.empty(len(rows))
     for first in range(0, len(rows), _BLOCK):
-        total += float(_kernel(rows[first : first + _BLOCK], rows).sum())
-    own = ((np.square(rows).sum(axis=1) / rows.shape[1] + 1) ** 3).sum()
-    return (total - float(own)) / (len(rows) * (len(rows) - 1))
+        block = slice(first, first + _BLOCK)
+        likeness, same = _kernel(rows[block], rows), groups[block, None] == groups[None]
+        own = (np.square(rows[block]).sum(axis=1) / rows.shape[1] + 1) ** 3
+        inside = (np.where(same, likeness, 0).sum(axis=1) - own) * sizes[block] / (sizes[block] - 1)
+        found[block] = (inside + np.where(same, 0, likeness).sum(axis=1)) / len(rows)
+    return found
+
+
+def _groups(count: int, strata: Labels | None) -> Int[np.ndarray, " some"]:
+    """Numbers of groups of at least two: classes, those of a single example joined to the largest one."""
+    if strata is None:
+        return np.zeros(count, np.int64)
+    _, groups, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    joined = np.where(sizes[groups] < 2, sizes.argmax(), groups)
+    return np.unique(joined, return_inverse=True)[1]
 
 
 def _kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -33,7 +33,9 @@ def examine(run: Run, data: Data, settings: GenerationSettings) -> Outcome:
     options: dict[str, Any] = {"steps": settings.steps}
     if known.train_y is not None and settings.guidance is not None:
         options["guidance"] = settings.guidance
-    drawn, labels = draw(run, settings.n, settings.seed, **options)
+    # Independent draws: classes in turn, or in other shares than the data's, would be another distribution.
+    wanted = known.drawn_classes(settings.n, settings.seed)
+    drawn, labels = draw(run, settings.n, settings.seed, wanted, **options)
     flat = drawn.reshape(len(drawn), -1).astype(np.float64)
     numbers, findings = _judged(flat, labels, known)
     findings = [*findings, *known.said]
@@ -51,7 +53,7 @@ def _judged(
     flat: np.ndarray, labels: np.ndarray | None, known: RealExamples
 ) -> tuple[dict[str, float], list[str]]:
     to_train, to_held_out = (nearest(x, known.train)[0][:, 0] for x in (flat, known.held_out))
-    ours, others = (known.kernel_distance(x) for x in (flat, known.held_out))
+    ours, others = known.kernel_distance(flat), known.kernel_distance_of_held_out()
     numbers = {
         "kernel_distance": ours.value,
         "kernel_distance_of_held_out": others.value,

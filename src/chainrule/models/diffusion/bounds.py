@@ -62,7 +62,10 @@ def step_terms(
 def diffusion_term(
     denoiser: Denoiser, x0: _X, key: Key, levels: Level, *, draws: int | None = None, condition: Any = None
 ) -> _Each:
-    """Sum over the steps, one draw of noise each; with `draws`, an unbiased estimate from that many random steps."""
+    """Sum over the steps, one draw of noise each; with `draws`, an unbiased estimate from that many random steps.
+
+    Every example has steps of its own, so that the estimates of different examples are independent.
+    """
     steps = levels.a.shape[0] - 1
     noise, choose = jax.random.split(key)
     if draws is None:
@@ -71,12 +74,14 @@ def diffusion_term(
     if not 1 <= draws <= steps:
         raise ArgumentError(f"draws={draws}: there are {steps} steps to draw from")
     eps = jax.random.normal(noise, (draws, *x0.shape), x0.dtype)
-    chosen = 1 + jax.random.randint(choose, (draws,), 0, steps)
+    chosen = 1 + jax.random.randint(choose, (draws, len(x0)), 0, steps)
+    table = Level(*map(jnp.asarray, levels))
 
     def one(step: tuple[Array, Array]) -> Array:
         index, eps = step
-        pair = Level(*(jnp.stack([part[index - 1], part[index]]) for part in map(jnp.asarray, levels)))
-        return step_terms(denoiser, x0, eps[None], pair, condition)[0]
+        here = table.at(index)
+        weight = 0.5 * jnp.expm1(table.at(index - 1).lam - here.lam)
+        return weight * _squared_error(denoiser, x0, eps, here, condition)
 
     return steps / draws * jax.lax.map(one, (chosen, eps)).sum(axis=0)
 

@@ -66,6 +66,8 @@ class Generative(
     schema: eqx.AbstractVar[Schema]
     default_sampler: ClassVar[str] = "ddim"
     default_steps: ClassVar[int] = 50
+    default_spacing: ClassVar[str | None] = None
+    """Of the noise levels when sampling; none: as suits the sampler."""
 
     @property
     @abc.abstractmethod
@@ -134,7 +136,9 @@ class Generative(
         assert isinstance(walk, WalkOptions)
         own = found.get(f"sampler {walk.sampler}", SampleOptions()).model_dump()
         sampler = samplers.sampler(walk.sampler, **own).for_process(self.schedule.process)
-        levels = schedules.grid(self.schedule, walk.steps, walk.spacing or sampler.spacing)
+        levels = schedules.grid(
+            self.schedule, walk.steps, walk.spacing or self.default_spacing or sampler.spacing
+        )
         model = self.computing_in(walk.precision)
         draw = Draw(model, n, walk.condition, model.denoiser, sampler, levels)
         for way in steering.ways():

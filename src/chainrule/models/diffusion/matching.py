@@ -4,15 +4,14 @@ A score is any function from a batch to a batch. `energy_score` makes one from a
 then differences of an unnormalised log-density.
 """
 
-import warnings
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from chainrule.core.types import Array, Float, Key, Scalar
 from chainrule.derive.matrix_free.estimators import batch_divergence
+from chainrule.networks.noise_size import check_sigma
 
 Score = Callable[[Array], Array]
 _X = Float[Array, "batch ..."]
@@ -47,27 +46,6 @@ def denoising_loss(score: Score, x: _X, eps: _X, sigma: float) -> Scalar:
 def energy_score(energy: Callable[[Array], Array]) -> Score:
     """The score -grad f of a density exp(-f)/Z; `energy` gives one number for each example."""
     return lambda x: -jax.grad(lambda x: energy(x).sum())(x)
-
-
-def check_sigma(x: np.ndarray, sigma: float) -> None:
-    """Warn where one noise level cannot give a useful score of these data."""
-    flat = np.asarray(x, np.float64).reshape(len(x), -1)[:1000]
-    apart = np.linalg.norm(flat[:, None] - flat[None], axis=2)
-    np.fill_diagonal(apart, np.inf)
-    near = float(np.median(apart.min(axis=1)))
-    spread = float(flat.std())
-    if sigma < 0.1 * near:
-        warnings.warn(
-            f"sigma={sigma:g} is below a tenth of the distance between neighbours ({near:.3g}): "
-            "the score is not learned in the gaps",
-            stacklevel=2,
-        )
-    elif sigma > 10 * spread:
-        warnings.warn(
-            f"sigma={sigma:g} is above ten standard deviations of the data ({spread:.3g}): "
-            "little of them is left",
-            stacklevel=2,
-        )
 
 
 def _squares(values: Array) -> Array:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.models.diffusion import inversion, samplers, schedules
 from chainrule.models.diffusion.process import Level
@@ -55,6 +56,9 @@ def walk(
     condition: Any,
 ) -> Float[Array, "n ..."]:
     """Samples from standard normal noise, at levels evenly spaced in lam, which suits samplers of every kind."""
+    check_choice("walk", "sampler", sampler, tuple(SAMPLERS))
+    if evaluations < 1:
+        raise ArgumentError(f"evaluations={evaluations}: a walk evaluates the network at least once")
     chosen = SAMPLERS[sampler]
     # Heun's method evaluates twice in every step but the last.
     steps = (evaluations + 1) // 2 if isinstance(chosen, samplers.Heun) else evaluations

@@ -6,6 +6,7 @@ from typing import Any, final
 
 from chainrule.core.settings import Config
 from chainrule.core.types import Key
+from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Model
 from chainrule.models.protocol.weights import FileFormat, HuggingFace, Name, NameTable
@@ -52,6 +53,8 @@ class Entry:
 
     They take the place of defaults, never of a setting that was given.
     """
+    measured: Callable[[Any, Data], Mapping[str, Any]] | None = None
+    """From (config, data) to settings that training examples tell, likewise; it may warn of what they cannot teach."""
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     """Settings that go together, by name."""
     torch_names: Callable[[Any], Mapping[str, Name] | NameTable] | None = None

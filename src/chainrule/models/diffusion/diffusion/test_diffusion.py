@@ -170,6 +170,14 @@ def test_what_cannot_be_drawn_is_refused(
         build(DIGITS, **settings).sample(KEY, 4, **options)
 
 
+def test_walks_at_equal_cost_need_an_evaluation_and_a_sampler_that_exists() -> None:
+    noise = jnp.zeros((1, 2, 2, 1))
+    with pytest.raises(ArgumentError, match="evaluations=0"):
+        build(DIGITS).walk(noise, "ddim", 0, KEY)
+    with pytest.raises(ArgumentError, match="sampler must be"):
+        build(DIGITS).walk(noise, "dim", 2, KEY)
+
+
 def moved(model: Diffusion) -> Diffusion:
     """The model with arrays off their initial values: a fresh one predicts zero whatever it is asked."""
     noise = np.random.default_rng(0)

@@ -13,6 +13,10 @@ from chainrule.core.registry import Registry
 from chainrule.models.diffusion.samplers.ancestral import Ancestral
 from chainrule.models.diffusion.samplers.ddim import DDIM
 from chainrule.models.diffusion.samplers.dpm_solver import DPMSolver
+from chainrule.models.diffusion.samplers.dpm_solver_2s import DPMSolver2S
+from chainrule.models.diffusion.samplers.dpm_solver_3m import DPMSolver3M
+from chainrule.models.diffusion.samplers.dpm_solver_sde import DPMSolverSDE
+from chainrule.models.diffusion.samplers.euler_ancestral import EulerAncestral
 from chainrule.models.diffusion.samplers.gradient_estimation import GradientEstimation
 from chainrule.models.diffusion.samplers.heun import Heun
 from chainrule.models.diffusion.samplers.langevin import AnnealedLangevin
@@ -28,6 +32,7 @@ from chainrule.models.diffusion.samplers.sampler import (
     walk,
 )
 from chainrule.models.diffusion.samplers.sigma_family import SigmaFamily, implied_eta
+from chainrule.models.diffusion.samplers.unipc import UniPC
 
 samplers: Registry[type[NamedSampler]] = Registry("sampler")
 """Every sampler by its name: those of the files in this folder, and those that users add."""
@@ -73,7 +78,11 @@ __all__ = [
     "Ancestral",
     "AnnealedLangevin",
     "DPMSolver",
+    "DPMSolver2S",
+    "DPMSolver3M",
+    "DPMSolverSDE",
     "Drawn",
+    "EulerAncestral",
     "GradientEstimation",
     "Heun",
     "NamedSampler",
@@ -82,6 +91,7 @@ __all__ = [
     "SigmaFamily",
     "Span",
     "Transition",
+    "UniPC",
     "discover",
     "implied_eta",
     "options_of",

@@ -22,7 +22,9 @@ class Heun(NamedSampler):
     """The mean of the slopes at both ends of the step; a step to no noise is one of DDIM.
 
     `churn` raises the noise before every step, by churn/steps of itself, with fresh noise that the step then takes away
-    again: errors of earlier steps are forgotten. The raised level belongs to `process`, as the network knows it.
+    again: errors of earlier steps are forgotten. It is kept to noise between `churn_min` and `churn_max`, and the fresh
+    noise is `churn_noise` times as large as it should be, against the loss of detail (S_churn, S_tmin, S_tmax and
+    S_noise of the paper). The raised level belongs to `process`, as the network knows it.
     """
 
     name: ClassVar[str] = "heun"
@@ -31,6 +33,13 @@ class Heun(NamedSampler):
         float,
         Field(ge=0, allow_inf_nan=False, description="noise stirred in before every step, over all steps"),
     ] = 0.0
+    churn_min: Annotated[float, Field(ge=0, description="least sigma at which noise is stirred in")] = 0.0
+    churn_max: Annotated[
+        float | None, Field(gt=0, description="most sigma at which noise is stirred in; none: any")
+    ] = None
+    churn_noise: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="size of that noise, over what it should be")
+    ] = 1.0
     process: Process = field(default_factory=VarianceExploding)
 
     @property
@@ -64,7 +73,9 @@ class Heun(NamedSampler):
         """x with more noise, and its level."""
         y, sigma = to_sigma(x, span.here)
         share = jnp.minimum(self.churn / span.total, _MOST).astype(x.dtype)
-        added = sigma * jnp.sqrt((1 + share) ** 2 - 1)
+        most = jnp.inf if self.churn_max is None else self.churn_max
+        share = jnp.where((sigma >= self.churn_min) & (sigma <= most), share, 0)
+        added = self.churn_noise * sigma * jnp.sqrt((1 + share) ** 2 - 1)
         raised = self.process.level(-2 * jnp.log(sigma * (1 + share)))
         return raised.a * (y + added * jax.random.normal(key, x.shape, x.dtype)), raised
 

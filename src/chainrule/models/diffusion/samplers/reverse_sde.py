@@ -11,8 +11,6 @@ from chainrule.core.types import Array, Key, Tree
 from chainrule.models.diffusion.samplers.langevin import langevin_moves
 from chainrule.models.diffusion.samplers.sampler import Estimator, NamedSampler, Span, to_sigma
 
-_SIZE = 2 * 0.16**2
-
 
 @final
 @dataclass(frozen=True)
@@ -20,8 +18,8 @@ class ReverseSDE(NamedSampler):
     """dy = (1 + noise²)/2 dsigma² score + noise dw, beside unit signal, from noise to data.
 
     `noise=1` is the reverse of the forward process, `noise=0` its probability flow. After each step, `corrections`
-    Langevin moves. Their size, 2 (0.16 sigma)², is what the ratio 0.16 between the lengths of noise and score comes to
-    where the score is that of the noise; measured lengths would make it depend on the noise it multiplies.
+    Langevin moves. Their size, 2 (ratio sigma)², is what a ratio between the lengths of noise and score comes to where
+    the score is that of the noise; measured lengths would make it depend on the noise it multiplies.
     """
 
     name: ClassVar[str] = "reverse-sde"
@@ -30,6 +28,9 @@ class ReverseSDE(NamedSampler):
         float, Field(ge=0, description="1: the reverse of the forward process, 0: its probability flow")
     ] = 1.0
     corrections: Annotated[int, Field(ge=0, description="Langevin moves after each step")] = 0
+    ratio: Annotated[
+        float, Field(gt=0, lt=1, description="of signal to noise in these moves: larger ones go farther")
+    ] = 0.16
 
     @property
     def deterministic(self) -> bool:
@@ -54,7 +55,12 @@ class ReverseSDE(NamedSampler):
                 return y
             noise = jnp.asarray(there.s) / there.a
             return langevin_moves(
-                lambda y: estimate(there.a * y, there).eps, y, noise, _SIZE, self.corrections, correct
+                lambda y: estimate(there.a * y, there).eps,
+                y,
+                noise,
+                2 * self.ratio**2,
+                self.corrections,
+                correct,
             )
 
         y = jax.lax.cond(there.s == 0, lambda y: guess.x0, go_on, y)

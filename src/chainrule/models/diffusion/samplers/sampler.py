@@ -212,6 +212,11 @@ def _clipped(guess: DenoiserEstimate, x: Array, level: Level, clip: str) -> Deno
     return guess._replace(x0=x0, eps=(x - per_example(level.a, x) * x0) / per_example(level.s, x))
 
 
+def half_lam(level: Level) -> Array:
+    """log(a/s): the time in which estimates of x0 change smoothly, half of lam."""
+    return jnp.log(level.a) - jnp.log(level.s)
+
+
 def to_sigma(x: Array, level: Level) -> tuple[Array, Array]:
     """x beside unit signal, and its noise: where the flow is dy/dsigma = eps, whatever the process."""
     return x / level.a, jnp.asarray(level.s) / level.a
@@ -225,6 +230,7 @@ __all__ = [
     "Sampler",
     "Span",
     "Transition",
+    "half_lam",
     "options_of",
     "to_sigma",
     "walk",

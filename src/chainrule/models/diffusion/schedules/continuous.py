@@ -88,14 +88,17 @@ class LogSNRLinear(Schedule):
 @final
 @dataclass(frozen=True)
 class RectifiedSchedule(Schedule):
-    """The rectified path a = 1 - t, s = t (Liu et al., 2023); pure noise, without any signal, at time 1."""
+    """The rectified path a = 1 - t, s = t (Liu et al., 2023), from a thousandth of noise to a thousandth of signal.
+
+    Without any signal, sigma = s/a would be infinite, in which many samplers step.
+    """
 
     process: Process = field(default_factory=Rectified)
     first: float = 1e-3
     count: None = None
 
     def lam(self, t: Any) -> Array:
-        t = jnp.asarray(t)
+        t = jnp.clip(jnp.asarray(t), self.first, 1 - self.first)
         return 2 * (jnp.log1p(-t) - jnp.log(t))
 
 

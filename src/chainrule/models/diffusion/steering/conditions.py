@@ -61,6 +61,8 @@ def values(encoder: ConditionEncoder, schema: Schema, condition: Any, n: int) ->
     """The numbers of each of `n` examples from those of one, or of each."""
     given = np.asarray(condition)
     shape = encoder.shape
+    if shape[-1:] == (1,) and given.shape[-2:] == shape[:2] and len(shape) == 3:
+        given = given[..., None]  # a grey image
     if given.dtype.kind not in "iuf" or given.shape not in (shape, (1, *shape), (n, *shape)):
         raise ArgumentError(
             f"condition of shape {given.shape}: the model was trained on conditions of shape {shape}",

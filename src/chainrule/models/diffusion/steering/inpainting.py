@@ -20,6 +20,7 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.types import Array, Float, Key, Tree
+from chainrule.data import kinds
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level, gap
 from chainrule.models.diffusion.samplers.sampler import Estimator, Sampler, Span
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 REPEATS = 10
 SMALL = 64
-"""Most dimensions for which `posterior` is the default."""
+"""Most dimensions of points and rows for which `posterior` is the default."""
 LARGE = 1024
 """Most dimensions for which it is offered."""
 
@@ -141,7 +142,7 @@ class Inpainting(Steering):
         "that pair",
     )
     method: Literal["replace", "repaint", "posterior"] | None = Field(
-        None, description=f"how; none: posterior up to {SMALL} dimensions, repaint above"
+        None, description=f"how; none: repaint for images, posterior for numbers of up to {SMALL} dimensions"
     )
 
     def steer(self, draw: Draw) -> Draw:
@@ -152,8 +153,11 @@ class Inpainting(Steering):
                     f"method={self.method}: how to fill in what is missing", remedy="give inpaint= too"
                 )
             return draw
-        entries = draw.model.schema.dimensions
-        method = self.method or ("posterior" if entries <= SMALL else "repaint")
+        schema = draw.model.schema
+        entries, image = schema.dimensions, kinds.of(schema).spatial
+        # The covariance that a network has of images is a rough one: on trained digits, repainted ones are nearer to
+        # the missing part, and oftener of its class, than those by the posterior.
+        method = self.method or ("repaint" if image or entries > SMALL else "posterior")
         known = read(draw.model, self.inpaint)
         if method != "posterior":
             repeats = REPEATS if method == "repaint" else 1

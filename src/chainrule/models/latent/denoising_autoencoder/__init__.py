@@ -1,5 +1,9 @@
 """Denoising auto-encoder: noise on the data, on the code or nowhere, and what it is good for."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from chainrule.data.dataset import Data
 from chainrule.models.latent.denoising_autoencoder.model import (
     AutoEncoder,
     CodeNoise,
@@ -9,6 +13,15 @@ from chainrule.models.latent.denoising_autoencoder.model import (
     build,
 )
 from chainrule.models.protocol import Entry
+from chainrule.networks.noise_size import check_sigma, network_examples
+
+
+def _judged(config: DAEConfig, data: Data) -> Mapping[str, Any]:
+    """Nothing is set; noise on the data that cannot teach their score is warned of."""
+    if config.noise == "data":
+        check_sigma(network_examples(data), config.sigma)
+    return {}
+
 
 entry = Entry(
     name="denoising-autoencoder",
@@ -18,6 +31,7 @@ entry = Entry(
     kinds=("image", "points", "table"),
     targets=("class", "value", "none"),
     data="moons",
+    measured=_judged,
     toy={"width": 32, "depth": 1},
     toy_data="moons",
     citation="Vincent, A connection between score matching and denoising autoencoders, Neural Computation 2011",

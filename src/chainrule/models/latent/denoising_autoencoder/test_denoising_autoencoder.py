@@ -1,6 +1,7 @@
 """The denoising auto-encoder: its optimum, its score and its bound on Gaussian data, where all are known."""
 
 import functools
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import optax
 import pytest
 
+import chainrule as cr
 from chainrule import models
 from chainrule.core.errors import ArgumentError
 from chainrule.data import Batch, Schema
@@ -142,3 +144,14 @@ def test_levels_of_images_cost_what_a_gaussian_in_bins_gives_them() -> None:
         -4 * np.log(0.125 / np.sqrt(2 * np.pi * 1e4)),
         rtol=1e-3,
     )
+
+
+@pytest.mark.parametrize(("sigma", "message"), [(1e-3, "in the gaps"), (20.0, "little of them is left")])
+def test_noise_that_cannot_teach_the_score_of_the_data_is_warned_of(sigma: float, message: str) -> None:
+    data = cr.data.load("moons", n=200)
+    with pytest.warns(UserWarning, match=message):
+        cr.models.build("denoising-autoencoder", data, sigma=sigma, width=4, depth=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cr.models.build("denoising-autoencoder", data, width=4, depth=1)
+        cr.models.build("denoising-autoencoder", data, noise="code", sigma=sigma, width=4, depth=1)
