@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from chainrule.core.errors import ArgumentError
 from chainrule.data.schema import Schema
 
 
@@ -66,4 +67,23 @@ def to_original(schema: Schema, scaling: Scaling, x: Any) -> np.ndarray:
     return np.clip(np.rint(raw), 0, schema.levels - 1) if schema.levels else raw
 
 
-__all__ = ["Scaling", "to_original"]
+def scaled_target(schema: Schema, scaling: Scaling, argument: str, given: Any) -> np.ndarray:
+    """Numbers that stand for a target, one or several, in model units; those of another shape are refused.
+
+    >>> schema = Schema("points", (2,), "value", (3,))
+    >>> scaled_target(schema, Scaling(0.0, 2.0), "condition", [1, 2, 3]).tolist()
+    [2.0, 4.0, 6.0]
+    """
+    values, shape = np.asarray(given), schema.target_shape
+    grey = shape[:-1] if shape[-1:] == (1,) else shape  # an image of one channel may come without its axis
+    numbers = values.dtype.kind in "biuf"
+    if not numbers or all(values.shape[values.ndim - len(one) :] != one for one in (shape, grey)):
+        raise ArgumentError(
+            f"{argument}: {'numbers' if numbers else values.dtype.name} of shape {values.shape}; the model was "
+            f"trained on numbers of shape {shape}",
+            remedy="give that many numbers, for one example or for each",
+        )
+    return np.asarray(scaling.apply(values.astype(np.float64)))
+
+
+__all__ = ["Scaling", "scaled_target", "to_original"]

@@ -28,7 +28,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.inputs.protocol import Given, Preparation
 from chainrule.data.loading.others import load_other
 from chainrule.data.reading import TableReading
-from chainrule.data.scaling import Scaling, to_original
+from chainrule.data.scaling import Scaling, scaled_target, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model, NeedsSchema, needs_targets
@@ -386,23 +386,8 @@ class Run:
             options["condition"] = condition
         if self.target_scaling is not None:
             for name in {"condition", "negative"} & options.keys():
-                options[name] = self._target_in_model_units(name, options[name], self.target_scaling)
+                options[name] = scaled_target(self.schema, self.target_scaling, name, options[name])
         return to_original(self.schema, self.scaling, model.sample(key, n, **options))
-
-    def _target_in_model_units(self, name: str, given: Any, scaling: Scaling) -> np.ndarray:
-        """Numbers that stand for a target, one or several, scaled; those of another shape are refused."""
-        values, shape = np.asarray(given), self.schema.target_shape
-        grey = (
-            shape[:-1] if shape[-1:] == (1,) else shape
-        )  # an image of one channel may come without its axis
-        ends = {values.shape[values.ndim - len(one) :] == one for one in (shape, grey)}
-        if values.dtype.kind not in "biuf" or not any(ends):
-            raise ArgumentError(
-                f"{name}: {values.dtype.name if values.dtype.kind not in 'biuf' else 'numbers'} of shape "
-                f"{values.shape}; the model was trained on numbers of shape {shape}",
-                remedy="give that many numbers, for one example or for each",
-            )
-        return scaling.apply(values.astype(np.float64))
 
 
 def runs(where: str | Path | None = None) -> list[Run]:

@@ -229,7 +229,13 @@ def test_vectors_of_nan_pad_a_row_and_other_nan_are_refused() -> None:
         from_arrays(POINTS, rows)
 
 
-@pytest.mark.parametrize(("y", "options"), [((40, 2, 2, 2, 2), {}), ((40, 2, 3), {"target_as": "class"})])
-def test_targets_of_other_shapes_are_refused(y: tuple[int, ...], options: dict) -> None:
-    with pytest.raises(DataError, match="targets of shape"):
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        ((40, 2, 2, 2, 2), {}, "targets of shape"),
+        ((40, 2, 3), {"target_as": "class"}, "one class per example"),
+    ],
+)
+def test_targets_of_other_shapes_are_refused(y: tuple[int, ...], options: dict, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         from_arrays(POINTS, np.ones(y), **options)

@@ -246,14 +246,7 @@ def _conditions(y: np.ndarray, target_as: str, where: str) -> ReadTargets:
             f"targets of shape {y.shape}",
             "one number, vector, row of vectors or image (height, width, channels) per example",
         )
-    if target_as not in (targets.AUTO, "value"):
-        raise Refused(
-            "unclear shape",
-            where,
-            f"targets of shape {y.shape} are no {target_as}",
-            "leave data.target_as out: they are rows of vectors or images",
-        )
-    return targets.of_numbers(y, where, "value")
+    return targets.of_numbers(y, where, "value" if target_as == targets.AUTO else target_as)
 
 
 def _kind(value: Any) -> str:

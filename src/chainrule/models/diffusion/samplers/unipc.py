@@ -32,7 +32,8 @@ class UniPC(NamedSampler):
     """Predicts along the polynomial of log(a/s) through the last estimates of x0, then corrects by the next one.
 
     A corrector costs no evaluation: the estimate at the predicted point moves the point itself before it serves the
-    next step. With it the method is of order `order` + 1. First and last steps are of lower order, as in `dpm-solver-3m`.
+    next step. With it the method is of order `order` + 1. First and last steps are of lower order, as in
+    `dpm-solver-3m`.
     """
 
     name: ClassVar[str] = "unipc"
@@ -92,25 +93,25 @@ class UniPC(NamedSampler):
         """The step from one level to another by the estimates up to it and, to correct it, the one at its end."""
         length = jnp.where(jnp.asarray(there.s) == 0, 1.0, half_lam(there) - times[0])
         gone = jnp.expm1(-length)  # B(h) of the paper, with its sign
-        rest = 0.0
+        rest = jnp.zeros_like(x)
         for known in range(1, self.order + 1):  # one of them counts
-            places = [(times[i] - times[0]) / length for i in range(1, known)]
-            slopes = [(guesses[i] - guesses[0]) / place for i, place in enumerate(places, start=1)]
+            positions = [(times[i] - times[0]) / length for i in range(1, known)]
+            slopes = [(guesses[i] - guesses[0]) / position for i, position in enumerate(positions, start=1)]
             if arrived is not None:
-                places, slopes = [*places, jnp.ones_like(length)], [*slopes, arrived - guesses[0]]
-            weights = _weights(places, length)
+                positions, slopes = [*positions, jnp.ones_like(length)], [*slopes, arrived - guesses[0]]
+            weights = _weights(positions, length)
             total = sum(w * slope for w, slope in zip(weights, slopes, strict=True))
             rest = jnp.where(order == known, total, rest)
         return there.s / here.s * x - there.a * gone * (guesses[0] + rest)
 
 
-def _weights(places: Sequence[Array], length: Array) -> Sequence[Array]:
-    """Weights of slopes towards estimates at `places` (0 is here, 1 the end of the step) that make the rule exact.
+def _weights(positions: Sequence[Array], length: Array) -> Sequence[Array]:
+    """Weights of slopes towards estimates at `positions` (0 is here, 1 the end of the step) that make the rule exact.
 
     Exact for estimates that are polynomials of log(a/s) of a degree that is their number. One slope gets a half, which
     is exact up to the order that counts.
     """
-    count = len(places)
+    count = len(positions)
     if count <= 1:
         return [jnp.full((), 0.5, length.dtype)] * count
     hh, factorial = -length, 1.0
@@ -121,7 +122,7 @@ def _weights(places: Sequence[Array], length: Array) -> Sequence[Array]:
         wanted.append(phi * factorial / scale)
         factorial *= power + 1
         phi = phi / hh - 1 / factorial
-    powers = jnp.stack([jnp.stack([place**power for place in places]) for power in range(count)])
+    powers = jnp.stack([jnp.stack([position**power for position in positions]) for power in range(count)])
     return list(jnp.linalg.solve(powers, jnp.stack(wanted)))
 
 
