@@ -41,8 +41,11 @@ def test_it_opens_with_every_setting_and_array_in_its_place(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORKING)
 def test_it_scores_as_it_did(name: str) -> None:
-    found = {metric: value.value for metric, value in Run.open(RUNS / name).score().items()}
+    run = Run.open(RUNS / name)
+    found = {metric: value.value for metric, value in run.score().items()}
     wanted = expected(name)["scores"]
+    if not run.schema.levels:  # said of continuous data once, whose unit of measurement they depended on
+        wanted = {metric: value for metric, value in wanted.items() if "bits_per_dim" not in metric}
     # Later versions have more of them.
     assert list(wanted) == [metric for metric in found if metric in wanted]
     for metric, value in wanted.items():

@@ -2,6 +2,7 @@
 
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,7 +16,8 @@ _MOST = 1000
 def network_examples(data: Data) -> np.ndarray:
     """Some training examples as a network sees them."""
     x = data.train.batch(np.arange(min(_MOST, len(data.train)))).x
-    return np.asarray(units.to_network(data.schema, jnp.asarray(x)), np.float64)
+    with jax.ensure_compile_time_eval():  # a model may be built for its shapes alone
+        return np.asarray(units.to_network(data.schema, jnp.asarray(x)), np.float64)
 
 
 def data_std(data: Data) -> float:

@@ -29,7 +29,7 @@ def bound(model: HasBound, split: Split, key: Key, data: Data) -> dict[str, Metr
         (data.schema.dimensions * math.log(2.0), "bits/dim") if data.schema.levels else (1.0, "nats")
     )
     return _named(found.elbo, data) | {
-        f"bound_{name}": mean(values / scale, unit) for name, values in nats.items()
+        f"bound_{name}": mean(values / scale, unit) for name, values in sorted(nats.items())
     }
 
 
