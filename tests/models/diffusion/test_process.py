@@ -19,7 +19,7 @@ from chainrule.models.diffusion.process import (
 )
 from chainrule.models.diffusion.targets import TARGETS, convert, error_ratio, truth
 from chainrule.models.diffusion.tweedie import posterior_covariance
-from chainrule.models.diffusion.weights import weights
+from chainrule.models.diffusion.weights import FOLLOWS, weights
 from chainrule.probability.gaussian import linear_posterior
 
 
@@ -158,6 +158,14 @@ def test_weights_are_those_of_the_literature() -> None:
     np.testing.assert_allclose(weights["bound"](lam, rate), rate / 2)
     level = VariancePreserving().level(lam)
     np.testing.assert_allclose(weights["velocity"](lam, rate) * error_ratio("v", level), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_weight_that_follows_a_target_has_no_level_drown_the_others(target) -> None:
+    lam = jnp.linspace(-19.8, 0, 20)  # to the noisy end of the cosine schedule
+    level = VariancePreserving().level(lam)
+    found = weights[FOLLOWS[target]](lam, jnp.ones_like(lam)) * error_ratio(target, level)
+    assert float(found.max()) <= 4.01
 
 
 def test_the_mixture_denoiser_has_the_numbers_of_quadrature() -> None:

@@ -23,7 +23,7 @@ from chainrule.models.diffusion import bounds, pictures, samplers, schedules, st
 from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.likelihood import flow_likelihood
-from chainrule.models.diffusion.process import noised
+from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.steering import Draw, Steering, views
 from chainrule.models.diffusion.steering.conditions import class_numbers, texts, values
 from chainrule.models.diffusion.tweedie import posterior_covariance
@@ -124,6 +124,24 @@ class Generative(
             ),
         ]
 
+    def starting_noise(self) -> float | None:
+        """Default: with as much noise, s/a, as hides data of this size; none where the schedule ends before that."""
+        enough = schedules.enough_noise(self.schema.dimensions)
+        return enough if self.schedule.ends()[1] < -2 * math.log(enough) else None
+
+    def levels(
+        self,
+        steps: int,
+        spacing: str = "uniform-t",
+        *,
+        clean: bool = True,
+        sigma_min: float | None = None,
+        sigma_max: float | None = None,
+    ) -> Level:
+        """The noise levels of a walk of so many steps, noisiest first, as `schedules.grid` has them."""
+        most = self.starting_noise() if sigma_max is None else sigma_max
+        return schedules.grid(self.schedule, steps, spacing, clean=clean, sigma_min=sigma_min, sigma_max=most)
+
     def sample(self, key: Key, n: int, **options: Any) -> Array:
         """`n` new examples, of one class, caption or other condition or one each.
 
@@ -136,8 +154,11 @@ class Generative(
         assert isinstance(walk, WalkOptions)
         own = found.get(f"sampler {walk.sampler}", SampleOptions()).model_dump()
         sampler = samplers.sampler(walk.sampler, **own).for_process(self.schedule.process)
-        levels = schedules.grid(
-            self.schedule, walk.steps, walk.spacing or self.default_spacing or sampler.spacing
+        levels = self.levels(
+            walk.steps,
+            walk.spacing or self.default_spacing or sampler.spacing,
+            sigma_min=walk.sigma_min,
+            sigma_max=walk.sigma_max,
         )
         model = self.computing_in(walk.precision)
         draw = Draw(model, n, walk.condition, model.denoiser, sampler, levels)

@@ -13,7 +13,7 @@ from chainrule.core.pictures import Bars, Images, Lines, Picture, Scatter
 from chainrule.core.types import Array, Key
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
-from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion import samplers
 from chainrule.models.diffusion.process import noised
 from chainrule.networks.pictures import denoising
 
@@ -129,7 +129,7 @@ def score_field(model: "Generative", x: np.ndarray, key: Key) -> Picture:
 
 def _ways(model: "Generative", key: Key) -> np.ndarray:
     """Points on the ways of a few samples, beside unit signal, once they are near the data."""
-    levels = schedules.grid(model.schedule, _STEPS)
+    levels = model.levels(_STEPS)
     std = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
     start = std * jax.random.normal(key, (6, *model.schema.shape))
     drawn = samplers.walk(model.denoiser, start, levels, samplers.DDIM(), key, trajectory=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion import inversion, samplers, schedules
+from chainrule.models.diffusion import inversion, samplers
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering.guidance import Guidance
 from chainrule.models.protocol import Trajectory
@@ -16,7 +16,7 @@ from chainrule.models.protocol import Trajectory
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
 
-SAMPLERS: dict[str, samplers.Sampler] = {
+SAMPLERS: dict[str, samplers.NamedSampler] = {
     "ddim": samplers.DDIM(),
     "gradient-estimation": samplers.GradientEstimation(),
     "heun": samplers.Heun(),
@@ -36,7 +36,7 @@ def trajectory(
         condition = np.arange(n, dtype=np.int32) % model.classes
     conditions = None if condition is None else model.conditions(condition, n)
     denoiser = Guidance(guidance=guidance).guided(model, conditions is not None)
-    levels = schedules.grid(model.schedule, steps)
+    levels = model.levels(steps)
     start = _deviation(model, levels) * jax.random.normal(key, (n, *model.schema.shape))
     drawn = samplers.walk(
         denoiser, start, levels, samplers.DDIM(), key, condition=conditions, clip="static", trajectory=True
@@ -55,17 +55,14 @@ def walk(
     key: Key,
     condition: Any,
 ) -> Float[Array, "n ..."]:
-    """Samples from standard normal noise, at levels evenly spaced in lam, which suits samplers of every kind."""
+    """Samples from standard normal noise, along the levels that `sample` takes with this sampler."""
     check_choice("walk", "sampler", sampler, tuple(SAMPLERS))
     if evaluations < 1:
         raise ArgumentError(f"evaluations={evaluations}: a walk evaluates the network at least once")
     chosen = SAMPLERS[sampler]
     # Heun's method evaluates twice in every step but the last.
     steps = (evaluations + 1) // 2 if isinstance(chosen, samplers.Heun) else evaluations
-    clean, noisy = model.schedule.ends()
-    # Below -10 there is nothing but noise.
-    a, s = model.schedule.process.level(jnp.linspace(max(noisy, -10.0), clean, steps))
-    levels = Level(np.append(np.asarray(a), 1.0), np.append(np.asarray(s), 0.0))
+    levels = model.levels(steps, model.default_spacing or chosen.spacing)
     clip = "static" if model.unit else "none"
     start = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), noise.dtype) * noise
     drawn = samplers.walk(model.denoiser, start, levels, chosen, key, condition=condition, clip=clip)
@@ -91,7 +88,7 @@ def regenerate(
 
 
 def _noisy_levels(model: "Generative", steps: int) -> Level:
-    return schedules.grid(model.schedule, steps, "uniform-lam", clean=False)
+    return model.levels(steps, "uniform-lam", clean=False)
 
 
 def _deviation(model: "Generative", levels: Level) -> Float[Array, ""]:

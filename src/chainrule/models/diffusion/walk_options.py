@@ -22,6 +22,15 @@ class WalkOptions(SampleOptions, abc.ABC):
     spacing: Literal["uniform-t", "uniform-lam", "karras"] | None = Field(
         None, description="of the noise levels; none: as suits the sampler"
     )
+    sigma_max: float | None = Field(
+        None,
+        gt=0,
+        description="noise, beside unit signal, of the first level; none: as much as hides data of this size, at most "
+        "that of the schedule",
+    )
+    sigma_min: float | None = Field(
+        None, gt=0, description="noise of the last level before none; none: the least of the schedule"
+    )
     clip: Literal["none", "static", "dynamic"] | None = Field(
         None, description="keeps estimates within the range of the data; none: static for images"
     )

@@ -12,11 +12,22 @@ import jax.numpy as jnp
 
 from chainrule.core.registry import Registry
 from chainrule.core.types import Array
+from chainrule.models.diffusion.targets import Target
 
 Weight: TypeAlias = Callable[[Array, Array], Array]
 """From (lam, -dlam/dt) to the weight of the squared error of eps."""
 
 weights: Registry[Weight] = Registry("weight")
+
+FOLLOWS: dict[Target, str] = {
+    "x0": "velocity",
+    "eps": "simple",
+    "score": "score",
+    "v": "velocity",
+    "u": "velocity",
+}
+"""The weight that suits each target. 1 + 1/SNR is 1 on the error of v; on the error of eps it has no bound, and the few
+noisiest levels would drown all others."""
 
 
 @weights.register("simple")
@@ -64,4 +75,14 @@ def edm(lam: Array, rate: Array) -> Array:
     return density * rate * (1 + jnp.exp(-lam) / 0.25)
 
 
-__all__ = ["Weight", "bound", "edm", "min_snr", "score", "simple", "velocity", "weights"]
+__all__ = [
+    "FOLLOWS",
+    "Weight",
+    "bound",
+    "edm",
+    "min_snr",
+    "score",
+    "simple",
+    "velocity",
+    "weights",
+]

@@ -15,7 +15,7 @@ from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion import samplers, schedules
+from chainrule.models.diffusion import samplers
 from chainrule.models.diffusion.control.adapter import Adapter
 from chainrule.models.diffusion.control.branch import Branch
 from chainrule.models.diffusion.control.control_net import ControlNet
@@ -168,7 +168,7 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         """One sample for each picture, by DDIM in 20 steps without guidance, compiled or not."""
         model = self.seeing(control, strength)
         with jax.ensure_compile_time_eval():
-            levels = schedules.grid(model.schedule, _STEPS)
+            levels = model.levels(_STEPS)
         noise = jax.random.normal(key, (len(control), *self.schema.shape), jnp.float32)
         condition = None if model.denoiser.condition_encoder is None else y
         drawn = samplers.walk(

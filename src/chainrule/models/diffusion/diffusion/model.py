@@ -5,6 +5,7 @@ from typing import Any, Literal, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import pydantic
 from pydantic import Field
 
 from chainrule.core.types import Array, Key, Scalar
@@ -18,7 +19,7 @@ from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.targets import convert, error_ratio, truth
-from chainrule.models.diffusion.weights import weights
+from chainrule.models.diffusion.weights import FOLLOWS, weights
 from chainrule.models.protocol import Metrics
 from chainrule.networks.conditioning import Inject
 
@@ -36,8 +37,9 @@ class DiffusionConfig(DenoiserConfig):
     noise: Literal["cosine", "linear", "vp-linear", "logsnr-linear"] = Field(
         "cosine", description="noise schedule"
     )
-    weight: Literal["velocity", "simple", "bound", "min-snr", "edm"] = Field(
-        "velocity", description="how much an error counts at each noise level"
+    weight: Literal["auto", "velocity", "simple", "bound", "min-snr", "edm"] = Field(
+        "auto",
+        description="how much an error counts at each noise level; auto: simple for target=eps, velocity for others",
     )
     variance: Literal["fixed", "learned"] = Field(
         "fixed",
@@ -48,6 +50,15 @@ class DiffusionConfig(DenoiserConfig):
         description="how targets enter; auto: captions by attention (unet, dit), pictures beside the noisy one, all "
         "else by scale and shift",
     )
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _follow_the_target(cls, given: Any) -> Any:
+        """Settings say which weight they mean, so that they mean the same wherever they are read again."""
+        if not isinstance(given, dict) or given.get("weight", "auto") != "auto":
+            return given
+        target = given.get("target", "v")
+        return {**given, "weight": FOLLOWS[target]} if target in FOLLOWS else given
 
     def network_for(self, schema: Schema) -> Name:
         """As set."""
@@ -87,14 +98,15 @@ class Diffusion(Generative):
         condition = self.dropped(batch.y, for_dropping)
         x = noised(x0, eps, level)
         said = self.denoiser.predict(x, level, condition)
-        error = jnp.square(said - truth(self.config.target, x0, eps, level))
-        weight = weights[self.config.weight](level.lam, rate) * error_ratio(self.config.target, level)
+        target = self.config.target
+        error = jnp.square(said - truth(target, x0, eps, level))
+        weight = weights[self.config.weight](level.lam, rate) * error_ratio(target, level)
         loss = (weight * error.reshape(len(x0), -1).mean(axis=1)).mean()
         if not isinstance(self.denoiser, WithVariance):
             return loss, {}
         # The step back to the neighbouring level; the estimate itself does not learn from it.
         there = self.schedule.process.level(level.lam + rate / _LEVELS)
-        guess = convert(jax.lax.stop_gradient(said), self.config.target, "x0", x, level)
+        guess = convert(jax.lax.stop_gradient(said), target, "x0", x, level)
         share = self.denoiser.share(x, level, condition)
         step = _LEVELS * divergence(guess - x0, share, level, there).mean()
         return loss + 0.001 * step, {"step_divergence": step}

@@ -71,6 +71,17 @@ def test_variants_keep_the_promises_of_the_loss(settings: dict) -> None:
     checks.check_gradient(model, examples)
 
 
+def test_the_weight_follows_the_target_unless_it_is_given() -> None:
+    assert [build(DIGITS, target=t).config.weight for t in ("v", "eps", "x0")] == [
+        "velocity",
+        "simple",
+        "velocity",
+    ]
+    assert build(DIGITS, target="eps", weight="velocity").config.weight == "velocity"
+    with pytest.raises(ArgumentError, match="target"):
+        build(DIGITS, target="epsilon")
+
+
 def test_the_bound_of_a_model_that_knows_nothing_is_above_the_cost_of_uniform_levels() -> None:
     model, examples = build(DIGITS), batch(DIGITS, 256)
     bound = eqx.filter_jit(model.elbo)(examples.x, KEY)

@@ -85,6 +85,9 @@ class EDM(Generative):
         """The clean and the noisy end of the bound."""
         return self.fixed_lams()
 
+    def starting_noise(self) -> None:
+        """At `high`, whatever that was set to."""
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Squared error of the network inside, at noise whose quantiles are spread evenly over the batch."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))

@@ -22,7 +22,7 @@ from chainrule.models.diffusion.schedules.schedule import (
     from_beta,
     from_sigma,
 )
-from chainrule.models.diffusion.schedules.spacing import SPACINGS, grid
+from chainrule.models.diffusion.schedules.spacing import SPACINGS, enough_noise, grid
 
 schedules: Registry[Callable[..., Schedule]] = Registry("schedule")
 schedules.add("linear", linear)
@@ -58,6 +58,7 @@ __all__ = [
     "TabulatedSchedule",
     "VPLinear",
     "cosine",
+    "enough_noise",
     "from_alpha_bar",
     "from_beta",
     "from_sigma",

@@ -47,6 +47,21 @@ class Schedule(abc.ABC):
         with jax.ensure_compile_time_eval():
             return float(self.lam(self.first)), float(self.lam(1.0))
 
+    def time(self, lam: float) -> float:
+        """The time at which the log signal-to-noise ratio has fallen to `lam`; where it never does, the nearest end.
+
+        >>> from chainrule.models.diffusion.schedules import schedule
+        >>> round(schedule("logsnr-linear").time(-5.0), 4)
+        0.75
+        """
+        low, high = self.first, 1.0
+        with jax.ensure_compile_time_eval():
+            for _ in range(4):  # each look leaves one of 64 parts
+                times = np.linspace(low, high, 65)
+                after = int(np.searchsorted(-np.asarray(self.lam(times)), -lam).clip(1, 64))
+                low, high = times[after - 1], times[after]
+        return float(low + high) / 2
+
     def rates(self, t: Any) -> Rates:
         """Derivatives of a, s and lam at a time."""
         t = jnp.asarray(t)

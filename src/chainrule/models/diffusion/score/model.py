@@ -88,6 +88,9 @@ class ScoreModel(Generative):
         """Noise on a geometric ladder."""
         return schedules.LogLinear(self.config.low, self.config.high)
 
+    def starting_noise(self) -> None:
+        """At `high`, whatever that was set to."""
+
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Denoising score matching, at noise levels spread evenly over the batch on a logarithmic scale."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
