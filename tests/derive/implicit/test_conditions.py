@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chainrule.core.errors import ImplicitFunctionError
+from chainrule.core.errors import ArgumentError, ImplicitFunctionError
 from chainrule.derive import implicit
 from chainrule.derive.implicit.problem import ProblemLayout
 
@@ -186,3 +186,37 @@ def test_the_limit_of_the_condition_grows_with_the_size_and_leaves_a_third_of_th
     assert limits.rcond_for(4, jnp.float64) == pytest.approx(40 * 2.0**-52)
     assert limits.rcond_for(1000, jnp.float32) == pytest.approx(2.0 ** (-23 * 2 / 3))
     assert implicit.Conditions(rcond=0.1).rcond_for(4, jnp.float64) == 0.1
+
+
+@pytest.mark.parametrize("name", ["root", "fixed_point", "minimum", "least_squares"])
+def test_a_guess_of_lower_precision_takes_that_of_the_equations(name: str) -> None:
+    function = {
+        "root": lambda w, a: w**2 - a,
+        "fixed_point": lambda w, a: (w + a / w) / 2,
+        "minimum": lambda w, a: jnp.sum(w**3 / 3 - a * w),
+        "least_squares": lambda w, a: w**2 - a,
+    }[name]
+    solve = getattr(implicit, name)(function)
+    a = jnp.array([2.0, 3.0])
+    found = solve(jnp.ones(2, jnp.float32), a)
+    assert found.dtype == jnp.float64
+    np.testing.assert_allclose(found, np.sqrt(a), rtol=1e-12)
+
+
+def test_numbers_of_sixteen_bits_are_refused_where_matrices_are_factorised() -> None:
+    half = jnp.ones(2, jnp.bfloat16)
+    with pytest.raises(ArgumentError, match="w has type bfloat16, and matrices are factorised in float32"):
+        implicit.root(lambda w, a: w**2 - a)(half, half)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_krylov_solve_that_fails_in_a_derivative_says_so_in_a_runtime_error(compiled: bool) -> None:
+    diagonal = jnp.arange(6.0)
+    solve = implicit.root(
+        lambda w, q: diagonal * w - q * (diagonal > 0),
+        solver=lambda F, w0, q: q * jnp.where(diagonal > 0, 1 / jnp.maximum(diagonal, 1.0), 0.0),
+        linear="gmres",
+    )
+    slope = jax.grad(lambda q: jnp.sum(solve(jnp.zeros(6), q)))
+    with pytest.raises(LOUD, match="a linear solve with the Jacobian stopped at"):
+        (jax.jit(slope) if compiled else slope)(1.0)

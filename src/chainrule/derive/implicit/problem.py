@@ -240,21 +240,35 @@ def pose(
 ) -> ImplicitProblem:
     """The whole problem, with what `linear` has to find out about the equations found out."""
     structure = Structure(equations, jax.typeof(x), jax.tree.map(jax.typeof, values))
-    return ImplicitProblem(equations, linear.prepare(structure), limits, on_failure)
+    prepared = linear.prepare(structure)
+    if prepared.factorises and jnp.finfo(x.dtype).bits < 32:
+        raise ArgumentError(
+            f"{equations.name}: w has type {x.dtype}, and matrices are factorised in float32 or float64",
+            remedy='cast the first guess and the parameters (w0.astype("float32")); the solution can be cast back',
+        )
+    return ImplicitProblem(equations, prepared, limits, on_failure)
 
 
 def formulate(
     name: str, function: Callable[..., Any], form: Form, w: Tree, params: tuple[Any, ...]
 ) -> tuple[Equations, Array, Values]:
-    """The equations, the unknowns as a vector, and the values of the parameters."""
+    """The equations, the unknowns as a vector, and the values of the parameters.
+
+    The unknowns have the precision of what the function returns, if that is higher than that of the first guess.
+    """
     validation.function(name, function)
     w = validation.point(name, w, name="w")
     unknowns = ProblemLayout.of(w)
     if not unknowns.size:
         raise ArgumentError(f"{name}: there are no unknowns; w holds no numbers")
     fixed, values, structure = _split(params)
-    equations, values = _capture(Equations(name, function, form, unknowns, structure, fixed), w, values)
-    return equations, unknowns.vector(w), values
+    equations, extended, precision = _capture(
+        Equations(name, function, form, unknowns, structure, fixed), w, values
+    )
+    if jnp.promote_types(unknowns.dtype, precision) != unknowns.dtype:
+        wider = jax.tree.map(lambda leaf: leaf.astype(jnp.promote_types(leaf.dtype, precision)), w)
+        return formulate(name, function, form, wider, params)
+    return equations, unknowns.vector(w), extended
 
 
 def _split(params: tuple[Any, ...]) -> tuple[tuple[Any, ...], Values, Any]:
@@ -274,17 +288,21 @@ def _split(params: tuple[Any, ...]) -> tuple[tuple[Any, ...], Values, Any]:
     return tuple(fixed), Values(tuple(moving), tuple(still)), structure
 
 
-def _capture(equations: Equations, w: Tree, values: Values) -> tuple[Equations, Values]:
-    """Check what the function returns, and make parameters of the traced values it closes over."""
+def _capture(equations: Equations, w: Tree, values: Values) -> tuple[Equations, Values, Any]:
+    """Check what the function returns, and make parameters of the traced values it closes over.
+
+    The last that is returned is the type of the numbers that the function returns.
+    """
 
     def plain(z: Tree, given: Values) -> Tree:
         return equations.call(z, given)
 
     program, shapes = jax.make_jaxpr(plain, return_shape=True)(w, values)
     _check(equations, shapes)
+    precision = jnp.result_type(*jax.tree.leaves(shapes))
     traced = [i for i, constant in enumerate(program.consts) if isinstance(constant, jax.core.Tracer)]
     if not traced:
-        return equations, values
+        return equations, values, precision
     moves = {i: jnp.issubdtype(program.consts[i].dtype, jnp.inexact) for i in traced}
     moving, still = (tuple(i for i in traced if moves[i] is kind) for kind in (True, False))
     own = (len(values.moving), len(values.still))
@@ -293,7 +311,7 @@ def _capture(equations: Equations, w: Tree, values: Values) -> tuple[Equations, 
         (*values.moving, *(program.consts[i] for i in moving)),
         (*values.still, *(program.consts[i] for i in still)),
     )
-    return replace(equations, captured=captured), extended
+    return replace(equations, captured=captured), extended, precision
 
 
 def _check(equations: Equations, shapes: Tree) -> None:

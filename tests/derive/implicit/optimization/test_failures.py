@@ -41,7 +41,9 @@ def test_an_unbounded_program_comes_with_a_direction(solver: str) -> None:
 
 def test_a_row_that_repeats_others_is_named() -> None:
     repeated = np.vstack([A[:2], A[0] - 2 * A[1]])
-    with pytest.raises(ArgumentError, match="row 2 of A is a combination of the rows before it"):
+    with pytest.raises(
+        ArgumentError, match="row 2 of A has only zeros, or is a combination of the rows before it"
+    ):
         linear_program(c, repeated, b)
 
 
@@ -107,7 +109,7 @@ SOLVE = jax.jit(lambda c, A, b: linear_program(c, A, b))
     [
         ((c, A, -b), "linear_program: infeasible"),
         ((c, OPEN, b), "linear_program: unbounded"),
-        ((c, np.vstack([A[:2], A[0]]), b), "row 2 of A is a combination"),
+        ((c, np.vstack([A[:2], A[0]]), b), "row 2 of A has only zeros, or is a combination"),
         ((c * np.nan, A, b), "linear_program: not a solution"),
     ],
 )
@@ -253,3 +255,14 @@ def test_the_same_inequality_twice_has_no_derivative() -> None:
     twice = np.array([[1.0, 0], [2, 0]])
     with pytest.raises(ImplicitFunctionError, match="singular"):
         jax.jacrev(lambda point: quadratic_program(np.eye(2), -point, G=twice, h=np.zeros(2)).x)(jnp.ones(2))
+
+
+def test_rows_of_zeros_are_called_that() -> None:
+    G, h = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([0.0, 1.0])
+    slope = jax.jacobian(lambda q: quadratic_program(np.eye(2), q, None, None, G, h).x)
+    with pytest.raises(
+        ImplicitFunctionError, match="inequality 0 has only zeros in G and h"
+    ):
+        slope(np.ones(2))
+    with pytest.raises(ArgumentError, match="row 0 of A has only zeros"):
+        quadratic_program(np.eye(2), np.ones(2), G, h)

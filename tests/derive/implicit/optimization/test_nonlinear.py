@@ -107,3 +107,29 @@ def test_what_cannot_be_minimised_is_named() -> None:
         nonlinear_program(lambda x: x)(START)
     with pytest.raises(ArgumentError, match="the solver returned structure"):
         nonlinear_program(lambda x: x @ x, solver=lambda x: (x, x))(START)
+
+
+@pytest.mark.parametrize(
+    ("height", "length"), [(1.0, 1.0), (1e-12, 1.0), (1.0, 1e-12), (1e-9, 1e-9), (1e12, 1.0), (1.0, 1e9)]
+)
+def test_what_is_zero_depends_on_the_units_of_the_program(height: float, length: float) -> None:
+    """The same program with an objective or lengths in other units: one inequality slack, one pressed against."""
+    solve = nonlinear_program(
+        lambda x, p: height * jnp.sum((x - p) ** 2),
+        lambda x, p: x.sum() - 4.0 * length,
+        lambda x, p: jnp.stack([0.1 * length - x[0], x[1] - length]),
+    )
+    start, p = length * jnp.ones(2), length * jnp.array([2.0, 3.0])
+    found = solve(start, p)
+    np.testing.assert_allclose(found.x / length, [3.0, 1.0], rtol=1e-9)
+    np.testing.assert_allclose(found.y / (height * length), [-2.0], rtol=1e-9)
+    np.testing.assert_allclose(found.z / (height * length), [0.0, 6.0], rtol=1e-9, atol=1e-12)
+    slope = jax.jacobian(lambda p: solve(start, p).x)(p)
+    np.testing.assert_allclose(slope, np.zeros((2, 2)), atol=1e-9)
+
+
+@pytest.mark.parametrize(("height", "length"), [(1.0, 1.0), (1e-12, 1.0), (1.0, 1e-9)])
+def test_a_kink_is_one_in_all_units(height: float, length: float) -> None:
+    solve = nonlinear_program(lambda x, p: height * jnp.sum((x - p) ** 2), None, lambda x, p: x - length)
+    with pytest.raises(ImplicitFunctionError, match="inequality 0 is active"):
+        jax.jacobian(lambda p: solve(jnp.array([-length]), p).x)(jnp.array([length]))

@@ -157,8 +157,9 @@ def _verdict(
                 remedy=f"proof (error.ray): d = {_shown(x)}\nbound the variables with large entries there",
             )
         case Status.DEPENDENT:
+            before = "" if int(row) == 0 else ", or is a combination of the rows before it"
             return ArgumentError(
-                f"{where}: row {int(row)} of A is a combination of the rows before it",
+                f"{where}: row {int(row)} of A has only zeros{before}",
                 remedy='remove that row and its entry of b, or accept it with on_singular="lstsq"',
             )
         case Status.NONCONVEX:
@@ -212,7 +213,17 @@ def _explain(
             "several solutions",
             f"{k} variables are positive, and only {most} equations determine them: x is one solution of several",
         ),
+        4: (
+            "no strict complementarity",
+            f"inequality {i} has only zeros in G and h: 0 <= 0 holds whatever x is, and its multiplier is not unique",
+        ),
     }[int(code)]
+    if int(code) == 4:
+        return ImplicitFunctionError(
+            f"{where}: the solution has no derivatives: {what}",
+            condition=condition,
+            remedy=f"remove row {i} of G and its entry of h",
+        )
     return ImplicitFunctionError(
         f"{where}: the solution has no derivatives: {what}",
         condition=condition,

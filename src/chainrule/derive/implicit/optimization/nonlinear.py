@@ -6,7 +6,7 @@ conditions of Karush, Kuhn and Tucker). They are equations for (x, y, z), and th
 
 import math
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +86,7 @@ class NonlinearProgram:
         self._on_failure = on_failure
         self._strict = on_singular == "raise"
         self._max_steps = max_steps
+        self._measure = jax.jit(self._units)
         self._search = jax.jit(self._found)
         self._value = jax.jit(self._objective)
         self._equations = self._conditions  # one object, so that what is compiled for it is found again
@@ -98,38 +99,62 @@ class NonlinearProgram:
         )
         validation.scalar_output(_WHERE, jax.eval_shape(self._objective, start, *params))
         held = jax.tree.map(jax.lax.stop_gradient, params)
+        units = self._measure(jax.lax.stop_gradient(start), held)
         if self._solver is not None:
             start = _like(self._solver(start, *held), start)
-        outcome = self._search(jax.lax.stop_gradient(start), held)
+        outcome, units, finer = self._search(jax.lax.stop_gradient(start), held, units)
         valid = failures.gate(_WHERE, outcome, self._on_failure)
-        w, scale, doubt = _judged(outcome.point, valid)
+        w, scale, doubt = _judged(outcome.point, finer, valid)
         if self._strict:
             params = failures.guard(_WHERE, params, doubt, self._on_failure)
-        x, y, z = attach(
-            self._equations, w, (params, scale), self._way, on_failure=self._on_failure, name=_WHERE
+        u, y, z = attach(
+            self._equations, w, (params, scale, units), self._way, on_failure=self._on_failure, name=_WHERE
         )
+        x = _times(u, units.length)
+        y, z = y * units.slope / units.equalities, z * units.slope / units.inequalities
         return NonlinearSolution(x, y, z, self._value(x, *params), outcome.stats)
 
-    def _conditions(self, w: tuple[Tree, Array, Array], params: tuple[Any, ...], scale: Array) -> Any:
-        """Stationarity, equalities and complementarity, the last with rows of similar size."""
-        x, y, z = w
+    def _scaled(self, params: tuple[Any, ...], units: "_Units", like: Array) -> list[Callable[[Tree], Any]]:
+        """Objective, equalities and inequalities of x in units of length, each in its own units."""
+        sizes = units.slope, units.equalities, units.inequalities
+        functions = (self._objective, *self._constraints)
+        flat = lambda values: _flat(values, like)  # noqa: E731
+        shaped = (lambda value: value, flat, flat)
 
-        def lagrangian(x: Tree) -> Array:
-            e, i = (_flat(one(x, *params), z) for one in self._constraints)
-            return self._objective(x, *params) + jnp.vdot(y, e) + jnp.vdot(z, i)
+        def scaled(function: Any, shape: Any, size: Array) -> Callable[[Tree], Any]:
+            return lambda u: shape(function(_times(u, units.length), *params)) / (size * units.length)
 
-        e, i = (_flat(one(x, *params), z) for one in self._constraints)
-        return jax.grad(lagrangian)(x), e, scale * z * i
+        return [scaled(*parts) for parts in zip(functions, shaped, sizes, strict=True)]
 
-    def _found(self, start: Tree, params: tuple[Any, ...]) -> ConvexOutcome:
-        """The search on vectors, and its verdict."""
+    def _units(self, start: Tree, params: tuple[Any, ...]) -> "_Units":
+        """Sizes at the starting point, of what is smaller than one there."""
         flat, back = ravel_pytree(start)
-        e, i = self._constraints
-        functions = ProgramFunctions(
-            lambda x: self._objective(back(x), *params),
-            lambda x: _flat(e(back(x), *params), x),
-            lambda x: _flat(i(back(x), *params), x),
+        one = jnp.ones((), flat.dtype)
+        functions = self._scaled(params, _Units(one, one, one, one), flat)
+        slope, *rows = (jax.jacobian(lambda x, f=f: f(back(x)))(flat) for f in functions)
+        return _Units(
+            _size(norm(flat)), _size(norm(slope)), *(_size(jnp.max(jnp.abs(row), axis=1)) for row in rows)
         )
+
+    def _conditions(
+        self, w: tuple[Tree, Array, Array], params: tuple[Any, ...], scale: Array, units: "_Units"
+    ) -> Any:
+        """Stationarity, equalities and complementarity, the last with rows of similar size."""
+        u, y, z = w
+        objective, equalities, inequalities = self._scaled(params, units, z)
+
+        def lagrangian(u: Tree) -> Array:
+            return objective(u) + jnp.vdot(y, equalities(u)) + jnp.vdot(z, inequalities(u))
+
+        return jax.grad(lagrangian)(u), equalities(u), scale * z * inequalities(u)
+
+    def _found(
+        self, start: Tree, params: tuple[Any, ...], units: "_Units"
+    ) -> tuple[ConvexOutcome, "_Units", "_Units"]:
+        """The search on vectors, and its verdict, in these units; those at the solution, and how they differ."""
+        flat, back = ravel_pytree(_times(start, 1.0 / units.length))
+        scaled = self._scaled(params, units, flat)
+        functions = ProgramFunctions(*(lambda x, f=f: f(back(x)) for f in scaled))
         state = sequential.solve(functions, flat, self._max_steps)
         x, y, z = state.x, state.y, state.z
         slack = -functions.inequalities(x)
@@ -139,18 +164,25 @@ class NonlinearProgram:
         none = Ray(*(jnp.zeros_like(part) for part in (x, y, z)))
         polished = errors.worst <= math.sqrt(jnp.finfo(x.dtype).eps) * accepted(x.dtype)
         stats = ProgramStats(status, state.steps, state.inner, *errors, polished, z > slack, none)
-        return ConvexOutcome(
-            PrimalDualPoint(back(x), y, z, slack), stats, jnp.asarray(0), jnp.zeros((), x.dtype)
-        )
+        point = PrimalDualPoint(back(x), y, z, slack)
+        outcome = ConvexOutcome(point, stats, jnp.asarray(0), jnp.zeros((), x.dtype))
+        bend = jax.hessian(functions.lagrangian)(x, y, z)
+        rows = (jax.jacobian(one)(x) for one in (functions.equalities, functions.inequalities))
+        finer = _Units(jnp.ones((), x.dtype), _largest(bend, None), *(_largest(one, 1) for one in rows))
+        return outcome, jax.tree.map(jnp.multiply, units, finer), finer
 
 
 @jax.jit
-def _judged(point: PrimalDualPoint, valid: Scalar) -> tuple[tuple[Tree, Array, Array], Array, Doubt]:
-    """The solution (NaN where it is not valid), the size of its products, and whether it has derivatives."""
+def _judged(
+    point: PrimalDualPoint, finer: "_Units", valid: Scalar
+) -> tuple[tuple[Tree, Array, Array], Array, Doubt]:
+    """The solution (NaN where it is not valid) in finer units, the size of its products, and whether it is smooth."""
     x, y, z = jax.tree.map(lambda part: part * valid, (point.x, point.y, point.z))
-    size = z + jnp.abs(point.t)
+    doubt = _doubt(x, y, z, point.t)
+    y, z = y * finer.equalities / finer.slope, z * finer.inequalities / finer.slope
+    size = z + jnp.abs(point.t / finer.inequalities)
     scale = jax.lax.stop_gradient(1.0 / jnp.where(size > 0.0, size, 1.0))
-    return (x, y, z), scale, _doubt(x, y, z, point.t)
+    return (x, y, z), scale, doubt
 
 
 def _doubt(x: Tree, y: Array, z: Array, slack: Array) -> Doubt:
@@ -166,6 +198,35 @@ def _doubt(x: Tree, y: Array, z: Array, slack: Array) -> Doubt:
     index = jnp.argmax(padded)
     pick = lambda vector: jnp.concatenate([vector, jnp.zeros(1, vector.dtype)])[index]  # noqa: E731
     return Doubt(code, index, count, jnp.asarray(n), pick(slack), pick(z))
+
+
+class _Units(NamedTuple):
+    """What is one in a program whose numbers may all be small: of x, of the slopes of its functions.
+
+    A program in metres is the same as in picometres, so what counts as zero in it depends on them.
+    """
+
+    length: Scalar
+    slope: Scalar
+    """Of the objective."""
+    equalities: Array
+    inequalities: Array
+
+
+def _size(size: Array) -> Array:
+    """A size as a unit: one where it is larger (nothing is to be found less exactly), or says nothing."""
+    least = float(jnp.finfo(size.dtype).tiny) ** 0.25
+    return jnp.where((size > least) & (size < 1.0), size, 1.0)
+
+
+def _largest(matrix: Array, axis: int | None) -> Array:
+    """The largest entry, in all or of every row; one where all are zero."""
+    size = jnp.max(jnp.abs(matrix), axis=axis, initial=0.0)
+    return jnp.where((size > 0.0) & jnp.isfinite(size), size, 1.0)
+
+
+def _times(x: Tree, factor: Array) -> Tree:
+    return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), x)
 
 
 def _nothing(*_: Any) -> tuple[()]:

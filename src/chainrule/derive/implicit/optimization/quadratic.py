@@ -182,13 +182,14 @@ def _doubt(form: General, point: PrimalDualPoint) -> Doubt:
     loose = t > tiny * jnp.abs(form.limit) + reach * rows * norm(x)
     pressed = z * rows > jnp.maximum(tiny * norm(form.q), force)
     neither = ~loose & ~pressed
+    empty = ~loose & (rows == 0.0)
     n, p = len(form.q), len(form.b)
     count = jnp.sum(~loose) + p
-    code = jnp.select([jnp.any(neither), count > n], [1, 2], 0)
+    code = jnp.select([jnp.any(empty), jnp.any(neither), count > n], [4, 1, 2], 0)
     if not len(form.limit):
         nothing = jnp.zeros((), form.q.dtype)
         return Doubt(code, jnp.asarray(0), count, jnp.asarray(n), nothing, nothing)
-    index = jnp.argmax(neither)
+    index = jnp.argmax(jnp.where(jnp.any(empty), empty, neither))
     return Doubt(code, index, count, jnp.asarray(n), t[index], z[index])
 
 
