@@ -7,7 +7,7 @@ not zero.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,15 @@ import numpy as np
 from chainrule.core.errors import ChainruleError
 from chainrule.core.types import Tree
 from chainrule.derive.sparse.patterns import Pattern
+from chainrule.derive.sparse.signature import Held
 
 POINTS = 3
 _STEPS = (0.1, 1e-3, 1e-6, 0.0)
 _SHOWN = 8
 
-Products = Callable[[Tree, np.ndarray], np.ndarray]
+Point: TypeAlias = tuple[Tree, Held]
+"""Where a derivative is taken, and what is held there."""
+Products = Callable[[Point, np.ndarray], np.ndarray]
 """A point and a direction -> the plain product."""
 
 
@@ -47,9 +50,9 @@ def tolerance(dtype: Any) -> float:
 def certify(
     where: str,
     pattern: Pattern,
-    values: Callable[[Tree], np.ndarray],
+    values: Callable[[Point], np.ndarray],
     products: dict[str, Products],
-    points: Iterator[Tree],
+    points: Iterator[Point],
     dtype: Any,
     seed: int = 0,
 ) -> CertificateOutcome:
@@ -59,13 +62,13 @@ def certify(
     """
     draw = np.random.default_rng(seed)
     count = unchecked = 0
-    for x in points:
-        entries = _wide(values(x))
+    for point in points:
+        entries = _wide(values(point))
         for lines, product in products.items():
             inner, outer = (pattern.cols, pattern.rows) if lines == "rows" else (pattern.rows, pattern.cols)
             height, width = pattern.shape if lines == "rows" else pattern.shape[::-1]
             direction = _direction(draw, width).astype(dtype)
-            true = _wide(product(x, direction))
+            true = _wide(product(point, direction))
             terms = entries * _wide(direction)[inner]
             wrong, skipped = differing(outer, terms, true, height, tolerance(dtype))
             count += 1
@@ -99,28 +102,41 @@ def missing(where: str, lines: str, wrong: np.ndarray) -> PatternError:
     )
 
 
-def points_around(x: Tree, values: Callable[[Tree], np.ndarray], *, local: bool, seed: int) -> Iterator[Tree]:
-    """The point itself and points around it at which the derivative is finite wherever it is finite at the point."""
-    yield x
+def points_around(
+    point: Point, values: Callable[[Point], np.ndarray], *, local: bool, seed: int
+) -> Iterator[Point]:
+    """The point itself and points around it at which the derivative is finite wherever it is finite at the point.
+
+    What is held moves, too, in proportion: its zeros stay, because a matrix that is held may well be sparse.
+    """
+    yield point
     if local:
-        yield from [x] * (POINTS - 1)
+        yield from [point] * (POINTS - 1)
         return
-    finite = np.isfinite(np.asarray(values(x))).sum()
+    finite = np.isfinite(np.asarray(values(point))).sum()
     draw = np.random.default_rng(seed + 1)
     for _ in range(POINTS - 1):
         for step in _STEPS:
-            moved = jax.tree.map(lambda a, step=step: _moved(a, step, draw), x)
-            if np.isfinite(np.asarray(values(moved))).sum() >= finite:
+            x = jax.tree.map(lambda a, step=step: _moved(a, step, 0.1, draw), point[0])
+            held = tuple(_moved(a, step, 0.0, draw) if is_moved(a) else a for a in point[1])
+            if np.isfinite(np.asarray(values((x, held)))).sum() >= finite:
                 break
-        yield moved
+        yield x, held
 
 
-def _moved(leaf: Any, step: float, draw: np.random.Generator) -> Any:
+def is_moved(leaf: Any) -> bool:
+    """Whether what is held is of numbers that the certificate changes: neither whole numbers nor all zero."""
+    return bool(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)) and bool(np.any(_wide(leaf)))
+
+
+def _moved(leaf: Any, step: float, least: float, draw: np.random.Generator) -> Any:
     array = _wide(leaf)
     steps = draw.standard_normal(array.shape)
     if np.iscomplexobj(array):
         steps = steps + 1j * draw.standard_normal(array.shape)
-    moved = array + step * (0.1 + np.abs(array)) * steps
+    moved = array + step * (least + np.abs(array)) * steps
+    if jax.typeof(leaf).weak_type and not moved.ndim:
+        return moved.item()  # one of Python's own numbers, which takes the precision of what it meets
     return jax.device_put(moved.astype(jnp.result_type(leaf)))
 
 
@@ -141,6 +157,7 @@ __all__ = [
     "PatternError",
     "certify",
     "differing",
+    "is_moved",
     "missing",
     "points_around",
     "tolerance",

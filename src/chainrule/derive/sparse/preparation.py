@@ -15,7 +15,7 @@ from chainrule.core.types import Tree
 from chainrule.derive import flattening, validation
 from chainrule.derive.dense.planning import NoRuleError
 from chainrule.derive.sparse import strategy
-from chainrule.derive.sparse.certificate import POINTS
+from chainrule.derive.sparse.certificate import POINTS, is_moved
 from chainrule.derive.sparse.coloring.compiled import one_task
 from chainrule.derive.sparse.compressed_products import CompressedProducts, forward_product, reverse_product
 from chainrule.derive.sparse.compression import restricted
@@ -204,6 +204,8 @@ def _prepare(
             except jax.errors.TracerArrayConversionError as error:
                 raise _inside(where, "f closes over values that are") from error
         certificate = f"equal to {outcome.products} plain products in random directions, at {POINTS} points"
+        if held and not local:
+            certificate += _about_held(held, given=given is not None)
         if outcome.unchecked:
             notes.append(
                 f"{outcome.unchecked} rows or columns were not finite at the points tried: not checked"
@@ -213,6 +215,15 @@ def _prepare(
     memory = made.memory(*(() if traced else signature.join(x, held)))
     made.report = report(what, chosen, tuple(notes), seconds, memory, certificate)
     return made
+
+
+def _about_held(held: Held, *, given: bool) -> str:
+    """Which values of args the certificate speaks of: a detected pattern holds for all, a given one may not."""
+    moved = [is_moved(leaf) for leaf in held]
+    about = "" if not any(moved) else " and other values of args"
+    if not given:
+        return about
+    return f"{about}; zeros and whole numbers in args were those given, so it speaks of no others"
 
 
 def _inside(where: str, what: str) -> CapabilityError:

@@ -123,20 +123,20 @@ class SparseDerivative:
         x, held = self.signature.admit((x, *args))
         validation.numbers("verify", x)
         validation.numbers("verify", held, "args")
-        products = {"rows": self._plain(self._forward, held)}
+        products = {"rows": self._plain(self._forward)}
         if self.what == "jacobian":  # a Hessian is symmetric: the other direction says the same
-            products["columns"] = self._plain(self._reverse, held)
+            products["columns"] = self._plain(self._reverse)
         sizes = {"rows": self.pattern.shape[1], "columns": self.pattern.shape[0]}
         refused: dict[str, Exception] = {}
         for lines in [*products] if self.what == "jacobian" else []:
             try:
-                products[lines](x, np.zeros(sizes[lines]))
+                products[lines]((x, held), np.zeros(sizes[lines]))
             except MISSING_RULE as error:
                 refused[lines] = error
                 del products[lines]
         if not products:
             raise next(iter(refused.values()))
-        self._certify([x] * certificate.POINTS, held, products)
+        self._certify([(x, held)] * certificate.POINTS, products)
 
     def compile(self, x: Tree, held: Held) -> None:
         """Trace and compile, so that later calls only run."""
@@ -153,12 +153,11 @@ class SparseDerivative:
         recipe = self._plan.recipe
         products: dict[str, certificate.Products] = {}
         if recipe.forward or not recipe.reverse:
-            products["rows"] = self._plain(self._forward, held)
+            products["rows"] = self._plain(self._forward)
         if recipe.reverse:
-            products["columns"] = self._plain(self._reverse, held)
-        around = functools.partial(self._entries, held)
-        points = certificate.points_around(x, around, local=self.local, seed=seed)
-        return self._certify(points, held, products, seed)
+            products["columns"] = self._plain(self._reverse)
+        points = certificate.points_around((x, held), self._entries, local=self.local, seed=seed)
+        return self._certify(points, products, seed)
 
     def save(self, path: str | Path) -> None:
         """Keep pattern and colours in a file; `load(path, f)` makes the same derivative without searching again."""
@@ -197,28 +196,28 @@ class SparseDerivative:
         return jax.jit(self._plan.reverse)
 
     def _certify(
-        self, points: Any, held: Held, products: dict[str, certificate.Products], seed: int = 0
+        self, points: Any, products: dict[str, certificate.Products], seed: int = 0
     ) -> certificate.CertificateOutcome:
         return certificate.certify(
             f"sparse {self.what}",
             self.coloring.pattern,
-            functools.partial(self._entries, held),
+            self._entries,
             products,
             iter(points),
             self._plan.dtype,
             seed,
         )
 
-    def _entries(self, held: Held, x: Tree) -> np.ndarray:
+    def _entries(self, point: certificate.Point) -> np.ndarray:
         """The entries of the whole matrix, also where only a triangle is given out."""
-        made = self._run(*self.signature.join(x, held))
+        made = self._run(*self.signature.join(*point))
         found = np.asarray(made[0] if self.signature.has_aux else made)
         found = found[self.pattern.rows, self.pattern.cols] if self.format == "dense" else found
         return found if self.part == "full" else found[mirrored(self.coloring.pattern, self.pattern)]
 
     @staticmethod
-    def _plain(product: Callable[..., Array], held: Held) -> certificate.Products:
-        return lambda x, direction: np.asarray(product(x, held, jax.device_put(direction)))
+    def _plain(product: Callable[..., Array]) -> certificate.Products:
+        return lambda point, direction: np.asarray(product(*point, jax.device_put(direction)))
 
     def __repr__(self) -> str:
         return f"sparse {self.what}: {self.pattern!r}, {self.coloring!r}, as {self.format}"

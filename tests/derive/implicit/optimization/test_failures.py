@@ -260,9 +260,7 @@ def test_the_same_inequality_twice_has_no_derivative() -> None:
 def test_rows_of_zeros_are_called_that() -> None:
     G, h = np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([0.0, 1.0])
     slope = jax.jacobian(lambda q: quadratic_program(np.eye(2), q, None, None, G, h).x)
-    with pytest.raises(
-        ImplicitFunctionError, match="inequality 0 has only zeros in G and h"
-    ):
+    with pytest.raises(ImplicitFunctionError, match="inequality 0 has only zeros in G and h"):
         slope(np.ones(2))
     with pytest.raises(ArgumentError, match="row 0 of A has only zeros"):
         quadratic_program(np.eye(2), np.ones(2), G, h)

@@ -214,3 +214,28 @@ def test_a_point_of_another_kind_is_refused() -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             J(other)
+
+
+def test_a_pattern_that_holds_for_some_values_of_args_only_is_refused() -> None:
+    """The second column is used unless the parameter is one, which it is where the pattern was made."""
+
+    def f(x: Any, p: Any) -> Any:
+        return jnp.stack([x[0] * p, jnp.where(p == 1.0, 0.0, x[1]) + x[0]])
+
+    x, narrow = np.array([1.0, 2.0]), Pattern([0, 1], [0, 0], (2, 2))
+    with pytest.raises(PatternError, match="misses entries in 1 rows: 1"):
+        sparse.jacobian(f, x, args=(1.0,), pattern=narrow)
+
+
+def test_zeros_of_args_are_kept_and_the_report_says_so() -> None:
+    """A matrix among the arguments may be sparse, and a pattern given for it is the user's word."""
+    matrix = np.diag([1.0, 2.0, 3.0])
+    J = sparse.jacobian(
+        lambda x, A: A @ x, np.ones(3), args=(matrix,), pattern=Pattern([0, 1, 2], [0, 1, 2], (3, 3))
+    )
+    assert J.report.nnz == 3
+    assert "other values of args; zeros and whole numbers in args were those given" in J.report.certificate
+    found = sparse.jacobian(lambda x, A: A @ x, np.ones(3), args=(matrix,)).report
+    assert found.certificate.endswith("points and other values of args")
+    still = sparse.jacobian(lambda x, n: n * x, np.ones(3), args=(jnp.asarray(2),)).report
+    assert still.certificate.endswith("at 3 points")
