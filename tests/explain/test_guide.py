@@ -1,22 +1,42 @@
-"""The guide's code runs, top to bottom, and prints what the guide says."""
+"""The guides' code runs, top to bottom, and prints what the guides say."""
 
+import contextlib
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-GUIDE = Path(__file__).parents[2] / "docs" / "probes.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.slow
-def test_the_guide_runs_and_prints_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```(python|text)\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    program = tmp_path / "guide.py"
+def followed(guide: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What the code of a guide leaves behind, after what it printed was compared with what the guide says."""
+    text = (DOCS / guide).read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL)
+    program = folder / "guide.py"
     program.write_text("\n".join(code for kind, code in blocks if kind == "python"), encoding="utf-8")
-    made = runpy.run_path(str(program))
+    with contextlib.chdir(folder):
+        made = runpy.run_path(str(program))
     printed = capsys.readouterr().out
     for kind, expected in blocks:
         if kind == "text":
             assert expected in printed
+    return made
+
+
+@pytest.mark.slow
+def test_the_guide_to_probes_runs_and_prints_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = followed("probes.md", tmp_path, capsys)
     assert made["experiment"].run(made["CoinSettings"](throws=3), lambda line: None).numbers["heads"] <= 3
+
+
+@pytest.mark.slow
+def test_the_guide_to_transformers_runs_and_prints_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = followed("interpretability.md", tmp_path, capsys)
+    assert made["patched"].clean != made["patched"].corrupted

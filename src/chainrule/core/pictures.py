@@ -198,7 +198,13 @@ class AttentionMaps:
     keys: Sequence[str]
     shown: tuple[int, int] = (0, 0)
     """Layer and head that are shown first, counted from 0."""
+    labels: Sequence[str] = ()
+    """What maps are called that are no heads in layers: one for each of the second axis, the first has length 1."""
     caption: str = ""
+
+    def label(self, layer: int, head: int) -> str:
+        """What one of the maps is called."""
+        return self.labels[head] if self.labels else f"layer {layer + 1}, head {head + 1}"
 
 
 Picture: TypeAlias = (

@@ -6,6 +6,7 @@ and paper get the drawing.
 
 import base64
 import json
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -42,7 +43,7 @@ def drawing(picture: AttentionMaps, title: bool) -> Figure:
         aspect="auto",
         interpolation="none",
     )
-    axes.set_xlabel(f"key: layer {layer + 1}, head {head + 1}")
+    axes.set_xlabel(f"key: {plain(picture.label(layer, head), 60)}")
     axes.set_ylabel("query", rotation_mode="anchor")
     for axis, side in zip((axes.yaxis, axes.xaxis), names, strict=True):
         axis.set_ticks(np.arange(len(side)) + 0.5, side, fontsize=min(SMALL_SIZE, cell - 2.5))
@@ -64,9 +65,10 @@ def interactive(picture: AttentionMaps, still: str) -> str:
         "keys": [plain(name) for name in picture.keys],
         "weights": base64.b64encode(levels.astype("<u2").tobytes()).decode(),
     }
-    lists = "".join(
-        f"<label>{word} <select>{_options(count, chosen)}</select></label>"
-        for word, count, chosen in zip(("layer", "head"), (layers, heads), picture.shown, strict=True)
+    numbers = [[str(i + 1) for i in range(count)] for count in (layers, heads)]
+    layer, head = picture.shown
+    lists = _list("layer", numbers[0], layer, hidden=bool(picture.labels)) + _list(
+        "map" if picture.labels else "head", picture.labels or numbers[1], head
     )
     # A script that is not of a known type is data: the page's policy does not let it run, and "<" cannot end it.
     text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
@@ -85,8 +87,12 @@ def interactive(picture: AttentionMaps, still: str) -> str:
     )
 
 
-def _options(count: int, chosen: int) -> str:
-    return "".join(f"<option{' selected' if i == chosen else ''}>{i + 1}</option>" for i in range(count))
+def _list(word: str, names: Sequence[str], chosen: int, *, hidden: bool = False) -> str:
+    options = "".join(
+        f"<option{' selected' if i == chosen else ''}>{escape(plain(name))}</option>"
+        for i, name in enumerate(names)
+    )
+    return f"<label{' hidden' if hidden else ''}>{word} <select>{options}</select></label>"
 
 
 __all__ = ["drawing", "interactive"]

@@ -13,7 +13,7 @@ import scipy.stats
 from jaxtyping import Float, Int
 from pydantic import Field
 
-from chainrule.core.pictures import Picture, Table
+from chainrule.core.pictures import AttentionMaps, Picture, Table
 from chainrule.core.types import Array
 from chainrule.data import targets
 from chainrule.data.dataset import Data
@@ -118,7 +118,7 @@ def _pictures(
     """The sharpest map first, then the others in their order, as many as fit a page."""
     (maps,) = _maps(model, source, target)
     order = [sharpest, *(i for i in range(len(names)) if i != sharpest)][:_SHOWN]
-    return [
+    drawn = [
         tokens.alignment(
             schema,
             maps[i],
@@ -129,6 +129,20 @@ def _pictures(
         )
         for i in order
     ]
+    if len(names) == 1:
+        return [*drawn]
+    rows, columns = drawn[0].rows, drawn[0].columns
+    together = AttentionMaps(
+        "alignment-maps",
+        "Where each token was read from, map by map",
+        maps[None, :, : len(rows), : len(columns)],
+        rows,
+        columns,
+        (0, sharpest),
+        names,
+        caption="Row: a token of the target (query), column: one of the source (key).",
+    )
+    return [together, *drawn]
 
 
 def _applies(model: Model, schema: Schema) -> bool:
