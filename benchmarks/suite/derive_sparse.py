@@ -233,7 +233,14 @@ RATIOS = (
 )
 """Case, peer, and the most our time may be as a multiple of theirs (of their fastest form)."""
 
-COLORS = {"brusselator 32": 10, "brusselator 30": 6, "band 2000": 16, "arrow 300": 3}
+COLORS = {
+    "brusselator 32": 10,
+    "brusselator 30": 6,
+    "band 2000": 16,
+    "arrow 300": 3,
+    "network 200": 10,
+    "network 1000": 11,
+}
 """Pattern and size, and the most products that are on target."""
 
 
@@ -259,7 +266,7 @@ def _our_colors() -> list[int]:
     for label in COLORS:
         problem, size = label.split()
         pattern = Pattern.from_scipy(problems.PATTERNS[problem](int(size)))
-        method = {"band": "star", "arrow": "auto"}.get(problem, "column")
+        method = "star" if problem in problems.SYMMETRIC else "auto" if problem == "arrow" else "column"
         found.append(sparse.color(pattern, method).num_colors)
     return found
 

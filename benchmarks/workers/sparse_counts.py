@@ -14,9 +14,10 @@ def main() -> None:
         found[peer] = {}
         for label in labels:
             problem, size = label.split()
-            if problem == "band" and peer == "scipy":
+            symmetric = problem in problems.SYMMETRIC
+            if symmetric and peer == "scipy":
                 continue  # no symmetric colouring
-            task = "star" if problem == "band" else "column"
+            task = "star" if symmetric else "column"
             found[peer][label] = count(peer, COLOR[peer](problems.PATTERNS[problem](int(size)), task)())
     print(json.dumps(found))
 

@@ -124,12 +124,21 @@ def arrow(n: int) -> scipy.sparse.csr_matrix:
     return _matrix([i, i, zero], [i, zero, i], n)
 
 
+def network(n: int) -> scipy.sparse.csr_matrix:
+    """A random network of three edges for every vertex, with its diagonal."""
+    ends = np.random.default_rng(0).integers(0, n, (2, 3 * n))
+    return _matrix([*ends, np.arange(n)], [*ends[::-1], np.arange(n)], n)
+
+
 PATTERNS = {
     "brusselator": brusselator_pattern,
     "diffusion": diffusion_pattern,
     "band": band_with_hubs,
     "arrow": arrow,
+    "network": network,
 }
+SYMMETRIC = ("band", "network")
+"""Patterns of which the star colouring is wanted."""
 
 
 def summary(product: np.ndarray) -> list[float]:

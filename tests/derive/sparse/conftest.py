@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from chainrule.derive.sparse.coloring import bidirectional, portfolio, tabu
+from chainrule.derive.sparse.coloring import bidirectional, ejection, portfolio, tabu
 
 
 @pytest.fixture(autouse=True)
 def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bidirectional, portfolio, tabu):
+    for module in (bidirectional, ejection, portfolio, tabu):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: 0.0))

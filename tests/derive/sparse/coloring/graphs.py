@@ -72,6 +72,13 @@ def band_with_hubs(n: int, width: int = 5, hubs: int = 5) -> Pattern:
     return Pattern(np.concatenate(rows), np.concatenate(cols), (n, n))
 
 
+def network(n: int, edges: int, seed: int) -> Pattern:
+    """A symmetric pattern with so many pairs of any two vertices, and the diagonal."""
+    ends = np.random.default_rng(seed).integers(0, n, (2, edges))
+    rows, cols = (np.concatenate([a, b, np.arange(n)]) for a, b in (ends, ends[::-1]))
+    return Pattern(rows, cols, (n, n))
+
+
 def random_symmetric(draw: np.random.Generator, most: int = 24) -> Pattern:
     """A random symmetric pattern, sparse or dense."""
     n = int(draw.integers(1, most))

@@ -17,6 +17,7 @@ _MOST_DIFFERENCES = 600
 _MOST_COLORS = 32
 _SAMPLED_NETS = 64
 _MOST_FORMS = 40_000
+_AT_ONCE = 6
 
 
 def lattice(graph: Nets, least: int, below: int) -> tuple[np.ndarray, int] | None:
@@ -95,8 +96,13 @@ def _linear(graph: Nets, strides: list[int], differences: np.ndarray, k: int) ->
     if k ** len(strides) > _MOST_FORMS:
         return None
     forms = np.stack(np.unravel_index(np.arange(k ** len(strides)), (k,) * len(strides)), axis=1)
-    apart = ((_distinct(differences % k) @ forms.T) % k != 0).all(axis=0)
-    for form in forms[apart][:4]:
+    remaining = _distinct(differences % k)
+    while len(remaining) and len(
+        forms
+    ):  # a few at a time: where there is no regularity, the first leave no form
+        forms = forms[((forms @ remaining[:_AT_ONCE].T) % k != 0).all(axis=1)]
+        remaining = remaining[_AT_ONCE:]
+    for form in forms[:4]:
         colors = (_digits(np.arange(graph.vertices), strides) @ form) % k
         if _separates(graph, colors, k):
             return np.asarray(colors)

@@ -3,13 +3,24 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from chainrule.core.errors import ArgumentError, check_choice
-from chainrule.derive.sparse.coloring import bounds, compiled, exact, first_fit, graphs, orders, portfolio
+from chainrule.derive.sparse.coloring import (
+    bounds,
+    compiled,
+    ejection,
+    exact,
+    first_fit,
+    graphs,
+    orders,
+    portfolio,
+    tabu,
+)
 from chainrule.derive.sparse.coloring.acyclic import acyclic
 from chainrule.derive.sparse.coloring.balance import balanced
 from chainrule.derive.sparse.coloring.bidirectional import bidirectional, estimate
@@ -128,7 +139,8 @@ def _groups(pattern: Pattern, method: str, order: Any, seed: int, budget: float)
 
     special: dict[str, portfolio.Special] = {"lattice": lambda below: lattice(graph, least, below)}
     neighbours: Callable[[], list[set[int]]] = lambda: exact.meeting(graph)  # noqa: E731 (built only if small)
-    return _search(pattern, method, graph, fit, order, seed, budget, least, special, neighbours)
+    repair = ("tabu", partial(tabu.improved, graph))
+    return _search(pattern, method, graph, fit, order, seed, budget, least, special, repair, neighbours)
 
 
 def _symmetric(pattern: Pattern, method: str, order: Any, seed: int, budget: float) -> Coloring:
@@ -142,7 +154,12 @@ def _symmetric(pattern: Pattern, method: str, order: Any, seed: int, budget: flo
         return fits[method](graph, arranged, least + 8)
 
     neighbours: Callable[[], list[set[int]]] = lambda: exact.beside(graph)  # noqa: E731 (built only if small)
-    return _search(pattern, method, graph, fit, order, seed, budget, least, {}, neighbours)
+    repairs = {
+        "star": ("ejection", partial(ejection.improved, graph)),
+        "distance-1": ("tabu", partial(tabu.improved, graph)),
+    }
+    repair: tuple[str, portfolio.Repair] | None = repairs.get(method)
+    return _search(pattern, method, graph, fit, order, seed, budget, least, {}, repair, neighbours)
 
 
 def _search(
@@ -155,6 +172,7 @@ def _search(
     budget: float,
     least: int,
     special: dict[str, portfolio.Special],
+    repair: tuple[str, portfolio.Repair] | None,
     neighbours: Callable[[], list[set[int]]],
 ) -> Coloring:
     found = portfolio.search(
@@ -165,7 +183,7 @@ def _search(
         budget=budget,
         least=least,
         special=special,
-        proper=method not in ("star", "acyclic"),
+        repair=repair if graph.vertices > exact.MOST_VERTICES else None,
     )
     automatic = isinstance(order, str) and order == "auto"
     if automatic and found.count > least and graph.vertices <= exact.MOST_VERTICES:
