@@ -26,7 +26,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("line", "expected"),
     [
         ("chainrule sc", ["score "]),
-        ("chainrule train pixel", ["pixel-cnn "]),
+        ("chainrule train pixel", ["pixel-cnn ", "pixel-rnn "]),
         ("chainrule score ph", ["photos-cnn-001 ", "photos-mlp-001 "]),
         ("chainrule probe poems gradients", ["gradients "]),
         ("chainrule runs r", ["rm "]),

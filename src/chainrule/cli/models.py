@@ -103,14 +103,13 @@ def summary(
 
     Settings are those of `chainrule train`: data=NAME-OR-PATH and the model's own decide its size.
     """
-    from chainrule import data as sources
     from chainrule import models
     from chainrule.cli.arguments import parse
     from chainrule.cli.output import emit, show
     from chainrule.cli.training_request import parse_request
 
     request = parse_request(parse([name, *(settings or [])]))
-    data = sources.load(**request.data)
+    data = request.load()
     found = models.summary(request.build(data)[0], data, name=name)
     if json:
         emit(found.to_json())

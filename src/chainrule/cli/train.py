@@ -54,12 +54,11 @@ def train(
         return
     if not (json or quiet):
         _greet()
-    from chainrule import data as sources
     from chainrule.cli.arguments import parse
     from chainrule.cli.training_request import parse_request
 
     request = parse_request(parse([model, *(settings or [])]))
-    data = sources.load(**request.data)
+    data = request.load()
     if not (json or quiet or find_lr or one_batch or dry_run):
         _tell_data(request, data)
     built, origin = request.build(data)
@@ -91,6 +90,8 @@ def _tell_data(request: "TrainingRequest", data: "Data") -> None:
     request.check(data)
     with contextlib.suppress(OSError):  # whoever listens no more is noticed when there is something to save
         say("data", described(data))
+        for line in request.chosen(data):
+            say("series", line)
 
 
 def _train(

@@ -20,7 +20,9 @@ from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
-from chainrule.data.loading.options import COMMON
+from chainrule.data.loading.as_series import series_options
+from chainrule.data.loading.load import load
+from chainrule.data.loading.options import COMMON, NO_COLUMN
 from chainrule.data.loading.sources import find
 from chainrule.models.protocol import Entry, Model, Recipe
 from chainrule.models.vectors import with_vectors
@@ -111,6 +113,34 @@ class TrainingRequest:
         return (
             None if self.file is None else FromFile(self.file, self.entry.config(**self.model).model_dump())
         )
+
+    def load(self) -> Data:
+        """The data; for a model that takes series alone, the rows of a table as one series unless options say else."""
+        known = find(self.data["name_or_path"]).options
+        fitting = [kinds.get(name) for name in self.entry.kinds]
+        choose = "series" in known and self.data.get("series", known["series"].default) is None
+        if (
+            not choose
+            or any(kind.has_rows for kind in fitting)
+            or not any(kind.from_rows for kind in fitting)
+        ):
+            return load(**self.data)
+        without = {"target": NO_COLUMN} if "target" in known else {}
+        data = load(**{**without, **self.data})
+        options = series_options(data)
+        return load(**{**without, **self.data, **options}) if options else data
+
+    def chosen(self, data: Data) -> list[str]:
+        """What `load` has chosen beyond the options that were given, in words."""
+        window = data.source.get("series")
+        known = find(self.data["name_or_path"]).options
+        if window is None or self.data.get("series", known["series"].default) is not None:
+            return []
+        left = [str(name) for name in data.source.get("drop", ()) if name not in self.data.get("drop", ())]
+        without = f", without {', '.join(left)}" if left else ""
+        return [
+            f"rows as one series{without}, {window} steps in an example; to change it: data.series={2 * window}"
+        ]
 
     def check(self, data: Data) -> None:
         """Raise where the settings contradict each other or the data are not for the model; nothing is built."""

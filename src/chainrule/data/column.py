@@ -46,6 +46,8 @@ class ColumnReading(abc.ABC):
 
     read_as: ClassVar[str]
     """The name of the file."""
+    tells_time: ClassVar[bool] = False
+    """Whether a cell says when a row was taken."""
 
     @property
     def way(self) -> str:

@@ -63,6 +63,8 @@ class Kind(abc.ABC):
     """Whether `binarize` makes zeros and ones out of it."""
     has_rows: ClassVar[bool] = False
     """Whether an example is a row of numbers, so that rows one after the other can be a series."""
+    from_rows: ClassVar[bool] = False
+    """Whether rows of numbers one after the other make an example."""
     axes: ClassVar[tuple[int, ...]] = ()
     """Axes of an array that holds such examples along the first, the last number with all of them; none: no array."""
 

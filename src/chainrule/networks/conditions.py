@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, suggest
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data import targets
 from chainrule.data.schema import Schema
@@ -223,6 +223,27 @@ def check_image_condition(encoder: ConditionEncoder | None, shape: tuple[int, ..
         )
 
 
+def class_numbers(schema: Schema, condition: Any, n: int) -> Int[Array, " batch"]:
+    """The class of each of `n` examples from one number or name, or one for each.
+
+    >>> class_numbers(Schema("points", (2,), "class", classes=("a", "b")), "b", 2).tolist()
+    [1, 1]
+    """
+    names = schema.classes
+    given = np.asarray(condition)
+    if given.dtype.kind == "U":
+        for name in given.ravel():
+            if name not in names:
+                raise ArgumentError(f"unknown class {str(name)!r}{suggest(str(name), names)}")
+        given = np.vectorize(names.index)(given)
+    if given.dtype.kind not in "iu" or given.shape not in ((), (n,)):
+        raise ArgumentError(f"condition: one class for all, or one for each of {n} examples")
+    bad = given[(given < 0) | (given >= len(names))]
+    if bad.size:
+        raise ArgumentError(f"class {int(bad.ravel()[0])}: classes are numbered 0 to {len(names) - 1}")
+    return jnp.broadcast_to(jnp.asarray(given, jnp.int32), (n,))
+
+
 @cache  # one object for equal data: what is compiled with it serves them all
 def condition_encoder(schema: Schema, conditional: bool = True) -> MakeConditionEncoder | None:
     """The encoder that suits the targets of some data: classes, labels and values, vectors, texts, images.
@@ -259,6 +280,7 @@ __all__ = [
     "TokenSequenceEncoder",
     "VectorEncoder",
     "check_image_condition",
+    "class_numbers",
     "condition_encoder",
     "masked",
 ]

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chainrule.cli.arguments import Words
+from chainrule.cli.training_request import parse_request
 from chainrule.core.errors import DataError
 from chainrule.data import load
 from chainrule.data.generated.oscillations import OSCILLATIONS
@@ -48,3 +50,38 @@ def test_the_generated_series_follows_its_law_from_the_first_step_on() -> None:
     variance = 0.04 * (1 - b) / ((1 + b) * ((1 - b) ** 2 - a**2))
     assert abs(x[:, 0].var() / variance - 1) < 0.12  # five standard errors of 4,000 squares
     assert abs(x[:, -1].var() / variance - 1) < 0.12
+
+
+def _words(**options: str) -> Words:
+    return Words(("wavenet",), {name.replace("__", "."): value for name, value in options.items()})
+
+
+def test_a_model_of_series_takes_the_rows_of_a_table_as_one_series(tmp_path: Path) -> None:
+    path = tmp_path / "series.csv"
+    rows = np.random.default_rng(0).normal(size=400)
+    lines = [f"2020-01-{1 + i % 28:02d},{i},{rows[i]:.6f},{2 * rows[i]:.6f}\n" for i in range(400)]
+    path.write_text("day,step,wind,rain\n" + "".join(lines))
+    request = parse_request(_words(data=str(path)))
+    data = request.load()
+    assert data.schema.shape == (16, 2), "neither the date nor the counter"
+    assert request.chosen(data) == [
+        "rows as one series, without day, step, 16 steps in an example; to change it: data.series=32"
+    ]
+    np.testing.assert_allclose(data.inverse(data.train.x)[..., 0].ravel()[:50], rows[:50], atol=1e-5)
+    assert load(**data.source).hash == data.hash
+    given = parse_request(_words(data=str(path), data__series="8", data__drop="day", data__target="none"))
+    found = given.load()
+    assert found.schema.shape == (8, 3)
+    assert given.chosen(found) == []
+
+
+def test_only_models_of_nothing_but_series_cut_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "series.csv"
+    path.write_text("wind,rain\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(40)))
+    table = parse_request(Words(("made",), {"data": str(path), "data.target": "none"})).load()
+    assert table.schema.shape == (2,)
+    np.save(tmp_path / "cut.npy", np.zeros((12, 6, 2)) + np.arange(12)[:, None, None])
+    whole = parse_request(_words(data=str(tmp_path / "cut.npy"), data__kind="sequence")).load()
+    assert whole.schema.shape == (6, 2)
+    np.save(tmp_path / "long.npy", np.sin(np.arange(90.0)))
+    assert parse_request(_words(data=str(tmp_path / "long.npy"))).load().schema.shape == (16, 1)

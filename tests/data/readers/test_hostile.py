@@ -3,6 +3,7 @@
 import contextlib
 import io
 import tempfile
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,18 @@ def _npz() -> bytes:
     return out.getvalue()
 
 
+def _wav() -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setparams((2, 2, 8000, 0, "NONE", ""))
+        file.writeframes(np.arange(6000, dtype="<i2").tobytes())
+    return out.getvalue()
+
+
 SOUND = {
     "a.npy": _npy(),
     "a.npz": _npz(),
+    "a.wav": _wav(),
     "a-idx3-ubyte": corpus.idx(np.arange(240).reshape(20, 4, 3) % 256),
     "a.csv": b"a,b,c\n" + b"".join(b"%d,%d.5,%s\n" % (i, i, b"xy"[i % 2 : i % 2 + 1]) for i in range(20)),
     "a.tsv": "".join(f"Wörter {i}\tmots {i}\n" for i in range(20)).encode(),

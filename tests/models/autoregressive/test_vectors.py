@@ -15,13 +15,15 @@ from chainrule.data import Schema
 from chainrule.models.autoregressive.conditionals import Conditionals
 from chainrule.models.autoregressive.vectors import VectorModel
 
-BINARY = Schema("image", (2, 5, 1), levels=2)
+BINARY = Schema("image", (2, 5, 1), "class", levels=2, classes=("a", "b", "c"))
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "fvsbn": ("fvsbn", {}),
     "nade": ("nade", {"width": 7}),
     "nade, three orders": ("nade", {"width": 7, "ensemble": 3}),
     "made, random order": ("made", {"width": 20, "depth": 1, "order": "random"}),
     "pixel-cnn": ("pixel-cnn", {"width": 4, "blocks": 3, "first_kernel": 5}),
+    "pixel-cnn, classes": ("pixel-cnn", {"width": 4, "blocks": 2, "first_kernel": 5, "condition": "class"}),
+    "pixel-rnn": ("pixel-rnn", {"width": 4, "depth": 1, "first_kernel": 3}),
 }
 
 
@@ -144,7 +146,7 @@ def test_pictures_of_images_show_completions_expectations_nats_and_the_order(ord
     model = cr.models.build("nade", data, width=4, order=order, ensemble=2)
     assert isinstance(model, VectorModel)
     pictures = {picture.name: picture for picture in model.pictures(data, jax.random.key(0))}
-    assert set(pictures) == {"completions", "expected-pixels", "nats-by-pixel"} | (
+    assert set(pictures) == {"completions", "expected-pixels", "nats-by-pixel", "receptive-field"} | (
         {"order"} if order == "random" else set()
     )
     x = np.asarray(data.val.x)[:10].reshape(10, -1)

@@ -46,6 +46,7 @@ class DateReading(ColumnReading):
     """A date in each cell, with or without a time."""
 
     read_as: ClassVar[str] = "date"
+    tells_time: ClassVar[bool] = True
     order: str
     """Which of the ways of writing a date."""
     time: bool = False

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError, DataError
-from chainrule.data.inputs import arrays, frames, tables
+from chainrule.data.inputs import arrays, frames, sounds, tables
 from chainrule.data.inputs.protocol import Given, Preparation
 from chainrule.data.loading.problems import Problem
 from chainrule.data.scaling import Scaling
@@ -31,8 +31,7 @@ def histories(given: Given, prepared: Preparation) -> list[History]:
     """
     if isinstance(given, str | Path):
         path = Path(given).expanduser()
-        is_array = path.suffix.lower() in (".npy", ".npz")
-        found = arrays.read_file(path)[0].x if is_array else _table(path, prepared)
+        found = _file(path, prepared)
     elif isinstance(given, frames.Frame):
         found = _frame(given, prepared)
     else:
@@ -47,6 +46,14 @@ def histories(given: Given, prepared: Preparation) -> list[History]:
             remedy=f"give (steps, {features}), one row a step",
         )
     return [history(str(index) if several else "", one, prepared, window) for index, one in enumerate(shaped)]
+
+
+def _file(path: Path, prepared: Preparation) -> np.ndarray:
+    """The numbers of a NumPy file, a sound or a table."""
+    ending = path.suffix.lower()
+    if ending == ".wav":
+        return sounds.read(path)
+    return arrays.read_file(path)[0].x if ending in (".npy", ".npz") else _table(path, prepared)
 
 
 def _table(path: Path, prepared: Preparation) -> Float[np.ndarray, "steps features"]:

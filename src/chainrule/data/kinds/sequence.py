@@ -27,6 +27,7 @@ class SequenceKind(Kind):
 
     noun: ClassVar[str] = "sequences"
     sample_count: ClassVar[int] = 5
+    from_rows: ClassVar[bool] = True
     axes: ClassVar[tuple[int, ...]] = (2, 3)
 
     def describe(self, schema: Schema, total: int) -> str:

@@ -13,6 +13,7 @@ from chainrule.data.readers import (
     idx,
     images,
     pairs,
+    sound,
     tabbed,
     table,
     text,
@@ -25,6 +26,7 @@ _SUFFIXES = {
     ".txt": text.reader,
     ".md": text.reader,
     ".jsonl": documents.lines_reader,
+    ".wav": sound.reader,
 }
 _SNIFFED = 4096
 
@@ -58,7 +60,7 @@ def recognise(path: Path) -> SourceReader:
     if b"\0" in start or start[:2] == b"\x1f\x8b":
         raise DataError(
             f"{path.name}: this kind of file is not known",
-            remedy=f"read are: text, .jsonl, {', '.join(table.FORMATS)}, .npy, .npz, IDX files, "
+            remedy=f"read are: text, .jsonl, {', '.join(table.FORMATS)}, .npy, .npz, .wav, IDX files, "
             "and folders of images (PNG, JPEG, WebP, GIF) or texts",
         )
     return text.reader

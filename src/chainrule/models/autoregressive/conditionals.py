@@ -1,7 +1,7 @@
 """Conditional distributions `p(x_t | x_<t)` of the entries of a vector, and the settings of models made of them."""
 
 import abc
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -44,6 +44,15 @@ class EnsembleConfig(Config, abc.ABC):
         )
 
 
+class Drawing(NamedTuple):
+    """How entries are drawn one after the other."""
+
+    given: Int[Array, ""]
+    """The first so many entries stay as they are."""
+    key: Key
+    temperature: Float[Array, ""]
+
+
 class Conditionals(eqx.Module):
     """All conditionals of a vector whose entries come in the order in which they are listed."""
 
@@ -53,27 +62,29 @@ class Conditionals(eqx.Module):
     def __call__(self, x: Float[Array, "batch entries"]) -> Float[Array, "batch entries parameters"]:
         """Parameters of the distribution of each entry, which depend on the entries before it and on no others."""
 
-    def continued(
-        self, x: Float[Array, "batch entries"], given: int | Int[Array, ""], key: Key
-    ) -> Float[Array, "batch entries"]:
-        """Default: the first `given` entries stay, the others are drawn one by one with a whole pass for each."""
+    def of_classes(self, labels: Int[Array, " batch"]) -> "Conditionals":
+        """Default: the same conditionals whatever the class of each vector."""
+        del labels
+        return self
+
+    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
+        """Default: the entries that are not given are drawn one by one with a whole pass for each."""
 
         def step(t: Int[Array, ""], x: Array) -> Array:
-            return self.drawn(x, t, self(x)[:, t], given, key)
+            return x.at[:, t].set(self.drawn(self(x)[:, t], t, x[:, t], how))
 
         return jax.lax.fori_loop(0, x.shape[1], step, x)
 
     def drawn(
         self,
-        x: Float[Array, "batch entries"],
-        t: Int[Array, ""],
         parameters: Float[Array, "batch parameters"],
-        given: int | Int[Array, ""],
-        key: Key,
-    ) -> Float[Array, "batch entries"]:
-        """The vectors with entry `t` drawn from its distribution, unless it is one of the first `given`."""
-        value = self.output.sample(parameters, jax.random.fold_in(key, t)).astype(x.dtype)
-        return x.at[:, t].set(jnp.where(t < given, x[:, t], value))
+        t: Int[Array, ""],
+        known: Float[Array, " batch"],
+        how: Drawing,
+    ) -> Float[Array, " batch"]:
+        """The value of entry `t` of each vector: from its distribution, or the one that is known if it is given."""
+        value = self.output.sample(parameters, jax.random.fold_in(how.key, t), how.temperature)
+        return jnp.where(t < how.given, known, value.astype(known.dtype))
 
 
 def require_binary(name: str, schema: Schema) -> None:
@@ -88,4 +99,4 @@ def require_binary(name: str, schema: Schema) -> None:
         )
 
 
-__all__ = ["Conditionals", "EnsembleConfig", "require_binary"]
+__all__ = ["Conditionals", "Drawing", "EnsembleConfig", "require_binary"]

@@ -1,4 +1,4 @@
-"""Pictures of a trained model of vectors: completions, expected pixels, its order, and nats entry by entry."""
+"""Pictures of a trained model of vectors: completions, expected pixels, what it sees, its order, nats by entry."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.pictures import Bars, Heatmap, Images, Picture
-from chainrule.core.types import Array, Key
+from chainrule.core.types import Array, Float, Key
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _SHOWN = 10
 _MOST = 512
 """Held-out examples that are averaged over."""
+_LOOKED_AT = 32
+"""Images over which the influence of pixels is averaged."""
 _BARS = 40
 
 
@@ -33,7 +35,7 @@ def all_of(model: "VectorModel", data: Data, key: Key) -> Sequence[Picture]:
     found: list[Picture] = []
     if model.schema.shape[-1] in (1, 3):
         found += [completions(model, x[:_SHOWN], key), expected(model, x[:_SHOWN])]
-    found.append(surprisal(nats.sum(axis=-1)))
+    found += [surprisal(nats.sum(axis=-1)), receptive_field(model, x[:_LOOKED_AT])]
     order = np.asarray(model.orders[0])
     if not np.array_equal(order, np.arange(len(order))):
         found.append(order_map(model, order))
@@ -84,6 +86,44 @@ def surprisal(nats: np.ndarray) -> Picture:
     )
 
 
+def receptive_field(model: "VectorModel", x: Array) -> Picture:
+    """Which pixels the distribution of the pixel in the middle depends on, and how much."""
+    height, width, channels = model.schema.shape
+    row, column = height // 2, width // 2
+    slopes = np.asarray(influence(model, x, (row * width + column) * channels))
+    strength = slopes.reshape(height, width, channels).sum(axis=-1)
+    seen = strength > 0
+    shades = np.zeros_like(strength)
+    if seen.any():
+        digits = np.log10(strength[seen] / strength.max())
+        shades[seen] = 1 - 0.7 * digits / min(digits.min(), -1e-9)
+    return Heatmap(
+        "receptive-field",
+        "Which pixels a pixel sees",
+        "column",
+        "row",
+        shades,
+        caption=f"Influence on the distribution of the pixel in row {row}, column {column}: the mean slope over "
+        f"{len(x)} held-out images, on a logarithmic scale. Blank: none at all; it sees {int(seen.sum())} pixels.",
+    )
+
+
+@eqx.filter_jit
+def influence(model: "VectorModel", x: Array, entry: int) -> Float[Array, " entries"]:
+    """The mean size of the derivative of the distribution of one entry by every entry, under the first order."""
+    order = model.orders[0]
+    network = model.members[0].of_classes(jnp.zeros(len(x), jnp.int32))
+    when = jnp.argmax(order == entry)
+
+    def said(ordered: Array) -> Array:
+        parameters = network(ordered)[:, when]
+        # Weights without a pattern: changes of the parameters must not cancel.
+        return (parameters * jnp.cos(1.0 + jnp.arange(parameters.shape[1]))[None]).sum()
+
+    slopes = jnp.abs(jax.grad(said)(x.reshape(len(x), -1)[:, order])).mean(axis=0)
+    return jnp.zeros_like(slopes).at[order].set(slopes, unique_indices=True)
+
+
 def order_map(model: "VectorModel", order: np.ndarray) -> Picture:
     """When each pixel has its turn."""
     rank = np.empty(len(order))
@@ -113,4 +153,13 @@ def entries(model: "VectorModel", nats: np.ndarray) -> Picture:
     )
 
 
-__all__ = ["all_of", "completions", "entries", "expected", "order_map", "surprisal"]
+__all__ = [
+    "all_of",
+    "completions",
+    "entries",
+    "expected",
+    "influence",
+    "order_map",
+    "receptive_field",
+    "surprisal",
+]

@@ -2,7 +2,6 @@
 
 from chainrule.models.protocol.encoding import HasJointSpace
 from chainrule.models.protocol.model import Model
-from chainrule.models.protocol.options import option_fields
 from chainrule.models.protocol.prediction import CanPredict
 from chainrule.models.protocol.sampling import CanSample
 from chainrule.models.protocol.text import CanTranslate
@@ -12,7 +11,7 @@ def needs_targets(model: Model) -> bool:
     """Whether a model predicts targets, is conditioned on them or compares with them, and is not judged without."""
     if isinstance(model, CanPredict | CanTranslate | HasJointSpace):
         return True
-    return isinstance(model, CanSample) and "condition" in option_fields(model.sample_options())
+    return isinstance(model, CanSample) and model.conditional
 
 
 __all__ = ["needs_targets"]

@@ -15,10 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.types import Array, Float, Key
+from chainrule.core.types import Array, ArrayLike, Float, Key
 
 _WIDEST = 7.0
 """Logarithms of standard deviations stay within this, smoothly."""
+_COLDEST = 1e-9
+"""A temperature at which the smallest difference of logits in single precision decides."""
 
 
 class OutputDistribution(eqx.Module):
@@ -36,8 +38,13 @@ class OutputDistribution(eqx.Module):
         """Log-density of each entry."""
 
     @abc.abstractmethod
-    def sample(self, parameters: Float[Array, "*entries parameters"], key: Key) -> Float[Array, "*entries"]:
-        """One value for each entry."""
+    def sample(
+        self,
+        parameters: Float[Array, "*entries parameters"],
+        key: Key,
+        temperature: Float[ArrayLike, ""] = 1.0,
+    ) -> Float[Array, "*entries"]:
+        """One value for each entry, from the distribution to the power `1 / temperature`; at 0 the likeliest."""
 
     @abc.abstractmethod
     def mean(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries"]:
@@ -68,9 +75,13 @@ class BernoulliOutput(OutputDistribution):
         logit = parameters[..., 0]
         return x * logit - jax.nn.softplus(logit)
 
-    def sample(self, parameters: Float[Array, "*entries 1"], key: Key) -> Float[Array, "*entries"]:
+    def sample(
+        self, parameters: Float[Array, "*entries 1"], key: Key, temperature: Float[ArrayLike, ""] = 1.0
+    ) -> Float[Array, "*entries"]:
         """A coin."""
-        return jax.random.bernoulli(key, self.mean(parameters)).astype(parameters.dtype)
+        return jax.random.bernoulli(key, self.mean(_tempered(parameters, temperature))).astype(
+            parameters.dtype
+        )
 
     def mean(self, parameters: Float[Array, "*entries 1"]) -> Float[Array, "*entries"]:
         """The probability of a one."""
@@ -100,9 +111,15 @@ class LevelsOutput(OutputDistribution):
         chosen = jnp.take_along_axis(jax.nn.log_softmax(parameters), level[..., None], axis=-1)[..., 0]
         return chosen + math.log(self.levels - 1)
 
-    def sample(self, parameters: Float[Array, "*entries parameters"], key: Key) -> Float[Array, "*entries"]:
+    def sample(
+        self,
+        parameters: Float[Array, "*entries parameters"],
+        key: Key,
+        temperature: Float[ArrayLike, ""] = 1.0,
+    ) -> Float[Array, "*entries"]:
         """One of the levels."""
-        return jax.random.categorical(key, parameters).astype(parameters.dtype) / (self.levels - 1)
+        chosen = jax.random.categorical(key, _tempered(parameters, temperature))
+        return chosen.astype(parameters.dtype) / (self.levels - 1)
 
     def mean(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries"]:
         """The mean over the levels."""
@@ -142,13 +159,22 @@ class GaussianMixtureOutput(OutputDistribution):
         each = weights - squares / 2 - spreads - 0.5 * math.log(2 * math.pi)
         return jax.nn.logsumexp(each, axis=-1)
 
-    def sample(self, parameters: Float[Array, "*entries parameters"], key: Key) -> Float[Array, "*entries"]:
-        """A component, then a value from it."""
+    def sample(
+        self,
+        parameters: Float[Array, "*entries parameters"],
+        key: Key,
+        temperature: Float[ArrayLike, ""] = 1.0,
+    ) -> Float[Array, "*entries"]:
+        """A component, then a value from it.
+
+        The power of a mixture is no mixture: the temperature acts on the weights and on each Gaussian by itself.
+        """
         weights, means, spreads = self.parts(parameters)
         which, noise = jax.random.split(key)
-        chosen = jax.random.categorical(which, weights)[..., None]
+        chosen = jax.random.categorical(which, _tempered(weights, temperature))[..., None]
         mean, spread = (jnp.take_along_axis(a, chosen, axis=-1)[..., 0] for a in (means, spreads))
-        return mean + jnp.exp(spread) * jax.random.normal(noise, mean.shape, mean.dtype)
+        scale = jnp.exp(spread) * jnp.sqrt(jnp.asarray(temperature, spread.dtype))
+        return mean + scale * jax.random.normal(noise, mean.shape, mean.dtype)
 
     def mean(self, parameters: Float[Array, "*entries parameters"]) -> Float[Array, "*entries"]:
         """The mean over the components."""
@@ -159,6 +185,11 @@ class GaussianMixtureOutput(OutputDistribution):
         """Components side by side, so that they do not all learn the same."""
         means = np.linspace(-1, 1, self.components) if self.components > 1 else np.zeros(1)
         return np.concatenate([np.zeros(self.components), means, np.zeros(self.components)])
+
+
+def _tempered(logits: Array, temperature: Float[ArrayLike, ""]) -> Array:
+    """Logits over the temperature; instead of zero, which would make them infinite, next to nothing."""
+    return logits / jnp.maximum(jnp.asarray(temperature, logits.dtype), _COLDEST)
 
 
 __all__ = ["BernoulliOutput", "GaussianMixtureOutput", "LevelsOutput", "OutputDistribution"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig, require_binary
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
 from chainrule.probability.distributions.outputs import BernoulliOutput
 
@@ -36,14 +36,13 @@ class Regressions(Conditionals):
         """All conditionals in one product with a strictly lower triangular matrix."""
         return (x @ self.matrix.T + self.bias[None, :])[..., None]
 
-    def continued(
-        self, x: Float[Array, "batch entries"], given: int | Int[Array, ""], key: Key
-    ) -> Float[Array, "batch entries"]:
+    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
         """Entry after entry; each needs one row of the matrix."""
         matrix = self.matrix
 
         def step(t: Int[Array, ""], x: Array) -> Array:
-            return self.drawn(x, t, (x @ matrix[t] + self.bias[t])[:, None], given, key)
+            logit = x @ matrix[t] + self.bias[t]
+            return x.at[:, t].set(self.drawn(logit[:, None], t, x[:, t], how))
 
         return jax.lax.fori_loop(0, x.shape[1], step, x)
 

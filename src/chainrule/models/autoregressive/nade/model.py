@@ -8,7 +8,7 @@ from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.schema import Schema
-from chainrule.models.autoregressive.conditionals import Conditionals, EnsembleConfig, require_binary
+from chainrule.models.autoregressive.conditionals import Conditionals, Drawing, EnsembleConfig, require_binary
 from chainrule.models.autoregressive.vectors import VectorModel, ensemble
 from chainrule.probability.distributions.outputs import BernoulliOutput
 
@@ -69,15 +69,13 @@ class SharedHidden(Conditionals):
         logits = logits.swapaxes(0, 1).reshape(batch, strips * strip)[:, :entries]
         return (logits + self.bias[None, :])[..., None]
 
-    def continued(
-        self, x: Float[Array, "batch entries"], given: int | Int[Array, ""], key: Key
-    ) -> Float[Array, "batch entries"]:
+    def continued(self, x: Float[Array, "batch entries"], how: Drawing) -> Float[Array, "batch entries"]:
         """Entry after entry, with the activities carried along."""
 
         def step(t: Int[Array, ""], carry: tuple[Array, Array]) -> tuple[Array, Array]:
             x, a = carry
             logit = jax.nn.sigmoid(a) @ self.outputs[t] + self.bias[t]
-            x = self.drawn(x, t, logit[:, None], given, key)
+            x = x.at[:, t].set(self.drawn(logit[:, None], t, x[:, t], how))
             return x, a + x[:, t, None] * self.inputs[t][None, :]
 
         start = jnp.broadcast_to(self.hidden_bias[None, :], (len(x), len(self.hidden_bias)))

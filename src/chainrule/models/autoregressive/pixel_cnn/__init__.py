@@ -1,6 +1,7 @@
 """PixelCNN: images pixel by pixel, every pixel predicted from those above it and to its left."""
 
-from chainrule.models.autoregressive.pixel_cnn.model import PixelCNNConfig, PixelNetwork, build, suited
+from chainrule.models.autoregressive.pixel_cnn.gated import PixelNetwork
+from chainrule.models.autoregressive.pixel_cnn.model import PixelCNNConfig, build, suited
 from chainrule.models.protocol import Entry
 
 entry = Entry(

@@ -11,11 +11,12 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
-from chainrule.core.pictures import Lines, Picture
+from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
+from chainrule.models.autoregressive import series_pictures
 from chainrule.models.protocol import (
     CanForecast,
     CanSample,
@@ -32,7 +33,6 @@ _LEAST = 1e-3
 _FUTURES = 256
 _DRAWN = 2048
 """Continuations whose quantiles are taken: those of 5 % then rest on a hundred."""
-_BAND = (0.05, 0.95)
 
 
 @final
@@ -125,7 +125,12 @@ class SeriesRNN(CanSample, CanForecast, HasLogProb, HasRecurrence, HasPictures):
     def pictures(self, data: Data, key: Key) -> Sequence[Picture]:
         """A held-out series continued from its middle, and how unexpected its steps are."""
         x = jnp.asarray(data.val.batch(np.arange(1)).x)
-        return [_forecast(self, random.named(key, "forecast"), x), _unexpected(self, x)]
+        known = max(1, x.shape[1] // 2)
+        futures = self.forecast(random.named(key, "forecast"), x[:, :known], x.shape[1] - known + 1)
+        return [
+            series_pictures.forecast(np.asarray(x)[0], np.asarray(futures)[:, 0, :-1]),
+            series_pictures.unexpected(np.asarray(self.anomaly(x))[0]),
+        ]
 
     def _gaussian(self, out: Array) -> tuple[Array, Array]:
         mean, spread = jnp.split(self.head(out), 2, axis=-1)
@@ -147,38 +152,6 @@ def _continued(model: SeriesRNN, key: Key, start: tuple[Array, Tree], steps: int
         return model.body(drawn, states), drawn[:, 0]
 
     return jnp.swapaxes(jax.lax.scan(move, start, jax.random.split(key, steps))[1], 0, 1)
-
-
-def _forecast(model: SeriesRNN, key: Key, x: Float[Array, "1 time features"]) -> Lines:
-    known = max(1, x.shape[1] // 2)
-    futures = np.asarray(model.forecast(key, x[:, :known], x.shape[1] - known + 1))[:, 0, :-1, 0]
-    low, middle, high = np.quantile(futures, (_BAND[0], 0.5, _BAND[1]), axis=0)
-    ahead = np.arange(known, x.shape[1])
-    return Lines(
-        "forecast",
-        "Forecast of a held-out series",
-        "step",
-        "first number of the series, model units",
-        {
-            "series": (np.arange(x.shape[1]), np.asarray(x[0, :, 0])),
-            "forecast, 90 %": (ahead, middle, low, high),
-        },
-        marks=[(known - 0.5, "known before")],
-        caption=f"{_FUTURES} continuations drawn from the model: their median, and where 90 % of them lie.",
-    )
-
-
-def _unexpected(model: SeriesRNN, x: Float[Array, "1 time features"]) -> Lines:
-    nats = np.asarray(model.anomaly(x))[0]
-    most = int(nats.argmax())
-    return Lines(
-        "anomaly",
-        "How unexpected each step of a held-out series is",
-        "step",
-        "minus log-density, nats",
-        {"anomaly": (np.arange(len(nats)), nats)},
-        marks=[(float(most), "most")],
-    )
 
 
 __all__ = ["SeriesRNN", "SeriesRNNConfig"]

@@ -1,7 +1,7 @@
-"""Conditions as users give them, as arrays a network reads: classes, captions, numbers, tokens or images.
+"""Conditions as users give them, as arrays a network reads: captions, numbers, tokens or images.
 
 Whatever the kind, one condition serves all examples, or there is one for each. What was never in training is refused:
-unknown classes and words, vectors of another dimension, and, where training knew vectors of one length alone, as
+unknown words, vectors of another dimension, and, where training knew vectors of one length alone, as
 embeddings are, vectors of another length.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, suggest
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Int
 from chainrule.data.schema import Schema
 from chainrule.data.text import captions
@@ -19,27 +19,6 @@ from chainrule.networks.conditions import ConditionEncoder, TokenSequenceEncoder
 
 _TOLERANCE = 1e-2
 """Share by which a vector may be longer or shorter than those of training."""
-
-
-def class_numbers(schema: Schema, condition: Any, n: int) -> Int[Array, " batch"]:
-    """The class of each of `n` examples from one number or name, or one for each.
-
-    >>> class_numbers(Schema("points", (2,), "class", classes=("a", "b")), "b", 2).tolist()
-    [1, 1]
-    """
-    names = schema.classes
-    given = np.asarray(condition)
-    if given.dtype.kind == "U":
-        for name in given.ravel():
-            if name not in names:
-                raise ArgumentError(f"unknown class {str(name)!r}{suggest(str(name), names)}")
-        given = np.vectorize(names.index)(given)
-    if given.dtype.kind not in "iu" or given.shape not in ((), (n,)):
-        raise ArgumentError(f"condition: one class for all, or one for each of {n} examples")
-    bad = given[(given < 0) | (given >= len(names))]
-    if bad.size:
-        raise ArgumentError(f"class {int(bad.ravel()[0])}: classes are numbered 0 to {len(names) - 1}")
-    return jnp.broadcast_to(jnp.asarray(given, jnp.int32), (n,))
 
 
 def texts(schema: Schema, condition: Any, n: int) -> Int[Array, "batch length"]:
@@ -83,4 +62,4 @@ def values(encoder: ConditionEncoder, schema: Schema, condition: Any, n: int) ->
     return jnp.broadcast_to(jnp.asarray(given, jnp.float32), (n, *shape))
 
 
-__all__ = ["class_numbers", "texts", "values"]
+__all__ = ["texts", "values"]

@@ -12,8 +12,8 @@ from chainrule.data import kinds
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.denoisers.guided import guided
 from chainrule.models.diffusion.steering.classifier import by_classifier
-from chainrule.models.diffusion.steering.conditions import class_numbers
 from chainrule.models.diffusion.steering.draw import Draw, Steering
+from chainrule.networks.conditions import class_numbers
 
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
