@@ -321,6 +321,33 @@ def test_a_text_is_scored_with_its_stride(cli: Command, text: Run) -> None:
     assert "stride must be a whole number" in cli("score", "toy", "stride=x").err
 
 
+@pytest.mark.parametrize(("length", "stride"), [(3, 2), (9, 4), (40, 1), (40, 4), (40, 8)])
+def test_a_text_of_ones_own_is_scored_every_symbol_once(
+    cli: Command, text: Run, length: int, stride: int
+) -> None:
+    said = ("To be, or not to be: that is the question. " * 2)[:length]
+    result = cli("score", "toy", f"text={said}", f"stride={min(stride, length - 1)}", "--json")
+    assert result.code == 0, result.err
+    found = result.last["metrics"]
+    ids = text.model.tokenizer.encode(said)
+    size = min(8, len(ids) - 1)
+    assert found["stride"] == {"value": min(stride, size), "unit": f"of {size} tokens", "stderr": None}
+    nats, judged = 0.0, 1
+    for end in [*range(size, len(ids) - 1, min(stride, size)), len(ids) - 1]:
+        own = np.asarray(text.model.surprisal(jnp.asarray(ids[end - size : end + 1])[None]), np.float64)[0]
+        nats, judged = nats + own[judged - end - 1 :].sum(), end + 1
+    assert found["tokens"]["value"] == len(ids) - 1
+    assert found["nats_per_token"]["value"] == pytest.approx(nats / (len(ids) - 1), rel=1e-5)
+    assert found["bits_per_byte"]["value"] == pytest.approx(nats / np.log(2) / (len(ids) - 1), rel=1e-5)
+
+
+def test_what_is_no_text_to_score_is_refused(cli: Command, text: Run) -> None:
+    assert "give a longer text" in cli("score", "toy", "text=T").err
+    assert "text: it is empty" in cli("score", "toy", "text=").err
+    assert "does not know: 'Ω'" in cli("score", "toy", "text=aΩ").err
+    assert "give one of the two" in cli("score", "toy", "text=To be", "data=shakespeare").err
+
+
 def test_a_new_sampler_file_is_known_to_the_command_line(
     cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Scores of texts: every token once, in units that can be compared."""
 
 import math
+from pathlib import Path
 from typing import final
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Int, Key, Scalar
 from chainrule.data import Batch, load
+from chainrule.data.text import tokenizers
 from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprisal, Metrics, Model
 from chainrule.train import score
@@ -49,11 +51,11 @@ class Plain(Model):
 
 
 def test_units_of_a_uniform_choice_and_of_a_known_loss() -> None:
-    uniform = units(math.log(65), characters=True)
+    uniform = units(math.log(65), characters_per_token=1)
     assert uniform["nats_per_token"].value == pytest.approx(4.17439, abs=5e-6)
     assert uniform["bits_per_character"].value == pytest.approx(6.02237, abs=5e-6)
     assert uniform["perplexity"].value == pytest.approx(65)
-    known = units(1.88, 0.01, characters=True, bytes_per_token=2.0)
+    known = units(1.88, 0.01, characters_per_token=1, bytes_per_token=2.0)
     assert known["bits_per_character"].value == pytest.approx(2.71227, abs=5e-6)
     assert known["bits_per_byte"].value == pytest.approx(2.71227 / 2, abs=5e-6)
     assert known["perplexity"].value == pytest.approx(6.5535, abs=5e-5)
@@ -107,3 +109,17 @@ def test_a_text_is_scored_in_all_units_with_its_stride() -> None:
     assert found["tokens"].unit == "all but the first"
     with pytest.raises(ArgumentError, match="stride=3: only models that predict text"):
         score(Plain(jnp.ones(())), data, "val", stride=3)
+
+
+def test_bits_of_tokens_of_any_size_are_those_of_the_text_they_stand_for(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("Äpfel und Birnen sind süß, und Nüsse auch. " * 60)
+    for tokenizer in ("byte-bpe", "character"):
+        data = load(path, tokenizer=tokenizer, vocab=300 if tokenizer == "byte-bpe" else None, window=16)
+        found = score(Counting(jnp.ones(())), data, "val", stride=16)
+        tokens = data.val.arrays["tokens"]
+        total = found["nats_per_token"].value * (len(tokens) - 1) / math.log(2)
+        judged = tokenizers.of(data.schema).decode(tokens[1:])
+        assert found["bits_per_character"].value == pytest.approx(total / len(judged))
+        assert found["bits_per_byte"].value == pytest.approx(total / len(judged.encode()))
+        assert found["loss"].unit == "nats/token at stride 16"

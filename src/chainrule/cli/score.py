@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-OWN = ("runs", "split", "data", "stride", "n", "positive", "top", "calibrated")
-_HOW = "settings of score: split=test, data=OTHER, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, runs=DIR"
+OWN = ("runs", "split", "data", "text", "stride", "n", "positive", "top", "calibrated")
+_HOW = (
+    "settings of score: split=test, data=OTHER, text=TEXT, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, "
+    "runs=DIR"
+)
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
 
@@ -20,11 +23,11 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
 
     Settings: split=test (or val, or train; unless told test, and val where there is no test split), data=OTHER (a file,
     folder or name: all of it, or its own test part, with the scaling and the classes of training; data.bad=skip and the
-    other options of the source as in training), n=5000 (so many examples, drawn at random; unless told all of them, and
-    2048 where a bound is estimated), stride=32 (texts: how far windows are apart), positive=CLASS (two classes: the one
-    that is looked for; the second unless told), top=3 (classes: how often the true one is among the three likeliest;
-    top=2,3 for several), calibrated=true (classes: how far probabilities can be trusted at a temperature that is fitted
-    on the validation examples), runs=DIR.
+    other options of the source as in training), text="a text" (instead of data, for models of texts; of any length),
+    n=5000 (so many examples, drawn at random; unless told all of them, and 2048 where a bound is estimated), stride=32
+    (texts: how far windows are apart), positive=CLASS (two classes: the one that is looked for; unless told the
+    second), top=3 (classes: how often the true one is among the three likeliest; top=2,3 for several), calibrated=true
+    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), runs=DIR.
     """
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
@@ -46,7 +49,12 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     positive = given.get("positive")
     top, calibrated = _wholes(given.get("top", "")), yes_or_no("calibrated", given)
     with progress_line(silent=json):
-        other = run.other(given["data"], **options) if "data" in given else None
+        wanted_text = {"text": given["text"]} if "text" in given else {}
+        other = (
+            run.other(given.get("data"), **wanted_text, **options)
+            if {"data", "text"} & given.keys()
+            else None
+        )
         split = given.get("split")
         untested = split is None and other is None and not len(run.data.test)
         part = "val" if untested else split

@@ -26,7 +26,7 @@ from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.inputs.protocol import Given, Preparation
-from chainrule.data.loading.others import load_other
+from chainrule.data.loading.others import load_other, text_like
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, scaled_target, to_original
 from chainrule.data.schema import Schema
@@ -297,6 +297,7 @@ class Run:
         split: str | None = None,
         *,
         data: Data | str | os.PathLike[str] | None = None,
+        text: str | None = None,
         stride: int | None = None,
         n: int | None = None,
         positive: str | None = None,
@@ -307,7 +308,8 @@ class Run:
         """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
 
         `data` is another source to judge the model by, or what `other` made of it; `options` are those of that source.
-        Texts are read in windows `stride` tokens apart. Bounds are estimated on 2,048 examples unless told otherwise.
+        `text` is a text of one's own, for a model of texts. Texts of any length are read in windows `stride` tokens
+        apart. Bounds are estimated on 2,048 examples unless told otherwise.
         `positive` names the one of two classes that is looked for, the second unless told. `top=(3,)` asks how often
         the true class is among the three likeliest, `calibrated` what probabilities are worth at the `temperature`.
         """
@@ -316,6 +318,8 @@ class Run:
                 f"{next(iter(options))}: no such setting of score",
                 remedy="options of a source need data=SOURCE",
             )
+        if text is not None:
+            data = self.other(None if data is None else str(data), text=text)
         if data is not None and split is not None:
             raise ArgumentError(f"split={split}: other data are judged as a whole", remedy="leave split out")
         if isinstance(data, Data) and not self.preparation.made(data):
@@ -334,12 +338,19 @@ class Run:
         """The temperature that makes probabilities of classes honest, fitted on the validation examples once."""
         return temperature.of_run(self)
 
-    def other(self, data: str | os.PathLike[str], **options: Any) -> Data:
-        """Another source as data of this run, to judge the model by: all is in their test split.
+    def other(
+        self, data: str | os.PathLike[str] | None = None, *, text: str | None = None, **options: Any
+    ) -> Data:
+        """Another source, or a text, as data of this run to judge the model by: all is in their test split.
 
         Scaling, classes (by their names), tokens and the reading of columns are those of training. Where the source has
         a test part of its own, only that is taken. `options` are those of the source.
         """
+        if (data is None) == (text is None):
+            raise ArgumentError("data and text: one of them is judged", remedy="give one of the two")
+        if text is not None:
+            return text_like(text, self.preparation)
+        assert data is not None, "one of the two is given"
         needs = needs_targets(self.model)
         return load_other(data, self.preparation, needs_targets=needs, **options)
 

@@ -53,25 +53,48 @@ def blocks(model: HasSurprisal, split: Windows, vocabulary: int, stride: int | N
     """Judge every token of a text but the first; half a window apart unless a stride is given."""
     length = split.length
     stride = max(1, length // 2) if stride is None else stride
+    _check_stride(stride, length)
+    starts, counts = window_spans(len(split.arrays["tokens"]), length, stride)
+    nats = _by_window(model, split.arrays["tokens"], starts, counts, length, vocabulary)
+    return Blocks(nats, counts, stride)
+
+
+def _check_stride(stride: int, length: int) -> None:
     if not 1 <= stride <= length:
         raise ArgumentError(
             f"stride={stride}: windows of {length} tokens that end {stride} apart do not judge every token once",
             remedy=f"use a stride from 1 (slow, exact) to {length} (fast)",
         )
-    starts, counts = window_spans(len(split.arrays["tokens"]), length, stride)
+
+
+def _by_window(
+    model: HasSurprisal,
+    tokens: Integer[np.ndarray, " tokens"],
+    starts: Int[np.ndarray, " windows"],
+    counts: Int[np.ndarray, " windows"],
+    length: int,
+    vocabulary: int,
+) -> Float[np.ndarray, " windows"]:
+    """Nats of the last tokens of each window, as many as it is to judge."""
     size = max(1, min(512, len(starts), _LOGITS // (length * vocabulary)))
     nats = []
     for first in range(0, len(starts), size):
         chosen = np.resize(starts[first : first + size], size)  # the last batch is filled up, so that it fits
-        x = split.arrays["tokens"][chosen[:, None] + np.arange(length + 1)[None, :]].astype(np.int32)
+        x = tokens[chosen[:, None] + np.arange(length + 1)[None, :]].astype(np.int32)
         nats.append(np.asarray(_surprisal(model, jnp.asarray(x)), np.float64))
     every = np.concatenate(nats)[: len(starts)]
     judged = np.arange(length)[None, :] >= length - counts[:, None]
-    return Blocks(np.where(judged, every, 0.0).sum(axis=1), counts, stride)
+    return np.where(judged, every, 0.0).sum(axis=1)
 
 
-def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
-    """Judge every document by itself; nats and tokens are those of each, whether or not it had to be cut."""
+def documents(model: CanPack, split: Packed, vocabulary: int, stride: int | None = None) -> Blocks:
+    """Judge every document by itself; nats and tokens are those of each, whether or not it had to be cut.
+
+    Pieces of a document that is longer than a window follow each other unless a smaller stride is given: its windows
+    then end `stride` tokens apart, as those of a text do.
+    """
+    if stride is not None:
+        _check_stride(stride, split.length)
     size = max(1, min(512, len(split), _LOGITS // (split.length * vocabulary)))
     nats, tokens = np.zeros(len(split.starts)), np.zeros(len(split.starts), np.int64)
     for first in range(0, len(split), size):
@@ -84,8 +107,30 @@ def documents(model: CanPack, split: Packed, vocabulary: int) -> Blocks:
         owner = split.document_of(split.arrays["positions"][rows][:, 1:][counted])
         nats += np.bincount(owner, found[counted], len(nats))
         tokens += np.bincount(owner, minlength=len(nats))
+    if stride is not None and stride < split.length:
+        nats = np.where(tokens > split.length, _long_documents(model, split, vocabulary, stride), nats)
     judged = tokens > 0
-    return Blocks(nats[judged], tokens[judged], split.length)
+    return Blocks(nats[judged], tokens[judged], split.length if stride is None else stride)
+
+
+def _long_documents(
+    model: CanPack, split: Packed, vocabulary: int, stride: int
+) -> Float[np.ndarray, " documents"]:
+    """Nats of each document that no window holds, read in windows that overlap; zero for the others."""
+    text, nats = split.arrays["tokens"], np.zeros(len(split.starts))
+    sizes = np.diff(split.starts, append=len(text))
+    longer = np.flatnonzero(sizes > split.length + 1)
+    if not len(longer):
+        return nats
+    spans = [window_spans(int(sizes[one]), split.length, stride) for one in longer]
+    starts = np.concatenate(
+        [split.starts[one] + begins for one, (begins, _) in zip(longer, spans, strict=True)]
+    )
+    counts = np.concatenate([counts for _, counts in spans])
+    owner = np.repeat(longer, [len(begins) for begins, _ in spans])
+    return np.bincount(
+        owner, _by_window(model, text, starts, counts, split.length, vocabulary), len(split.starts)
+    )
 
 
 def window_spans(

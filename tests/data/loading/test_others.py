@@ -113,7 +113,7 @@ def test_texts_are_read_with_the_tokens_of_training(tmp_path: Path) -> None:
     assert np.array_equal(other.test.arrays["tokens"], tokens)
     assert other.test.x.shape[1] == 9
     (tmp_path / "short.txt").write_text("a")
-    with pytest.raises(DataError, match="1 tokens; the run reads passages of 9"):
+    with pytest.raises(DataError, match="1 tokens; the first is given, so that none is left"):
         load_other(tmp_path / "short.txt", like(data))
 
 

@@ -15,8 +15,10 @@ from chainrule.core import tree
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Heatmap
 from chainrule.data import Batch, Data, Pairs, Scaling, Schema
+from chainrule.data.text.pairs import target_text
 from chainrule.models.text.encoder_decoder import EncoderDecoder
 from chainrule.train.scores.translation import translation
+from chainrule.train.translation_quality import chrf, chrf_statistics
 
 TINY = Schema("text", (4,), "text", (4,), tokens=("a", "b"), target_tokens=("c", "d"))
 SMALL: dict[str, dict[str, Any]] = {
@@ -176,12 +178,15 @@ def test_draws_follow_the_probabilities(model: EncoderDecoder) -> None:
 
 def test_scores_weigh_every_symbol_alike_and_count_exact_matches(model: EncoderDecoder) -> None:
     split = Pairs({"x": np.asarray(X, np.uint8), "y": np.asarray(Y, np.uint8)})
-    found = translation(model, split, jax.random.key(0), end=2)
+    found = translation(model, split, jax.random.key(0), schema=TINY)
     nats = -np.asarray(log_prob_given(model, Y, X))
     assert found["nats_per_token"].value == pytest.approx(nats.sum() / (4 + 2 + 3))
     assert found["perplexity"].value == pytest.approx(np.exp(nats.sum() / 9))
     exact = (np.asarray(model.translate(X)) == np.asarray(Y)).all(axis=1).mean()
     assert found["exact_match"].value == pytest.approx(exact)
+    ours, theirs = ([target_text(TINY, row) for row in rows] for rows in (model.translate(X), Y))
+    assert found["chrf"].value == pytest.approx(chrf(chrf_statistics(ours, theirs).sum(axis=0)))
+    assert "bleu" not in found, "no target has four words"
     loss, seen = eqx.filter_jit(model.loss)(Batch(X, Y), jax.random.key(0))
     assert float(loss) == pytest.approx(nats.sum() / 9)
     assert 0 <= float(seen["accuracy"]) <= 1

@@ -91,6 +91,30 @@ def test_packed_padded_and_single_documents_have_the_same_likelihoods(style: str
     assert float(judge(other, KEY)[0]) == float(loss), "padding has no weight"
 
 
+def test_a_document_longer_than_the_context_is_read_in_windows_that_overlap() -> None:
+    model = built(**STYLES["modern"])
+    texts = [np.arange(30) * 7 % 11, np.array([1, 2, 3]), np.arange(17) * 5 % 11]
+    rows = pack([text.astype(np.int32) for text in texts], length=12)
+    found = surprisal.documents(model, rows, 11, stride=5)
+    logits = eqx.filter_jit(lambda x: jax.nn.log_softmax(model.logits(x), axis=-1))
+    for text, nats in zip(texts, found.nats, strict=True):
+        starts, counts = surprisal.window_spans(len(text), min(12, len(text) - 1), 5)
+        expected = 0.0
+        for start, count in zip(starts, counts, strict=True):
+            passage = text[start : start + 13]
+            log_p = np.asarray(logits(jnp.asarray(passage[None, :-1])))[0]
+            expected -= log_p[np.arange(len(passage) - 1), passage[1:]][-count:].sum()
+        assert nats == pytest.approx(expected, abs=1e-9)
+    assert found.tokens.tolist() == [29, 2, 16]
+    assert (surprisal.documents(model, rows, 11, stride=12).nats != found.nats).tolist() == [
+        True,
+        False,
+        True,
+    ]
+    with pytest.raises(ArgumentError, match="stride=13"):
+        surprisal.documents(model, rows, 11, stride=13)
+
+
 def test_prompts_of_different_length_are_continued_together_as_each_alone() -> None:
     model = built(**STYLES["gpt2"])
     prompts = ["abcdef", "ba"]

@@ -20,8 +20,10 @@ from chainrule.data.loading import sources
 from chainrule.data.loading.load import read_contents
 from chainrule.data.loading.scan import Contents
 from chainrule.data.readers import tabbed, table
+from chainrule.data.readers import text as corpora
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Rows, Split, Subset
+from chainrule.data.text import tokenization
 
 _TEST = 2
 
@@ -56,9 +58,30 @@ def load_other(
         if needs_targets and contents.y is None and targets.of(prepared.schema).given:
             raise no_targets(source.name)
         split = kind.adopted(contents, _chosen(contents), prepared, source.name)
+    return _judged(source.name, split, prepared)
+
+
+def text_like(text: str, prepared: Preparation) -> Data:
+    """A text of the user's own as data of a run that was trained on one long text, to judge the model by."""
+    schema = prepared.schema
+    if not kinds.of(schema).is_corpus(schema):
+        raise ArgumentError(
+            "text: the run was not trained on a text that predicts itself",
+            remedy="give a file with targets: data=FILE",
+        )
+    own = {**prepared.options, **kinds.of(schema).own_options(schema), "packing": schema.packed}
+    options = {name: own.get(name, option.default) for name, option in corpora.OPTIONS.items()}
+    if not text:
+        raise ArgumentError("text: it is empty", remedy="give at least two characters")
+    split = tokenization.adopted(corpora.contents_of([text], options), schema, "text", marked=True)
+    return _judged("text", split, prepared)
+
+
+def _judged(name: str, split: Split, prepared: Preparation) -> Data:
+    """Data whose test split is what a model is to be judged by."""
     nothing = Subset(split, np.zeros(0, np.int64))
     return Data(
-        *(source.name, prepared.schema, nothing, nothing, split),
+        *(name, prepared.schema, nothing, nothing, split),
         *(prepared.scaling, prepared.target_scaling, "", {}),
         reading=prepared.reading,
     )
@@ -174,4 +197,4 @@ def no_targets(where: str) -> DataError:
     )
 
 
-__all__ = ["all_known", "examples_like", "load_other", "no_targets", "targets_like"]
+__all__ = ["all_known", "examples_like", "load_other", "no_targets", "targets_like", "text_like"]

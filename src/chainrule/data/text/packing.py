@@ -41,6 +41,8 @@ class Packed(Split):
     """Where each document begins in the text."""
     bytes: int = 0
     """Bytes of the text in UTF-8, for likelihoods per byte, which compare across vocabularies."""
+    characters: int = 0
+    """Characters of the text, for likelihoods per character."""
 
     def __len__(self) -> int:
         return len(self.arrays["positions"])
@@ -61,7 +63,9 @@ class Packed(Split):
         return np.searchsorted(self.starts, positions, side="right") - 1
 
 
-def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: int = 0) -> Packed:
+def pack(
+    documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: int = 0, characters: int = 0
+) -> Packed:
     """Documents in rows of `length + 1` tokens.
 
     >>> rows = pack([np.array([5, 6, 7]), np.array([8, 9]), np.array([1, 2, 3, 4])], length=4)
@@ -91,7 +95,8 @@ def pack(documents: Sequence[Integer[np.ndarray, " _"]], length: int, *, bytes: 
             numbers[row, at : at + piece.tokens] = number
             at += piece.tokens
     tokens = np.concatenate(documents) if documents else np.zeros(0, np.uint8)
-    return Packed({"tokens": tokens, "positions": positions, "numbers": numbers}, length, starts, bytes)
+    arrays = {"tokens": tokens, "positions": positions, "numbers": numbers}
+    return Packed(arrays, length, starts, bytes, characters)
 
 
 def _best_fit(sizes: Sequence[int], room: int) -> list[list[int]]:

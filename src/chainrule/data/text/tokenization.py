@@ -8,7 +8,7 @@ character that training lacks would otherwise have no token.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 from jaxtyping import Integer
@@ -50,7 +50,7 @@ def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
         return _documents(contents, contents.documents, shares)
     lengths = sizes(len(contents), shares)
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
-    held = [_bytes(contents, piece) for piece in pieces]
+    held = [_size(contents, [piece]) for piece in pieces]
     if contents.tokenizer == "character" and contents.vocab is None:
         return _Tokenized(_windows(contents, pieces, held, "characters"), contents.alphabet)
     texts = [_text(contents, piece) for piece in pieces]
@@ -76,7 +76,7 @@ def _documents(
         )
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
     parts = [[pieces[at] for at in part.tolist()] for part in of_documents(lengths, shares)]
-    held = [sum(_bytes(contents, piece) for piece in part) for part in parts]
+    held = [_size(contents, part) for part in parts]
     tokens, canonical = contents.alphabet, ""
     if contents.tokenizer != "character" or contents.vocab is not None:
         texts = [[_text(contents, piece) for piece in part] for part in parts]
@@ -87,33 +87,48 @@ def _documents(
             [np.concatenate([first, tokenizer.encode(text)]).astype(kind) for text in part] for part in texts
         ]
         tokens, canonical = tokenizer.tokens, tokenizer.canonical
-    splits = [pack(part, contents.window, bytes=size) for part, size in zip(parts, held, strict=True)]
+    splits = [pack(part, contents.window, **size._asdict()) for part, size in zip(parts, held, strict=True)]
     return _Tokenized(splits, tokens, canonical)
 
 
-def adopted(contents: Contents, schema: Schema, where: str) -> Split:
-    """Another text, or other documents, in the tokens of a schema; every token is predicted once."""
+def adopted(contents: Contents, schema: Schema, where: str, *, marked: bool = False) -> Split:
+    """Another text, or other documents, in the tokens of a schema; every token is predicted once.
+
+    A text shorter than the passages of training is a passage of its own; `marked` puts the mark before it that the
+    vocabulary has for the beginning of a text, if any.
+    """
     tokenizer, window = tokenizers.of(schema), schema.shape[0] - 1
-    size = _bytes(contents, contents.x)
+    size = _size(contents, [contents.x])
     if contents.documents is not None:
         pieces = np.split(contents.x, np.cumsum(contents.documents)[:-1])
         first = [] if tokenizer.start is None or not schema.tokenizer else [tokenizer.start]
         parts = [
             np.concatenate([first, tokenizer.encode(_text(contents, one))]).astype(np.int32) for one in pieces
         ]
-        return pack(parts, window, bytes=size)
+        return pack(parts, window, **size._asdict())
     tokens = tokenizer.encode(_text(contents, contents.x))
-    if len(tokens) <= window:
+    if marked and tokenizer.start is not None:
+        tokens = np.concatenate([[tokenizer.start], tokens]).astype(np.int32)
+    if len(tokens) < 2:
         raise DataError(
-            f"{where}: {len(tokens):,} tokens; the run reads passages of {window + 1}",
+            f"{where}: {len(tokens):,} tokens; the first is given, so that none is left to be predicted",
             remedy="give a longer text",
         )
-    return Windows({"tokens": tokens}, window, window, size)
+    window = min(window, len(tokens) - 1)
+    return Windows({"tokens": tokens}, window, window, size.bytes, characters=size.characters)
 
 
-def _bytes(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> int:
+class _TextSize(NamedTuple):
+    """How much text there is."""
+
+    bytes: int
+    characters: int
+
+
+def _size(contents: Contents, pieces: Sequence[Integer[np.ndarray, " _"]]) -> _TextSize:
     width = np.array([len(token.encode()) for token in contents.alphabet])
-    return int(np.bincount(piece, minlength=len(width)) @ width)
+    counts = sum((np.bincount(piece, minlength=len(width)) for piece in pieces), np.zeros(len(width), int))
+    return _TextSize(int(counts @ width), int(counts.sum()))
 
 
 def choose(name: str, vocab: int | None, training: str, alphabet: Sequence[str]) -> tokenizers.Tokenizer:
@@ -134,7 +149,7 @@ def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
 
 
 def _windows(
-    contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[int], unit: str
+    contents: Contents, tokens: Sequence[np.ndarray], held: Sequence[_TextSize], unit: str
 ) -> list[Windows]:
     window, streams = contents.window, contents.streams
     fitting = min(len(t) for t in tokens if len(t)) - 1
@@ -155,7 +170,7 @@ def _windows(
     # Training crops anywhere, unless it reads on; judging counts every token once.
     strides = (window if streams else 1, window, window)
     return [
-        Windows({"tokens": t}, window, stride, size, own)
+        Windows({"tokens": t}, window, stride, size.bytes, own, size.characters)
         for t, stride, size, own in zip(tokens, strides, held, (streams, 0, 0), strict=True)
     ]
 

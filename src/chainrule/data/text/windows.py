@@ -39,6 +39,8 @@ class Windows(Split):
     bytes: int = 0
     """Bytes of the text in UTF-8, for likelihoods per byte, which compare across vocabularies."""
     streams: int = 0
+    characters: int = 0
+    """Characters of the text, for likelihoods per character."""
 
     def __len__(self) -> int:
         every = max(0, (len(self.arrays["tokens"]) - self.length - 1) // self.stride + 1)

@@ -15,9 +15,10 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     model, split, schema = evaluation.model, evaluation.split, evaluation.data.schema
     assert isinstance(model, CanPack), "ask what applies first"
     assert isinstance(split, Packed), "ask what applies first"
-    return text(surprisal.documents(model, split, len(schema.tokens)), split, schema)
+    judged = surprisal.documents(model, split, len(schema.tokens), evaluation.stride)
+    return text(judged, split, schema)
 
 
-score = Score("How well every document is predicted.", _applies, _measure, order=20)
+score = Score("How well every document is predicted.", _applies, _measure, order=20, strided=True)
 
 __all__ = ["score"]

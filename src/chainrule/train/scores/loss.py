@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from chainrule.core.formatting import short_number
 from chainrule.data import targets
 from chainrule.data.splits import Split, Subset
-from chainrule.models.protocol import CanPredict, HasLogProb, HasOutputs
+from chainrule.data.text.packing import Packed
+from chainrule.data.text.windows import Windows
+from chainrule.models.protocol import CanPredict, HasLogProb, HasOutputs, HasSurprisal
 from chainrule.train.evaluation import mean_loss
 from chainrule.train.scoring import Evaluation, Metric, Score
 
@@ -26,6 +28,8 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     model, target = evaluation.model, targets.of(evaluation.data.schema)
     unit = target.loss_unit if isinstance(model, CanPredict) else ""
     unit = model.loss_unit() if isinstance(model, HasOutputs) else unit
+    if isinstance(model, HasSurprisal) and isinstance(evaluation.split, Windows | Packed):
+        unit = f"nats/token at stride {evaluation.split.length}"
     loss = mean_loss(model, evaluation.split, evaluation.key)[0]["loss"]
     found = {"loss": Metric(loss, unit)}
     train = evaluation.data.train

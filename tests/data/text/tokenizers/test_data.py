@@ -113,7 +113,7 @@ def test_a_folder_of_texts_is_one_text_in_the_order_of_paths(tmp_path: Path) -> 
     assert text_of(data) == "first\n" * 20 + "end\n" + "second\n" * 20 + "third" * 20 + "\n"
     corpus.write(root / "bad.txt", b"sch\xf6n")
     corpus.write(root / "empty.txt", b"")
-    report = check(root)
+    report = check(root, window=2)
     assert [(g.kind, g.first) for g in report.problems] == [
         ("invalid UTF-8", "books/bad.txt"),
         ("empty", "books/empty.txt"),
@@ -139,7 +139,7 @@ def test_lines_of_json_give_their_texts(tmp_path: Path) -> None:
     assert text_of(data) == "".join(f"story {i}\nover\ntwo lines\n" for i in range(30))
     odd = ["{", "[1]", '{"text": 3}', '{"text": "\\ud800"}', "[" * 100_000]
     path = corpus.write(tmp_path / "odd.jsonl", "\n".join([*lines, *odd]).encode() + b'\n{"text": "\xff"}')
-    report = check(path)
+    report = check(path, window=2)
     assert {(g.kind, g.count) for g in report.problems} == {
         ("not JSON", 2),
         ("no text", 2),
