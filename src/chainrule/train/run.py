@@ -26,7 +26,7 @@ from chainrule.core.types import Key
 from chainrule.data import targets
 from chainrule.data.dataset import Data
 from chainrule.data.inputs.protocol import Given, Preparation
-from chainrule.data.loading.others import load_other, text_like
+from chainrule.data.loading.others import load_other
 from chainrule.data.reading import TableReading
 from chainrule.data.scaling import Scaling, scaled_target, to_original
 from chainrule.data.schema import Schema
@@ -309,24 +309,18 @@ class Run:
 
         `data` is another source to judge the model by, or what `other` made of it; `options` are those of that source.
         `text` is a text of one's own, for a model of texts. Texts of any length are read in windows `stride` tokens
-        apart. Bounds are estimated on 2,048 examples unless told otherwise.
-        `positive` names the one of two classes that is looked for, the second unless told. `top=(3,)` asks how often
-        the true class is among the three likeliest, `calibrated` what probabilities are worth at the `temperature`.
+        apart. Bounds are estimated on 2,048 examples unless told otherwise. `positive` names the one of two classes
+        that is looked for, the second unless told. `top=(3,)` asks how often the true class is among the three
+        likeliest, `calibrated` what probabilities are worth at the `temperature`.
         """
         if options and (data is None or isinstance(data, Data)):
-            raise ArgumentError(
-                f"{next(iter(options))}: no such setting of score",
-                remedy="options of a source need data=SOURCE",
-            )
-        if text is not None:
-            data = self.other(None if data is None else str(data), text=text)
+            unknown = f"{next(iter(options))}: no such setting of score"
+            raise ArgumentError(unknown, remedy="options of a source need data=SOURCE")
+        data = data if text is None else self.other(data and str(data), text=text)
         if data is not None and split is not None:
             raise ArgumentError(f"split={split}: other data are judged as a whole", remedy="leave split out")
-        if isinstance(data, Data) and not self.preparation.made(data):
-            raise ArgumentError(
-                f"data={data.name}: these data were prepared by themselves",
-                remedy="give their name or path: they are then prepared as the training data were",
-            )
+        if isinstance(data, Data):
+            self.preparation.check(data)
         found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
         model, seed, part = self.model, self.settings.seed, split or "test"
         heat = self.temperature().value if calibrated else None
@@ -346,13 +340,8 @@ class Run:
         Scaling, classes (by their names), tokens and the reading of columns are those of training. Where the source has
         a test part of its own, only that is taken. `options` are those of the source.
         """
-        if (data is None) == (text is None):
-            raise ArgumentError("data and text: one of them is judged", remedy="give one of the two")
-        if text is not None:
-            return text_like(text, self.preparation)
-        assert data is not None, "one of the two is given"
         needs = needs_targets(self.model)
-        return load_other(data, self.preparation, needs_targets=needs, **options)
+        return load_other(data, self.preparation, text=text, needs_targets=needs, **options)
 
     def predict(
         self, given: Given, *, level: float = 0.9, horizon: int | None = None, calibrated: bool = False

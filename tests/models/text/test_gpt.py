@@ -262,7 +262,8 @@ def test_what_is_shown_is_what_happens() -> None:
 
     @eqx.filter_jit
     def parts(model: GPT, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        widened = model.blocks[0]._finished(model.with_positions(model.vectors(x)), None, [None] * 3)
+        begun = model.with_positions(model.vectors(x))
+        widened = model.blocks[0]._finished(begun, jnp.zeros_like(begun), None, [None] * 4)
         unread = model.read_out(model.norm(model.embedding(x)))
         return unread, model.read_out(model.norm(model.blocks[1](widened)))
 

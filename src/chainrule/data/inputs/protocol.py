@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
+from chainrule.core.errors import ArgumentError
 from chainrule.data import targets
 from chainrule.data.loading.problems import Problem
 from chainrule.data.reading import TableReading
@@ -47,10 +48,14 @@ class Preparation:
     reread: Callable[[], TableReading | None] = lambda: None
     """Tables: reads the training table again, where that is possible, if the reading was not kept."""
 
-    def made(self, data: "Data") -> bool:
-        """Whether data were prepared in this way: by the same schema and scaling."""
+    def check(self, data: "Data") -> None:
+        """Raise unless data were prepared in this way: by the same schema and scaling."""
         own, theirs = (_scalings(one) for one in (self, data))
-        return data.schema == self.schema and own == theirs
+        if data.schema != self.schema or own != theirs:
+            raise ArgumentError(
+                f"data={data.name}: these data were prepared by themselves",
+                remedy="give their name or path: they are then prepared as the training data were",
+            )
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -29,20 +29,25 @@ _TEST = 2
 
 
 def load_other(
-    name_or_path: str | os.PathLike[str],
+    name_or_path: str | os.PathLike[str] | None,
     prepared: Preparation,
     *,
+    text: str | None = None,
     seed: int = 0,
     bad: str = "error",
     needs_targets: bool = True,
     **options: Any,
 ) -> Data:
-    """Another source as the test split of data like those of training; its other splits are empty.
+    """Another source, or a text, as the test split of data like those of training; its other splits are empty.
 
     `options` are those of the source; what is not given is as it was in training. Data without targets will do for a
     model that does not need them.
     """
     check_choice("score", "bad", bad, ["error", "skip"])
+    if text is not None and name_or_path is None:
+        return _judged("text", _passages(text, prepared), prepared)
+    if text is not None or name_or_path is None:
+        raise ArgumentError("data and text: one of them is judged", remedy="give one of the two")
     source = sources.find(name_or_path)
     kind = kinds.of(prepared.schema)
     formats = (tabbed.reader, *(one.reader for one in table.FORMATS.values()))
@@ -61,8 +66,8 @@ def load_other(
     return _judged(source.name, split, prepared)
 
 
-def text_like(text: str, prepared: Preparation) -> Data:
-    """A text of the user's own as data of a run that was trained on one long text, to judge the model by."""
+def _passages(text: str, prepared: Preparation) -> Split:
+    """A text of the user's own, for a run that was trained on one long text."""
     schema = prepared.schema
     if not kinds.of(schema).is_corpus(schema):
         raise ArgumentError(
@@ -73,8 +78,7 @@ def text_like(text: str, prepared: Preparation) -> Data:
     options = {name: own.get(name, option.default) for name, option in corpora.OPTIONS.items()}
     if not text:
         raise ArgumentError("text: it is empty", remedy="give at least two characters")
-    split = tokenization.adopted(corpora.contents_of([text], options), schema, "text", marked=True)
-    return _judged("text", split, prepared)
+    return tokenization.adopted(corpora.contents_of([text], options), schema, "text", marked=True)
 
 
 def _judged(name: str, split: Split, prepared: Preparation) -> Data:
@@ -197,4 +201,4 @@ def no_targets(where: str) -> DataError:
     )
 
 
-__all__ = ["all_known", "examples_like", "load_other", "no_targets", "targets_like", "text_like"]
+__all__ = ["all_known", "examples_like", "load_other", "no_targets", "targets_like"]
