@@ -202,6 +202,30 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: d.mixed(lambda x, q: q * jnp.sum(x), 2)(x2, 3.0),
         "mixed(first=2): the function was called with 2 arguments",
     ),
+    "nothing to check": (
+        lambda: d.check(lambda x: 1.0, {}),
+        "check: x holds no numbers, so there is no derivative to check",
+    ),
+    "nothing returned to check": (
+        lambda: d.check(lambda x: None, x2),
+        "check: the function returns no numbers",
+    ),
+    "no argument of a program": (
+        lambda: d.program(lambda x: 1.0, {}),
+        "program: f is called without arguments",
+    ),
+    "a Laplacian of whole numbers": (
+        lambda: d.laplacian(jnp.argmax)(x2),
+        "laplacian: output has type int64; its derivative is zero or undefined",
+    ),
+    "JAX functions on dual numbers": (
+        lambda: d.derivative(lambda x: jnp.sum(x**2))(x2),
+        "JAX's through derive.lift(jnp.sin)",
+    ),
+    "a tree of dual numbers": (
+        lambda: d.derivative(lambda x: x["a"])({"a": 1.0}),
+        "derivative: x is dict, not a number or array",
+    ),
     "no rows at a time": (
         lambda: d.jacobian_blocks(jnp.sin, x2, rows=0),
         "jacobian_blocks(rows=0): rows must be",

@@ -104,6 +104,9 @@ class _Checker:
             outputs = f(x)
         validation.outputs("check", jax.tree.map(jnp.zeros_like, outputs))
         self.flat = flatten(f, x, outputs, traceable=self.compile is jax.jit)
+        if not self.flat.n or not self.flat.m:
+            nothing = "x holds no numbers" if not self.flat.n else "the function returns no numbers"
+            raise ArgumentError(f"check: {nothing}, so there is no derivative to check")
         self.vector = self.compile(self.flat.vector)
         self.tolerance = tolerance
         self.step = step

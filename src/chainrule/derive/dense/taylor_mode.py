@@ -128,6 +128,7 @@ def laplacian(f: Callable[[Any], Any], *, chunk: int | None = None) -> Callable[
         x = validation.point("laplacian", x)
         program, g = _traced("laplacian", f, x)
         flat = flatten(g, x)
+        validation.outputs("laplacian", jax.tree.map(jnp.zeros_like, flat.outputs))
         size = chunk or max(flat.n, 1)
         slope = _slope(program)
         terms = basis_map(lambda v: slope(slope(flat.vector, v), v)(flat.x), flat.n, flat.x.dtype, size)
@@ -148,6 +149,7 @@ def biharmonic(f: Callable[[Any], Any]) -> Callable[[Tree], Tree]:
     def evaluate(x: Tree) -> Tree:
         x = validation.point("biharmonic", x)
         flat = flatten(at_point("biharmonic", f, (x,)), x)
+        validation.outputs("biharmonic", jax.tree.map(jnp.zeros_like, flat.outputs))
         eye = jnp.eye(flat.n, dtype=flat.x.dtype)
         fourth = jax.vmap(lambda v: taylor(flat.vector, flat.x, v, 4).derivatives[4])
         single = fourth(eye)

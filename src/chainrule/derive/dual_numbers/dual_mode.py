@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
+from chainrule.derive import validation
 from chainrule.derive.dual_numbers.dual import Dual, is_dual, primal_of, tag_of, tangent_of
 
 _fresh_tags = itertools.count(1000)  # above the tags that explicit nesting gives
@@ -23,9 +24,12 @@ def derivative(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     1.0
     """
 
+    validation.function("derivative", f)
+
     def slope(x: Any) -> Any:
+        _check_numbers("derivative", x)
         tag = next(_fresh_tags)
-        y = f(Dual(x, 1.0, tag))
+        y = _on_duals("derivative", f, Dual(x, 1.0, tag))
         return jax.tree.map(lambda part: _slope(part, tag), y, is_leaf=is_dual)
 
     return slope
@@ -35,6 +39,27 @@ def _slope(y: Any, tag: int) -> Any:
     if not isinstance(y, Dual | jax.Array | np.ndarray | np.generic | float | int | complex):
         raise ArgumentError(f"derivative: the function returns {type(y).__name__}, not numbers")
     return tangent_of(y, tag)
+
+
+def _check_numbers(where: str, x: Any) -> None:
+    if not isinstance(x, Dual | jax.Array | np.ndarray | np.generic | float | int | complex):
+        raise ArgumentError(
+            f"{where}: x is {type(x).__name__}, not a number or array",
+            remedy="derive.gradient and derive.jacobian take PyTrees",
+        )
+
+
+def _on_duals(where: str, f: Callable[[Any], Any], x: Dual) -> Any:
+    try:
+        return f(x)
+    except TypeError as error:
+        if f"{Dual.__module__}.{Dual.__name__}" not in str(error):
+            raise
+        raise ArgumentError(
+            f"{where}: the function hands a dual number to something that takes arrays only",
+            remedy="NumPy's functions (np.sin) take dual numbers, JAX's through derive.lift(jnp.sin);\n"
+            "derive.jvp, derive.gradient and derive.jacobian take JAX functions as they are",
+        ) from error
 
 
 class HyperDual(NamedTuple):
@@ -52,8 +77,10 @@ def hyperdual(f: Callable[[Any], Any], x: Any, v: Any, w: Any) -> HyperDual:
     >>> hyperdual(lambda x: x**3, 2.0, 1.0, 1.0)
     HyperDual(value=8.0, first=12.0, second=12.0, mixed=12.0)
     """
+    validation.function("hyperdual", f)
+    _check_numbers("hyperdual", x)
     one, two = next(_fresh_tags), next(_fresh_tags)
-    y = f(Dual(Dual(x, v, one), Dual(w, 0.0, one), two))
+    y = _on_duals("hyperdual", f, Dual(Dual(x, v, one), Dual(w, 0.0, one), two))
     primal, tangent = primal_of(y, two), tangent_of(y, two)
     return HyperDual(
         primal_of(primal, one), tangent_of(primal, one), primal_of(tangent, one), tangent_of(tangent, one)

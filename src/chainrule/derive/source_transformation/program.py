@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleError
 from chainrule.derive.jaxprs import cost
 from chainrule.derive.jaxprs import equations as eqs
-from chainrule.derive.jaxprs.tracing import flatten, require_inexact, trace
+from chainrule.derive.jaxprs.tracing import flatten, require_inexact, require_some_inexact, trace
 from chainrule.derive.source_transformation.printing import pseudo_code
 from chainrule.derive.source_transformation.simplifying import simplify
 
@@ -45,9 +45,9 @@ def program(f: Callable[..., Any], *args: Any, order: int = 1, argnums: int = 0)
     if order:
         owners = [index for index, arg in enumerate(args) for _ in jax.tree.leaves(arg)]
         moving = [i for i, owner in enumerate(owners) if owner == argnums % len(args)]
-        require_inexact(
-            "program", *zip(*((arguments.names[i], arguments.leaves[i]) for i in moving), strict=True)
-        )
+        names, leaves = [arguments.names[i] for i in moving], [arguments.leaves[i] for i in moving]
+        require_some_inexact("program", names, leaves)
+        require_inexact("program", names, leaves)
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
     spread = jax.tree.unflatten(arguments.tree, shapes)
     if order:
