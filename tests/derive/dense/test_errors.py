@@ -226,6 +226,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: d.derivative(lambda x: x["a"])({"a": 1.0}),
         "derivative: x is dict, not a number or array",
     ),
+    "a text among the arguments of a plan": (
+        lambda: d.plan(lambda x: x["a"], {"a": 1.0, "b": "text"}),
+        "plan: x.b is of type str, which is neither an array nor a number",
+    ),
     "no rows at a time": (
         lambda: d.jacobian_blocks(jnp.sin, x2, rows=0),
         "jacobian_blocks(rows=0): rows must be",

@@ -170,7 +170,7 @@ def test_a_batch_needs_one_row_per_example(batch: Any, message: str) -> None:
 def test_other_mistakes_are_named() -> None:
     with pytest.raises(ArgumentError, match=r"the loss has shape \(3, 3\), not \(\) or \(3,\)"):
         cr.derive.per_sample_gradient(lambda w, x: w * jnp.outer(x, x), 1.0, np.ones(3))
-    with pytest.raises(ArgumentError, match=r"clipped_sum\(limit=0\): the limit must be positive"):
+    with pytest.raises(ArgumentError, match=r"clipped_sum\(limit=0\): the limit must be a positive number"):
         cr.derive.clipped_sum(loss, PARAMS, BATCH, 0)
     with pytest.raises(ArgumentError, match=r"params\['w'\] has type int64"):
         cr.derive.per_sample_norms(loss, {"w": np.arange(3)}, BATCH)
@@ -182,3 +182,28 @@ def test_single_precision_is_not_taken_for_coupling() -> None:
     single = jax.tree.map(lambda a: np.asarray(a, np.float32), PARAMS)
     batch = {"x": np.asarray(point(500, 3), np.float32), "y": np.zeros(500, int)}
     assert cr.derive.per_sample_norms(jax.jit(loss), single, batch, chunk=50).shape == (500,)
+
+
+def squares(w: Any, batch: Any) -> Any:
+    return jnp.mean((batch[0] @ w - batch[1]) ** 2)
+
+
+THREE = (np.ones((3, 2)), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("loss", "batch", "message"),
+    [
+        (squares, ("text",), r"batch\[0\] is str, not an array"),
+        (lambda w, b: {"loss": squares(w, b)}, THREE, "returns a dict with a number at"),
+        (lambda w, b: jnp.asarray(1), THREE, "returns type int64; its derivative is zero or undefined"),
+    ],
+)
+def test_what_is_no_loss_of_a_batch_is_named(loss: Any, batch: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        cr.derive.per_sample_norms(loss, np.ones(2), batch)
+
+
+def test_the_limit_may_be_traced() -> None:
+    found = jax.jit(lambda limit: cr.derive.clipped_sum(squares, jnp.ones(2), THREE, limit))(0.5)
+    np.testing.assert_allclose(np.linalg.norm(found), 1.5, rtol=1e-6)

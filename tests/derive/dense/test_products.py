@@ -222,3 +222,14 @@ def test_the_lagrangian_takes_arguments_after_its_weights() -> None:
     expected[:, 0] += 4.0 * W
     close(found, expected)
     close(d.lagrangian_hessian(f, argnums=1)(X, W, 2.0), np.asarray(2.0 * W @ X * X[0]))
+
+
+def test_dense_derivatives_take_options_by_name() -> None:
+    f = lambda x, y=1.0, *, power=2, scale=1.0: scale * y * x**power  # noqa: E731
+    J = d.jacobian(f)
+    close(J(X, power=3), np.diag(3.0 * X**2))
+    assert J.report.inputs == 3
+    close(J(X, scale=2.0, power=3), np.diag(6.0 * X**2))
+    close(jax.jit(lambda s: J(X, scale=s))(5.0), np.diag(10.0 * X))
+    close(d.jacobian(f, argnums=-1)(X, 3.0, power=3), X**3)
+    close(J(X), np.diag(2.0 * X))

@@ -220,3 +220,15 @@ def test_a_krylov_solve_that_fails_in_a_derivative_says_so_in_a_runtime_error(co
     slope = jax.grad(lambda q: jnp.sum(solve(jnp.zeros(6), q)))
     with pytest.raises(LOUD, match="a linear solve with the Jacobian stopped at"):
         (jax.jit(slope) if compiled else slope)(1.0)
+
+
+def test_a_python_branch_in_the_equations_is_named() -> None:
+    with pytest.raises(ArgumentError, match="root: the function branches in Python on a value"):
+        implicit.root(lambda w, a: w - a if w > 0 else w + a)(1.0, 2.0)
+
+
+def test_programs_without_variables_are_named() -> None:
+    with pytest.raises(ArgumentError, match="linear_program: there are no variables"):
+        implicit.linear_program(np.zeros(0), np.zeros((0, 0)), np.zeros(0))
+    with pytest.raises(ArgumentError, match="quadratic_program: there are no variables"):
+        implicit.quadratic_program(np.zeros((0, 0)), np.zeros(0))

@@ -19,7 +19,7 @@ from chainrule.derive.checkpointing import binomial, drawing
 from chainrule.derive.checkpointing.policies import CheckpointSchedule, Policy, as_function, checkpoint
 from chainrule.derive.checkpointing.steps import Chain, ProgramSteps, Stage, Steps
 from chainrule.derive.jaxprs.branches import at_point
-from chainrule.derive.jaxprs.tracing import trace
+from chainrule.derive.jaxprs.tracing import flatten, trace
 from chainrule.derive.memory_budget import MemoryBudgetError, parse, refuse
 from chainrule.derive.memory_timeline import Timeline
 from chainrule.derive.memory_timeline import memory as live_memory
@@ -161,6 +161,7 @@ def plan(
     """
     budget = parse("plan", memory)
     given: Callable[..., Any] | Steps = Chain(f) if isinstance(f, Sequence) else f
+    flatten("plan", as_function(given), args, abstract=True)  # what is no array is named here
     steps = given if isinstance(given, Chain) else at_point("plan", as_function(given), args)
     note = "" if steps is given or isinstance(given, Steps) else "for the branch taken at these arguments"
     cut_up = steps if isinstance(steps, Chain) else _program(steps, args)

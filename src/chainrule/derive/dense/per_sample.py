@@ -56,7 +56,13 @@ def per_sample_norms(
 
 
 def clipped_sum(
-    loss: Loss, params: Tree, batch: Tree, limit: float, *, chunk: int | None = None, check: bool = True
+    loss: Loss,
+    params: Tree,
+    batch: Tree,
+    limit: float | Array,
+    *,
+    chunk: int | None = None,
+    check: bool = True,
 ) -> Tree:
     """The sum of all gradients, each scaled down to norm `limit` where it exceeds it (as private training needs).
 
@@ -64,8 +70,9 @@ def clipped_sum(
     >>> clipped_sum(loss, jnp.ones(2), (3 * jnp.eye(2), jnp.zeros(2)), 1.0).tolist()
     [1.0, 1.0]
     """
-    if not limit > 0:
-        raise ArgumentError(f"clipped_sum(limit={limit}): the limit must be positive")
+    number = isinstance(limit, jax.Array | np.ndarray | np.generic | float | int)
+    if not number or (not isinstance(limit, jax.core.Tracer) and not limit > 0):
+        raise ArgumentError(f"clipped_sum(limit={limit!r}): the limit must be a positive number")
     params, batch = _checked("clipped_sum", loss, params, batch, chunk)
     count = _count(batch)
     size = min(chunk or count, count)
@@ -116,6 +123,10 @@ def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | Non
     validation.function(where, loss)
     check_chunk(where, chunk)
     params = validation.point(where, params, name="params")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(batch):
+        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | float | int):
+            label = f"batch{jax.tree_util.keystr(path)}"
+            raise ArgumentError(f"{where}: {label} is {type(leaf).__name__}, not an array")
     batch = jax.tree.map(jnp.asarray, batch)
     sizes = sorted({str(leaf.shape[0]) if leaf.ndim else "none" for leaf in jax.tree.leaves(batch)})
     if len(sizes) != 1 or sizes[0] in ("none", "0"):
@@ -123,9 +134,11 @@ def _checked(where: str, loss: Loss, params: Tree, batch: Tree, chunk: int | Non
             f"{where}: the leaves of the batch have leading sizes {', '.join(sizes) or 'none'}",
             remedy="every leaf has one row per example, and there is at least one example",
         )
-    shape = jax.eval_shape(loss, params, batch).shape
-    if shape not in ((), (_count(batch),)):
-        raise ArgumentError(f"{where}: the loss has shape {shape}, not () or ({_count(batch)},)")
+    found = jax.eval_shape(loss, params, batch)
+    validation.bare(where, found)
+    validation.scalar_output(where, jax.tree.map(lambda one: jax.ShapeDtypeStruct((), one.dtype), found))
+    if found.shape not in ((), (_count(batch),)):
+        raise ArgumentError(f"{where}: the loss has shape {found.shape}, not () or ({_count(batch)},)")
     return params, batch
 
 

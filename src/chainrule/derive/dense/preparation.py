@@ -70,8 +70,12 @@ class PreparedDerivative:
         self._only: Program | None = None
         """The program of the only kind of input seen so far, called without looking at the arguments."""
 
-    def __call__(self, *args: Any) -> Tree:
-        """The derivative at a point."""
+    def __call__(self, *args: Any, **options: Any) -> Tree:
+        """The derivative at a point; options are those of the function, which takes them by name."""
+        if options:
+            result = self._with_options(*args, options)
+            self.report = self._with_options.report
+            return result
         if self._only is not None:
             try:
                 return self._only(*args)
@@ -83,10 +87,24 @@ class PreparedDerivative:
         self._only = ready.run if len(self._ready) == 1 and ready.programs.whole else None
         return result
 
-    def plan(self, *args: Any) -> Report:
+    def plan(self, *args: Any, **options: Any) -> Report:
         """How the derivative at such a point will be computed."""
+        if options:
+            return self._with_options.plan(*args, options)
         self._only = None
         return self._prepare(_kinds(args), args).report
+
+    @functools.cached_property
+    def _with_options(self) -> "PreparedDerivative":
+        """The same for calls whose last argument holds what the function takes by name."""
+
+        def f(*args: Any) -> Any:
+            return self.f(*args[:-1], **args[-1])
+
+        back = lambda number: number - 1 if number < 0 else number  # noqa: E731
+        numbers = back(self.argnums) if isinstance(self.argnums, int) else tuple(map(back, self.argnums))
+        how = (self.memory, self.holomorphic, self._planner, self._evaluate)
+        return PreparedDerivative(self.name, f, numbers, *how, has_aux=self.has_aux, chooser=self._chooser)
 
     def _first_run(self, key: Any, args: tuple[Any, ...]) -> tuple["_Ready", Tree]:
         self._prepare(key, args)

@@ -124,6 +124,8 @@ def laplacian(f: Callable[[Any], Any], *, chunk: int | None = None) -> Callable[
     18.0
     """
 
+    validation.function("laplacian", f)
+
     def evaluate(x: Tree) -> Tree:
         x = validation.point("laplacian", x)
         program, g = _traced("laplacian", f, x)
@@ -145,6 +147,8 @@ def biharmonic(f: Callable[[Any], Any]) -> Callable[[Tree], Tree]:
     >>> round(float(biharmonic(lambda x: x[0] ** 4 + x[0] ** 2 * x[1] ** 2)(jnp.array([1.0, 2.0]))), 2)
     32.0
     """
+
+    validation.function("biharmonic", f)
 
     def evaluate(x: Tree) -> Tree:
         x = validation.point("biharmonic", x)

@@ -21,6 +21,7 @@ from chainrule.core.types import Array, Scalar, Tree
 from chainrule.derive import validation
 from chainrule.derive.implicit.linear.linear_solver import LinearSolver, PreparedSolver, System
 from chainrule.derive.implicit.tolerances import Conditions
+from chainrule.derive.jaxprs.refusals import NEEDS_VALUES
 
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int, complex, bool)
 
@@ -297,7 +298,14 @@ def _capture(equations: Equations, w: Tree, values: Values) -> tuple[Equations, 
     def plain(z: Tree, given: Values) -> Tree:
         return equations.call(z, given)
 
-    program, shapes = jax.make_jaxpr(plain, return_shape=True)(w, values)
+    try:
+        program, shapes = jax.make_jaxpr(plain, return_shape=True)(w, values)
+    except NEEDS_VALUES as error:
+        raise ArgumentError(
+            f"{equations.name}: the function branches in Python on a value it computes, so it is not one program",
+            remedy="use jnp.where or jax.lax.cond; whole numbers and texts that it branches on are no arrays:\n"
+            "close over them",
+        ) from error
     _check(equations, shapes)
     precision = jnp.result_type(*jax.tree.leaves(shapes))
     traced = [i for i, constant in enumerate(program.consts) if isinstance(constant, jax.core.Tracer)]

@@ -137,7 +137,8 @@ def top_eigenpairs(
     >>> [round(float(value), 3) for value in values]
     [5.0, -3.0]
     """
-    if not 1 <= count <= size:
+    _positive("top_eigenpairs", size=size, count=count)
+    if count > size:
         raise ArgumentError(f"top_eigenpairs(count={count}): count must lie between 1 and {size}")
     found = lanczos(product, size, key, steps=steps or min(size, max(2 * count + 20, 30)))
     return _largest(found, count)
@@ -260,6 +261,8 @@ def _mean(values: Array) -> Estimate:
 
 def _positive(where: str, **numbers: int) -> None:
     for name, number in numbers.items():
+        if not isinstance(number, int | np.integer):
+            raise ArgumentError(f"{where}: {name} is {type(number).__name__}, a whole number is needed")
         if number < 1:
             raise ArgumentError(f"{where}({name}={number}): {name} must be at least 1")
 

@@ -55,6 +55,12 @@ def dimensions(where: str, name: str, array: Array, count: int) -> None:
         )
 
 
+def some_variables(where: str, count: int) -> None:
+    """Raise where there is nothing to choose."""
+    if not count:
+        raise ArgumentError(f"{where}: there are no variables", remedy="a program has at least one")
+
+
 def smoothing(where: str, mu: Any, dtype: Any) -> tuple[Array, bool]:
     """Mu as an array, and whether there is any. Only a plain 0 means that there is none."""
     if isinstance(mu, int | float) and mu == 0:
@@ -77,4 +83,4 @@ def policies(where: str, linear: Any, on_failure: str, on_singular: str, max_ste
     return LeastSquares() if on_singular == "lstsq" else way
 
 
-__all__ = ["arrays", "dimensions", "policies", "shape", "smoothing"]
+__all__ = ["arrays", "dimensions", "policies", "shape", "smoothing", "some_variables"]

@@ -79,6 +79,7 @@ def linear_program(
         arguments.dimensions(_WHERE, "A", A, 2)
     arguments.shape(_WHERE, "c", c, (A.shape[1],), f"A has {A.shape[1]} columns")
     arguments.shape(_WHERE, "b", b, (A.shape[0],), f"A has {A.shape[0]} rows")
+    arguments.some_variables(_WHERE, c.size)
     mu, smooth = arguments.smoothing(_WHERE, mu, c.dtype)
     way = arguments.policies(_WHERE, "lu" if linear is None else linear, on_failure, on_singular, max_steps)
     strict = on_singular == "raise"

@@ -125,6 +125,7 @@ def _data(P: Any, q: Any, A: Any, b: Any, G: Any, h: Any) -> tuple[Array, ...]:
     made = arguments.arrays(_WHERE, **{name: one for name, one in given.items() if one is not None})
     arguments.dimensions(_WHERE, "q", made["q"], 1)
     n, dtype = len(made["q"]), made["q"].dtype
+    arguments.some_variables(_WHERE, n)
     arguments.shape(_WHERE, "P", made["P"], (n, n), f"q has {n} entries")
     for name, other in ("A", "b"), ("G", "h"):
         matrix = made.setdefault(name, jnp.zeros((0, n), dtype))
