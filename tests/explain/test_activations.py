@@ -214,6 +214,30 @@ def test_the_loss_without_a_head_is_that_of_the_model_without_it(inductive: Any)
     assert np.isnan(explain.ablate_heads(inductive, passages(1), jax.random.key(0)).stderr).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "source", "settings", "layers"),
+    [
+        ("bert", "shakespeare", {}, 1),
+        ("translator", "copy", {}, 3),  # of the encoder, of the decoder, and to the source
+        ("vit", "digits", {"patch": 4}, 1),
+    ],
+)
+def test_heads_and_neurons_of_other_transformers_are_taken_out(
+    name: str, source: str, settings: dict[str, Any], layers: int
+) -> None:
+    data = load(source)
+    model = models.build(name, data, layers=1, heads=2, width=8, **settings)
+    model = eqx.nn.inference_mode(model)
+    batch = jax.tree.map(jnp.asarray, data.train.batch(np.arange(3)))
+    found = explain.ablate_heads(model, batch, jax.random.key(0), "mean")
+    assert found.rise.shape == found.stderr.shape == (layers, 2)
+    assert np.abs(found.rise).max() > 0
+    chosen, neurons = explain.ablate_neurons(model, batch, jax.random.key(0), most=3)
+    assert len(chosen) == 3
+    assert np.isfinite(neurons.rise).all()
+
+
 def test_the_neuron_that_matters_is_found_and_measured(inductive: Any) -> None:
     # One neuron of the second MLP fires always and speaks for the last token, which is mostly wrong.
     block = inductive.blocks[1]

@@ -41,8 +41,9 @@ def examine(run: Run, data: Data, settings: AttributionSettings) -> Outcome:
     means, errors = by_passage.mean(axis=1), _errors(by_passage)
     order = np.argsort(-np.abs(means), kind="stable")
     best = int(means.argmax())
+    several = len(x) > 1
     rows: list[list[str | float | int]] = [
-        [found.names[i], float(means[i]), float(errors[i]) if len(x) > 1 else ""] for i in order
+        [found.names[i], float(means[i]), *([float(errors[i])] if several else [])] for i in order
     ]
     groups = {
         "embedding": [i for i, name in enumerate(found.names) if name in ("embedding", "positions")],
@@ -69,7 +70,12 @@ def examine(run: Run, data: Data, settings: AttributionSettings) -> Outcome:
                 "the logit, exactly. What a component does by way of later layers is not counted.",
             ),
         ],
-        Table("attribution-table", "Contributions", ["component", "mean", "standard error"], rows),
+        Table(
+            "attribution-table",
+            "Contributions",
+            ["component", "mean", *(["standard error"] if several else [])],
+            rows,
+        ),
         {
             "logit": float(found.logits.mean()),
             "contributions": dict(zip(found.names, means.tolist(), strict=True)),
