@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chainrule.explain import experiments, probes
+from chainrule.explain.probes.surprisal import SurprisalSettings
 from chainrule.explain.protocol import NoSettings, Outcome, Probe
 
 from .conftest import Command
@@ -153,6 +154,22 @@ def test_a_probe_that_breaks_is_named_at_the_end_and_costs_the_others_nothing(
     assert "The largest gradient" in said.out
 
 
+@pytest.mark.usefixtures("trained")
+def test_a_text_is_for_every_probe_that_reads_one(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reads(run: object, data: object, settings: SurprisalSettings) -> Outcome:
+        return Outcome([f"It says {settings.text}."], numbers={"length": len(settings.text)})
+
+    real = probes.get
+    reader = Probe("Reads.", "eyes", lambda model, schema: True, reads, SurprisalSettings)
+    monkeypatch.setattr(probes, "names", lambda: ("reader", "gradients"))
+    monkeypatch.setattr(probes, "get", lambda name: reader if name == "reader" else real(name))
+    both = cli("probe", "toy", "text=To be", "--json")
+    assert both.code == 0, both.err
+    assert both.last["results"]["reader"]["findings"] == ["It says To be."]
+    assert both.last["results"]["gradients"]["settings"] == {}
+    assert "chainrule probe toy &#x27;text=To be&#x27;" in Path(both.last["files"]["page"]).read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -166,6 +183,7 @@ def test_a_probe_that_breaks_is_named_at_the_end_and_costs_the_others_nothing(
         (["toy", "gradeints"], "unknown probe 'gradeints' (did you mean 'gradients'?)"),
         (["toy", "gradients", "more"], "unexpected word 'more'"),
         (["toy", "rays=3"], "settings belong to one probe"),
+        (["toy", "text=To be"], "no probe of toy reads a text"),
         (["toy", "gradients", "rays=3"], "unknown setting 'rays'"),
     ],
 )

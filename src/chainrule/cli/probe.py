@@ -34,8 +34,9 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
     """Show a mechanism at work, or examine a trained run.
 
     `chainrule probe` lists the experiments and probes; `chainrule probe NAME` runs an experiment; `chainrule probe RUN`
-    examines a run with every probe that applies, `chainrule probe RUN NAME` with one. Pictures, a page and the
-    numbers are written to out=DIR (probes/NAME-001, or the folder of the run).
+    examines a run with every probe that applies, `chainrule probe RUN NAME` with one. A text=... of your own is for
+    all probes that read one. Pictures, a page and the numbers are written to out=DIR (probes/NAME-001, or the folder of
+    the run).
     """
     from chainrule.cli.arguments import parse
     from chainrule.cli.output import show
@@ -172,8 +173,7 @@ def _run(names: tuple[str, ...], given: Mapping[str, str], json: bool) -> None:
         for name in chosen
     }
     if not chosen:
-        _typed("probes", None, given, _RUN)
-        settings = {name: probes.configure(name) for name in probes.applicable(run)}
+        settings = _all_settings(run, given)
     chapters, failed = [], []
     with progress_line(silent=json):
         for number, (name, one) in enumerate(settings.items()):
@@ -224,6 +224,22 @@ def _open(word: str, given: Mapping[str, str]) -> "Run":
         raise ArgumentError(
             f"{word!r} is neither an experiment nor a run{hint}", remedy="list experiments: chainrule probe"
         ) from error
+
+
+def _all_settings(run: "Run", given: Mapping[str, str]) -> "dict[str, Settings]":
+    """Defaults of every probe that applies; a text is for all that read one."""
+    from chainrule.core.errors import ArgumentError
+    from chainrule.explain import probes
+
+    _typed("probes", None, {word: text for word, text in given.items() if word != "text"}, _RUN)
+    names = probes.applicable(run)
+    reading = [name for name in names if "text" in probes.get(name).settings.model_fields]
+    if "text" in given and not reading:
+        raise ArgumentError(
+            f"text: no probe of {run.id} reads a text", remedy="leave it out, or probe a model of text"
+        )
+    own = {"text": given["text"]} if "text" in given else {}
+    return {name: probes.configure(name, **(own if name in reading else {})) for name in names}
 
 
 def _examine(name: str, run: "Run", settings: "Settings", *, alone: bool) -> "Chapter":
