@@ -24,7 +24,7 @@ FOLLOWS: dict[Target, str] = {
     "eps": "simple",
     "score": "score",
     "v": "velocity",
-    "u": "velocity",
+    "u": "flow",
 }
 """The weight that suits each target. 1 + 1/SNR is 1 on the error of v; on the error of eps it has no bound, and the few
 noisiest levels would drown all others."""
@@ -57,6 +57,13 @@ def velocity(lam: Array, rate: Array) -> Array:
     return 1 + jnp.exp(-lam)
 
 
+@weights.register("flow")
+def flow(lam: Array, rate: Array) -> Array:
+    """1 on the error of u, the velocity of the straight path (Liu et al., 2023): (1 + sigma)²."""
+    del rate
+    return jnp.square(1 + jnp.exp(-lam / 2))
+
+
 @weights.register("min-snr")
 def min_snr(lam: Array, rate: Array) -> Array:
     """min(SNR, 5)/SNR: clean levels, which are easy, count less (Hang et al., 2023)."""
@@ -80,6 +87,7 @@ __all__ = [
     "Weight",
     "bound",
     "edm",
+    "flow",
     "min_snr",
     "score",
     "simple",

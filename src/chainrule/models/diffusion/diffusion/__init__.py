@@ -3,7 +3,7 @@
 from chainrule.models.diffusion.denoisers.settings import suited
 from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
-from chainrule.models.protocol import Entry
+from chainrule.models.protocol import Entry, Recipe
 
 entry = Entry(
     name="diffusion",
@@ -19,6 +19,12 @@ entry = Entry(
     former_settings=FORMER_SETTINGS,
     former_arrays=FORMER_ARRAYS,
     suited=suited,
+    recipes={
+        "rectified-flow": Recipe(
+            "Rectified flow: straight paths between data and noise, along which the network learns the velocity.",
+            model={"noise": "rectified", "target": "u"},
+        )
+    },
     training={
         "batch": 128,
         "ema": 0.999,

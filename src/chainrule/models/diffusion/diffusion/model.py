@@ -1,5 +1,6 @@
 """Denoising diffusion model: one denoiser, trained on all noise levels at once (Ho et al., 2020)."""
 
+from pathlib import Path
 from typing import Any, Literal, final
 
 import equinox as eqx
@@ -31,15 +32,27 @@ _LEVELS = 1000
 class DiffusionConfig(DenoiserConfig):
     """Settings of the diffusion model."""
 
-    target: Literal["v", "eps", "x0"] = Field(
-        "v", description="what the network predicts: velocity, noise or clean data"
+    target: Literal["v", "eps", "x0", "u"] = Field(
+        "v",
+        description="what the network predicts: velocity, noise, clean data, or u, the velocity of the straight path",
     )
-    noise: Literal["cosine", "linear", "vp-linear", "logsnr-linear"] = Field(
-        "cosine", description="noise schedule"
+    noise: Literal["cosine", "linear", "vp-linear", "logsnr-linear", "rectified"] = Field(
+        "cosine", description="noise schedule; with target=u, rectified is rectified flow"
     )
-    weight: Literal["auto", "velocity", "simple", "bound", "min-snr", "edm"] = Field(
+    table: tuple[float, ...] | None = Field(
+        None,
+        description="a noise schedule of your own in place of `noise`: one number for each level, cleanest first, or "
+        "the name of a file with them (CSV, text or NPY)",
+    )
+    table_of: Literal["alpha_bar", "beta", "sigma"] = Field(
+        "alpha_bar",
+        description="what the numbers of the table are: share of signal, variance a step adds, noise beside unit "
+        "signal",
+    )
+    weight: Literal["auto", "velocity", "simple", "flow", "bound", "min-snr", "edm"] = Field(
         "auto",
-        description="how much an error counts at each noise level; auto: simple for target=eps, velocity for others",
+        description="how much an error counts at each noise level; auto: simple for target=eps, flow for u, velocity "
+        "for others",
     )
     variance: Literal["fixed", "learned"] = Field(
         "fixed",
@@ -60,6 +73,15 @@ class DiffusionConfig(DenoiserConfig):
         target = given.get("target", "v")
         return {**given, "weight": FOLLOWS[target]} if target in FOLLOWS else given
 
+    @pydantic.field_validator("table", mode="before")
+    @classmethod
+    def _from_a_file(cls, given: Any) -> Any:
+        """Numbers themselves, wherever they come from: a run does not need the file again."""
+        match given:
+            case [str() as name] | (str() as name) | (Path() as name):  # a single number would be no schedule
+                return schedules.read_table(Path(name))
+        return given
+
     def network_for(self, schema: Schema) -> Name:
         """As set."""
         del schema
@@ -78,15 +100,17 @@ class Diffusion(Generative):
         def made(key: Key) -> LearnedDenoiser:
             return config.network_denoiser(schema, key, inject=config.inject, target=config.target)
 
+        self.config, self.schema = config, schema
+        _ = self.schedule  # a table that is no schedule is refused here
         self.denoiser = made(key)
         if config.variance == "learned":
             self.denoiser = WithVariance(self.denoiser, made(jax.random.fold_in(key, 1)))
-        self.config = config
-        self.schema = schema
 
     @property
     def schedule(self) -> schedules.Schedule:
         """The noise schedule."""
+        if self.config.table is not None:
+            return schedules.from_table(self.config.table, self.config.table_of)
         return schedules.schedule(self.config.noise)
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:

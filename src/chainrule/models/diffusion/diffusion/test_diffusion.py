@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
@@ -63,6 +64,7 @@ def test_a_fresh_model_predicts_nothing_and_its_loss_is_the_size_of_the_target()
     [
         {"target": "x0", "weight": "min-snr", "noise": "linear", "conditional": False},
         {"target": "eps", "weight": "bound", "noise": "logsnr-linear"},
+        {"target": "u", "noise": "rectified"},
     ],
 )
 def test_variants_keep_the_promises_of_the_loss(settings: dict) -> None:
@@ -228,3 +230,45 @@ def test_pictures_suit_the_data() -> None:
     np.testing.assert_allclose(samples, estimates, atol=1e-5)
     found = build(moons.schema).pictures(moons, KEY)
     assert [type(picture) for picture in found] == [Scatter, Lines]
+
+
+def test_rectified_flow_is_the_squared_error_of_the_velocity_along_straight_paths() -> None:
+    model, examples = moved(build(DIGITS, target="u", noise="rectified", conditional=False)), batch(DIGITS)
+    x0 = model.to_network_units(examples.x)
+    level, _ = jax.jit(lambda x0: model._levels(8, jax.random.split(KEY, 3)[0], x0))(x0)
+    np.testing.assert_allclose(level.a + level.s, 1, rtol=1e-6)
+    eps = jax.random.normal(jax.random.split(KEY, 3)[1], x0.shape)
+    said = eqx.filter_jit(model.denoiser.predict)(noised(x0, eps, level), level)
+    by_hand = float(jnp.square(said - (eps - x0)).mean())
+    assert float(eqx.filter_jit(model.loss)(examples, KEY)[0]) == pytest.approx(by_hand, rel=1e-4)
+
+
+def test_a_schedule_of_ones_own_comes_as_numbers_or_from_a_file(tmp_path: Path) -> None:
+    bars = np.linspace(0.999, 0.001, 40)
+    (tmp_path / "bars.csv").write_text("\n".join(str(bar) for bar in bars))
+    np.save(tmp_path / "sigmas.npy", np.sqrt(1 / bars - 1))
+    settings = (
+        {"table": bars.tolist()},
+        {"table": str(tmp_path / "bars.csv")},
+        {"table": [str(tmp_path / "sigmas.npy")], "table_of": "sigma"},  # as the command line gives it
+    )
+    for own in settings:
+        model = models.build("diffusion", PLAIN, width=4, depth=1, **own)
+        np.testing.assert_allclose(model.schedule.alpha_bar, bars, rtol=1e-9)
+        assert model.sample(KEY, 2, steps=3).shape == (2, 3)
+    with pytest.raises(ArgumentError, match="40 levels"):
+        model.sample(KEY, 2, steps=41)
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"table": [0.9, 0.95]}, "index 1 of the schedule"),
+        ({"table": [0.5, 1.5]}, r"alpha_bar\[1\]=1.5"),
+        ({"table": "nowhere.csv"}, "no such file"),
+        ({"table": [0.5, 0.1, 0.2], "table_of": "sigma"}, "index 1 of the schedule"),
+    ],
+)
+def test_tables_that_are_no_schedule_are_refused(own: dict, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        models.build("diffusion", PLAIN, width=4, depth=1, **own)

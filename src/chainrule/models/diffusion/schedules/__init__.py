@@ -23,6 +23,7 @@ from chainrule.models.diffusion.schedules.schedule import (
     from_sigma,
 )
 from chainrule.models.diffusion.schedules.spacing import SPACINGS, enough_noise, grid
+from chainrule.models.diffusion.schedules.table import from_table, read_table
 
 schedules: Registry[Callable[..., Schedule]] = Registry("schedule")
 schedules.add("linear", linear)
@@ -62,8 +63,10 @@ __all__ = [
     "from_alpha_bar",
     "from_beta",
     "from_sigma",
+    "from_table",
     "grid",
     "linear",
+    "read_table",
     "schedule",
     "schedules",
 ]
