@@ -28,7 +28,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     class=cat,dog in turn), text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an
     array y); and the model's own, such as prompt= (or prompts=FILE, one on every line), temperature=, bias=, steps= or,
     for control, control=EDGES.png strength=1 (or like=PHOTO.png): chainrule models show MODEL lists them all. Texts go
-    to samples.txt; what that held before is kept beside it.
+    to samples.txt; what that held before is kept beside it. Rows are written as samples.csv too, under the names of
+    their columns; inpaint=ROW.csv fills in the empty cells of a row.
     """
     from chainrule.cli import texts
     from chainrule.cli.arguments import parse, take
@@ -61,7 +62,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         controls = (
             run.model.sample_controls(n, **options) if isinstance(run.model, HasSampleControls) else None
         )
-        files = _write(out, drawn, condition, run.schema, facts, controls)
+        files = _write(out, drawn, condition, run, facts, controls)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
@@ -187,7 +188,7 @@ def _write(
     out: Path,
     drawn: "np.ndarray",
     condition: Condition,
-    schema: "Schema",
+    run: "Run",
     facts: dict[str, Any],
     controls: "Array | None",
 ) -> dict[str, Path]:
@@ -195,17 +196,23 @@ def _write(
     import numpy as np
 
     from chainrule.data import kinds
+    from chainrule.data.row_files import write_rows
     from chainrule.report import save
     from chainrule.train.files import disk_errors
 
+    schema = run.schema
     kind, follows = kinds.of(schema), None if controls is None else np.asarray(controls)
     arrays = condition.arrays if follows is None else {**condition.arrays, "control": follows}
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        file = kind.write(out, schema, drawn, arrays)
+        files = {"samples": kind.write(out, schema, drawn, arrays)}
+        if kind.has_rows:
+            files["table"] = write_rows(
+                out / "samples.csv", schema, drawn, run.preparation.reading, condition.names
+            )
     title = f"Samples of {facts['run']}"
     picture = kind.picture(schema, drawn, condition.names, follows=follows, title=title)
-    return {"samples": file, "picture": save(picture, out, "samples", facts)}
+    return {**files, "picture": save(picture, out, "samples", facts)}
 
 
 __all__ = ["sample"]

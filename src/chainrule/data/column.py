@@ -92,6 +92,11 @@ class ColumnReading(abc.ABC):
     def from_json(cls, values: Mapping[str, Any]) -> "ColumnReading":
         """The reading written by `to_json`."""
 
+    def restored(self, x: Float[np.ndarray, "rows features"]) -> Sequence[str | float] | None:
+        """Default: features do not tell the cell again; otherwise the cell nearest to each row of them."""
+        del x
+        return None
+
     def absent(self, cell: str) -> bool:
         """Default: a cell that says so in one of the usual ways holds nothing."""
         return is_missing(cell)

@@ -189,6 +189,46 @@ class TableReading:
         extra = [name for name in names if name not in known]
         return Encoded(x, faults, (f"columns not known from training: {_listed(extra)}",) if extra else ())
 
+    def restored(
+        self, x: Float[np.ndarray, "rows features"]
+    ) -> tuple[list[str], list[Sequence[str | float]]]:
+        """Features back as columns of cells: their names, and the cells of each; what cannot go back stays features."""
+        heads: list[str] = []
+        found: list[Sequence[str | float]] = []
+        first = 0
+        for plan in self.columns:
+            names, mine = plan.features, x[:, first : first + len(plan.features)]
+            first += len(names)
+            if plan.reading is None or not names:
+                continue
+            width = len(plan.reading.features(plan.name))
+            cells = plan.reading.restored(mine[:, :width])
+            if cells is None:
+                heads += names
+                found += [[float(f"{value:.6g}") for value in column] for column in mine.T]
+                continue
+            gone = mine[:, -1] > 0.5 if plan.marked else np.zeros(len(x), bool)
+            heads.append(plan.name)
+            found.append(["" if missing else cell for missing, cell in zip(gone, cells, strict=True)])
+        return heads, found
+
+    def encode_known(self, given: Mapping[str, str]) -> tuple[np.ndarray, np.ndarray]:
+        """Features of a row of which only some cells are given, by their columns, and which features these are."""
+        plans = {plan.name: plan for plan in self.columns if plan.features}
+        values, known = [], []
+        for name, plan in plans.items():
+            width = len(plan.features)
+            if name not in given:
+                values.append(np.zeros(width))
+                known.append(np.zeros(width, bool))
+                continue
+            codes, faults = _read(plan, [given[name]])
+            if faults:
+                raise DataError(f"column {name!r}: {faults[0].reason}")
+            values.append(plan.encode(codes)[0])
+            known.append(np.ones(width, bool))
+        return np.concatenate(values), np.concatenate(known)
+
     def decode_target(self, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Decoded | None:
         """The targets of rows, where the table has the columns for them."""
         plans = [plan for plan in self.columns if plan.target]

@@ -28,7 +28,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.inputs.protocol import Given, Preparation
 from chainrule.data.loading.others import load_other
 from chainrule.data.reading import TableReading
-from chainrule.data.scaling import Scaling, scaled_target, to_original
+from chainrule.data.scaling import Scaling, to_original
 from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model, NeedsSchema, needs_targets
@@ -40,6 +40,7 @@ from chainrule.train.folder import CODE
 from chainrule.train.forecasting import answering
 from chainrule.train.predictions import Predictions, Written, collect, write
 from chainrule.train.preparing import as_model
+from chainrule.train.sample_inputs import in_model_units
 from chainrule.train.scoring import Scores
 from chainrule.train.temperature import Temperature
 
@@ -384,10 +385,8 @@ class Run:
         key = random.key(self.settings.seed, "sample") if key is None else key
         if condition is not None:
             options["condition"] = condition
-        if self.target_scaling is not None:
-            for name in {"condition", "negative"} & options.keys():
-                options[name] = scaled_target(self.schema, self.target_scaling, name, options[name])
-        return to_original(self.schema, self.scaling, model.sample(key, n, **options))
+        given = in_model_units(self.preparation, options)
+        return to_original(self.schema, self.scaling, model.sample(key, n, **given))
 
 
 def runs(where: str | Path | None = None) -> list[Run]:

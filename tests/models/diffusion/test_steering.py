@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data import Schema
 from chainrule.models.diffusion import samplers, schedules
 from chainrule.models.diffusion.denoisers.guided import guided
 from chainrule.models.diffusion.denoisers.mixture import MixtureDenoiser
+from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.steering import inpainting, views
 from chainrule.models.diffusion.steering.anagrams import Anagram
@@ -42,6 +44,46 @@ def test_the_posterior_method_finds_the_conditional_distribution_of_a_gaussian()
     assert out[:, 0].mean() == pytest.approx(1.5, abs=0.01)
     assert out[:, 1].mean() == pytest.approx(1.2, abs=0.03)
     assert out[:, 1].std() == pytest.approx(0.6, abs=0.03)
+
+
+def _restoring() -> Diffusion:
+    """A model of images of independent pixels, normal around grey, that knows them exactly."""
+    model = models.build("diffusion", Schema("image", SQUARE), width=4, depth=1)
+    return eqx.tree_at(lambda m: m.denoiser, model, MixtureDenoiser([1.0], np.zeros((1, 16)), [0.04]))
+
+
+def test_samples_agree_with_a_smaller_or_blurred_image_and_are_free_beyond_that(tmp_path: Path) -> None:
+    model, options = _restoring(), {"steps": 30, "clip": "none", "observed_noise": 1e-3}
+    small = np.array([[0.4, 0.6], [0.55, 0.5]])
+    drawn = np.asarray(model.sample(KEY, 200, upscale=small, **options))
+    means = drawn.reshape(-1, 16) @ inpainting.downsampling(SQUARE, 2).T
+    np.testing.assert_allclose(means, np.broadcast_to(small.ravel(), means.shape), atol=0.01)
+    free = (
+        drawn - np.repeat(np.repeat(drawn.reshape(-1, 2, 2, 2, 2).mean(axis=(2, 4)), 2, 1), 2, 2)[..., None]
+    )
+    assert free.std() == pytest.approx(
+        0.1 * np.sqrt(3 / 4), rel=0.1
+    )  # three of four directions are as in the data
+    blurred = np.full((4, 4, 1), 0.5, np.float32)
+    blurred[1, 1] = 0.6
+    np.savez(tmp_path / "blurred.npz", samples=blurred[None])
+    sharp = np.asarray(model.sample(KEY, 50, deblur=tmp_path / "blurred.npz", blur=0.5, **options))
+    again = sharp.reshape(-1, 16) @ inpainting.blurring(SQUARE, 0.5).T
+    np.testing.assert_allclose(again, np.broadcast_to(blurred.ravel(), again.shape), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"upscale": np.zeros((3, 3))}, "a half, a third"),
+        ({"deblur": np.zeros((3, 4))}, "bring it to that height"),
+        ({"upscale": np.zeros((2, 2)), "deblur": np.zeros((4, 4))}, "give one of them"),
+        ({"upscale": np.zeros((2, 2, 3))}, "one image of 1 channels"),
+    ],
+)
+def test_images_that_cannot_be_restored_are_refused(options: dict, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        _restoring().sample(KEY, 2, **options)
 
 
 @pytest.mark.slow

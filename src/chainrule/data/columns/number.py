@@ -74,6 +74,10 @@ class NumberReading(ColumnReading):
             return math.nan
         return value if abs(value) <= _LARGEST or math.isnan(value) else math.inf
 
+    def restored(self, x: Float[np.ndarray, "rows features"]) -> Sequence[str | float]:
+        """The number, in six digits."""
+        return [float(f"{value:.6g}") for value in x[:, 0]]
+
     def expand(self, codes: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "rows features"]:
         """The number itself."""
         return np.where(np.isfinite(codes), codes, np.nan)[:, None]

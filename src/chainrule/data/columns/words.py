@@ -42,6 +42,10 @@ class WordsReading(ColumnReading):
         at = {word: float(position) for position, word in enumerate(self.words)}
         return np.array([at.get(cell, np.nan) for cell in cells], np.float64)
 
+    def restored(self, x: Float[np.ndarray, "rows features"]) -> Sequence[str | float]:
+        """The word with the largest mark."""
+        return [self.words[position] for position in x.argmax(axis=1)]
+
     def expand(self, codes: Float[np.ndarray, " rows"]) -> Float[np.ndarray, "rows features"]:
         """1 at the position of the word."""
         marks = (codes[:, None] == np.arange(len(self.words))).astype(np.float64)

@@ -7,14 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from chainrule.core.errors import ArgumentError, DataError
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.data.readers import picture
 from chainrule.data.readers.npy import named
 from chainrule.data.schema import Schema
-from chainrule.models.diffusion.steering.files import arrays_of
-
-_MOST_BYTES = 2**28
+from chainrule.models.diffusion.steering.files import arrays_of, pixels_of
 
 
 def control_pictures(
@@ -38,7 +35,7 @@ def _read(
     """Pictures of an NPZ file, one of a PNG or JPEG file, or an array."""
     if isinstance(given, str | Path):
         path = Path(given).expanduser()
-        given = stored(path) if path.suffix == ".npz" else _pixels(path, shape[-1])
+        given = stored(path) if path.suffix == ".npz" else pixels_of(path, shape[-1])
     found = jnp.asarray(given, jnp.float32)
     found = found[None] if found.ndim == 3 else found
     if found.ndim != 4 or found.shape[1:] != shape or not len(found):
@@ -47,20 +44,6 @@ def _read(
             remedy="bring it to that height and width",
         )
     return found
-
-
-def _pixels(path: Path, channels: int) -> np.ndarray:
-    """The pixels of a file in [0, 1], in grey where one channel is wanted."""
-    try:
-        found = picture.decode(path, None, picture.MOST_PIXELS, _MOST_BYTES)[0].astype(np.float32) / 255
-    except picture.Unusable as error:
-        detail = f": {error.detail}" if error.detail else ""
-        raise DataError(
-            f"{path} cannot be read ({error.kind}{detail})", remedy="give a PNG or JPEG file"
-        ) from None
-    if channels == 1:
-        return found.mean(axis=-1, keepdims=True)
-    return np.repeat(found, channels, axis=-1) if found.shape[-1] == 1 else found
 
 
 __all__ = ["control_pictures"]

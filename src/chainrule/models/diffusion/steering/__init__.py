@@ -14,7 +14,7 @@ def ways() -> list[type[Steering]]:
     """All ways of steering, in the order in which they are applied.
 
     >>> [way.name for way in ways()]
-    ['guidance', 'views', 'variations', 'inpainting']
+    ['guidance', 'views', 'variations', 'inpainting', 'restoration']
     """
     modules = [
         importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)

@@ -138,8 +138,8 @@ class Inpainting(Steering):
 
     inpaint: Any = Field(
         None,
-        description="what is known: a file with arrays known and mask (true where known), in the units of the data, or "
-        "that pair",
+        description="what is known: a file with arrays known and mask (true where known), or a CSV file of one row "
+        "with empty cells, in the units of the data; or that pair in those of the model",
     )
     method: Literal["replace", "repaint", "posterior"] | None = Field(
         None, description=f"how; none: repaint for images, posterior for numbers of up to {SMALL} dimensions"

@@ -1,0 +1,63 @@
+"""Options of sampling that users give in the units of their data, in those of the model.
+
+Conditions are targets; what is known of an example, and examples to begin with, come as files: of images these are read
+by the model, which knows how pixels are scaled, and of rows here, as only the run knows how they were read.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.core.errors import ArgumentError
+from chainrule.data import kinds
+from chainrule.data.inputs.protocol import Preparation
+from chainrule.data.readers import npy
+from chainrule.data.row_files import read_row
+from chainrule.data.scaling import scaled_target
+
+_CONDITIONS = ("condition", "negative")
+_FILES = {"start": ("samples",), "inpaint": ("known", "mask")}
+"""Options that name a file of examples, and the arrays of one that is NPZ."""
+
+
+def in_model_units(prepared: Preparation, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with conditions scaled as targets are, and files of rows read and scaled as examples are."""
+    found = dict(options)
+    if prepared.target_scaling is not None:
+        for name in _CONDITIONS:
+            if found.get(name) is not None:
+                found[name] = scaled_target(prepared.schema, prepared.target_scaling, name, found[name])
+    if kinds.of(prepared.schema).has_rows:
+        for name in _FILES:
+            if isinstance(found.get(name), str | Path):
+                found[name] = _rows(prepared, name, Path(found[name]))
+    return found
+
+
+def _rows(prepared: Preparation, option: str, path: Path) -> Any:
+    """Rows to begin with, or a row of which something is known and a mask, from an NPZ or a CSV file."""
+    if path.suffix.lower() == ".npz":
+        arrays = npy.named(path, _FILES[option])
+        values, *mask = (arrays[name] for name in _FILES[option])
+    else:
+        values, *mask = read_row(path, prepared.schema, prepared.reading)
+        if not mask[0].any():
+            raise ArgumentError(f"{option}={path}: nothing is known of the row", remedy="fill in some cells")
+        if option == "start" and not mask[0].all():
+            raise ArgumentError(
+                f"start={path}: cells are missing", remedy="to have them filled in, use inpaint= instead"
+            )
+        mask = mask if option == "inpaint" else []
+    shape = prepared.schema.shape
+    if values.shape[-1:] != shape[-1:]:
+        raise ArgumentError(f"{option}={path}: rows of shape {values.shape}; the data have shape {shape}")
+    scaled = np.asarray(
+        prepared.scaling.apply(values.astype(np.float64)[None] if values.ndim == 1 else values)
+    )
+    scaled = scaled[0] if values.ndim == 1 else scaled
+    return (scaled, mask[0]) if mask else scaled
+
+
+__all__ = ["in_model_units"]
