@@ -1,5 +1,6 @@
 """Recipes: settings that go together, under a name that a model brings along."""
 
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -49,6 +50,48 @@ def test_a_recipe_is_the_published_one(
     shapes = eqx.filter_eval_shape(models.build, "gpt", passages, **request.model)
     arrays = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
     assert sum(leaf.size for leaf in arrays) == parameters
+
+
+def test_gpt2_has_its_published_size_and_schedule() -> None:
+    request = parse_request(parse(["gpt", "recipe=gpt2-124m", "data=shakespeare"]))
+    settings = TrainConfig.parse(**merge(request.entry.training, request.train)).model_dump()
+    assert settings["batch"] * request.data["window"] == 491_520
+    assert (settings["accumulate"], settings["precision"], settings["steps"]) == (40, "bfloat16", 600_000)
+    published = {"name": "adamw", "lr": 6e-4, "betas": (0.9, 0.95), "decay": 0.1, "clip": 1.0}
+    assert published.items() <= settings["optimizer"].items()
+    assert {"name": "cosine", "warmup": 2000, "floor": 0.1}.items() <= settings["schedule"].items()
+    tokens = tuple(map(str, range(request.data["vocab"])))
+    passages = Schema("text", (request.data["window"] + 1,), tokens=tokens)
+    shapes = eqx.filter_eval_shape(models.build, "gpt", passages, **request.model)
+    arrays = [leaf for leaf in jax.tree.leaves(shapes) if isinstance(leaf, jax.ShapeDtypeStruct)]
+    assert sum(leaf.size for leaf in arrays) == 124_439_808
+
+
+def test_another_tokenizer_brings_its_own_vocabulary() -> None:
+    words = ["gpt", "recipe=gpt2-124m", "data=shakespeare", "data.tokenizer=gpt2/tokenizer.json"]
+    request = parse_request(parse(words))
+    assert (request.data["tokenizer"], "vocab" in request.data) == ("gpt2/tokenizer.json", False)
+
+
+def test_on_a_cpu_a_recipe_for_a_gpu_is_refused_with_how_long_it_would_take(
+    cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    refused = cli("train", "gpt", "recipe=gpt2-124m", "data=shakespeare")
+    assert (refused.code, "recipe=gpt2-124m takes 2.5e+20 operations, on this CPU about" in refused.err) == (
+        2,
+        True,
+    )
+    assert "years" in refused.err
+    assert not (tmp_path / "cache").exists()
+    less = refused.err.partition("e.g. ")[2].split()
+    assert less[:3] == ["layers=4", "heads=4", "width=128"]
+    request = parse_request(parse(["gpt", "recipe=gpt2-124m", "data=shakespeare", *less]))
+    request.check_device()
+    small = ["layers=1", "heads=1", "width=8", "data.window=8", "data.vocab=260", *less[5:], "--dry-run"]
+    found = cli("train", "gpt", "recipe=gpt2-124m", "data=shakespeare", *small, "--json").last
+    assert found["settings"]["data"]["stream"] is True
+    assert found["settings"]["train"]["accumulate"] == 1
 
 
 def test_other_words_override_a_recipe(cli: Command) -> None:

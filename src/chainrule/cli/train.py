@@ -58,6 +58,8 @@ def train(
     from chainrule.cli.training_request import parse_request
 
     request = parse_request(parse([model, *(settings or [])]))
+    if not dry_run:
+        request.check_device()
     data = request.load()
     if not (json or quiet or find_lr or one_batch or dry_run):
         _tell_data(request, data)

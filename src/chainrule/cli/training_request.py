@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, final
 
 from chainrule import models
-from chainrule.cli import defaults, settings
+from chainrule.cli import defaults, recipes, settings
 from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import runs_folder
 from chainrule.core import code_files, random
-from chainrule.core.errors import ArgumentError, suggest
+from chainrule.core.errors import ArgumentError
 from chainrule.core.quoting import shell_word
 from chainrule.data import kinds, targets
 from chainrule.data.dataset import Data
@@ -84,6 +84,8 @@ class TrainingRequest:
     """The Python file the model comes from, if it is one of the user's own."""
     callbacks: tuple[Callback, ...] = ()
     """Functions of the user's own that are asked after every evaluation."""
+    recipe: tuple[str, Recipe] | None = None
+    """The settings that go together it was asked for, and their name."""
 
     def stem(self, data: Data) -> str:
         """The beginning of the names of what this training writes: the data, and the model or, of a file, its class."""
@@ -148,6 +150,12 @@ class TrainingRequest:
         if self.file is None:
             models.fits(self.entry, data.schema)
 
+    def check_device(self) -> None:
+        """Refuse a recipe that would take too long on this machine."""
+        if self.recipe is not None:
+            name, recipe = self.recipe
+            recipes.check_work(name, recipe, self.model, self.data, self.train)
+
     def settled(self, data: Data) -> tuple[TrainConfig, int]:
         """All training settings, those that suit the model and the data where none were given, and the steps."""
         return settled(self.entry.training, self.train, len(data.train))
@@ -161,7 +169,7 @@ def parse_request(words: Words) -> TrainingRequest:
     file = _file(words, own, recipe)
     start = _start(own, recipe, folder)
     entry = models.entry(_model_name(words, own, recipe, start)) if file is None else file.entry()
-    named = _named(own, entry)
+    named = recipes.named(own, entry)
     if start is not None and "from" in own and (named.model or named.data):
         raise _said_twice(own, "from")
     same = start is not None and start.run.config["model"]["name"] == entry.name
@@ -185,7 +193,7 @@ def parse_request(words: Words) -> TrainingRequest:
     return TrainingRequest(
         entry=entry,
         model=_configured(entry, merge(settings, nest(model)), file),
-        data={**source, **named.data, **data},
+        data={**source, **recipes.suited(named.data, known, data), **data},
         train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
         runs_folder=folder,
         run=run_folder(own["run"], own.get("runs")) if "run" in own else None,
@@ -193,6 +201,7 @@ def parse_request(words: Words) -> TrainingRequest:
         vectors=_vectors(own, recipe, start),
         file=file,
         callbacks=callbacks(own.get("callbacks")),
+        recipe=(own["recipe"], named) if "recipe" in own else None,
     )
 
 
@@ -344,20 +353,6 @@ def _recipe(config: str) -> dict[str, Any]:
     if not path.exists():
         raise ArgumentError(f"config={config}: there is no such file")
     return former.config(read_config(path))
-
-
-def _named(own: Mapping[str, str], entry: Entry) -> Recipe:
-    """The recipe of the model that is named, or an empty one."""
-    if "recipe" not in own:
-        return Recipe("")
-    name = own["recipe"]
-    if name not in entry.recipes:
-        known = ", ".join(entry.recipes) or "none"
-        raise ArgumentError(
-            f"recipe={name}: {entry.name} has no such recipe{suggest(name, entry.recipes)}",
-            remedy=f"recipes of {entry.name}: {known}",
-        )
-    return entry.recipes[name]
 
 
 def _model_name(words: Words, own: Mapping[str, str], recipe: Mapping[str, Any], start: Start | None) -> str:

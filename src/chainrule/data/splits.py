@@ -23,6 +23,11 @@ class Split(abc.ABC):
     streams: int = 0
     """How many examples of a batch go on, each at its position, from those of the batch before; 0: any order does."""
 
+    @property
+    def mapped(self) -> bool:
+        """Default: the arrays are small enough for memory, or read in pieces by the system."""
+        return False
+
     @abc.abstractmethod
     def __len__(self) -> int:
         """Number of examples."""
@@ -106,6 +111,11 @@ class Subset(Split):
     def arrays(self) -> Mapping[str, np.ndarray]:  # type: ignore[override]  # those of the whole
         """The raw arrays of the whole split."""
         return self.split.arrays
+
+    @property
+    def mapped(self) -> bool:
+        """As the whole split."""
+        return self.split.mapped
 
     def __len__(self) -> int:
         return len(self.numbers)

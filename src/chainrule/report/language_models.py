@@ -12,6 +12,9 @@ from chainrule.data.text.windows import Windows
 from chainrule.models.protocol import HasSurprisal
 from chainrule.train import Run, surprisal
 
+_COUNTED = 2**22
+"""Tokens of a text that is not in memory that are counted."""
+
 
 def baselines(data: Data) -> dict[str, float]:
     """Nats per token on the validation text without any model: uniform, and counts of tokens and of pairs.
@@ -19,7 +22,8 @@ def baselines(data: Data) -> dict[str, float]:
     Counts come from the training text. A pair backs off to its second token by the number of different tokens that
     follow its first (Witten and Bell, 1991).
     """
-    train, val = (np.asarray(split.arrays["tokens"], np.int64) for split in (data.train, data.val))
+    most = _COUNTED if data.train.mapped else None
+    train, val = (np.asarray(split.arrays["tokens"][:most], np.int64) for split in (data.train, data.val))
     size = len(data.schema.tokens)
     single = (np.bincount(train, minlength=size) + 1) / (len(train) + size)
     uniform, unigram = np.log(size), -np.log(single[val[1:]]).mean()
@@ -55,6 +59,8 @@ def compared(curve: Lines, run: Run) -> Lines:
     caption = (
         "Level lines: the validation text under equal chances, counted tokens, and counted pairs of tokens."
     )
+    if run.data.train.mapped:
+        caption = f"{caption[:-1]}, in the first {_COUNTED:,} tokens."
     words = f"{curve.caption} {caption}".strip()
     return replace(curve, y_label="nats per token", series={**curve.series, **lines}, caption=words)
 

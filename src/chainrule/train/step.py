@@ -100,7 +100,8 @@ class Stepper:
         self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes, config.drop_last)
         self.key = random.key(config.seed, "train")
         self.static = eqx.filter(freezing.stilled(model, config.freeze), eqx.is_array, inverse=True)
-        self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if resident else None
+        kept = resident and not split.mapped
+        self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if kept else None
         self._compiled: jax.stages.Compiled | None = None
         self._ahead: tuple[int, int, list[Any]] = (0, 0, [])
         """First step, number of steps and contents of the feed that was made in advance."""

@@ -71,7 +71,7 @@ class Trainer:
         self.latest: dict[str, float] = {}
         """The newest line of training metrics."""
         split = self.data.train
-        resident = split.nbytes <= _RESIDENT_BYTES
+        resident = split.nbytes <= _RESIDENT_BYTES and not split.mapped
         # Streamed data are copied into every call: keep those calls small.
         most = MOST_STEPS_PER_CALL if resident else 8
         self.stepper = Stepper(

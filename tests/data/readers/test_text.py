@@ -34,7 +34,9 @@ def test_a_text_comes_back_from_its_three_splits_in_order(tmp_path: Path) -> Non
         "vocab": None,
         "lower": False,
         "packing": False,
+        "allow_special": False,
         "streams": 0,
+        "stream": False,
     }
 
 

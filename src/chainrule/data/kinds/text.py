@@ -19,7 +19,7 @@ from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.target import Cells
 from chainrule.data.text import pairs, tokenization
-from chainrule.data.text.windows import WINDOW, Windows
+from chainrule.data.text.windows import WINDOW, Windows, counts
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
@@ -173,11 +173,11 @@ def write_texts(folder: Path, texts: Sequence[str]) -> Path:
 
 
 def _token_shares(data: "Data") -> Picture:
-    counts = np.bincount(data.train.arrays["tokens"], minlength=len(data.schema.tokens))
-    order = np.argsort(-counts, kind="stable")[:_TOKENS]
+    counted = counts(data.train.arrays["tokens"], len(data.schema.tokens))
+    order = np.argsort(-counted, kind="stable")[:_TOKENS]
     names = [repr(data.schema.tokens[i])[1:-1].replace(" ", "␣") for i in order]
     title = f"{data.name}: how often each token comes in training"
-    return Bars("data-tokens", title, "token", "share", names, {"share": counts[order] / counts.sum()})
+    return Bars("data-tokens", title, "token", "share", names, {"share": counted[order] / counted.sum()})
 
 
 def _beside_targets(data: "Data") -> Picture:

@@ -63,9 +63,15 @@ def schema_of(contents: Contents) -> Schema:
 def fingerprint(schema: Schema, contents: Contents) -> str:
     """SHA-256 of the schema and every number, in the order of the source; the same wherever the source lies."""
     digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode() + contents.fill.encode())
+    if contents.allow_special:
+        digest.update(b"allow_special")
     for name in ("x", "y", "parts", "documents", "weights"):
         array = getattr(contents, name)
         if array is None:
+            continue
+        if name == "x" and contents.stream is not None:
+            own = contents.stream
+            digest.update(f"stream {own.digest} {own.lower}".encode())
             continue
         rows = contents.rows if name == "x" else None
         length = len(array) if rows is None else len(rows)

@@ -18,6 +18,18 @@ from chainrule.data.reading import TableReading
 
 @final
 @dataclass(frozen=True)
+class StreamedText:
+    """A text file that is never in memory as a whole."""
+
+    path: Path
+    digest: str
+    """SHA-256 of its bytes."""
+    lower: bool = False
+    allow_special: bool = False
+
+
+@final
+@dataclass(frozen=True)
 class Contents:
     """All examples of a source, unscaled and not yet split."""
 
@@ -41,6 +53,10 @@ class Contents:
     """Text: what makes tokens out of the characters in `x`: a name or the path of a file."""
     vocab: int | None = None
     """Text: tokens in the vocabulary; the tokenizer's own number if not given."""
+    stream: StreamedText | None = None
+    """Text: the file behind `x`, where that is a map of its bytes and never in memory as a whole."""
+    allow_special: bool = False
+    """Text: whether names of special tokens in it become these tokens."""
     documents: Int[np.ndarray, " documents"] | None = None
     """Text: the characters of each document, where windows are to hold whole documents."""
     streams: int = 0
@@ -104,4 +120,4 @@ class SourceReader:
     scan: Callable[[ReadRequest], Scan]
 
 
-__all__ = ["Contents", "ReadRequest", "Scan", "SourceReader"]
+__all__ = ["Contents", "ReadRequest", "Scan", "SourceReader", "StreamedText"]

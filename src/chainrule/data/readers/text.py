@@ -4,6 +4,7 @@ The alphabet is the set of characters of the whole text, so that every part of i
 """
 
 import codecs
+import hashlib
 import io
 import itertools
 import re
@@ -18,8 +19,9 @@ from chainrule.core.quoting import shell_word
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
 from chainrule.data.loading.problems import Problem, Refused
-from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader
+from chainrule.data.loading.scan import Contents, ReadRequest, Scan, SourceReader, StreamedText
 from chainrule.data.loading.walking import special
+from chainrule.data.text import streaming
 from chainrule.data.text.tokenizers import KINDS
 from chainrule.data.text.windows import WINDOW
 
@@ -46,9 +48,7 @@ def decode(data: bytes, where: str) -> tuple[str, dict[int, Problem], list[Probl
     """
     if not data:
         raise Refused("empty", where, "empty file", "give a file with text in it")
-    for name, marks in _FOREIGN.items():
-        if data.startswith(marks):
-            raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", _convert(name, where))
+    _check_start(data, where)
     if b"\0" in data:
         raise Refused(
             "not text",
@@ -109,10 +109,15 @@ def streamed(path: Path, where: str) -> tuple[Iterator[str], dict[int, Problem]]
         start = file.read(4)
     if not start:
         raise Refused("empty", where, "empty file", "give a file with text in it")
+    _check_start(start, where)
+    return read(), bad
+
+
+def _check_start(start: bytes, where: str) -> None:
+    """Refuse other encodings by their marks."""
     for name, marks in _FOREIGN.items():
         if start.startswith(marks):
             raise Refused("not UTF-8", where, f"{name} text; only UTF-8 is read", _convert(name, where))
-    return read(), bad
 
 
 def encode(text: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -144,6 +149,7 @@ def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:
         vocab=options["vocab"],
         documents=np.array([len(text) for text in texts]) if options["packing"] else None,
         streams=options["streams"],
+        allow_special=options["allow_special"],
     )
 
 
@@ -172,6 +178,8 @@ def count_lines(text: str) -> int:
 
 def _scan(request: ReadRequest) -> Scan:
     where = request.path.name
+    if request.options["stream"]:
+        return _scan_streamed(request.path, where, request.options)
     data = bounded.read(request.path, where, request.options["max_bytes"], request.options["max_ratio"])
     text, bad, notes = clean(data, where)
     total = count_lines(text) + len(bad)
@@ -180,6 +188,45 @@ def _scan(request: ReadRequest) -> Scan:
     texts = paragraphs(text) if request.options["packing"] else [text]
     contents = contents_of(texts, request.options)
     return Scan(total, total - len(bad), (*bad.values(), *notes), contents)
+
+
+def _scan_streamed(path: Path, where: str, options: Mapping[str, Any]) -> Scan:
+    """A file that need not fit into memory, gone through once: it must be UTF-8 from beginning to end."""
+    if what := special(path):
+        raise Refused(
+            "not a file", where, f"it is {what}, which cannot be read twice", "leave data.stream out"
+        )
+    if options["packing"]:
+        raise Refused("documents", where, "stream=true and packing=true", "leave one of the two out")
+    decoder, digest, newlines, last = codecs.getincrementaldecoder("utf-8")(), hashlib.sha256(), 0, b""
+    for raw, at in streaming.examined(path):
+        if at == 0:
+            _check_start(raw, where)
+        if b"\0" in raw:
+            raise Refused("not text", where, f"a binary file (first zero byte: byte {at + raw.index(0)})")
+        try:
+            decoder.decode(raw)
+        except UnicodeDecodeError as error:
+            detail = f"invalid UTF-8 at about byte {at + error.start}"
+            raise Refused(
+                "not UTF-8", where, detail, f"if it is Latin-1, {_convert('LATIN1', where)}"
+            ) from None
+        digest.update(raw)
+        newlines, last = newlines + raw.count(b"\n"), raw[-1:]
+    if not last:
+        raise Refused("empty", where, "empty file", "give a file with text in it")
+    total = newlines + (last != b"\n")
+    contents = Contents(
+        "text",
+        np.memmap(path, np.uint8, "r"),
+        window=options["window"] or WINDOW,
+        shortens=options["window"] is None,
+        tokenizer=options["tokenizer"],
+        vocab=options["vocab"],
+        stream=StreamedText(path, digest.hexdigest(), options["lower"], options["allow_special"]),
+        streams=options["streams"],
+    )
+    return Scan(total, total, (), contents)
 
 
 def _tokenizer(value: Any) -> str:
@@ -207,6 +254,11 @@ OPTIONS = {
         "windows hold whole documents, each read by itself: files of a folder, lines of a .jsonl file, what blank "
         "lines divide a text into",
     ),
+    "allow_special": Option(
+        False,
+        flag,
+        "names of special tokens in the text, such as <|endoftext|>, become these tokens; otherwise they are text",
+    ),
     "streams": Option(
         0,
         whole(0),
@@ -217,7 +269,13 @@ OPTIONS = {
 }
 """Options of every source of text."""
 
-reader = SourceReader("text", "lines", OPTIONS, _scan)
+STREAM = Option(
+    False,
+    flag,
+    "a file larger than memory: read in blocks, its tokens kept in a file of the cache (tokenizer=byte-bpe or a file)",
+)
+
+reader = SourceReader("text", "lines", {**OPTIONS, "stream": STREAM}, _scan)
 
 __all__ = [
     "OPTIONS",

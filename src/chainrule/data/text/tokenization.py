@@ -18,7 +18,7 @@ from chainrule.data.division import NAMES, Positions, sizes
 from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
-from chainrule.data.text import tokenizers
+from chainrule.data.text import streaming, tokenizers
 from chainrule.data.text.packing import Packed, pack
 from chainrule.data.text.windows import Windows
 
@@ -49,6 +49,11 @@ def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
     if contents.documents is not None:
         return _documents(contents, contents.documents, shares)
     lengths = sizes(len(contents), shares)
+    if contents.stream is not None:
+        found = streaming.tokenized(contents.stream, lengths, contents.tokenizer, contents.vocab)
+        held = [_TextSize(*both) for both in zip(found.bytes, found.characters, strict=True)]
+        splits = _windows(contents, found.tokens, held, "tokens")
+        return _Tokenized(splits, found.tokenizer.tokens, found.tokenizer.canonical)
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
     held = [_size(contents, [piece]) for piece in pieces]
     if contents.tokenizer == "character" and contents.vocab is None:
@@ -56,7 +61,8 @@ def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
     texts = [_text(contents, piece) for piece in pieces]
     tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.alphabet)
     kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
-    tokens = [tokenizer.encode(text).astype(kind) for text in texts]
+    special = contents.allow_special
+    tokens = [tokenizer.encode(text, allow_special=special).astype(kind) for text in texts]
     return _Tokenized(_windows(contents, tokens, held, "tokens"), tokenizer.tokens, tokenizer.canonical)
 
 
@@ -83,8 +89,13 @@ def _documents(
         tokenizer = choose(contents.tokenizer, contents.vocab, "".join(texts[0]), contents.alphabet)
         first = [] if tokenizer.start is None else [tokenizer.start]
         kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
+        special = contents.allow_special
         parts = [
-            [np.concatenate([first, tokenizer.encode(text)]).astype(kind) for text in part] for part in texts
+            [
+                np.concatenate([first, tokenizer.encode(one, allow_special=special)]).astype(kind)
+                for one in part
+            ]
+            for part in texts
         ]
         tokens, canonical = tokenizer.tokens, tokenizer.canonical
     splits = [pack(part, contents.window, **size._asdict()) for part, size in zip(parts, held, strict=True)]
@@ -98,15 +109,16 @@ def adopted(contents: Contents, schema: Schema, where: str, *, marked: bool = Fa
     vocabulary has for the beginning of a text, if any.
     """
     tokenizer, window = tokenizers.of(schema), schema.shape[0] - 1
-    size = _size(contents, [contents.x])
+    size, special = _size(contents, [contents.x]), contents.allow_special
     if contents.documents is not None:
         pieces = np.split(contents.x, np.cumsum(contents.documents)[:-1])
         first = [] if tokenizer.start is None or not schema.tokenizer else [tokenizer.start]
         parts = [
-            np.concatenate([first, tokenizer.encode(_text(contents, one))]).astype(np.int32) for one in pieces
+            np.concatenate([first, tokenizer.encode(_text(contents, one), allow_special=special)])
+            for one in pieces
         ]
-        return pack(parts, window, **size._asdict())
-    tokens = tokenizer.encode(_text(contents, contents.x))
+        return pack([part.astype(np.int32) for part in parts], window, **size._asdict())
+    tokens = tokenizer.encode(_text(contents, contents.x), allow_special=special)
     if marked and tokenizer.start is not None:
         tokens = np.concatenate([[tokenizer.start], tokens]).astype(np.int32)
     if len(tokens) < 2:

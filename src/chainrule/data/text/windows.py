@@ -1,12 +1,15 @@
 """Windows of one long text: overlapping, side by side, or in streams that go on from batch to batch."""
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
+from jaxtyping import Int
 
 from chainrule.data.batches import Batch, Beginnings
+from chainrule.data.loading.moments import chunks
 from chainrule.data.splits import Split
 
 WINDOW = 128
@@ -47,6 +50,11 @@ class Windows(Split):
         return every // self.streams * self.streams if self.streams else every
 
     @property
+    def mapped(self) -> bool:
+        """Whether the tokens lie in a file."""
+        return isinstance(self.arrays["tokens"], np.memmap)
+
+    @property
     def bytes_per_token(self) -> float:
         """How much text a token stands for: bits per byte are bits per token divided by this.
 
@@ -62,7 +70,30 @@ class Windows(Split):
         begins = index * self.stride
         positions = begins[:, None] + np.arange(self.length + 1)[None, :]
         tokens = arrays["tokens"][positions].astype(np.int32)
+        release(arrays["tokens"])
         return Batch(tokens, Beginnings(begins) if self.streams else None)
 
 
-__all__ = ["WINDOW", "Windows"]
+def release(tokens: Any) -> None:
+    """Let go of the pages of a mapped file that were read: they stay in the system's cache, not in this process."""
+    base = tokens
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def counts(tokens: np.ndarray, vocabulary: int) -> Int[np.ndarray, " vocabulary"]:
+    """How often each token comes, piece by piece.
+
+    >>> counts(np.array([0, 2, 2], np.uint8), 4).tolist()
+    [1, 0, 2, 0]
+    """
+    found = np.zeros(vocabulary, np.int64)
+    for piece in chunks(tokens):
+        found += np.bincount(piece, minlength=vocabulary)
+        release(tokens)
+    return found
+
+
+__all__ = ["WINDOW", "Windows", "counts", "release"]

@@ -24,6 +24,11 @@ class Recipe:
     """Options of the data, without their name."""
     train: Mapping[str, Any] = field(default_factory=dict)
     """Training settings, over those that suit the model."""
+    work: Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], float] | None = None
+    """From settings of the model, of the data and of training to the arithmetic operations of the whole training.
+
+    For recipes that are meant for a GPU: on a CPU, the command line refuses what would take longer than a day.
+    """
 
 
 @final

@@ -8,6 +8,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text import pairs, tokenizers
 from chainrule.data.text.tokenizers import Tokenizer
+from chainrule.data.text.windows import counts
 
 LONGEST = 64
 """Tokens of a passage whose attention is shown: more cannot be told apart."""
@@ -100,9 +101,9 @@ def neighbours(table: Float[np.ndarray, "tokens features"], tokenizer: Tokenizer
 
 def frequent(data: Data, tokens: int) -> Int[np.ndarray, " most"]:
     """The tokens that occur in the training text, the most frequent first."""
-    counts = np.bincount(data.train.arrays["tokens"], minlength=tokens)
-    order = np.argsort(-counts, kind="stable")
-    return order[counts[order] > 0]
+    counted = counts(data.train.arrays["tokens"], tokens)
+    order = np.argsort(-counted, kind="stable")
+    return order[counted[order] > 0]
 
 
 def principal(table: Float[np.ndarray, "tokens features"]) -> Float[np.ndarray, "tokens two"]:

@@ -43,6 +43,18 @@ def test_a_text_comes_back_from_its_tokens(fox: Path, kind: str) -> None:
     assert data.hash != load(fox, window=4).hash
 
 
+def test_names_of_special_tokens_become_tokens_on_request_alone(tmp_path: Path) -> None:
+    path = corpus.write(tmp_path / "marked.txt", ("one<|end|>two\n" * 60).encode())
+    file = tmp_path / "bytes.json"
+    tokenizers.write(tokenizers.ByteBPE.train("", vocab=257, special=["<|end|>"]), file)
+    plain = load(path, tokenizer=str(file), window=4)
+    marked = load(path, tokenizer=str(file), window=4, allow_special=True)
+    assert (plain.train.arrays["tokens"] != 0).all()
+    assert (marked.train.arrays["tokens"] == 0).sum() > 40
+    assert plain.hash != marked.hash
+    assert load(**marked.source).hash == marked.hash
+
+
 def test_the_pieces_of_a_text_do_not_depend_on_its_tokens(fox: Path) -> None:
     characters, tokens = load(fox, window=4), load(fox, tokenizer="bpe", vocab=60, window=4)
     for name in ("train", "val", "test"):

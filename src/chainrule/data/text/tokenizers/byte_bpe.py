@@ -6,7 +6,7 @@ points of these characters. A text comes back exactly, whatever it holds.
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, final
 
@@ -86,9 +86,16 @@ class ByteBPE(Tokenizer):
         cls, text: str, vocab: int = 1000, *, min_frequency: int = 2, special: Iterable[str] = ()
     ) -> "ByteBPE":
         """Learn from a text."""
+        return cls.from_counts(count(text), vocab, min_frequency=min_frequency, special=special)
+
+    @classmethod
+    def from_counts(
+        cls, chunks: Mapping[str, int], vocab: int, *, min_frequency: int = 2, special: Iterable[str] = ()
+    ) -> "ByteBPE":
+        """Learn from how often each chunk of a text comes, as `count` counts them."""
         special = tuple(special)
         first = merging.start(special, sorted(BYTES), vocab)
-        tokens, steps = merging.learn(count(text), first, vocab, min_frequency)
+        tokens, steps = merging.learn(chunks, first, vocab, min_frequency)
         return cls(tokens, tuple((step.left, step.right) for step in steps), special)
 
     @functools.cached_property
