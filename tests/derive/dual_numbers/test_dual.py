@@ -159,11 +159,11 @@ def test_numpy_functions_of_two_arguments_do_too(name: str) -> None:
     np.testing.assert_allclose(inside.tangent, np.full(2, expected[0]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["nextafter", "spacing", "median"])
+@pytest.mark.parametrize("name", ["median", "nansum"])
 def test_a_function_duals_do_not_know_says_what_to_use_instead(name: str) -> None:
     with pytest.raises(TypeError, match=rf"dual numbers do not know np\.{name}; use derive\.lift"):
-        getattr(np, name)(Dual(1.0, 1.0), *([2.0] if name == "nextafter" else []))
-    with pytest.raises(TypeError, match="do not know"):
+        getattr(np, name)(Dual(1.0, 1.0))
+    with pytest.raises(TypeError, match=r"np\.add of dual numbers takes no dtype: leave it out"):
         np.add(Dual(1.0, 1.0), 1.0, dtype=np.float32)
 
 
