@@ -22,7 +22,7 @@ from chainrule.data import kinds, targets
 from chainrule.data.text.pairs import source_text, target_text
 from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprisal
 from chainrule.report import language_models, predictions
-from chainrule.report.samples import captions_to_show, classes_to_show
+from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.train import Run
 from chainrule.train.folder import decisive
 
@@ -195,7 +195,10 @@ def sample_pictures(run: Run) -> list[Picture]:
     labels = classes_to_show(model, schema, kind.sample_count)
     said = captions_to_show(schema, part, kind.sample_count)
     count = kind.sample_count if labels is None else len(labels)
-    drawn = np.asarray(run.sample(count, condition=said or labels))
+    condition = said or labels
+    drawn = np.asarray(
+        run.sample(count, condition=values_to_show(run, part, count) if condition is None else condition)
+    )
     names = said if labels is None else [plain(schema.classes[i]) for i in labels]
     real = None
     if kind.has_distances:

@@ -6,6 +6,7 @@ from chainrule.data import kinds, targets
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.models.protocol import CanSample
+from chainrule.train import Run
 
 
 def classes_to_show(model: CanSample, schema: Schema, n: int) -> np.ndarray | None:
@@ -24,4 +25,12 @@ def captions_to_show(schema: Schema, part: Split, n: int) -> list[str]:
     return target.captions(schema, part.batch(np.linspace(0, len(part) - 1, n).astype(int)).y)
 
 
-__all__ = ["captions_to_show", "classes_to_show"]
+def values_to_show(run: Run, part: Split, n: int) -> np.ndarray | None:
+    """Targets of `n` examples in the units of the data, for a model that draws nothing without one."""
+    if not (isinstance(run.model, CanSample) and run.model.needs_condition):
+        return None
+    y = np.asarray(part.batch(np.linspace(0, len(part) - 1, n).astype(int)).y)
+    return y if run.target_scaling is None else np.asarray(run.target_scaling.inverse(y))
+
+
+__all__ = ["captions_to_show", "classes_to_show", "values_to_show"]

@@ -260,7 +260,7 @@ def _continue(
         {
             **r,
             "chainrule": None,
-            "model": {**r["model"], "settings": _resolved(**r["model"])},
+            "model": {**r["model"], "settings": _resolved(found.data, **r["model"])},
             "train": {**TrainConfig.parse(**r["train"]).model_dump(), **longer},
         }
         for r in (recipe, found.config)
@@ -274,11 +274,12 @@ def _continue(
     return resume(found, listener=listener, callbacks=callbacks, **further)
 
 
-def _resolved(name: str | None, settings: Mapping[str, Any], **_: Any) -> Mapping[str, Any]:
-    """Settings of a model with every default of today, whatever version wrote them."""
+def _resolved(data: Data, name: str | None, settings: Mapping[str, Any], **_: Any) -> Mapping[str, Any]:
+    """Settings of a model with every default of today and what is measured today, whatever version wrote them."""
     if name is None or name not in models.names():
         return settings
-    return models.configure(name, **settings).model_dump()
+    chosen, measured = models.configure(name, **settings), models.entry(name).measured
+    return {**chosen.model_dump(), **({} if measured is None else measured(chosen, data))}
 
 
 def merge(below: Any, above: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from chainrule.core import tree
 from chainrule.core.errors import CapabilityError
 from chainrule.core.pictures import Picture
-from chainrule.core.types import Array, Float, Key
+from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
@@ -48,6 +48,8 @@ from chainrule.networks.conditions import ClassEncoder, TextEncoder, class_numbe
 
 _BATCH = 2048
 """Samples drawn at a time."""
+_FOR_CLASSES = 2**31 - 1
+"""What sets the key of the classes apart from those of the parts."""
 _DRAWS = 16
 """Noise levels at which one example is looked at for one estimate of the bound.
 
@@ -145,6 +147,10 @@ class Generative(
     def sample(self, key: Key, n: int, **options: Any) -> Array:
         """`n` new examples, of one class, caption or other condition or one each.
 
+        Where no class is named, one is drawn for each example, as often as training had it; `guidance=0` asks the
+        network for data of no class in particular instead, and so does what shows what is wanted: an example to vary,
+        a known part, a view.
+
         The options are those of `sample_options`: `condition`, `sampler`, `steps` and more about the walk, those of the
         sampler, and those of the ways of steering (`guidance`, `view`, `start`, `inpaint`). One that is `None` counts
         as not given.
@@ -161,12 +167,24 @@ class Generative(
             sigma_max=walk.sigma_max,
         )
         model = self.computing_in(walk.precision)
-        draw = Draw(model, n, walk.condition, model.denoiser, sampler, levels)
-        for way in steering.ways():
-            options_of_way = found[way.name]
-            assert isinstance(options_of_way, Steering)
-            draw = options_of_way.steer(draw)
+        ways = [one for one in (found[way.name] for way in steering.ways()) if isinstance(one, Steering)]
+        given = walk.condition
+        if given is None and self.classes and not any(way.shows_what for way in ways):
+            given = self.drawn_classes(jax.random.fold_in(key, _FOR_CLASSES), n)
+        draw = Draw(model, n, given, model.denoiser, sampler, levels)
+        for way in ways:
+            draw = way.steer(draw)
         return self._drawn(draw, key, walk.clip or ("static" if self.unit else "none"))
+
+    def drawn_classes(self, key: Key, n: int) -> Int[Array, " n"]:
+        """A class for each of `n` examples, each as often as training had it."""
+        shares = jnp.asarray(self.config.shares(self.classes), jnp.float32)
+        return jax.random.choice(key, self.classes, (n,), p=shares)
+
+    @property
+    def needs_condition(self) -> bool:
+        """Whether it was never trained without its conditions, and these are no classes, which it could draw."""
+        return self.conditional and not self.classes and not self.config.condition_dropout
 
     def _drawn(self, draw: Draw, key: Key, clip: str) -> Array:
         """The examples of a prepared draw, in parts that fit into memory."""
@@ -205,7 +223,7 @@ class Generative(
     # ------------------------------------------------------------------ likelihood
 
     def elbo(self, x: Array, key: Key) -> Float[Array, " batch"]:
-        """A lower bound of log p(x), whatever the class, from 16 noise levels for each example."""
+        """A lower bound of log p(x) by the network without a class, from 16 noise levels for each example."""
         return units.log_density(self.schema, self.terms(x, key).total)
 
     def terms(self, x: Array, key: Key, condition: Any = None) -> bounds.Terms:
@@ -233,15 +251,23 @@ class Generative(
         return bounds.level_reconstruction(z, index, values, clean)
 
     def bound(self, batch: Batch, key: Key) -> Bounded:
-        """The bound and its parts and, with conditions, the bound given its own by the same noise."""
-        terms = self.terms(batch.x, key)
-        parts = {"prior": terms.prior, "diffusion": terms.diffusion}
+        """The bound and its parts and, with conditions, the bound given its own by the same noise.
+
+        Examples with a class are drawn class first, and bounded so: log p(x) >= log p(class) + log p(x | class).
+        """
+        nothing = self.terms(batch.x, key)
+        parts, total = {"prior": nothing.prior, "diffusion": nothing.diffusion}, nothing.total
         given = {}
-        if self.denoiser.condition_encoder is not None:
-            name = "class" if self.denoiser.classes else "condition"
-            total = self.terms(batch.x, key, batch.y).total
-            given[name] = units.log_density(self.schema, total)
-        return Bounded(units.log_density(self.schema, terms.total), parts, given)
+        if self.conditional and batch.y is not None:
+            terms = self.terms(batch.x, key, batch.y)
+            name = "class" if self.classes else "condition"
+            given[name] = units.log_density(self.schema, terms.total)
+            if self.classes:
+                given["no_class"] = units.log_density(self.schema, total)
+                cost = -jnp.log(jnp.asarray(self.config.shares(self.classes), total.dtype))[batch.y]
+                parts = {"prior": terms.prior, "diffusion": terms.diffusion, "class": cost}
+                total = terms.total + cost
+        return Bounded(units.log_density(self.schema, total), parts, given)
 
     def flow_likelihood(
         self, x: Array, key: Key, *, probes: int = 0, tolerance: float = 1e-4

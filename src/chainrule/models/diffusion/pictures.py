@@ -33,7 +33,8 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
     found: list[Picture] = [error_by_level(model, x, key)]
     if kinds.of(model.schema).shows_pixels(model.schema):
-        walked = model.trajectory(key, _SHOWN, steps=_STEPS)
+        shown = part.batch(np.arange(min(_SHOWN, len(part)))).y if model.needs_condition else None
+        walked = model.trajectory(key, _SHOWN if shown is None else len(shown), condition=shown, steps=_STEPS)
         noisy, estimates = _pixels(model, walked.noisy), _pixels(model, walked.estimates)
         moving = [f(noisy, estimates, walked.lams) for f in (denoising.strip, denoising.film)]
         found = [*moving, forward_strip(model, x, key), *found]

@@ -50,7 +50,10 @@ class HasBoundParts(HasBound):
 
     @abc.abstractmethod
     def bound(self, batch: Batch, key: Key) -> Bounded:
-        """The bound of each example as `elbo` has it, with its parts and, where targets help, the bound given them."""
+        """The bound of each example with its parts and, where targets help, the bound given them.
+
+        It is that of `elbo`, or the better one of a model that draws a class first: log p(class) + log p(x | class).
+        """
 
 
 class HasScores(Model):

@@ -33,6 +33,11 @@ class CanSample(Model):
         """Default: examples can be asked for by a condition if that is an option."""
         return "condition" in option_fields(self.sample_options())
 
+    @property
+    def needs_condition(self) -> bool:
+        """Default: examples can be drawn without naming a condition."""
+        return False
+
 
 class HasSampleControls(CanSample):
     """Draws examples that follow control pictures, which can be shown beside them."""

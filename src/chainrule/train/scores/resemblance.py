@@ -31,7 +31,8 @@ def resemblance(model: CanSample, data: Data, part: Split, key: Key) -> tuple[fl
     others = [_rows(data.train, first, n) for first in range(0, len(data.train) - n + 1, n)][:_SETS]
     first = sinkhorn_divergence(others[0], held_out)
     floor = [first.value, *(sinkhorn_divergence(x, held_out, first.epsilon).value for x in others[1:])]
-    drawn = np.asarray(model.sample(key, n)).reshape(n, -1)
+    options = {"condition": part.batch(np.arange(n)).y} if model.needs_condition else {}
+    drawn = np.asarray(model.sample(key, n, **options)).reshape(n, -1)
     found = sinkhorn_divergence(drawn, held_out, first.epsilon).value
     return found, float(np.mean(floor)), float(np.std(floor) / math.sqrt(len(floor)))
 

@@ -152,6 +152,8 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         wanted = self.sample_controls(n, control=own.control, like=own.like)
         model = self.body if wanted is None else self.seeing(wanted, own.strength)
         others = {name: value for name, value in options.items() if name not in ControlOptions.model_fields}
+        if wanted is not None and others.get("condition") is None and others.get("guidance") is None:
+            others["guidance"] = 0.0  # the picture says what is wanted, not a class drawn at random
         return model.sample(key, n, **others)
 
     def sample_controls(

@@ -1,11 +1,16 @@
 """Settings that all models with a denoiser share."""
 
 import abc
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
+from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
+from chainrule.data import targets
+from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.denoisers.selection import Name, network_denoiser, resolved
@@ -36,12 +41,32 @@ class DenoiserConfig(Config):
         0.1, ge=0, lt=1, description="share of examples trained without their target, as guidance needs it"
     )
 
+    class_shares: tuple[Annotated[float, Field(ge=0)], ...] | None = Field(
+        None,
+        description="how often each class is drawn when none is named; none: as in the training data, or equally often "
+        "where nobody counted them",
+    )
+
+    def shares(self, classes: int) -> np.ndarray:
+        """The share of each of so many classes among samples for which none is named, and in the bound."""
+        given = (
+            np.full(classes, 1.0) if self.class_shares is None else np.array(self.class_shares, np.float64)
+        )
+        if len(given) != classes or not given.sum() > 0:
+            raise ArgumentError(
+                f"class_shares={','.join(f'{share:g}' for share in given)}: the data have {classes} classes",
+                remedy="give one number for each, or leave class_shares out",
+            )
+        return given / given.sum()
+
     @abc.abstractmethod
     def network_for(self, schema: Schema) -> Name:
         """The name of the network for some data; "auto" lets their size decide."""
 
     def network_denoiser(self, schema: Schema, key: Key, **own: Any) -> NetworkDenoiser:
         """A fresh denoiser for some data with these settings; `own` are further ones of the model."""
+        if self.class_shares is not None:
+            self.shares(len(schema.classes))
         return network_denoiser(
             self.network_for(schema),
             schema,
@@ -64,4 +89,18 @@ def suited(config: DenoiserConfig, schema: Schema, examples: int | None) -> dict
     return {"width": 32, "depth": 1} if few and convolutional else {}
 
 
-__all__ = ["FEW", "DenoiserConfig", "suited"]
+def counted_classes(config: DenoiserConfig, data: Data) -> Mapping[str, Any]:
+    """The share of each class among the training examples, in six digits; nothing where that was given.
+
+    >>> from types import SimpleNamespace
+    >>> import chainrule as cr
+    >>> counted_classes(SimpleNamespace(class_shares=None, conditional=True), cr.data.load("moons"))
+    {'class_shares': (0.5, 0.5)}
+    """
+    if config.class_shares is not None or not (config.conditional and targets.of(data.schema).one_class):
+        return {}
+    counts = np.bincount(np.asarray(data.train.y), minlength=len(data.schema.classes))
+    return {"class_shares": tuple(float(f"{share:.6g}") for share in counts / counts.sum())}
+
+
+__all__ = ["FEW", "DenoiserConfig", "counted_classes", "suited"]

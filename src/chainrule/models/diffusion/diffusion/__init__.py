@@ -1,6 +1,6 @@
 """Diffusion model: dense, convolutional or transformer denoiser."""
 
-from chainrule.models.diffusion.denoisers.settings import suited
+from chainrule.models.diffusion.denoisers.settings import counted_classes, suited
 from chainrule.models.diffusion.diffusion.model import Diffusion, DiffusionConfig
 from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.protocol import Entry, Recipe
@@ -19,6 +19,7 @@ entry = Entry(
     former_settings=FORMER_SETTINGS,
     former_arrays=FORMER_ARRAYS,
     suited=suited,
+    measured=counted_classes,
     recipes={
         "rectified-flow": Recipe(
             "Rectified flow: straight paths between data and noise, along which the network learns the velocity.",

@@ -166,7 +166,14 @@ def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
         ({}, {"condition": 3}, ArgumentError, "numbered 0 to 2"),
         ({}, {"condition": "bb"}, ArgumentError, "did you mean 'b'"),
         ({}, {"condition": [0, 1]}, ArgumentError, "one for each of 4"),
-        ({}, {"guidance": 2.0}, CapabilityError, "leads towards a condition"),
+        ({"conditional": False}, {"guidance": 2.0}, CapabilityError, "leads towards a condition"),
+        (
+            {"condition_dropout": 0.0},
+            {"guidance": 0},
+            CapabilityError,
+            "condition_dropout=0: it knows nothing",
+        ),
+        ({"class_shares": (0.5, 0.5)}, {}, ArgumentError, "class_shares=0.5,0.5: the data have 3 classes"),
         ({}, {"condition": 0, "guidance": -1.0}, ArgumentError, "guidance=-1.0"),
         ({}, {"sampler": "dim"}, ArgumentError, "did you mean 'ddim'"),
         ({}, {"steps": 0}, ArgumentError, "steps=0"),
@@ -174,7 +181,7 @@ def test_classes_are_numbers_or_names_one_for_all_or_one_for_each() -> None:
         ({"condition_dropout": 0.0}, {"condition": 0, "guidance": 2.0}, CapabilityError, "without dropping"),
         ({"conditional": False}, {"condition": 0}, CapabilityError, "without classes"),
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_what_cannot_be_drawn_is_refused(
     settings: dict, options: dict, error: type[Exception], message: str
@@ -206,6 +213,58 @@ def test_guidance_is_on_by_default_for_images_only(kind: str, weight: float) -> 
     drawn = model.sample(KEY, 3, condition=1, steps=2)
     assert np.array_equal(drawn, model.sample(KEY, 3, condition=1, steps=2, guidance=weight))
     assert not np.array_equal(drawn, model.sample(KEY, 3, condition=1, steps=2, guidance=3 - weight))
+
+
+def test_classes_are_drawn_as_often_as_training_had_them_where_none_is_named() -> None:
+    rare = build(DIGITS, class_shares=(3.0, 1.0, 0.0))
+    drawn = np.bincount(rare.drawn_classes(KEY, 10_000), minlength=3) / 10_000
+    np.testing.assert_allclose(drawn, [0.75, 0.25, 0.0], atol=0.02)
+    np.testing.assert_allclose(build(DIGITS).config.shares(3), 1 / 3)
+    data = cr.data.load("digits")
+    counted = models.build("diffusion", data, width=8, depth=1).config.class_shares
+    np.testing.assert_allclose(counted, np.bincount(data.train.y) / len(data.train), rtol=1e-5)
+
+
+def test_only_where_nothing_shows_what_is_wanted_a_class_is_drawn() -> None:
+    model = moved(build(DIGITS, class_shares=(0.0, 1.0, 0.0)))
+    drawn = model.sample(KEY, 3, steps=2)
+    assert np.array_equal(drawn, model.sample(KEY, 3, steps=2, condition=1))
+    nothing = model.sample(KEY, 3, steps=2, guidance=0)
+    assert not np.array_equal(drawn, nothing)
+    # A known part, an example and a view say themselves what they are of: as the network without a class has it.
+    for options in (
+        {"inpaint": (np.zeros((2, 2, 1)), np.zeros((2, 2, 1), bool)), "method": "replace"},
+        {"view": "rotate(180)"},
+        {"start": np.zeros((1, 2, 2, 1)), "strength": 1.0},
+    ):
+        np.testing.assert_array_equal(
+            model.sample(KEY, 3, steps=2, **options),
+            model.sample(KEY, 3, steps=2, guidance=0, **options),
+            err_msg=str(list(options)),
+        )
+
+
+def test_the_bound_of_an_example_with_a_class_counts_the_cost_of_the_class() -> None:
+    model, examples = moved(build(DIGITS, class_shares=(0.7, 0.2, 0.1))), batch(DIGITS)
+    found = eqx.filter_jit(model.bound)(examples, KEY)
+    cost = -np.log(np.array([0.7, 0.2, 0.1]))[examples.y]
+    np.testing.assert_allclose(found.parts["class"], cost, rtol=1e-6)
+    np.testing.assert_allclose(found.elbo, found.given["class"] - cost, rtol=1e-5)
+    without = eqx.filter_jit(model.elbo)(examples.x, KEY)
+    np.testing.assert_allclose(found.given["no_class"], without, rtol=1e-5)
+    unlabelled = eqx.filter_jit(model.bound)(Batch(examples.x, None), KEY)
+    np.testing.assert_allclose(unlabelled.elbo, without, rtol=1e-5)
+
+
+def test_a_model_that_never_did_without_its_conditions_is_drawn_with_those_of_examples() -> None:
+    schema = Schema("table", (3,), target="value", target_shape=(1,))
+    model = build(schema, condition_dropout=0.0)
+    assert model.needs_condition
+    with pytest.raises(CapabilityError, match="knows nothing of data without a condition"):
+        model.sample(KEY, 2)
+    assert not build(schema).needs_condition
+    assert not build(DIGITS, condition_dropout=0.0).needs_condition
+    assert build(DIGITS, condition_dropout=0.0).sample(KEY, 2, steps=2).shape == (2, 2, 2, 1)
 
 
 def test_the_network_is_asked_for_the_class_and_for_none() -> None:

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from chainrule.data.dataset import Data
-from chainrule.models.diffusion.denoisers.settings import suited
+from chainrule.models.diffusion.denoisers.settings import counted_classes, suited
 from chainrule.models.diffusion.edm.model import EDM, EDMConfig
 from chainrule.models.protocol import Entry
 from chainrule.networks.noise_size import data_std
 
 
 def _measured(config: EDMConfig, data: Data) -> Mapping[str, Any]:
-    """The standard deviation of the data, in four digits."""
-    return {"std": float(f"{data_std(data):.4g}")} if config.std is None else {}
+    """The standard deviation of the data, in four digits, and how often each class is among them."""
+    std = {"std": float(f"{data_std(data):.4g}")} if config.std is None else {}
+    return {**std, **counted_classes(config, data)}
 
 
 entry = Entry(

@@ -73,6 +73,11 @@ class Views(Steering):
     view: str | None = Field(None, description=f"the other view: {', '.join(NAMES)}")
     other: Any = Field(None, description="the class in the other view")
 
+    @property
+    def shows_what(self) -> bool:
+        """Whether there is a view: it has a class of its own."""
+        return self.view is not None or self.other is not None
+
     def steer(self, draw: Draw) -> Draw:
         """The draw with a denoiser that is evaluated in both views, and conditions for each."""
         if self.view is None and self.other is None:

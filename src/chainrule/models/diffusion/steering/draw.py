@@ -61,6 +61,11 @@ class Steering(SampleOptions):
     order: ClassVar[int]
     """Ways are applied in rising order: conditions first, then what stands around the guided denoiser."""
 
+    @property
+    def shows_what(self) -> bool:
+        """Default: nothing but a condition says what is to be drawn; where none is named, a class is drawn first."""
+        return False
+
     @abc.abstractmethod
     def steer(self, draw: Draw) -> Draw:
         """The draw under these options; as it came where none is given."""

@@ -54,6 +54,11 @@ class Guidance(Steering):
             raise ValueError(f"interval={interval}: two values of lam, the lower one first")
         return float(given[0]), float(given[1])
 
+    @property
+    def shows_what(self) -> bool:
+        """Whether a class is to be ignored, or that of a classifier is missing."""
+        return self.guidance == 0 or self.classifier is not None
+
     def steer(self, draw: Draw) -> Draw:
         """The draw with its conditions, and its denoiser under guidance."""
         model, n = draw.model, draw.n
@@ -68,15 +73,21 @@ class Guidance(Steering):
 
     def guided(self, model: "Generative", conditional: bool) -> Denoiser:
         """The denoiser of a model under guidance, for a draw with or without a condition."""
+        dropped = model.config.condition_dropout
         if not conditional:
-            for name in ("guidance", "negative", "interval"):
-                if (value := getattr(self, name)) is not None:
+            if model.conditional and not dropped:
+                raise CapabilityError(
+                    "the model was trained with condition_dropout=0: it knows nothing of data without a condition",
+                    remedy="name one (class=, text= or y=), or train with condition_dropout=0.1",
+                )
+            asked = {"guidance": self.guidance or None, "negative": self.negative, "interval": self.interval}
+            for name, value in asked.items():
+                if value is not None:
                     shown = f"{value:g}" if isinstance(value, float) else value
                     raise CapabilityError(
                         f"{name}={shown} leads towards a condition", remedy="name one: class=, text= or y="
                     )
             return model.denoiser
-        dropped = model.config.condition_dropout
         if self.guidance not in (None, 1) and not dropped:
             raise CapabilityError(
                 f"guidance={self.guidance:g}: the model was trained without dropping conditions",

@@ -145,6 +145,11 @@ class Inpainting(Steering):
         None, description=f"how; none: repaint for images, posterior for numbers of up to {SMALL} dimensions"
     )
 
+    @property
+    def shows_what(self) -> bool:
+        """Whether something is known."""
+        return self.inpaint is not None
+
     def steer(self, draw: Draw) -> Draw:
         """The draw with what is known built into its sampler or its denoiser."""
         if self.inpaint is None:

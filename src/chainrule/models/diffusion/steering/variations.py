@@ -30,6 +30,11 @@ class Variations(Steering):
         0.5, gt=0, le=1, description="share of the way to noise from which they are denoised"
     )
 
+    @property
+    def shows_what(self) -> bool:
+        """Whether there are examples to vary."""
+        return self.start is not None
+
     def steer(self, draw: Draw) -> Draw:
         """The draw down the last levels alone, from the examples."""
         if self.start is None:

@@ -1,6 +1,6 @@
 """Variational diffusion model: trained on the bound itself, with a learned noise schedule."""
 
-from chainrule.models.diffusion.denoisers.settings import suited
+from chainrule.models.diffusion.denoisers.settings import counted_classes, suited
 from chainrule.models.diffusion.former import FORMER_ARRAYS, FORMER_SETTINGS
 from chainrule.models.diffusion.vdm.model import VDM, VDMConfig
 from chainrule.models.protocol import Entry
@@ -19,6 +19,7 @@ entry = Entry(
     former_settings=FORMER_SETTINGS,
     former_arrays=FORMER_ARRAYS,
     suited=suited,
+    measured=counted_classes,
     training={
         "batch": 128,
         "ema": 0.999,

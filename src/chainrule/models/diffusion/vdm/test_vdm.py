@@ -97,9 +97,13 @@ def test_the_loss_is_the_bound_in_bits_per_dimension() -> None:
 def test_the_bound_comes_with_its_parts_and_given_the_class() -> None:
     model, examples = build(), batch(32)
     found = eqx.filter_jit(model.bound)(examples, KEY)
-    assert (set(found.parts), set(found.given)) == ({"prior", "diffusion"}, {"class"})
+    assert (set(found.parts), set(found.given)) == (
+        {"prior", "diffusion", "class"},
+        {"class", "no_class"},
+    )
     # A fresh network says the same whatever the class.
-    np.testing.assert_allclose(found.elbo, found.given["class"], rtol=1e-5)
+    np.testing.assert_allclose(found.given["no_class"], found.given["class"], rtol=1e-5)
+    np.testing.assert_allclose(found.elbo, found.given["class"] - found.parts["class"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("continuous", [True, False])
