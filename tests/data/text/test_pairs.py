@@ -130,6 +130,27 @@ def test_tasks_do_what_they_say(name: str) -> None:
     assert load(name, n=500, seed=4).hash != data.hash
 
 
+def test_a_melody_follows_its_chords() -> None:
+    notes = {name: tone for tone, name in enumerate(["C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"])}
+    found = texts(load("melody", n=300, length=8))
+    assert len(found) > 250
+    for source, target in found:
+        chords, tones = source.split(), target.split()
+        assert (len(chords), len(tones)) == (8, 24)
+        heights = [notes[tone[:-1]] + 12 * int(tone[-1]) for tone in tones]
+        for bar, chord in enumerate(chords):
+            root = notes[chord.removesuffix("dim").removesuffix("m")]
+            minor, low = chord.endswith("m"), chord.endswith("dim")
+            members = {(root + step) % 12 for step in (0, 3 if minor else 4, 6 if low else 7)}
+            played = heights[3 * bar : 3 * bar + 3]
+            assert {tone % 12 for tone in played} == members
+            before = heights[3 * bar - 1] if bar else notes["F#"] + 12 * 4
+            assert played == sorted(played, reverse=before >= notes["G"] + 12 * 4)
+            assert abs(played[0] - before) <= 3, "it leads on by a small step"
+    by_source = dict(found)
+    assert len(by_source) == len(found), "the same chords have the same melody"
+
+
 def test_tasks_may_have_texts_of_several_lengths() -> None:
     found = texts(load("reverse", n=200, length=5, shortest=2))
     assert {len(source) for source, _ in found} == {2, 3, 4, 5}

@@ -1,7 +1,7 @@
 """Pairs of texts made by rule: small tasks on which a model of pairs either works or visibly does not.
 
-Copying asks for memory, reversing for reading in another order, dates for seeing one thing in many spellings, and
-tasks for doing with the same digits what a word says.
+Copying asks for memory, reversing for reading in another order, dates for seeing one thing in many spellings, tasks for
+doing with the same digits what a word says, and melodies for following what came before while reading chord by chord.
 """
 
 import datetime
@@ -24,6 +24,15 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_NOTES = ("C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B")
+_SCALE = (0, 2, 4, 5, 7, 9, 11)
+"""Semitones of a major scale above its first note."""
+_MINOR, _DIMINISHED = (1, 2, 5), 6
+"""Degrees of the scale whose chords are minor, and the one whose chord is diminished."""
+_FOLLOWS = ((0, 3, 4, 5), (4, 6), (3, 5), (0, 1, 4), (0, 5), (1, 3), (0, 2))
+"""Degrees that may follow each."""
+_MIDDLE, _LOWEST, _HIGHEST = 67, 48, 90
+"""The tone about which a melody turns, and a range it never reaches the ends of."""
 _SPELLINGS = (
     "{day} {month} {year}",
     "{day} {mon} {year}",
@@ -54,11 +63,11 @@ class Task:
         """The task as a source of data."""
         options = {"n": Option(self.n, whole(10, 10**6), "number of pairs")}
         if self.length is not None:
-            options["length"] = Option(self.length, whole(1, 1000), "digits of the longest text")
+            options["length"] = Option(self.length, whole(1, 1000), "digits, or chords, of the longest text")
             options["shortest"] = Option(
                 None,
                 optional(whole(1, 1000)),
-                "digits of the shortest text; all are equally long if not given",
+                "digits, or chords, of the shortest text; all are equally long if not given",
             )
         return SourceReader("task", "pairs", options, self._scan)
 
@@ -110,6 +119,29 @@ def _ending(day: int) -> str:
     return "th" if 10 < day < 20 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
+def _melody(rng: Random, length: int) -> tuple[str, str]:
+    """Chords of a key that follow each other by fourths and fifths, and the melody that leads from one to the next.
+
+    Of every chord the melody takes three tones: the one nearest to the tone before (the lower of two), then the next
+    ones of the chord, upwards where the tone before lies below G4 and downwards elsewhere.
+    """
+    tonic, degree = int(rng.integers(12)), 0
+    chords, tones = [], []
+    last = _MIDDLE - 1
+    for _ in range(length):
+        root = (tonic + _SCALE[degree]) % 12
+        members = {(tonic + _SCALE[(degree + step) % 7]) % 12 for step in (0, 2, 4)}
+        pitches = [tone for tone in range(_LOWEST, _HIGHEST) if tone % 12 in members]
+        nearest = min(range(len(pitches)), key=lambda at: (abs(pitches[at] - last), pitches[at]))
+        way = 1 if last < _MIDDLE else -1
+        played = [pitches[nearest + way * step] for step in range(3)]
+        last = played[-1]
+        chords.append(_NOTES[root] + ("dim" if degree == _DIMINISHED else "m" if degree in _MINOR else ""))
+        tones += [f"{_NOTES[tone % 12]}{tone // 12 - 1}" for tone in played]
+        degree = int(rng.choice(_FOLLOWS[degree]))
+    return " ".join(chords), " ".join(tones)
+
+
 def _instructed(rng: Random, length: int) -> tuple[str, str]:
     """A task by name before its digits: what comes out depends on both."""
     name = tuple(_INSTRUCTIONS)[rng.integers(len(_INSTRUCTIONS))]
@@ -126,6 +158,7 @@ TASKS = {
     "copy": Task("digits and the same digits: texts to copy", _copy, length=12),
     "reverse": Task("digits and the same digits backwards", _reverse, length=12),
     "tasks": Task("digits to copy, reverse or sort, as the word before them says", _instructed, length=6),
+    "melody": Task("chords of a key, and a melody of three tones for each", _melody, length=4),
     "dates": Task("dates from 1900 to 2099 in nine spellings, and as 1998-05-03", _date),
 }
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.pictures import Picture
+from chainrule.core.quoting import plain
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data import tokenizers
 from chainrule.data.dataset import Data
@@ -125,6 +126,13 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasResidualStream, HasEm
     def fill(self, text: str, top: int = 5) -> list[list[tuple[str, float]]]:
         """For each gap of a text, written [MASK], the likeliest tokens and their probabilities."""
         ids = self.gaps.encode(text)
+        if not (ids == self.gaps.mask).any():
+            raise ArgumentError(
+                f"fill({plain(repr(text), 60)}): the text has no gap",
+                remedy=f"write {MASK} where a token is to be guessed",
+            )
+        if top < 1:
+            raise ArgumentError(f"fill(top={top}): at least one token is shown for each gap")
         p = np.asarray(jax.nn.softmax(eqx.filter_jit(self.logits)(jnp.asarray(ids)[None, :])[0], axis=-1))
         found = []
         for position in np.flatnonzero(ids == self.gaps.mask):

@@ -235,3 +235,11 @@ def test_a_bert_trained_here_comes_back_from_a_folder_with_its_mask(tmp_path: Pa
     assert again.schema.tokens == ("a", "b", "c", "[MASK]")
     x = jnp.asarray([[0, 2, 1, 3]])
     np.testing.assert_array_equal(eqx.filter_jit(model.features)(x), eqx.filter_jit(again.features)(x))
+
+
+@pytest.mark.parametrize("text", ["", "abc"])
+def test_a_text_without_a_gap_cannot_be_filled(model: BERT, text: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"fill\('{text}'\): the text has no gap\s+write \[MASK\]"):
+        model.fill(text)
+    with pytest.raises(ArgumentError, match="top=0"):
+        model.fill("a[MASK]", top=0)
