@@ -131,7 +131,10 @@ def test_tasks_do_what_they_say(name: str) -> None:
 
 
 def test_a_melody_follows_its_chords() -> None:
-    notes = {name: tone for tone, name in enumerate(["C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"])}
+    notes = {
+        name: tone
+        for tone, name in enumerate(["C", "C#", "D", "Eb", "E", "F", "F#", "G", "Ab", "A", "Bb", "B"])
+    }
     found = texts(load("melody", n=300, length=8))
     assert len(found) > 250
     for source, target in found:

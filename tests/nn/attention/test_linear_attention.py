@@ -1,6 +1,7 @@
 """Attention by features: known numbers, three forms that agree, and how random features miss the softmax's kernel."""
 
 import math
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -122,3 +123,32 @@ def test_the_number_of_draws_follows_the_size_and_makes_sense() -> None:
     assert RandomFeatures().count(64) == 2 * round(64 * math.log(64))
     with pytest.raises(ArgumentError, match="at least one"):
         RandomFeatures(0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "hyperbolic"])
+def test_large_keys_lose_nothing_in_single_precision(
+    kind: Literal["plain", "hyperbolic"], causal: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    features, size, time = RandomFeatures(draws=8, kind=kind), 4, 9
+    q, k, v = (rng.normal(size=(1, 1, time, size)) for _ in range(3))
+    k[0, 0, :5] *= 40  # their features are smaller than those of the other keys by factors beyond float32
+    q[0, 0, 3] *= 30
+    logs = [np.asarray(features.logs(jnp.asarray(x)), np.float64)[0, 0] for x in (q, k)]
+    table = np.logaddexp.reduce(logs[0][:, None] + logs[1][None], axis=-1)
+    table = np.where(np.tril(np.ones((time, time), bool)) | (not causal), table, -np.inf)
+    weights = np.exp(table - np.logaddexp.reduce(table, axis=-1, keepdims=True))
+    expected = weights @ v[0, 0]
+    single = [jnp.asarray(x, jnp.float32) for x in (q, k, v)]
+    for form in ("quadratic", "scan", "chunked"):
+        attend = jax.jit(
+            lambda *x, form=form: linear_attention(*x, features=features, causal=causal, form=form)
+        )
+        found = np.asarray(attend(*single))[0, 0]
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+    if kind == "hyperbolic" and causal:
+        slope = jax.jit(
+            jax.grad(lambda *x: linear_attention(*x, features=features, causal=True).sum(), argnums=(0, 1, 2))
+        )
+        assert all(np.isfinite(np.asarray(one)).all() for one in slope(*single))

@@ -1,8 +1,10 @@
 """Feature maps whose inner products stand in for the softmax's kernel `exp(query · key / sqrt(size))`.
 
 Attention by features needs queries' features up to a factor of their own, which cancels, and keys' features up to one
-factor for all keys. Exponents are therefore reduced by each query's largest and by one largest over all keys; that of
-the keys is returned, so that sums over different keys can be put together. A largest for each key would not cancel.
+factor for all keys, feature by feature: what keys are divided by, queries are multiplied by. Exponents of keys are
+therefore reduced by the largest over all keys, which is returned, so that sums over different keys can be put together,
+and those of queries by their own largest after that. The likeliest feature of a query then meets a key whose feature is
+one, and no sum of weights vanishes, however large keys are. A largest for each key would not cancel.
 """
 
 import abc
@@ -27,16 +29,22 @@ class FeatureMap(eqx.Module):
         """How many features a vector of this size has."""
 
     @abc.abstractmethod
-    def of_queries(self, x: Float[Array, "*leading time size"]) -> Float[Array, "*leading time features"]:
-        """Features, each query's up to a positive factor."""
+    def logs(self, x: Float[Array, "*leading time size"]) -> Float[Array, "*leading time features"]:
+        """Logarithms of the features of queries or keys."""
+
+    @abc.abstractmethod
+    def of_queries(
+        self, x: Float[Array, "*leading time size"], top: Float[Array, "*leading features"]
+    ) -> Float[Array, "*leading time features"]:
+        """Features times `exp(top)`, what keys were divided by; each query's up to a positive factor."""
 
     @abc.abstractmethod
     def of_keys(
         self, x: Float[Array, "*leading time size"], valid: Bool[Array, "..."] | None = None
-    ) -> tuple[Float[Array, "*leading time features"], Float[Array, "*leading"]]:
-        """Features up to one positive factor for all keys, and the logarithm of that factor; zeros where not valid.
+    ) -> tuple[Float[Array, "*leading time features"], Float[Array, "*leading features"]]:
+        """Features, each up to one positive factor for all keys, and the logarithms of these; zeros where not valid.
 
-        `valid` broadcasts against (..., time). Where none is, the logarithm may be -inf.
+        `valid` broadcasts against (..., time). Where none is, the logarithms may be -inf.
         """
 
 
@@ -47,15 +55,21 @@ class EluPlusOne(FeatureMap):
     def count(self, size: int) -> int:
         return size
 
-    def of_queries(self, x: Float[Array, "*leading time size"]) -> Float[Array, "*leading time features"]:
+    def logs(self, x: Float[Array, "*leading time size"]) -> Float[Array, "*leading time features"]:
+        return jnp.where(x > 0, jnp.log1p(jnp.maximum(x, 0)), x)
+
+    def of_queries(
+        self, x: Float[Array, "*leading time size"], top: Float[Array, "*leading features"]
+    ) -> Float[Array, "*leading time features"]:
+        del top  # keys are not divided by anything
         return jax.nn.elu(x) + 1
 
     def of_keys(
         self, x: Float[Array, "*leading time size"], valid: Bool[Array, "..."] | None = None
-    ) -> tuple[Float[Array, "*leading time features"], Float[Array, "*leading"]]:
+    ) -> tuple[Float[Array, "*leading time features"], Float[Array, "*leading features"]]:
         f = jax.nn.elu(x) + 1
         kept = f if valid is None else jnp.where(_beside(valid, f), f, 0)
-        return kept, jnp.zeros(x.shape[:-2], x.dtype)
+        return kept, jnp.zeros((*x.shape[:-2], x.shape[-1]), x.dtype)
 
 
 @final
@@ -94,29 +108,36 @@ class RandomFeatures(FeatureMap):
     def count(self, size: int) -> int:
         return self._draws(size) * (2 if self.kind == "hyperbolic" else 1)
 
-    def of_queries(self, x: Float[Array, "*leading time size"]) -> Float[Array, "*leading time features"]:
-        exponents = self._exponents(x)
+    def of_queries(
+        self, x: Float[Array, "*leading time size"], top: Float[Array, "*leading features"]
+    ) -> Float[Array, "*leading time features"]:
+        exponents = self.logs(x) + finite(top)[..., None, :]
         return jnp.exp(exponents - jax.lax.stop_gradient(exponents.max(axis=-1, keepdims=True)))
 
     def of_keys(
         self, x: Float[Array, "*leading time size"], valid: Bool[Array, "..."] | None = None
-    ) -> tuple[Float[Array, "*leading time features"], Float[Array, "*leading"]]:
-        exponents = self._exponents(x)
+    ) -> tuple[Float[Array, "*leading time features"], Float[Array, "*leading features"]]:
+        exponents = self.logs(x)
         if valid is not None:
             exponents = jnp.where(_beside(valid, exponents), exponents, -jnp.inf)
-        top = jax.lax.stop_gradient(exponents.max(axis=(-2, -1)))
-        return jnp.exp(exponents - jnp.where(top == -jnp.inf, 0, top)[..., None, None]), top
+        top = jax.lax.stop_gradient(exponents.max(axis=-2))
+        return jnp.exp(exponents - finite(top)[..., None, :]), top
 
     def _draws(self, size: int) -> int:
         return max(1, round(size * math.log(size))) if self.draws is None else self.draws
 
-    def _exponents(self, x: Array) -> Array:
+    def logs(self, x: Float[Array, "*leading time size"]) -> Float[Array, "*leading time features"]:
         size = x.shape[-1]
         return log_features(x / size**0.25, self._directions(size).astype(x.dtype), self.kind == "hyperbolic")
 
     def _directions(self, size: int) -> Array:
         with jax.ensure_compile_time_eval():  # constants of the program, not part of its work
             return directions(jax.random.key(self.seed), self._draws(size), size, orthogonal=self.orthogonal)
+
+
+def finite(top: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Logarithms of the largest of some numbers, 0 where there was none."""
+    return jnp.where(top == -jnp.inf, 0, top)
 
 
 def _beside(valid: Array, features: Array) -> Array:

@@ -3,10 +3,11 @@
 `out_i = f(q_i) · S / f(q_i) · z` with `S = sum_j f(k_j) v_jᵀ` and `z = sum_j f(k_j)` (Katharopoulos et al., 2020). A
 causal layer keeps running sums, so it is a recurrent network whose state never grows. Whole sequences go through in
 chunks: sums carry what came before a chunk, a small table of scores the rest, and the sums at every step are never
-stored.
+stored. Where keys of a chunk dwarf those before them, so that sums of small weights vanish in the precision at hand,
+its queries are gone through one by one.
 """
 
-from typing import Literal, Self, final
+from typing import Literal, NamedTuple, Self, final
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ from jaxtyping import Bool
 from chainrule.core.errors import ArgumentError, CapabilityError, check_choice
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.nn.attention.cache import Cache
-from chainrule.nn.attention.features import EluPlusOne, FeatureMap
+from chainrule.nn.attention.features import EluPlusOne, FeatureMap, finite
 from chainrule.nn.attention.functions import Bias
 from chainrule.nn.attention.masks import Causal, Mask, Padding
 from chainrule.nn.attention.mixing import Mixing
@@ -26,11 +27,11 @@ _CHUNK = 128
 
 @final
 class Sums(Cache):
-    """What linear attention remembers: sums over everything read, times `exp(-scale)`. Its size never changes."""
+    """What linear attention remembers: sums over everything read, each feature's times `exp(-scale)`; of fixed size."""
 
     weighted: Float[Array, "batch heads features size"]
     total: Float[Array, "batch heads features"]
-    scale: Float[Array, "batch heads"]
+    scale: Float[Array, "batch heads features"]
     position: Int[Array, ""]
 
     @classmethod
@@ -39,7 +40,7 @@ class Sums(Cache):
         return cls(
             weighted=jnp.zeros((batch, heads, features, size), dtype),
             total=jnp.zeros((batch, heads, features), dtype),
-            scale=jnp.full((batch, heads), -jnp.inf, dtype),
+            scale=jnp.full((batch, heads, features), -jnp.inf, dtype),
             position=jnp.zeros((), jnp.int32),
         )
 
@@ -143,8 +144,8 @@ def linear_attention(
     if form == "quadratic":
         return _table(query, key, features, causal, valid) @ value
     if not causal:
-        f, _ = _keys(features, key, valid)
-        queried = features.of_queries(query)
+        f, top = _keys(features, key, valid)
+        queried = features.of_queries(query, top)
         sums = jnp.einsum("bhkf,bhkd->bhfd", f, value)
         return _ratio(queried @ sums, jnp.einsum("bhqf,bhf->bhq", queried, f.sum(axis=2)))
     batch, heads, time, _ = query.shape
@@ -176,16 +177,21 @@ def _causal(
     ) -> tuple[tuple[Array, Array, Array], Array]:
         weighted, total, scale = carry
         q, k, v, some = inputs
-        queried, (f, top) = features.of_queries(q), _keys(features, k, some)
+        f, top = _keys(features, k, some)
         new = jnp.maximum(scale, top)
-        finite = jnp.where(new == -jnp.inf, 0, new)
-        old_factor, factor = jnp.exp(scale - finite), jnp.exp(top - finite)
-        weighted, total = weighted * old_factor[..., None, None], total * old_factor[..., None]
-        f = f * factor[..., None, None]
+        queried = features.of_queries(q, new)
+        old_factor, factor = jnp.exp(scale - finite(new)), jnp.exp(top - finite(new))
+        held = _Held(weighted, total, scale)
+        weighted, total = weighted * old_factor[..., None], total * old_factor
+        f = f * factor[..., None, :]
         inside = jnp.where(before, jnp.einsum("bhqf,bhkf->bhqk", queried, f), 0)
-        out = _ratio(
-            queried @ weighted + inside @ v, jnp.einsum("bhqf,bhf->bhq", queried, total) + inside.sum(axis=-1)
-        )
+        below = jnp.einsum("bhqf,bhf->bhq", queried, total) + inside.sum(axis=-1)
+        out = _ratio(queried @ weighted + inside @ v, below)
+        if chunk > 1:
+            seen = jnp.isfinite(scale).any(axis=-1)[..., None] | (jnp.cumsum(some, axis=1) > 0)[:, None, :]
+            dwarfed = jnp.any(seen & (below < _small(below)))
+            logs = features.logs(q), _valid_logs(features, k, some)
+            out = jax.lax.cond(dwarfed, lambda: _one_by_one(*logs, v, held), lambda: out)
         return (weighted + jnp.einsum("bhkf,bhkd->bhfd", f, v), total + f.sum(axis=2), new), out
 
     carry, out = jax.lax.scan(step, (sums.weighted, sums.total, sums.scale), (*blocks, real))
@@ -194,11 +200,76 @@ def _causal(
 
 
 def _table(query: Array, key: Array, features: FeatureMap, causal: bool, valid: Array | None) -> Array:
-    f, _ = _keys(features, key, valid)
-    weights = jnp.einsum("bhqf,bhkf->bhqk", features.of_queries(query), f)
-    if causal:
-        weights = jnp.where(Causal().table(*weights.shape[2:])[None, None], weights, 0)
-    return _ratio(weights, weights.sum(axis=-1))
+    f, top = _keys(features, key, valid)
+    weights = jnp.einsum("bhqf,bhkf->bhqk", features.of_queries(query, top), f)
+    if not causal:
+        return _ratio(weights, weights.sum(axis=-1))
+    visible = Causal().table(*weights.shape[2:])
+    weights = jnp.where(visible[None, None], weights, 0)
+    real = jnp.ones((len(key), key.shape[2]), bool) if valid is None else valid
+    seen = (visible[None, None] & real[:, None, None, :]).any(axis=-1)
+    below = weights.sum(axis=-1)
+    logs = features.logs(query), _valid_logs(features, key, real)
+
+    def again() -> Array:
+        rows = jax.lax.map(
+            lambda row: _row_weights(row[0], row[1], logs[1])[0], (jnp.moveaxis(logs[0], 2, 0), visible)
+        )
+        found = jnp.moveaxis(rows, 0, 2)
+        return _ratio(found, found.sum(axis=-1))
+
+    dwarfed = jnp.any(seen & (below < _small(below)))
+    return jax.lax.cond(dwarfed, again, lambda: _ratio(weights, below))
+
+
+class _Held(NamedTuple):
+    """Sums over the keys before a chunk, as `Sums` holds them."""
+
+    weighted: Float[Array, "batch heads features size"]
+    total: Float[Array, "batch heads features"]
+    scale: Float[Array, "batch heads features"]
+
+
+def _one_by_one(queries: Array, keys: Array, value: Array, held: _Held) -> Array:
+    """What the queries of a chunk gather where later keys dwarf all that some of them see: each by its own largest.
+
+    `queries` and `keys` are logarithms of features.
+    """
+    visible = Causal().table(queries.shape[2], keys.shape[2])
+
+    @jax.checkpoint
+    def row(inputs: tuple[Array, Array]) -> Array:
+        weights, factors = _row_weights(*inputs, keys, held.scale)
+        above = jnp.einsum("bhk,bhkd->bhd", weights, value) + jnp.einsum(
+            "bhf,bhfd->bhd", factors, held.weighted
+        )
+        return _ratio(above, weights.sum(axis=-1) + (factors * held.total).sum(axis=-1))
+
+    return jnp.moveaxis(jax.lax.map(row, (jnp.moveaxis(queries, 2, 0), visible)), 0, 2)
+
+
+def _row_weights(
+    query: Float[Array, "batch heads features"],
+    visible: Bool[Array, " keys"],
+    keys: Float[Array, "batch heads keys features"],
+    scale: Float[Array, "batch heads features"] | None = None,
+) -> tuple[Float[Array, "batch heads keys"], Float[Array, "batch heads features"]]:
+    """The weights of the keys that one query sees, and what sums of that scale are to be multiplied by."""
+    exponents = query[:, :, None, :] + jnp.where(visible[None, None, :, None], keys, -jnp.inf)
+    before = jnp.full(query.shape, -jnp.inf, query.dtype) if scale is None else query + scale
+    top = jnp.maximum(exponents.max(axis=(-2, -1)), before.max(axis=-1))
+    top = jax.lax.stop_gradient(finite(top))
+    return jnp.exp(exponents - top[..., None, None]).sum(axis=-1), jnp.exp(before - top[..., None])
+
+
+def _valid_logs(features: FeatureMap, key: Array, valid: Array) -> Array:
+    logs = features.logs(key)
+    return jnp.where(jnp.broadcast_to(valid[:, None, :, None], logs.shape), logs, -jnp.inf)
+
+
+def _small(sums: Array) -> float:
+    """Below this a sum of weights has lost terms to underflow."""
+    return float(jnp.finfo(sums.dtype).tiny) ** 0.5
 
 
 def _keys(features: FeatureMap, key: Array, valid: Array | None) -> tuple[Array, Array]:
