@@ -12,11 +12,13 @@ from PIL import Image
 
 from chainrule import models
 from chainrule.core import random
+from chainrule.core.pictures import Images
 from chainrule.core.types import Array, Key, Scalar
 from chainrule.data import Batch, Data, load
 from chainrule.data.text.tokenization import passages
 from chainrule.models.protocol import CanSample, Metrics
 from chainrule.train import Run, fit
+from chainrule.train import keep as kept
 from tests.models.diffusion.test_sampling_options import add_sampler
 
 from .conftest import Command
@@ -364,3 +366,30 @@ def test_a_new_sampler_file_is_known_to_the_command_line(
     shown = cli("models", "show", "diffusion").out
     assert "Sampling: sampler jump, with sampler=jump." in shown
     assert "of the estimate that is kept" in shown
+
+
+def test_an_anagram_is_shown_in_both_views_and_rows_come_with_the_names_of_their_columns(
+    cli: Command,
+) -> None:
+    images = load("digits")
+    kept(models.build("diffusion", images, width=4, depth=1), images, run="runs/anagram", origin={})
+    words = ("class=6", "view=rotate(180)", "other=9", "n=3", "steps=2", "out=o")
+    shown: list[Images] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("chainrule.report.save", lambda picture, *_: shown.append(picture) or Path("o/p.png"))
+        assert cli("sample", "anagram", *words).code == 0
+    (picture,) = shown
+    assert list(picture.labels) == ["6", "9, rotate(180)"] * 3
+    np.testing.assert_allclose(picture.images[1], np.rot90(picture.images[0], 2), atol=1e-6)
+    assert "ddim in 2 steps, guidance 2" in picture.title
+    Path("people.csv").write_text(
+        "height,sex\n" + "\n".join(f"{150 + i},{'m' if i % 3 else 'f'}" for i in range(40))
+    )
+    rows = load("people.csv", target="none")
+    kept(models.build("diffusion", rows, width=4, depth=1), rows, run="runs/people", origin={})
+    Path("row.csv").write_text("height,sex\n,f\n")
+    result = cli("sample", "people", "inpaint=row.csv", "n=3", "steps=2", "out=o", "--json")
+    assert result.code == 0, result.err
+    lines = Path(result.last["table"]).read_text().splitlines()
+    assert lines[0] == "height,sex"
+    assert {line.split(",")[1] for line in lines[1:]} == {"f"}

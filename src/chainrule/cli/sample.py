@@ -62,7 +62,7 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
         controls = (
             run.model.sample_controls(n, **options) if isinstance(run.model, HasSampleControls) else None
         )
-        files = _write(out, drawn, condition, run, facts, controls)
+        files = _write(out, drawn, condition, run, facts, controls, options)
     if json:
         emit({"run": run.id, "n": n, "seed": seed, **files, **more})
         return
@@ -191,12 +191,14 @@ def _write(
     run: "Run",
     facts: dict[str, Any],
     controls: "Array | None",
+    options: Mapping[str, Any],
 ) -> dict[str, Path]:
     """The files of the samples by what they are; `controls` are the pictures that the samples follow, if any."""
     import numpy as np
 
     from chainrule.data import kinds
     from chainrule.data.row_files import write_rows
+    from chainrule.models.protocol import HasViews
     from chainrule.report import save
     from chainrule.train.files import disk_errors
 
@@ -210,9 +212,46 @@ def _write(
             files["table"] = write_rows(
                 out / "samples.csv", schema, drawn, run.preparation.reading, condition.names
             )
-    title = f"Samples of {facts['run']}"
-    picture = kind.picture(schema, drawn, condition.names, follows=follows, title=title)
+    # Files of pictures show titles alone.
+    title = ": ".join(filter(None, [f"Samples of {facts['run']}", _caption(run, facts, condition, options)]))
+    names = condition.names
+    if isinstance(run.model, HasViews) and options.get("view") is not None:
+        drawn, names = _both_views(run, drawn, names, options)
+    picture = kind.picture(schema, drawn, names, follows=follows, title=title)
     return {**files, "picture": save(picture, out, "samples", facts)}
+
+
+def _both_views(
+    run: "Run", drawn: "np.ndarray", names: Sequence[str], options: Mapping[str, Any]
+) -> tuple["np.ndarray", list[str]]:
+    """Every sample as it stands and, beside it, in the other view, with what it was asked to be in each."""
+    import jax.numpy as jnp
+    import numpy as np
+
+    from chainrule.data.scaling import to_original
+    from chainrule.models.protocol import HasViews
+
+    model, view = run.model, str(options["view"])
+    assert isinstance(model, HasViews)
+    seen = np.asarray(model.in_view(jnp.asarray(run.scaling.apply(drawn)), view))
+    both = np.stack([drawn, to_original(run.schema, run.scaling, seen)], axis=1)
+    other = "" if options.get("other") is None else f"{options['other']}, "
+    labels = [text for name in (names or [""] * len(drawn)) for text in (name, f"{other}{view}")]
+    return both.reshape(-1, *drawn.shape[1:]), labels
+
+
+def _caption(run: "Run", facts: Mapping[str, Any], condition: Condition, options: Mapping[str, Any]) -> str:
+    """How the samples were drawn, where the model says it, and what was asked for."""
+    from chainrule.models.protocol import HasSampleCaption
+
+    model, own = run.model, ("n", "seed", "out", "runs", "sampler", "steps", "guidance")
+    how = (
+        model.sample_caption(condition=condition.value, **options)
+        if isinstance(model, HasSampleCaption)
+        else ""
+    )
+    asked = [f"{name}={value}" for name, value in facts["settings"].items() if name not in own]
+    return ", ".join(filter(None, [how, *asked]))
 
 
 __all__ = ["sample"]

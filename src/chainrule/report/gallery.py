@@ -20,7 +20,14 @@ from chainrule.core.quoting import plain
 from chainrule.core.types import Array
 from chainrule.data import kinds, targets
 from chainrule.data.text.pairs import source_text, target_text
-from chainrule.models.protocol import CanPredict, CanSample, CanTranslate, HasPictures, HasSurprisal
+from chainrule.models.protocol import (
+    CanPredict,
+    CanSample,
+    CanTranslate,
+    HasPictures,
+    HasSampleCaption,
+    HasSurprisal,
+)
 from chainrule.report import language_models, predictions
 from chainrule.report.samples import captions_to_show, classes_to_show, values_to_show
 from chainrule.train import Run
@@ -203,7 +210,8 @@ def sample_pictures(run: Run) -> list[Picture]:
     real = None
     if kind.has_distances:
         real = run.data.inverse(part.batch(np.arange(min(len(part), len(drawn)))).x)
-    caption = f"Drawn from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
+    how = f"by {model.sample_caption(condition=condition)} " if isinstance(model, HasSampleCaption) else ""
+    caption = f"Drawn {how}from the checkpoint of step {run.step:,} with seed {run.settings.seed}."
     return [kind.picture(schema, drawn, names, real=real, caption=caption)]
 
 

@@ -29,14 +29,14 @@ class GuidanceSettings(Settings):
 def examine(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
     """The same noise denoised under every weight."""
     known = real(data)
-    whole = spread(known.train, known.train_y)
+    whole = spread(known.features(known.train), known.train_y)
     accuracies, spreads, shown = [], [], []
     for weight in settings.weights:
         drawn, labels = draw(run, settings.n, settings.seed, guidance=weight, steps=settings.steps)
         assert labels is not None
         flat = drawn.reshape(len(drawn), -1).astype(np.float64)
         accuracies.append(known.judge.accuracy(flat, labels))
-        spreads.append(spread(flat, labels) / whole)
+        spreads.append(spread(known.features(flat), labels) / whole)
         shown.append(drawn[: min(10, known.classes)])
     weights = np.asarray(settings.weights)
     lines: list[Picture] = [
@@ -47,7 +47,9 @@ def examine(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
             "share of real examples' value",
             {"right class": (weights, np.asarray(accuracies)), "variety": (weights, np.asarray(spreads))},
             marks=((1.0, "conditional"),),
-            caption="Right class: says a classifier of the training examples. Variety: distance within a class.",
+            caption="Right class: says a classifier of the training examples. Variety: "
+            f"distance within a class in what that classifier sees. {settings.n:,} samples for each weight in "
+            f"{settings.steps} steps.",
         )
     ]
     if kinds.of(run.schema).shows_pixels(run.schema):
@@ -64,7 +66,7 @@ def examine(run: Run, data: Data, settings: GuidanceSettings) -> Outcome:
     return Outcome(
         [
             f"With weight {weights[best]:g} {100 * accuracies[best]:.1f} % of samples are of their class, and two of "
-            f"one class are {spreads[best]:.2f} times as far apart as real ones.",
+            f"one class are {spreads[best]:.2f} times as far apart, in what the classifier sees, as real ones.",
             "A weight other than 0 or 1 sharpens classes; it does not sample the density tilted by the class.",
         ],
         lines,

@@ -26,6 +26,7 @@ from chainrule.models.diffusion.likelihood import flow_likelihood
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.steering import Draw, Steering, views
 from chainrule.models.diffusion.steering.conditions import texts, values
+from chainrule.models.diffusion.steering.guidance import Guidance, usual_weight
 from chainrule.models.diffusion.tweedie import posterior_covariance
 from chainrule.models.diffusion.walk_options import WalkOptions, walk_options
 from chainrule.models.protocol import (
@@ -35,6 +36,7 @@ from chainrule.models.protocol import (
     HasBoundParts,
     HasFlowLikelihood,
     HasPictures,
+    HasSampleCaption,
     HasSamplers,
     HasTokenAttention,
     HasViews,
@@ -59,7 +61,14 @@ would cost the same and give 1.3 times the standard error.
 
 
 class Generative(
-    HasSamplers, CanInvert, HasFlowLikelihood, HasTokenAttention, HasViews, HasBoundParts, HasPictures
+    HasSampleCaption,
+    HasSamplers,
+    CanInvert,
+    HasFlowLikelihood,
+    HasTokenAttention,
+    HasViews,
+    HasBoundParts,
+    HasPictures,
 ):
     """A denoiser, a schedule and the data they belong to."""
 
@@ -185,6 +194,19 @@ class Generative(
     def needs_condition(self) -> bool:
         """Whether it was never trained without its conditions, and these are no classes, which it could draw."""
         return self.conditional and not self.classes and not self.config.condition_dropout
+
+    def sample_caption(self, **options: Any) -> str:
+        """Sampler, steps and, towards a condition, the weight of guidance."""
+        found = read_options(self.sample_options(), options)
+        walk, guidance = found["walk"], found["guidance"]
+        assert isinstance(walk, WalkOptions)
+        assert isinstance(guidance, Guidance)
+        said = f"{walk.sampler} in {walk.steps} steps"
+        alone = any(way.shows_what for way in found.values() if isinstance(way, Steering))
+        if walk.condition is None and (alone or not self.classes):
+            return said
+        usual = usual_weight(self) if guidance.classifier is None else 1.0
+        return f"{said}, guidance {usual if guidance.guidance is None else guidance.guidance:g}"
 
     def _drawn(self, draw: Draw, key: Key, clip: str) -> Array:
         """The examples of a prepared draw, in parts that fit into memory."""

@@ -56,7 +56,7 @@ from chainrule.models.protocol.prediction import (
     weighted_mean,
 )
 from chainrule.models.protocol.registration import Config, Entry, Recipe
-from chainrule.models.protocol.sampling import CanSample, HasSampleControls
+from chainrule.models.protocol.sampling import CanSample, HasSampleCaption, HasSampleControls
 from chainrule.models.protocol.text import (
     CanContinue,
     CanPack,
@@ -128,6 +128,7 @@ __all__ = [
     "HasPictures",
     "HasRecurrence",
     "HasResidualStream",
+    "HasSampleCaption",
     "HasSampleControls",
     "HasSamplers",
     "HasScores",

@@ -47,4 +47,12 @@ class HasSampleControls(CanSample):
         """The picture in [0, 1] that each of `n` examples is to follow under these options of `sample`, if any."""
 
 
-__all__ = ["CanSample", "HasSampleControls"]
+class HasSampleCaption(CanSample):
+    """Says how samples were drawn, for the caption of a picture of them."""
+
+    @abc.abstractmethod
+    def sample_caption(self, **options: Any) -> str:
+        """How `sample` draws under these options, what is not given included, in a few words."""
+
+
+__all__ = ["CanSample", "HasSampleCaption", "HasSampleControls"]

@@ -331,3 +331,15 @@ def test_a_schedule_of_ones_own_comes_as_numbers_or_from_a_file(tmp_path: Path) 
 def test_tables_that_are_no_schedule_are_refused(own: dict, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         models.build("diffusion", PLAIN, width=4, depth=1, **own)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"condition": 0}, "ddim in 50 steps, guidance 2"),
+        ({"condition": 0, "guidance": 3.5, "sampler": "unipc", "steps": 8}, "unipc in 8 steps, guidance 3.5"),
+        ({"inpaint": "known.npz"}, "ddim in 50 steps"),
+    ],
+)
+def test_captions_say_how_samples_are_drawn(options: dict, said: str) -> None:
+    assert build(DIGITS).sample_caption(**options) == said

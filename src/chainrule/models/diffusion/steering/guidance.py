@@ -95,9 +95,14 @@ class Guidance(Steering):
             )
         weight = self.guidance
         if weight is None:
-            weight = _WEIGHT if dropped and kinds.of(model.schema).spatial else 1.0
+            weight = usual_weight(model)
         away = None if self.negative is None else model.conditions(self.negative, 1)[0]
         return guided(model.denoiser, weight, interval=self.interval, negative=away, rescale=self.rescale)
 
 
-__all__ = ["Guidance"]
+def usual_weight(model: "Generative") -> float:
+    """The weight of guidance where none is given."""
+    return _WEIGHT if model.config.condition_dropout and kinds.of(model.schema).spatial else 1.0
+
+
+__all__ = ["Guidance", "usual_weight"]
