@@ -43,7 +43,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
-    run = Run.open(find(wanted, runs_folder(given.pop("runs", None))))
+    folder = runs_folder(given.pop("runs", None))
+    run = Run.open(find(wanted, folder))
     single = texts.writes(run) or isinstance(run.model, CanTranslate)
     n = _whole("n", given.pop("n", "1" if single else str(SAMPLES)), low=1)
     prompts = texts.prompts_of(given)
@@ -51,6 +52,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     out = Path(given.pop("out", str(run.path / "samples"))).expanduser()
     condition = _condition(given, run.schema, n)
     options = _options(run, given, conditional=condition.value is not None)
+    if "classifier" in options:
+        options["classifier"] = find(given["classifier"], folder)
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
     key = random.key(seed, "sample")
     more: Mapping[str, Any] = {}

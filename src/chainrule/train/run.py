@@ -385,7 +385,7 @@ class Run:
         key = random.key(self.settings.seed, "sample") if key is None else key
         if condition is not None:
             options["condition"] = condition
-        given = in_model_units(self.preparation, options)
+        given = in_model_units(self.preparation, options, Run.open)
         return to_original(self.schema, self.scaling, model.sample(key, n, **given))
 
 

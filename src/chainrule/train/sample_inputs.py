@@ -4,9 +4,9 @@ Conditions are targets; what is known of an example, and examples to begin with,
 by the model, which knows how pixels are scaled, and of rows here, as only the run knows how they were read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,15 +16,27 @@ from chainrule.data.inputs.protocol import Preparation
 from chainrule.data.readers import npy
 from chainrule.data.row_files import read_row
 from chainrule.data.scaling import scaled_target
+from chainrule.data.schema import Schema
+from chainrule.models.protocol import Model
+
+if TYPE_CHECKING:
+    from chainrule.train.run import Run
 
 _CONDITIONS = ("condition", "negative")
 _FILES = {"start": ("samples",), "inpaint": ("known", "mask")}
 """Options that name a file of examples, and the arrays of one that is NPZ."""
 
 
-def in_model_units(prepared: Preparation, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with conditions scaled as targets are, and files of rows read and scaled as examples are."""
+def in_model_units(
+    prepared: Preparation, options: Mapping[str, Any], open_run: Callable[[str | Path], "Run"]
+) -> dict[str, Any]:
+    """The options with conditions scaled as targets are, and files of rows read and scaled as examples are.
+
+    A classifier that leads to a class may be the name or the folder of a run, which `open_run` opens.
+    """
     found = dict(options)
+    if isinstance(judge := found.get("classifier"), str | Path):
+        found["classifier"] = _classifier(prepared.schema, open_run(judge))
     if prepared.target_scaling is not None:
         for name in _CONDITIONS:
             if found.get(name) is not None:
@@ -34,6 +46,18 @@ def in_model_units(prepared: Preparation, options: Mapping[str, Any]) -> dict[st
             if isinstance(found.get(name), str | Path):
                 found[name] = _rows(prepared, name, Path(found[name]))
     return found
+
+
+def _classifier(schema: Schema, run: "Run") -> Model:
+    """The model of a run that tells the classes of the same data."""
+    for what in ("kind", "shape", "classes"):
+        theirs, ours = getattr(run.schema, what), getattr(schema, what)
+        if theirs != ours:
+            raise ArgumentError(
+                f"classifier={run.id}: the {what} of its data is {theirs}, that of this run's {ours}",
+                remedy="give a run that was trained on the same data",
+            )
+    return run.model
 
 
 def _rows(prepared: Preparation, option: str, path: Path) -> Any:

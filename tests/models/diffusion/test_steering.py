@@ -217,11 +217,13 @@ def test_a_classifier_of_noisy_data_leads_to_its_class_and_one_of_clean_data_is_
     from chainrule.data import Batch
     from chainrule.models.diffusion.denoisers.guided import ClassifierGuided
     from chainrule.models.diffusion.diffusion import Diffusion
-    from chainrule.models.diffusion.steering.classifier import NoisyClassifier, by_classifier
+    from chainrule.models.diffusion.noisy_classifier import NoisyClassifier
+    from chainrule.models.diffusion.steering.classifier import by_classifier
 
     model = models.build("diffusion", CLASSES, width=8, depth=1, conditional=False)
     assert isinstance(model, Diffusion)
-    classifier = NoisyClassifier(CLASSES, model.schedule, KEY, width=8, depth=1)
+    classifier = models.build("noisy-classifier", CLASSES, width=8, depth=1)
+    assert isinstance(classifier, NoisyClassifier)
     y = jnp.array([0, 1, 1])
     loss, metrics = eqx.filter_jit(classifier.loss)(Batch(jnp.ones((3, 2)), y), KEY)
     assert loss.shape == metrics["accuracy"].shape == ()

@@ -43,7 +43,8 @@ class Guidance(Steering):
         0.0, ge=0, le=1, description="share of the contrast that guidance adds to take back"
     )
     classifier: Any = Field(
-        None, description="Python only: a classifier of noisy data, to lead by its gradient"
+        None,
+        description="a run of a classifier, best a noisy-classifier, to lead by its gradient; or its model",
     )
 
     @pydantic.field_validator("interval", mode="before")
