@@ -13,6 +13,7 @@ from chainrule.core.errors import CapabilityError
 from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.process import Level
 from chainrule.models.diffusion.targets import convert
+from chainrule.networks.conditions import ClassEncoder, ConditionEncoder
 
 
 class DenoiserEstimate(NamedTuple):
@@ -32,6 +33,17 @@ class Denoiser(eqx.Module):
     @abc.abstractmethod
     def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
         """The prediction of `target`; `level` is one for all examples or one for each. No condition: all data."""
+
+    @property
+    def condition_encoder(self) -> ConditionEncoder | None:
+        """Default: conditions are not encoded."""
+        return None
+
+    @property
+    def classes(self) -> int:
+        """How many classes its conditions are; 0 for a denoiser without conditions or with others."""
+        encoder = self.condition_encoder
+        return encoder.none if isinstance(encoder, ClassEncoder) else 0
 
     def null(self, condition: Any) -> Any:
         """Default: a condition that stands for no condition is unknown."""

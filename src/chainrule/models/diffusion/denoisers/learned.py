@@ -11,7 +11,7 @@ from chainrule.core.types import Array, Float
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.process import Level
 from chainrule.networks.conditioning import ConditionedNetwork
-from chainrule.networks.conditions import ClassEncoder, ConditionEncoder
+from chainrule.networks.conditions import ConditionEncoder
 
 
 class LearnedDenoiser(Denoiser):
@@ -21,12 +21,6 @@ class LearnedDenoiser(Denoiser):
     @abc.abstractmethod
     def condition_encoder(self) -> ConditionEncoder | None:
         """The encoder of its conditions, if it takes any."""
-
-    @property
-    def classes(self) -> int:
-        """How many classes its conditions are; 0 for a denoiser without conditions or with others."""
-        encoder = self.condition_encoder
-        return encoder.none if isinstance(encoder, ClassEncoder) else 0
 
     def null(self, condition: Any) -> Array:
         """Conditions that say nothing, as many as are given."""

@@ -92,9 +92,8 @@ def suited(config: DenoiserConfig, schema: Schema, examples: int | None) -> dict
 def counted_classes(config: DenoiserConfig, data: Data) -> Mapping[str, Any]:
     """The share of each class among the training examples, in six digits; nothing where that was given.
 
-    >>> from types import SimpleNamespace
     >>> import chainrule as cr
-    >>> counted_classes(SimpleNamespace(class_shares=None, conditional=True), cr.data.load("moons"))
+    >>> counted_classes(cr.models.configure("vdm"), cr.data.load("moons"))
     {'class_shares': (0.5, 0.5)}
     """
     if config.class_shares is not None or not (config.conditional and targets.of(data.schema).one_class):

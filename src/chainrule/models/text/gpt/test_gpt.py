@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 
 from chainrule import data, models
-from chainrule.core.pictures import Images, Scatter
+from chainrule.core.pictures import AttentionMaps, Images, Scatter
 from chainrule.data.schema import Schema
 from chainrule.models.text.gpt import GPT
 
@@ -27,7 +27,9 @@ def test_pictures_show_every_head_and_every_symbol() -> None:
     plays = data.load("shakespeare", window=16)
     model = models.build("gpt", plays, layers=2, heads=2, width=8)
     assert isinstance(model, GPT)
-    heads, tokens = model.pictures(plays, jax.random.key(0))
+    maps, heads, tokens = model.pictures(plays, jax.random.key(0))
+    assert isinstance(maps, AttentionMaps)
+    assert maps.weights.shape == (2, 2, len(maps.queries), len(maps.keys)) == (2, 2, 16, 16)
     assert isinstance(heads, Images)
     assert list(heads.labels) == [f"layer {i}, head {j}" for i in (1, 2) for j in (1, 2)]
     assert isinstance(tokens, Scatter)
