@@ -227,6 +227,7 @@ def test_a_plan_of_a_python_branch_is_for_the_branch_taken() -> None:
         plan(branching, jax.ShapeDtypeStruct(X.shape, X.dtype))
 
 
+@pytest.mark.slow
 def test_loops_in_branches_are_cut() -> None:
     def loop(x: Any) -> Any:
         return jax.lax.scan(lambda state, _: (jnp.sin(state), None), x, None, length=64)[0]

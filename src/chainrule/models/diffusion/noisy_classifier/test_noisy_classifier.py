@@ -37,6 +37,7 @@ def test_it_sees_noisy_data_in_one_size_whatever_the_process() -> None:
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_leads_another_to_a_class_by_its_name_or_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
