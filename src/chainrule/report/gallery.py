@@ -38,6 +38,8 @@ _MOST_POINTS = 1000
 """Points of a curve; more are averaged."""
 _BATCH = 500
 _TRANSLATIONS = 10
+_CAPTIONS = 50
+"""Most captions to draw for: each is read below its image."""
 _LOG_RATIO = 30.0
 """Positive curves that span more than this are drawn on a logarithmic axis."""
 _SPLITS = {"train": "training", "val": "validation"}
@@ -200,8 +202,8 @@ def sample_pictures(run: Run) -> list[Picture]:
         return [_translations(run, model)]
     kind, part = kinds.of(schema), run.data.split(judged_split(run))
     labels = classes_to_show(model, schema, kind.sample_count)
-    said = captions_to_show(schema, part, kind.sample_count)
-    count = kind.sample_count if labels is None else len(labels)
+    said = captions_to_show(schema, part, min(kind.sample_count, _CAPTIONS))
+    count = len(said) or (kind.sample_count if labels is None else len(labels))
     condition = said or labels
     drawn = np.asarray(
         run.sample(count, condition=values_to_show(run, part, count) if condition is None else condition)

@@ -31,7 +31,7 @@ class ImageKind(Kind):
     """Pixels between 0 and 1, or of a number of levels."""
 
     noun: ClassVar[str] = "images"
-    sample_count: ClassVar[int] = 50
+    sample_count: ClassVar[int] = 100
     spatial: ClassVar[bool] = True
     can_be_binary: ClassVar[bool] = True
     axes: ClassVar[tuple[int, ...]] = (3, 4)

@@ -29,9 +29,10 @@ _MOST = 256
 
 def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     """Every picture that suits the data."""
-    part = data.val if len(data.val) else data.train
+    part, whose = (data.val, "validation") if len(data.val) else (data.train, "training")
     x = jnp.asarray(part.batch(np.arange(min(_MOST, len(part)))).x)
-    found: list[Picture] = [error_by_level(model, x, key)]
+    whose = f"{len(x)} {whose} examples"
+    found: list[Picture] = [error_by_level(model, x, key, whose)]
     if kinds.of(model.schema).shows_pixels(model.schema):
         shown = part.batch(np.arange(min(_SHOWN, len(part)))).y if model.needs_condition else None
         walked = model.trajectory(key, _SHOWN if shown is None else len(shown), condition=shown, steps=_STEPS)
@@ -41,7 +42,7 @@ def all_of(model: "Generative", data: Data, key: Key) -> Sequence[Picture]:
     if kinds.of(model.schema).is_plane(model.schema):
         found = [score_field(model, np.asarray(x), key), *found]
     if model.schema.levels:
-        found.append(bound_terms(model, x, key))
+        found.append(bound_terms(model, x, key, whose))
     return found
 
 
@@ -72,7 +73,7 @@ def _errors(model: "Generative", x: Array, lams: Array, key: Key) -> Array:
     return jax.lax.map(one, (lams, jnp.arange(len(lams))))
 
 
-def error_by_level(model: "Generative", x: Array, key: Key) -> Picture:
+def error_by_level(model: "Generative", x: Array, key: Key, whose: str) -> Picture:
     """Mean squared error of the estimated noise over lam, with twice its standard error."""
     lams = np.linspace(*model.schedule.ends(), 25)
     errors = np.asarray(_errors(model, x, jnp.asarray(lams, x.dtype), key))
@@ -83,13 +84,15 @@ def error_by_level(model: "Generative", x: Array, key: Key) -> Picture:
         "Error at each noise level",
         "lam = log signal-to-noise ratio",
         "mean squared error of the noise",
-        {"held-out examples": (lams, mean, mean - half, mean + half)},
-        caption="Clean data on the right, where noise is too fine to be told; pure noise on the left.",
+        {whose: (lams, mean, mean - half, mean + half)},
+        caption="lam says how much of the data is left: at 0 data and noise are equally strong; every 2.3 more make "
+        "the noise ten times weaker in power, every 2.3 less ten times stronger. On the right noise is too fine to be "
+        f"told, on the left there is nothing else. Mean over {whose}, with twice its standard error.",
     )
 
 
-def bound_terms(model: "Generative", x: Array, key: Key) -> Picture:
-    """The three parts of the bound on held-out examples."""
+def bound_terms(model: "Generative", x: Array, key: Key, whose: str) -> Picture:
+    """The three parts of the bound."""
     terms = eqx.filter_jit(lambda model, x, key: model.terms(x, key))(model, x, key)
     bits = [np.asarray(term) / (model.schema.dimensions * math.log(2)) for term in terms]
     errors = [float(each.std() / math.sqrt(len(each))) for each in bits]
@@ -101,7 +104,7 @@ def bound_terms(model: "Generative", x: Array, key: Key) -> Picture:
         "part of the bound",
         "bits per dimension",
         names,
-        {"held-out examples": np.array([each.mean() for each in bits])},
+        {whose: np.array([each.mean() for each in bits])},
         f"Their sum, {total:.3f}, bounds the code length from above (discrete levels, no class given).",
     )
 
