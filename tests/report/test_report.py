@@ -180,7 +180,7 @@ def test_a_model_that_can_do_everything_shows_everything(hostile: Run, hostile_p
     assert list(found) == ["Learning", "Samples", "Predictions", "Inside the model"]
     (samples,) = found["Samples"]
     assert isinstance(samples, Images)
-    assert len(samples.images) == len(samples.labels) == 48, "sixteen of each of three classes"
+    assert len(samples.images) == len(samples.labels) == 99, "33 of each of three classes"
     assert [picture.name for picture in found["Inside the model"]] == ["../norms"]
     assert (hostile_page.parent / "plots" / "norms.svg").exists()
     assert not (hostile_page.parent / "norms.svg").exists()
