@@ -19,6 +19,7 @@ from chainrule.models.protocol import (
     Entry,
     HasBound,
     HasLogProb,
+    HasOwnTraining,
     Model,
 )
 from chainrule.train import Run, TrainConfig, fit
@@ -64,8 +65,8 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 def run(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short training run, shared by everything that looks at a trained model."""
     path = tmp_path_factory.mktemp("runs") / subject.name
-    batch = min(16, len(subject.data.train))
-    return fit(subject.model, subject.data, run=path, **{**TOY_TRAINING, "batch": batch})
+    batch = {} if isinstance(subject.model, HasOwnTraining) else {"batch": min(16, len(subject.data.train))}
+    return fit(subject.model, subject.data, run=path, **{**TOY_TRAINING, **batch})
 
 
 def test_every_model_folder_has_a_card_and_is_registered_by_it() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, final
 
 from chainrule.models.protocol import Model
-from chainrule.train import events, trainer
+from chainrule.train import events, steppers
 from chainrule.train.interruption import Clock
 from tests.trust.toys import Spoilt, TwoParts, go_on, mlp, train
 
@@ -96,7 +96,7 @@ def attempt(case: Case, path: Path, instant: tuple[str, int] | None = None) -> N
     """Train a case, or go on with it, in a process of its own: to the end, or to the instant at which it is killed."""
     if (child := os.fork()) == 0:
         if not case.resident:
-            trainer._RESIDENT_BYTES = -1
+            steppers._RESIDENT_BYTES = -1
         if instant is None:
             start(case, path)
         else:

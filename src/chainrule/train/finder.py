@@ -19,6 +19,7 @@ from chainrule.core.types import Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
+from chainrule.train.iterations import check_gradients
 from chainrule.train.loop import settled
 from chainrule.train.preparing import prepared
 from chainrule.train.state import State, initial_state
@@ -121,6 +122,7 @@ def _ramp(
             f"find_lr(low={low}, high={high}, steps={steps}): needs 0 < low < high and at least 10 steps"
         )
     model = prepared(model, data)
+    check_gradients("find_lr", model)
     entry = models.entry_of(model)
     config, _ = settled(entry.training if entry else {}, settings, len(data.train))
     peak = config.optimizer.lr

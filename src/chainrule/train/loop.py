@@ -16,7 +16,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.division import NAMES
 from chainrule.models.protocol import Model
 from chainrule.models.wrapping import FromFile
-from chainrule.train import checkpoints, events, folder, naming
+from chainrule.train import checkpoints, events, folder, iterations, naming
 from chainrule.train.beginning import check_space
 from chainrule.train.callbacks import Callback
 from chainrule.train.config import TrainConfig
@@ -113,7 +113,8 @@ def _recipe(
         y = data.split(name).arrays.get("y")
         if y is not None:
             targets.of(data.schema).check(data.schema, y, f"{data.name}, {name} split")
-    config, total = settled(entry.training if entry else {}, settings, len(data.train))
+    iterations.check(model, settings)
+    config, total = settled(iterations.defaults(model, len(data.train)), settings, len(data.train))
     if config.balanced and not targets.of(data.schema).one_class:
         raise ArgumentError(
             f"balanced=true: {data.name} has no classes to take turns", remedy="leave balanced out"
@@ -191,6 +192,7 @@ def resume(
     stored = opened.config  # read before anything is written: a folder that is no run stays untouched
     with sole_writer(opened.path):
         if overrides:
+            iterations.check(opened.skeleton(), overrides)
             merged = merge(stored["train"], overrides)
             if "steps" in overrides:
                 merged["epochs"] = None

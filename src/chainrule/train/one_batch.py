@@ -14,6 +14,7 @@ from chainrule.core.errors import DivergedError
 from chainrule.core.pictures import Lines
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
+from chainrule.train.iterations import check_gradients
 from chainrule.train.loop import merge, settled
 from chainrule.train.preparing import prepared
 from chainrule.train.state import initial_state
@@ -51,6 +52,7 @@ def overfit_one_batch(model: Model, data: Data, **settings: Any) -> OneBatch:
     `settings` are those of `fit`. The model itself is left as it is.
     """
     model = prepared(model, data)
+    check_gradients("overfit_one_batch", model)
     entry = models.entry_of(model)
     defaults = merge(entry.training if entry else {}, {"steps": STEPS})
     config, steps = settled(defaults, settings, len(data.train))

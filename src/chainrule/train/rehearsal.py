@@ -3,14 +3,12 @@
 import time
 from typing import Any
 
-from chainrule import models
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
-from chainrule.train import events
+from chainrule.train import events, iterations
 from chainrule.train.loop import settled
-from chainrule.train.schedules import schedule
 from chainrule.train.state import initial_state
-from chainrule.train.step import Stepper
+from chainrule.train.steppers import stepper_for
 
 STEPS = 2
 
@@ -21,9 +19,9 @@ def rehearse(model: Model, data: Data, **settings: Any) -> events.Estimated:
     `settings` are those of `fit`. The time is that of the steps alone; evaluations and the report come on top. The
     model itself is left as it is.
     """
-    entry = models.entry_of(model)
-    config, total = settled(entry.training if entry else {}, settings, len(data.train))
-    stepper = Stepper(model, config, data.train, schedule(config.schedule, total), resident=True, most=STEPS)
+    iterations.check(model, settings)
+    config, total = settled(iterations.defaults(model, len(data.train)), settings, len(data.train))
+    stepper = stepper_for(model, config, data.train, total, most=STEPS)
     state = initial_state(model, config)
     stepper.compile(state)
     state, *_ = stepper.run(state, 0, 1)  # the first call is slower than the others

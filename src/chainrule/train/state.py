@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Int, Tree
-from chainrule.models.protocol import Model, Part, parts_of
+from chainrule.models.protocol import HasOwnTraining, Model, Part, parts_of
 from chainrule.train import freezing
 from chainrule.train.config import TrainConfig
 from chainrule.train.loss_scaling import LossScaling
@@ -40,7 +40,7 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     parts = parts_of(model)
     moving = trainable(model, parts, config.freeze)
     optimizers = {}
-    for part in parts:
+    for part in () if isinstance(model, HasOwnTraining) else parts:
         own = for_part(config.optimizer, config.parts, part.name)
         owned = eqx.filter(part.where(model), part.where(moving))
         state = optimizer(own, for_groups(own, config.groups)).init(owned)

@@ -17,20 +17,19 @@ import equinox as eqx
 import numpy as np
 
 from chainrule.core.errors import CheckpointError, DiskError, DivergedError
+from chainrule.data.loading.load import check_command
 from chainrule.train import checkpoints, events, folder, former, naming
 from chainrule.train.beginning import check_space, started, unexpected
 from chainrule.train.callbacks import Callback, Moment, kept, named
 from chainrule.train.diagnose import first_bad_value, not_finite
 from chainrule.train.files import make_folder, sweep
 from chainrule.train.interruption import Audience, Clock, Signals
+from chainrule.train.iterations import Iterations
 from chainrule.train.run import Run
-from chainrule.train.schedules import momentum_cycle, schedule
 from chainrule.train.state import State, initial_state
-from chainrule.train.step import Stepper
+from chainrule.train.steppers import stepper_for
 from chainrule.train.watching import Watched
 
-MOST_STEPS_PER_CALL = 256
-_RESIDENT_BYTES = 4 << 30
 _SECONDS_BEFORE_ESTIMATE = 1.0
 
 
@@ -70,19 +69,7 @@ class Trainer:
         self.callbacks = named(callbacks)
         self.latest: dict[str, float] = {}
         """The newest line of training metrics."""
-        split = self.data.train
-        resident = split.nbytes <= _RESIDENT_BYTES and not split.mapped
-        # Streamed data are copied into every call: keep those calls small.
-        most = MOST_STEPS_PER_CALL if resident else 8
-        self.stepper = Stepper(
-            self.model,
-            self.config,
-            split,
-            schedule(self.config.schedule, total),
-            resident=resident,
-            most=most,
-            momentum=momentum_cycle(self.config.schedule, total),
-        )
+        self.stepper = stepper_for(self.model, self.config, self.data.train, total)
         self.watched = Watched.of(self.config, self.model, self.data, self.stepper.evaluated)
 
     def start(self) -> Run:
@@ -173,6 +160,7 @@ class Trainer:
                 self._damaged.append(error.message)
                 continue
             self._take_up(journal)
+            self._check_convergence(state, step)
             self.saved = step
             checkpoints.prune(self.store, {s for s in available if s <= step})
             self.writer.cut(self.journal["metrics_bytes"])
@@ -219,6 +207,7 @@ class Trainer:
             clock.begin()
             state, metrics, done = self.stepper.run(state, step, wanted)
             clock.ran(done)
+            self._check_convergence(state, step + done)
             self._log(step, metrics, done)
             step += done
             self._estimate(step, clock)
@@ -288,7 +277,9 @@ class Trainer:
         values = self.watched.measure(model, self.data, self.stepper.evaluated, self.config)
         self.writer.metrics(step, "val", values)
         self.notify(events.Logged(step, "val", values))
-        if self.watched.improves(values, self.journal["best"], self.config.stopping.min_delta):
+        # What an algorithm converges to is its answer, whatever came by on the way.
+        own = isinstance(self.stepper, Iterations)
+        if own or self.watched.improves(values, self.journal["best"], self.config.stopping.min_delta):
             name = self.watched.name
             self.journal["best"] = {"loss": values["loss"], name: values[name], "step": step}
             self.journal["stale"] = 0
@@ -323,6 +314,12 @@ class Trainer:
         if patience and self.journal["stale"] >= patience:
             of = "" if self.watched.name == "loss" else f" of {self.watched.name}"
             self.finished = f"no improvement{of} for {patience} evaluations"
+
+    def _check_convergence(self, state: State, step: int) -> None:
+        """End a run whose own algorithm has nothing left to do."""
+        if isinstance(self.stepper, Iterations) and step and self.stepper.converged(state):
+            self.finished = f"converged after {step} iteration{'' if step == 1 else 's'}"
+            self.total = step
 
     def _save(self, state: State, step: int) -> None:
         self.journal["metrics_bytes"] = self.writer.sync()
@@ -360,6 +357,13 @@ class Trainer:
 
     def _diverged(self, state: State, step: int) -> tuple[State, int]:
         """A value was not finite: go back if that was asked for, otherwise say which one it was and stop."""
+        if isinstance(self.stepper, Iterations):
+            raise DivergedError(
+                f"iteration {step + 1} gave a loss that is not finite",
+                remedy=f"look for odd values: {check_command(self.data.source)}"
+                if self.data.source
+                else "look for odd values in the data",
+            )
         what = first_bad_value(self.stepper, state, step, self.tolerated)
         halved = self.config.optimizer.lr * float(state.factor) / 2
         if self.saved is None:

@@ -69,6 +69,7 @@ from chainrule.models.protocol.text import (
     StreamedToken,
 )
 from chainrule.models.protocol.training import (
+    HasOwnTraining,
     HasParts,
     HasState,
     NeedsSchema,
@@ -124,6 +125,7 @@ __all__ = [
     "HasLogProb",
     "HasLogits",
     "HasOutputs",
+    "HasOwnTraining",
     "HasParts",
     "HasPictures",
     "HasRecurrence",

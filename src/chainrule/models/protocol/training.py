@@ -1,4 +1,4 @@
-"""State that training moves by rule, and models trained in several parts."""
+"""State that training moves by rule, models trained in several parts, and algorithms of a model's own."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -43,6 +43,28 @@ class NeedsSchema(Model):
     @abc.abstractmethod
     def bound(self, schema: Schema) -> Self:
         """The same model for data of this schema; raises where the two do not fit."""
+
+
+class HasOwnTraining(Model):
+    """Learns from all training examples at once, by an algorithm of its own: a closed form, EM, a solver.
+
+    A step of training is one iteration of it, and a run ends when it has converged. All that an iteration needs to know
+    of those before it lies in the arrays of the model; what is no parameter among them is of integers or booleans.
+    `loss` is what the iterations lower, so that they can be watched and compared with gradients.
+    """
+
+    @abc.abstractmethod
+    def iterate(self, examples: Batch, key: Key) -> tuple[Self, Metrics]:
+        """The model after one more iteration, and numbers worth watching.
+
+        `examples` are all of them, on the host; `key` is that of this iteration. It runs outside of compiled functions,
+        and compiles, or computes in double precision, what it likes to. The metrics hold the `loss` before it.
+        """
+
+    @property
+    @abc.abstractmethod
+    def converged(self) -> bool:
+        """Whether further iterations would change nothing that matters: after a closed form, at once."""
 
 
 M = TypeVar("M", bound=Model)
@@ -107,4 +129,4 @@ def parameter_count(model: Model) -> int:
     return tree.size(eqx.filter(eqx.filter(model, moved, inverse=True), eqx.is_inexact_array))
 
 
-__all__ = ["HasParts", "HasState", "NeedsSchema", "Part", "parameter_count", "parts_of"]
+__all__ = ["HasOwnTraining", "HasParts", "HasState", "NeedsSchema", "Part", "parameter_count", "parts_of"]

@@ -1,0 +1,37 @@
+"""Which way a model is trained: by gradients of batches, or by an algorithm of its own."""
+
+from typing import TypeAlias
+
+from chainrule.data.splits import Split
+from chainrule.models.protocol import HasOwnTraining, Model
+from chainrule.train.config import TrainConfig
+from chainrule.train.iterations import Iterations
+from chainrule.train.schedules import momentum_cycle, schedule
+from chainrule.train.step import Stepper
+
+AnyStepper: TypeAlias = Stepper | Iterations
+
+MOST_STEPS_PER_CALL = 256
+_RESIDENT_BYTES = 4 << 30
+
+
+def stepper_for(
+    model: Model, config: TrainConfig, split: Split, total: int, most: int = MOST_STEPS_PER_CALL
+) -> AnyStepper:
+    """What runs the steps of a run of `total`, up to `most` in a call."""
+    if isinstance(model, HasOwnTraining):
+        return Iterations(model, config, split)
+    resident = split.nbytes <= _RESIDENT_BYTES and not split.mapped
+    return Stepper(
+        model,
+        config,
+        split,
+        schedule(config.schedule, total),
+        resident=resident,
+        # Streamed data are copied into every call: keep those calls small.
+        most=most if resident else min(most, 8),
+        momentum=momentum_cycle(config.schedule, total),
+    )
+
+
+__all__ = ["AnyStepper", "stepper_for"]
