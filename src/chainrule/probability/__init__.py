@@ -1,5 +1,37 @@
 """Probability: distributions, divergences, optimal transport, Monte Carlo."""
 
 from chainrule.probability import distributions, divergences, gaussian, monte_carlo, transport
+from chainrule.probability.distributions import (
+    Bernoulli,
+    Categorical,
+    Diagonal,
+    Distribution,
+    Eigen,
+    Full,
+    LowRank,
+    Mixture,
+    MultivariateNormal,
+    Normal,
+)
+from chainrule.probability.kullback_leibler import KLEstimate, estimate_kl, kl
 
-__all__ = ["distributions", "divergences", "gaussian", "monte_carlo", "transport"]
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Diagonal",
+    "Distribution",
+    "Eigen",
+    "Full",
+    "KLEstimate",
+    "LowRank",
+    "Mixture",
+    "MultivariateNormal",
+    "Normal",
+    "distributions",
+    "divergences",
+    "estimate_kl",
+    "gaussian",
+    "kl",
+    "monte_carlo",
+    "transport",
+]
