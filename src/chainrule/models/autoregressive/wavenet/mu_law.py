@@ -16,9 +16,8 @@ from jaxtyping import Float as AnyFloat
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, ArrayLike, Float, Int, Key
-from chainrule.probability.distributions.outputs import OutputDistribution
+from chainrule.probability.distributions.outputs import OutputDistribution, tempered
 
-_COLDEST = 1e-9
 _NEVER = -1e30
 """The logit of a level that no value of the data falls into."""
 
@@ -154,8 +153,7 @@ class MuLawOutput(OutputDistribution):
         """A level, then any value within it."""
         cells = _cells(self.levels, self.limit, self.grid)
         which, within = jax.random.split(key)
-        cold = jnp.maximum(jnp.asarray(temperature, parameters.dtype), _COLDEST)
-        level = jax.random.categorical(which, self._possible(parameters) / cold)
+        level = jax.random.categorical(which, tempered(self._possible(parameters), temperature))
         start, size = (jnp.asarray(one, parameters.dtype)[level] for one in (cells.start, cells.size))
         share = jax.random.uniform(within, level.shape, parameters.dtype)
         if self.grid:
