@@ -1,6 +1,6 @@
 """Probability: distributions, divergences, optimal transport, Monte Carlo."""
 
-from chainrule.probability import distributions, divergences, gaussian, monte_carlo, transport
+from chainrule.probability import distributions, divergences, gaussian, monte_carlo, transport, variational
 from chainrule.probability.distributions import (
     Bernoulli,
     Categorical,
@@ -34,4 +34,5 @@ __all__ = [
     "kl",
     "monte_carlo",
     "transport",
+    "variational",
 ]

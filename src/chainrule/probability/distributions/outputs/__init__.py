@@ -7,7 +7,7 @@ zeros and ones density and probability are the same.
 """
 
 from chainrule.probability.distributions.outputs.base import (
-    Interval,
+    EntryRange,
     OutputDistribution,
     ProbableLevels,
     tempered,
@@ -36,11 +36,11 @@ __all__ = [
     "BetaBinomialOutput",
     "ContinuousBernoulliOutput",
     "DiscretizedLogisticOutput",
+    "EntryRange",
     "EntryScale",
     "FixedScale",
     "GaussianMixtureOutput",
     "GaussianOutput",
-    "Interval",
     "LaplaceOutput",
     "LevelsOutput",
     "LikelihoodName",

@@ -15,7 +15,7 @@ COLDEST = 1e-9
 
 
 @final
-class Interval(NamedTuple):
+class EntryRange(NamedTuple):
     """Numbers from `low` to `high`, both included."""
 
     low: float
@@ -24,7 +24,7 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         """As in a formula.
 
-        >>> print(Interval(0, 1), Interval(0, float("inf")))
+        >>> print(EntryRange(0, 1), EntryRange(0, float("inf")))
         [0,1] [0,inf)
         """
         return (
@@ -34,8 +34,8 @@ class Interval(NamedTuple):
         )
 
 
-LINE = Interval(-np.inf, np.inf)
-UNIT = Interval(0.0, 1.0)
+LINE = EntryRange(-np.inf, np.inf)
+UNIT = EntryRange(0.0, 1.0)
 
 
 class OutputDistribution(eqx.Module):
@@ -70,7 +70,7 @@ class OutputDistribution(eqx.Module):
         """Parameters to begin training with."""
 
     @property
-    def support(self) -> Interval:
+    def support(self) -> EntryRange:
         """Default: entries lie anywhere."""
         return LINE
 
@@ -101,7 +101,7 @@ class ProbableLevels(OutputDistribution):
         """The logarithm of the probability of every level, up to a number that all levels share."""
 
     @property
-    def support(self) -> Interval:
+    def support(self) -> EntryRange:
         """From the lowest level to the highest."""
         return UNIT
 
@@ -131,4 +131,4 @@ def tempered(logits: Array, temperature: Float[ArrayLike, ""]) -> Array:
     return logits / jnp.maximum(jnp.asarray(temperature, logits.dtype), COLDEST)
 
 
-__all__ = ["LINE", "UNIT", "Interval", "OutputDistribution", "ProbableLevels", "tempered"]
+__all__ = ["LINE", "UNIT", "EntryRange", "OutputDistribution", "ProbableLevels", "tempered"]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, ArrayLike, Float, Key
-from chainrule.probability.distributions.outputs.base import UNIT, Interval, OutputDistribution, tempered
+from chainrule.probability.distributions.outputs.base import UNIT, EntryRange, OutputDistribution, tempered
 
 
 @final
@@ -24,7 +24,7 @@ class BernoulliOutput(OutputDistribution):
         return 1
 
     @property
-    def support(self) -> Interval:
+    def support(self) -> EntryRange:
         """From 0 to 1: between the two, `log_prob` is minus the cross-entropy."""
         return UNIT
 
@@ -73,7 +73,7 @@ class ContinuousBernoulliOutput(OutputDistribution):
         return 1
 
     @property
-    def support(self) -> Interval:
+    def support(self) -> EntryRange:
         """From 0 to 1."""
         return UNIT
 

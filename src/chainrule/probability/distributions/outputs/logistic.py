@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.core.types import Array, ArrayLike, Float, Key
 from chainrule.probability.distributions.outputs.base import (
     UNIT,
-    Interval,
+    EntryRange,
     OutputDistribution,
     ProbableLevels,
     tempered,
@@ -101,7 +101,7 @@ class LogisticMixtureOutput(OutputDistribution):
         return 3 * self.components
 
     @property
-    def support(self) -> Interval:
+    def support(self) -> EntryRange:
         """From the lowest level to the highest."""
         return UNIT
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, ArrayLike, Float, Key
-from chainrule.probability.distributions.outputs.base import Interval, OutputDistribution, tempered
+from chainrule.probability.distributions.outputs.base import EntryRange, OutputDistribution, tempered
 
 _EXTREME = 12.0
 """Logarithms of rates stay within this, smoothly."""
@@ -34,9 +34,9 @@ class PoissonOutput(OutputDistribution):
         return 1
 
     @property
-    def support(self) -> Interval:
+    def support(self) -> EntryRange:
         """From 0 on."""
-        return Interval(0.0, np.inf)
+        return EntryRange(0.0, np.inf)
 
     @property
     def probable_levels(self) -> int:
