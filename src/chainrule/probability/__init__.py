@@ -1,6 +1,14 @@
-"""Probability: distributions, divergences, optimal transport, Monte Carlo."""
+"""Probability: distributions, divergences, Markov chains, optimal transport, Monte Carlo."""
 
-from chainrule.probability import distributions, divergences, gaussian, monte_carlo, transport, variational
+from chainrule.probability import (
+    distributions,
+    divergences,
+    gaussian,
+    markov,
+    monte_carlo,
+    transport,
+    variational,
+)
 from chainrule.probability.distributions import (
     Bernoulli,
     Categorical,
@@ -32,6 +40,7 @@ __all__ = [
     "estimate_kl",
     "gaussian",
     "kl",
+    "markov",
     "monte_carlo",
     "transport",
     "variational",

@@ -1,0 +1,53 @@
+"""Markov chains: finite ones exactly, functions of them, chains of higher order."""
+
+from chainrule.probability.markov.finite import (
+    FittedChain,
+    Reversal,
+    distributions,
+    fit,
+    log_prob,
+    reverse,
+    sample,
+)
+from chainrule.probability.markov.lifting import LiftedChain, lift
+from chainrule.probability.markov.lumping import Lumpability, LumpingWitness, is_lumpable, next_symbol
+from chainrule.probability.markov.structure import (
+    CommunicatingClass,
+    NotUniqueError,
+    Reversibility,
+    classes,
+    is_reversible,
+    period,
+    stationary,
+    stationary_basis,
+)
+from chainrule.probability.markov.times import Absorption, Hitting, absorption, hitting, mixing
+
+__all__ = [
+    "Absorption",
+    "CommunicatingClass",
+    "FittedChain",
+    "Hitting",
+    "LiftedChain",
+    "Lumpability",
+    "LumpingWitness",
+    "NotUniqueError",
+    "Reversal",
+    "Reversibility",
+    "absorption",
+    "classes",
+    "distributions",
+    "fit",
+    "hitting",
+    "is_lumpable",
+    "is_reversible",
+    "lift",
+    "log_prob",
+    "mixing",
+    "next_symbol",
+    "period",
+    "reverse",
+    "sample",
+    "stationary",
+    "stationary_basis",
+]
