@@ -15,6 +15,7 @@ import pytest
 
 from chainrule import data, models
 from chainrule.explain import probes
+from chainrule.models.protocol import HasOwnTraining
 from chainrule.train import Run, fit
 
 TRAINING: dict[str, Any] = {"steps": 3, "log_every": 3, "eval_every": 3, "save_every": 3}
@@ -58,8 +59,8 @@ def trained(subject: str, folder: Path) -> Run:
         entry = models.entry(name)
         examples = data.load(**{"name_or_path": entry.toy_data, **options})
         model = models.build(name, examples, **{**entry.toy, **settings})
-        batch = min(8, len(examples.train))
-        RUNS[subject] = fit(model, examples, run=folder / subject.replace(" ", "-"), **TRAINING, batch=batch)
+        batch = {} if isinstance(model, HasOwnTraining) else {"batch": min(8, len(examples.train))}
+        RUNS[subject] = fit(model, examples, run=folder / subject.replace(" ", "-"), **TRAINING, **batch)
     return RUNS[subject]
 
 

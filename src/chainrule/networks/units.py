@@ -1,12 +1,14 @@
 """The units of the network: data in [0, 1] are moved to [-1, 1], standardised data stay as they are.
 
 Costs in nats of a network's units become log-densities in those of the model here too, so that all bounds of the family
-are compared in one unit.
+are compared in one unit. Densities of continuous numbers meet data with levels through noise that fills their gaps.
 """
 
 import math
 
-from chainrule.core.types import Array, Float
+import jax
+
+from chainrule.core.types import Array, Float, Key
 from chainrule.data import kinds
 from chainrule.data.schema import Schema
 
@@ -42,4 +44,20 @@ def log_density(schema: Schema, nats: Float[Array, " batch"]) -> Float[Array, " 
     return -nats + (schema.dimensions * math.log(2.0) if unit(schema) else 0.0)
 
 
-__all__ = ["log_density", "to_model", "to_network", "unit"]
+def dequantized(schema: Schema, x: Array, key: Key) -> Array:
+    """Data with levels and uniform noise over the distance between two levels; continuous data as they are."""
+    if not schema.levels:
+        return x
+    return x + (jax.random.uniform(key, x.shape, x.dtype) - 0.5) / (schema.levels - 1)
+
+
+def dequantization_variance(schema: Schema) -> float:
+    """Variance of that noise in units of the model; none for continuous data.
+
+    >>> dequantization_variance(Schema("points", (2,)))
+    0.0
+    """
+    return 1 / (12 * (schema.levels - 1) ** 2) if schema.levels else 0.0
+
+
+__all__ = ["dequantization_variance", "dequantized", "log_density", "to_model", "to_network", "unit"]

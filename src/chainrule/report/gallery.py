@@ -24,6 +24,7 @@ from chainrule.models.protocol import (
     CanPredict,
     CanSample,
     CanTranslate,
+    HasOwnTraining,
     HasPictures,
     HasSampleCaption,
     HasSurprisal,
@@ -95,8 +96,13 @@ def judged_split(run: Run) -> str:
 
 
 def learning_curves(run: Run) -> list[Lines]:
-    """Loss first, then every other number that was logged, the optimiser's own last; none that was always zero."""
+    """Loss first, then every other number that was logged, the optimiser's own last; none that was always zero.
+
+    A closed form has one step, and no curve.
+    """
     columns = run.metrics
+    if isinstance(run.model, HasOwnTraining) and run.step == 1:
+        return []
     names = [name for name in columns if name not in ("step", "split") and np.nan_to_num(columns[name]).any()]
     last = ["lr", "grad_norm"]
     order = ["loss", *(name for name in names if name not in ("loss", *last)), *last]
@@ -119,7 +125,7 @@ def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
         unit = (
             "nats per example" if {"accuracy", "exact_match"} & columns.keys() else ""
         )  # only a classifier's loss is a cross-entropy
-        if best:
+        if best and not isinstance(run.model, HasOwnTraining):
             by = decisive(best)
             marks = [(best["step"], f"best {number(best[by], 3)} at {best['step']:,}")]
             words.append(

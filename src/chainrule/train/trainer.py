@@ -349,6 +349,8 @@ class Trainer:
         """Say once, after a second of steps, how long the rest will take, unless that is no longer."""
         if self.estimated or clock.seconds < _SECONDS_BEFORE_ESTIMATE:
             return
+        if isinstance(self.stepper, Iterations):
+            return  # it ends when it has converged, and nobody knows when
         self.estimated = True
         left = self.total - step
         seconds = left * clock.seconds / clock.steps

@@ -17,6 +17,10 @@ class HasLogProb(Model):
         """Natural logarithm of the density (or probability) of each example, in model units."""
 
 
+class HasDensity(HasLogProb):
+    """Its log-density is one of continuous numbers: data with levels are scored with noise that fills their gaps."""
+
+
 class HasBound(Model):
     """Knows a lower bound of the log-density."""
 
@@ -64,4 +68,4 @@ class HasScores(Model):
         """Named numbers for each example; scoring reports their means and standard errors."""
 
 
-__all__ = ["Bounded", "HasBound", "HasBoundParts", "HasLogProb", "HasScores", "Scored"]
+__all__ = ["Bounded", "HasBound", "HasBoundParts", "HasDensity", "HasLogProb", "HasScores", "Scored"]

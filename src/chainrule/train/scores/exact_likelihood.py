@@ -1,9 +1,15 @@
 """Exact likelihood: nats per example of the original data and, where these have levels, bits per dimension."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
+from chainrule.core.types import Array, Key
+from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
-from chainrule.models.protocol import HasLogProb
+from chainrule.models.protocol import HasDensity, HasLogProb
+from chainrule.networks import units
 from chainrule.train.evaluation import over
 from chainrule.train.scores import documents, text
 from chainrule.train.scoring import Evaluation, Metric, Score, mean
@@ -30,14 +36,17 @@ def _applies(evaluation: Evaluation) -> bool:
 
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
-    exact = over(
-        "likelihood",
-        lambda model, batch, key: model.log_prob(batch.x),
-        evaluation.model,
-        evaluation.split,
-        evaluation.key,
-    )
-    return likelihood(exact, evaluation.data)
+    data, model = evaluation.data, evaluation.model
+    noisy = bool(data.schema.levels) and isinstance(model, HasDensity)
+
+    def log_prob(model: Any, batch: Batch, key: Key) -> Array:
+        return model.log_prob(units.dequantized(data.schema, batch.x, key) if noisy else batch.x)
+
+    found = likelihood(over("likelihood", log_prob, model, evaluation.split, evaluation.key), data)
+    if not noisy:
+        return found
+    # The mean over the noise of a logarithm is no more than the logarithm of the mean, the probability of the level.
+    return {f"{name}_bound": replace(one, unit=f"{one.unit}, dequantised") for name, one in found.items()}
 
 
 score = Score("The likelihood of the examples.", _applies, _measure, order=20)

@@ -53,11 +53,13 @@ def overfitting(found: Mapping[str, Metric]) -> str:
     'overfitting: the loss is 0.1 on training examples and 0.9 on these'
     >>> overfitting({"loss": Metric(0.12), "train_loss": Metric(0.1), "overfitting_gap": Metric(0.02)})
     ''
+    >>> overfitting({"loss": Metric(-45.0), "train_loss": Metric(-47.0), "overfitting_gap": Metric(2.0)})
+    ''
     """
     if "overfitting_gap" not in found or "nll" in found:
         return ""
     loss, known, gap = (found[name].value for name in ("loss", "train_loss", "overfitting_gap"))
-    if gap < _NOTICEABLE or loss < _RATIO * known:
+    if known <= 0 or gap < _NOTICEABLE or loss < _RATIO * known:
         return ""
     return (
         f"overfitting: the loss is {short_number(known)} on training examples and {short_number(loss)} on these. "
