@@ -12,7 +12,8 @@ import scipy.spatial
 import scipy.special
 import scipy.stats
 
-from chainrule.core.errors import ArgumentError
+from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.probability import Bernoulli, Categorical, Mixture, MultivariateNormal, Normal
 from chainrule.probability import divergences as d
 
 P, Q = [0.5, 0.5], [0.9, 0.1]
@@ -168,3 +169,246 @@ def test_comparison_names_units_and_directions() -> None:
     assert found["KL"].forward == pytest.approx(0.510826 / math.log(2), abs=1e-6)
     assert found["KL"].backward == pytest.approx(0.368064 / math.log(2), abs=1e-6)
     assert found["total variation"].unit == ""
+
+
+# ---------------------------------------------------------------------- for arrays and for distributions
+
+
+HALVES, QUARTERS, UNEVEN = [0.5, 0.5, 0.0], [0.25, 0.25, 0.5], [0.36, 0.48, 0.16]
+THIRDS = [1 / 3, 1 / 3, 1 / 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        (lambda p, q: d.kl(p, q), math.log(2)),
+        (lambda p, q: d.kl(q, p), math.inf),
+        (lambda p, q: d.js(p, q), 0.215762),
+        (lambda p, q: d.tv(p, q), 0.5),
+        (lambda p, q: d.hellinger(p, q), 0.541196),
+        (lambda p, q: d.chi2(p, q), 1.0),
+        (lambda p, q: d.lp(p, q), 0.612372),
+        (lambda p, q: d.lp(p, q, math.inf), 0.5),
+        (lambda p, q: d.cross_entropy(p, q), 1.386294),
+        (lambda p, q: d.kl(p, q, unit="bits"), 1.0),
+        (lambda p, q: d.tv(p, q, convention="full"), 1.0),
+        (lambda p, q: d.hellinger(p, q, convention="full"), 0.765367),
+        (lambda p, q: d.jeffreys(p, q), math.inf),
+        (lambda p, q: d.bhattacharyya(p, q), -math.log(math.sqrt(0.5))),
+        (lambda p, q: d.renyi(p, q, 0.5), math.log(2)),
+        (lambda p, q: d.renyi(p, q, 2), math.log(2)),
+        (lambda p, q: d.renyi(q, p, 2), math.inf),
+        (lambda p, q: d.renyi(p, q, 0), math.log(2)),
+        (lambda p, q: d.renyi(p, q, math.inf), math.log(2)),
+    ],
+)
+def test_arrays_and_distributions_have_the_worked_values(call, value) -> None:
+    for make in (np.asarray, Categorical):
+        assert float(call(make(HALVES), make(QUARTERS))) == pytest.approx(value, abs=1e-6)
+
+
+def test_against_the_uniform_distribution() -> None:
+    found = [
+        d.kl(UNEVEN, THIRDS),
+        d.kl(THIRDS, UNEVEN),
+        d.js(UNEVEN, THIRDS),
+        d.hellinger(UNEVEN, THIRDS) ** 2,
+    ]
+    np.testing.assert_allclose(
+        [*found, d.chi2(UNEVEN, THIRDS)], [0.0852996, 0.0974550, 0.0224599, 0.0226497, 0.1568], atol=1e-6
+    )
+
+
+def test_kl_obeys_no_triangle_inequality() -> None:
+    half, tenth, quarter = (Bernoulli(p) for p in (0.5, 0.1, 0.25))
+    assert float(d.kl(half, tenth)) == pytest.approx(0.510826, abs=1e-6)
+    assert float(d.kl(half, quarter) + d.kl(quarter, tenth)) == pytest.approx(0.236173, abs=1e-6)
+
+
+def test_inequalities_hold_for_ten_thousand_pairs() -> None:
+    random = np.random.default_rng(1)
+    p, q = (random.dirichlet(np.full(5, size), 10_000) for size in (0.7, 0.9))
+    functions = (d.kl, d.tv, d.hellinger, d.chi2, d.js)
+    kl, tv, hellinger, chi2, js = np.asarray(
+        jax.jit(lambda p, q: jnp.stack([f(p, q) for f in functions]))(p, q)
+    )
+    assert (tv**2 <= kl / 2 + 1e-12).all()
+    assert (hellinger**2 <= tv + 1e-12).all()
+    assert (tv <= math.sqrt(2) * hellinger + 1e-12).all()
+    assert (kl <= np.log1p(chi2) * (1 + 1e-9) + 1e-12).all()
+    assert (js <= math.log(2)).all()
+
+
+def test_divergence_of_a_joint_is_that_of_a_marginal_and_of_the_conditionals() -> None:
+    p, q = np.random.default_rng(2).dirichlet(np.ones(12), 2).reshape(2, 3, 4)
+    marginals = p.sum(axis=1), q.sum(axis=1)
+    conditionals = d.kl(p / marginals[0][:, None], q / marginals[1][:, None])
+    parts = float(d.kl(*marginals)) + float(marginals[0] @ np.asarray(conditionals))
+    assert float(d.kl(p.ravel(), q.ravel())) == pytest.approx(parts, abs=1e-12)
+
+
+@pytest.mark.parametrize("function", [d.kl, d.js, d.tv, d.hellinger, d.chi2, lambda p, q: d.renyi(p, q, 0.3)])
+def test_gradients_through_logits_are_exact(function) -> None:
+    """Against those through probabilities, and finite where probabilities round to zero."""
+
+    @jax.jit
+    def gradients(a: np.ndarray, b: np.ndarray) -> tuple[jax.Array, jax.Array]:
+        through_logits = jax.grad(lambda b: function(Categorical(logits=a), Categorical(logits=b)))(b)
+        through_probabilities = jax.grad(lambda b: function(jax.nn.softmax(a), jax.nn.softmax(b)))(b)
+        return through_logits, through_probabilities
+
+    np.testing.assert_allclose(*gradients(np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.0, -0.5])), atol=1e-12)
+    extreme, _ = gradients(np.array([400.0, 0.0, 0.0]), np.array([380.0, 0.0, 0.0]))
+    assert np.isfinite(extreme).all()
+    equal, _ = gradients(np.array([0.5, -1.0, 2.0]), np.array([0.5, -1.0, 2.0]))
+    np.testing.assert_allclose(equal, 0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("function", "at_most"), [(d.hellinger, 0), (d.lp, 0), (d.tv, 0.6)])
+def test_metrics_have_a_gradient_where_they_are_zero(function, at_most) -> None:
+    gradient = jax.grad(function)(jnp.array([0.2, 0.3, 0.5]), jnp.array([0.2, 0.3, 0.5]))
+    assert (np.abs(gradient) <= at_most).all()
+
+
+def test_densities_are_integrated() -> None:
+    p, q = Normal(0.0, 1.0), Normal(3.0, 1.0)
+    assert float(d.kl(p, q)) == 4.5
+    assert float(d.tv(p, q)) == pytest.approx(0.866386, abs=1e-6)
+    near, far = Normal(np.array([0.0, 0.0]), 1.0), Normal(np.array([0.5, 1000.0]), 0.01)
+    np.testing.assert_allclose(d.js(near, far)[1], math.log(2), atol=1e-12)
+    x = np.linspace(-9, 9, 400_001)
+    densities = scipy.stats.norm.pdf(x), scipy.stats.norm.pdf(x, 0.5, 0.01)
+    for function, oracle in (
+        (
+            d.js,
+            lambda a, b: (
+                (scipy.special.rel_entr(a, (a + b) / 2) + scipy.special.rel_entr(b, (a + b) / 2)) / 2
+            ),
+        ),
+        (d.tv, lambda a, b: np.abs(a - b) / 2),
+    ):
+        wanted = np.trapezoid(oracle(*densities), x)
+        assert float(function(near, far)[0]) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_normals_have_closed_forms_and_quadrature_agrees() -> None:
+    p, q = Normal(0.0, 1.0), Normal(0.5, 1.5)
+    mixtures = [
+        Mixture([1.0], Normal(np.array([mean]), np.array([scale])))
+        for mean, scale in ((0.0, 1.0), (0.5, 1.5))
+    ]
+    for function in (d.hellinger, d.chi2, d.bhattacharyya, lambda p, q: d.renyi(p, q, 0.3)):
+        assert float(function(p, q)) == pytest.approx(float(function(*mixtures)), abs=1e-9)
+    one = MultivariateNormal([1.0, -1.0], [[2.0, 0.5], [0.5, 1.0]]), MultivariateNormal([0.0, 0.0], np.eye(2))
+    assert float(d.kl(*one)) == pytest.approx(1.220192, abs=1e-6)
+    assert float(d.kl(*one[::-1])) == pytest.approx(1.279808, abs=1e-6)
+    assert float(d.cross_entropy(*one)) == pytest.approx(1.220192 + 3.117685, abs=1e-6)
+
+
+def test_what_cannot_be_integrated_is_estimated_and_says_so() -> None:
+    p, q = (MultivariateNormal([mean, 0.0], np.eye(2)) for mean in (0.0, 3.0))
+    with pytest.warns(ChainruleWarning, match=r"tv: no closed form for MultivariateNormal .*standard error"):
+        assert float(d.tv(p, q, samples=20_000)) == pytest.approx(0.866386, abs=0.02)
+    with pytest.warns(ChainruleWarning, match="key="):
+        other = d.tv(p, q, key=jax.random.key(1), samples=20_000)
+    assert 0 < abs(float(other) - 0.866386) < 0.02
+
+
+def test_a_density_and_probabilities_of_points_have_nothing_in_common() -> None:
+    p, q = Normal(0.0, 1.0), Bernoulli(0.5)
+    assert float(d.tv(p, q)) == 1
+    assert float(d.js(p, q)) == pytest.approx(math.log(2))
+    assert float(d.hellinger(p, q)) == 1
+    assert float(d.kl(p, q)) == float(d.renyi(p, q, 2)) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: d.js([P, P, P, [0.5, 0.47]], Q),
+            r"p: row 3 sums to 0.97; rows must sum to 1 within 1e-06\n.*normalize=True to rescale",
+        ),
+        (lambda: d.js(Normal(0.0, 1.0), P), r"js\(q\): a distribution .*array\n.*Categorical"),
+        (
+            lambda: d.js(Normal(0.0, 1.0), MultivariateNormal([0.0], [[1.0]])),
+            r"events of shape \(\), q of shape \(1,\)",
+        ),
+        (lambda: d.js(Normal(np.zeros(2), 1.0), Normal(np.zeros(3), 1.0)), "do not broadcast"),
+        (lambda: d.tv(P, Q, convention="third"), '"half" or "full"'),
+        (lambda: d.kl(P, Q, unit="dits"), '"nats" or "bits"'),
+        (lambda: d.kl(P, Q, base=2, unit="nats"), "contradict"),
+        (lambda: d.renyi(P, Q, -1), "must not be negative"),
+        (lambda: d.renyi(Bernoulli(0.5), Bernoulli(0.1), -1), "must not be negative"),
+        (lambda: d.lp(Normal(0.0, 1.0), Normal(1.0, 1.0)), "tv and hellinger"),
+        (lambda: d.compare(Normal(0.0, 1.0), Normal(1.0, 1.0)), "profile"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call, message) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_comparisons_state_their_conventions_and_take_distributions() -> None:
+    lines = [str(one) for one in d.compare(Categorical(P), Categorical(Q), unit="bits")]
+    assert lines == [str(one) for one in d.compare(P, Q, base=2)]
+    assert (
+        "KL: 0.736966, back 0.531004 bits (sum p log(p/q); 0 log 0 = 0; infinite where q = 0 < p; no metric)"
+        in lines
+    )
+
+
+# ---------------------------------------------------------------------- the table of f-divergences
+
+
+@pytest.mark.parametrize("name", list(d.f_divergences))
+def test_a_critic_reaches_the_divergence_and_none_exceeds_it(name, pairs) -> None:
+    one = d.f_divergences[name]
+    noise = 0.1 * np.random.default_rng(0).normal(size=(50, 6))
+    ratio, u = np.linspace(0.07, 6.0, 120), np.geomspace(1e-6, 1e4, 20_001)
+
+    @jax.jit
+    def found(p: np.ndarray, q: np.ndarray) -> tuple[jax.Array, ...]:
+        def bound(critic: jax.Array) -> jax.Array:
+            return (p * critic).sum(axis=1) - (q * one.conjugate(critic)).sum(axis=1)
+
+        best = one.critic(jnp.log(p), jnp.log(q))
+        at = one.slope(jnp.array([0.2, 0.7, 1.5, 4.0]))
+        return (
+            one.term(jnp.log(p), jnp.log(q)).sum(axis=1),
+            bound(best),
+            bound(jnp.minimum(best + noise, one.below - 1e-9)),
+            best.max(),
+            one.f(jnp.ones(())),
+            one.slope(jnp.asarray(ratio)) - jax.vmap(jax.grad(one.f))(ratio),
+            one.conjugate(at) - (at[:, None] * u[None] - one.f(u)[None]).max(axis=1),
+            jax.vmap(jax.grad(one.conjugate))(at) - jnp.array([0.2, 0.7, 1.5, 4.0]),
+        )
+
+    p, q = (two[100:150] for two in pairs)
+    exact, reached, worse, largest, at_one, slopes, conjugates, inverses = map(np.asarray, found(p, q))
+    np.testing.assert_allclose(reached, exact, rtol=1e-9, atol=1e-12)
+    assert (worse <= exact + 1e-12).all()
+    assert largest <= one.below
+    assert abs(at_one) < 1e-15
+    np.testing.assert_allclose(slopes, 0, atol=1e-9)
+    np.testing.assert_allclose(conjugates, 0, atol=1e-4)  # the largest of t u - f(u) on a grid
+    if name != "total variation":  # whose f has a corner; elsewhere f*' is the inverse of f'
+        np.testing.assert_allclose(inverses, 0, atol=1e-9)
+
+
+def test_f_divergences_are_the_divergences_of_arrays(pairs) -> None:
+    p, q = pairs
+    log_p, log_q = (np.log(one, where=one > 0, out=np.full_like(one, -np.inf)) for one in pairs)
+    for name, function in {
+        "KL": d.kl,
+        "reverse KL": lambda p, q: d.kl(q, p),
+        "Jeffreys": d.jeffreys,
+        "Jensen-Shannon": d.jensen_shannon,
+        "total variation": d.total_variation,
+        "squared Hellinger": lambda p, q: d.hellinger(p, q) ** 2,
+        "Pearson chi-square": d.chi_square,
+        "Neyman chi-square": lambda p, q: d.chi_square(q, p),
+    }.items():
+        found = jax.jit(d.f_divergences[name].term)(log_p, log_q).sum(axis=1)
+        np.testing.assert_allclose(found, function(p, q), rtol=1e-9, atol=1e-12)

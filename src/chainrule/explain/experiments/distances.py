@@ -130,10 +130,18 @@ def _distributions(settings: DistancesSettings, base: float, unit: str) -> Outco
 
 def _table(found: Sequence[divergences.Compared]) -> Table:
     rows = [
-        [one.name, one.forward, one.backward, one.unit or "none", "metric" if one.is_metric else "no metric"]
+        [
+            one.name,
+            one.forward,
+            one.backward,
+            one.unit or "none",
+            "metric" if one.is_metric else "no metric",
+            one.convention,
+        ]
         for one in found
     ]
-    return Table("distances-table", "All distances", ["distance", "p to q", "q to p", "unit", "kind"], rows)
+    columns = ["distance", "p to q", "q to p", "unit", "kind", "convention"]
+    return Table("distances-table", "All distances", columns, rows)
 
 
 experiment = Experiment(

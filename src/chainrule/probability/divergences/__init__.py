@@ -1,0 +1,57 @@
+"""Divergences and distances: of arrays of probabilities, of distributions, of samples.
+
+Short names (`js`, `tv`, `kl`, ...) take either two arrays of probabilities along the last axis or two distributions;
+the long ones (`jensen_shannon`, `total_variation`, ...) take arrays.
+"""
+
+from chainrule.probability.divergences.between import (
+    bhattacharyya,
+    chi2,
+    cross_entropy,
+    hellinger,
+    jeffreys,
+    js,
+    kl,
+    lp,
+    renyi,
+    tv,
+)
+from chainrule.probability.divergences.comparison import Compared, DistanceEntry, compare, distances
+from chainrule.probability.divergences.f_divergences import FDivergence, f_divergences
+from chainrule.probability.divergences.vectors import (
+    chi_square,
+    entropy,
+    jensen_shannon,
+    kl_from_logits,
+    most_telling_event,
+    potential,
+    total_variation,
+    wasserstein,
+)
+
+__all__ = [
+    "Compared",
+    "DistanceEntry",
+    "FDivergence",
+    "bhattacharyya",
+    "chi2",
+    "chi_square",
+    "compare",
+    "cross_entropy",
+    "distances",
+    "entropy",
+    "f_divergences",
+    "hellinger",
+    "jeffreys",
+    "jensen_shannon",
+    "js",
+    "kl",
+    "kl_from_logits",
+    "lp",
+    "most_telling_event",
+    "potential",
+    "renyi",
+    "total_variation",
+    "tv",
+    "wasserstein",
+]

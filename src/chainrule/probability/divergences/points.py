@@ -1,0 +1,170 @@
+"""Sums and integrals over the outcomes of two distributions: enumeration, quadrature on a line, or draws.
+
+A divergence of densities is the integral of a function of (log p, log q); here are points and weights for it. Where
+both distributions list their outcomes, these are the points. Densities of numbers get a composite Gauss-Legendre rule
+whose cells follow both distributions and end where a support ends. All others get draws from an even mixture.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.core.types import Array, Float, Key
+from chainrule.probability.distributions.base import Distribution
+from chainrule.probability.distributions.supports import Interval
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_TAIL = 8 * 1.5 ** np.arange(1, 20)
+_CELLS = np.concatenate([-_TAIL[::-1], np.linspace(-8, 8, 97), _TAIL])
+"""Ends of cells, in standard deviations from the mean; out to 17,000 of them for the sake of heavy tails."""
+
+
+class Points(NamedTuple):
+    """Points with what is known of both distributions there, `[points, *batch]` each."""
+
+    log_p: Float[Array, "points *batch"]
+    log_q: Float[Array, "points *batch"]
+    weights: Float[Array, "points *batch"]
+    drawn: bool
+    """Whether the points are draws, so that sums over them are estimates."""
+
+
+def integral(
+    where: str,
+    term: Callable[[Array, Array], Array],
+    p: Distribution,
+    q: Distribution,
+    key: Key | None,
+    samples: int,
+) -> Float[Array, "*batch"]:
+    """The integral of `term(log p, log q)`, which vanishes where p and q do; an estimate comes with a warning."""
+    points = points_of(where, p, q, key, samples)
+    used = points.weights > 0
+    values = term(points.log_p, points.log_q)
+    terms = jnp.where(used, points.weights * jnp.where(used, values, 0.0), 0.0)
+    if points.drawn:
+        warn_of_draws(where, p, q, terms)
+    return terms.sum(axis=0)
+
+
+def warn_of_draws(where: str, p: Distribution, q: Distribution, terms: Float[Array, "points *batch"]) -> None:
+    """Say that a sum of terms is an estimate, and how good it is."""
+    known = ""
+    if not isinstance(terms, jax.core.Tracer):
+        exact = np.asarray(terms, dtype=np.float64)
+        known = f" (standard error {np.max(exact.std(axis=0)) * len(exact) ** 0.5:.2g})"
+    warnings.warn(
+        f"{where}: no closed form for {type(p).__name__} and {type(q).__name__}: estimated from {len(terms):,} draws"
+        f"{known}; pass key= for other draws, samples= for more",
+        ChainruleWarning,
+        stacklevel=4,
+    )
+
+
+def points_of(where: str, p: Distribution, q: Distribution, key: Key | None, samples: int) -> Points:
+    """Points and weights for two distributions of the same events, by the best rule there is for them."""
+    if p.event_shape != q.event_shape:
+        raise ArgumentError(
+            f"{where}: p draws events of shape {p.event_shape}, q of shape {q.event_shape}",
+            remedy="compare distributions of the same events",
+        )
+    try:
+        shape = np.broadcast_shapes(p.batch_shape, q.batch_shape)
+    except ValueError:
+        raise ArgumentError(
+            f"{where}: the batch shapes {p.batch_shape} and {q.batch_shape} do not broadcast"
+        ) from None
+    p, q = p.batched(shape), q.batched(shape)
+    if p.support.is_discrete != q.support.is_discrete:
+        return _apart(shape)
+    if p.support.is_discrete:
+        return _enumerated(p, q) or _drawn(where, p, q, key, samples)
+    if p.event_shape == ():
+        return _on_a_line(where, p, q) or _drawn(where, p, q, key, samples)
+    return _drawn(where, p, q, key, samples)
+
+
+def _apart(shape: tuple[int, ...]) -> Points:
+    """A density against probabilities of single points: each is certain where the other is impossible."""
+    log_p = jnp.broadcast_to(jnp.array([0.0, -jnp.inf]).reshape(2, *(1,) * len(shape)), (2, *shape))
+    return Points(log_p, log_p[::-1], jnp.ones_like(log_p), False)
+
+
+def _enumerated(p: Distribution, q: Distribution) -> Points | None:
+    first, second = p.atoms(), q.atoms()
+    if first is None or second is None:
+        return None
+    points = jnp.concatenate([first.points, second.points.astype(first.points.dtype)])
+    same = points[:, None] == points[None]
+    events = tuple(range(same.ndim - len(p.event_shape), same.ndim))
+    # A point that is listed several times, by one or by both, counts once.
+    count = same.all(axis=events).sum(axis=1)
+    log_p, log_q = p.log_prob(points), q.log_prob(points)
+    return Points(log_p, log_q, 1 / count.astype(log_p.dtype), False)
+
+
+def line(p: Distribution, q: Distribution) -> tuple[Array, Array]:
+    """Nodes and weights of a rule on the line that follows both, `[points, *batch]`, the nodes in increasing order."""
+    ends, lowest, highest = [], [], []
+    for one in (p, q):
+        cells = jnp.asarray(_CELLS, one.mean.dtype).reshape(-1, *(1,) * len(one.batch_shape))
+        ends.append(one.mean[None] + jnp.sqrt(one.variance)[None] * cells)
+        if isinstance(one.support, Interval):
+            low, high = (
+                jnp.broadcast_to(end, one.batch_shape) for end in (one.support.low, one.support.high)
+            )
+        else:
+            low, high = (jnp.full(one.batch_shape, end, one.mean.dtype) for end in (-jnp.inf, jnp.inf))
+        lowest.append(low)
+        highest.append(high)
+    # The ends of both supports are ends of cells: densities may jump there.
+    inner = jnp.concatenate([*ends, *(end[None] for end in (*lowest, *highest))])
+    low, high = jnp.minimum(*lowest), jnp.maximum(*highest)
+    found, least = jnp.concatenate(ends).max(axis=0), jnp.concatenate(ends).min(axis=0)
+    edges = jnp.sort(jnp.clip(inner, jnp.maximum(low, least)[None], jnp.minimum(high, found)[None]), axis=0)
+    middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
+    node = jnp.asarray(_NODES, edges.dtype).reshape(1, -1, *(1,) * (edges.ndim - 1))
+    weight = jnp.asarray(_WEIGHTS, edges.dtype).reshape(node.shape)
+    nodes = middle[:, None] + half[:, None] * node
+    weights = half[:, None] * weight
+    return nodes.reshape(-1, *edges.shape[1:]), weights.reshape(-1, *edges.shape[1:])
+
+
+def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
+    """Quadrature, if it sees all of both distributions."""
+    log_p, log_q, weights, seen = _resolved(p, q)
+    if isinstance(seen, jax.core.Tracer):
+        message = (
+            f"{where}: quadrature misses a part of these densities; outside of compiled code draws are used"
+        )
+        weights = eqx.error_if(weights, ~seen, message)
+    elif not bool(seen):
+        return None
+    return Points(log_p, log_q, weights, False)
+
+
+@eqx.filter_jit
+def _resolved(p: Distribution, q: Distribution) -> tuple[Array, Array, Array, Array]:
+    nodes, weights = line(p, q)
+    logs = p.log_prob(nodes), q.log_prob(nodes)
+    masses = jnp.stack([(weights * jnp.exp(log)).sum(axis=0) for log in logs])
+    tolerance = max(1e-6, 100 * float(jnp.finfo(nodes.dtype).eps))
+    return *logs, weights, (jnp.abs(masses - 1) < tolerance).all()
+
+
+def _drawn(where: str, p: Distribution, q: Distribution, key: Key | None, samples: int) -> Points:
+    half = whole(where, "samples", samples, least=2) // 2
+    first, second = jax.random.split(jax.random.key(0) if key is None else key)
+    drawn = jnp.concatenate([p.sample(first, half), q.sample(second, half)])
+    log_p, log_q = p.log_prob(drawn), q.log_prob(drawn)
+    return Points(log_p, log_q, 1 / (half * (jnp.exp(log_p) + jnp.exp(log_q))), True)
+
+
+__all__ = ["Points", "integral", "line", "points_of", "warn_of_draws"]
