@@ -71,3 +71,17 @@ def test_what_does_not_fit_is_told(cli: Command, trained: Path, words: list[str]
     result = cli("train", *words)
     assert result.code
     assert message in result.err
+
+
+def test_a_chat_goes_on_with_its_special_tokens(cli: Command, tmp_path: Path, unreported: None) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text("<user>what is it<assistant>it is it\n" * 30)
+    short = [f"data={chat}", "steps=1", "batch=2", "--json"]
+    small = ["layers=1", "heads=1", "width=4", "data.window=4", 'data.special=["<user>", "<assistant>"]']
+    assert cli("train", "gpt", *short, *small, "run=chat").code == 0
+    assert cli("train", "from=chat", "run=more", *short).code == 0
+    old, more = (Run.open(Path("runs") / name) for name in ("chat", "more"))
+    assert more.schema.tokens == old.schema.tokens
+    for run in (old, more):
+        assert (run.data.train.arrays["tokens"] == run.schema.tokens.index("<assistant>")).sum() >= 27
+    assert "note     <user> in the prompt is text" in cli("sample", "chat", "prompt=<user>", "length=1").out

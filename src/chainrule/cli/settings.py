@@ -4,6 +4,8 @@ A pydantic schema says which settings exist, of what type, with which default an
 type alone, never by evaluating it; the schema then checks the value.
 """
 
+import contextlib
+import json
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,7 +135,12 @@ def guess(text: str) -> Any:
 
     >>> guess("20"), guess("1e-4"), guess("true"), guess("none"), guess("0.8,0.2"), guess("ddim")
     (20, 0.0001, True, None, [0.8, 0.2], 'ddim')
+    >>> guess('["<user>", "<end,>"]')
+    ['<user>', '<end,>']
     """
+    if text.startswith("[") and text.endswith("]"):
+        with contextlib.suppress(ValueError):  # brackets that hold no JSON are a text
+            return json.loads(text)
     if text in (words := {"none": None, "true": True, "false": False}):
         return words[text]
     for kind in (int, float):

@@ -76,6 +76,8 @@ def draw(run: "Run", key: "Key", n: int, asked: AskedTexts, *, json: bool) -> Dr
 
     options, model = asked.options, run.model
     more: dict[str, Any] = {}
+    if not json:
+        _note_names(run, asked)
     if asked.prompts is None and writes(run) and n == 1 and "beams" not in options:
         assert isinstance(model, CanContinue), "it writes on"
         return DrawnTexts([_streamed(model, key, options, json)])
@@ -93,6 +95,20 @@ def draw(run: "Run", key: "Key", n: int, asked: AskedTexts, *, json: bool) -> Dr
     if not json:
         show(("\n" if isinstance(model, CanTranslate) else _BETWEEN).join(texts) + "\n")
     return DrawnTexts(texts, {"texts": texts, **more})
+
+
+def _note_names(run: "Run", asked: AskedTexts) -> None:
+    """Say where a prompt holds the name of a special token, which is text unless it is allowed to be more."""
+    from chainrule.cli.output import say
+    from chainrule.core.quoting import plain
+    from chainrule.data.text import tokenizers
+
+    prompts = [asked.options.get("prompt", "")] if asked.prompts is None else asked.prompts
+    special = tokenizers.of(run.schema).special
+    if not asked.options.get("allow_special") and (
+        name := next((name for name in special for prompt in prompts if name in prompt), None)
+    ):
+        say("note", f"{plain(name)} in the prompt is text; as the special token: allow_special=true")
 
 
 def _streamed(model: "CanContinue", key: "Key", options: dict[str, Any], json: bool) -> str:

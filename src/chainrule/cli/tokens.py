@@ -18,9 +18,12 @@ _BACKGROUNDS = (24, 22, 58, 54, 52)
 
 def show(name: str, options: dict[str, Any], json: bool) -> None:
     """Print the first merges and the beginning of the text in tokens; draw the trade-off into `out`."""
+    import numpy as np
+
     from chainrule.cli.output import emit, say
     from chainrule.data import load
     from chainrule.data.loading.options import resolve
+    from chainrule.data.loading.scan import Contents
     from chainrule.data.loading.sources import find
     from chainrule.data.readers import text as texts
     from chainrule.data.text import tokenizers
@@ -31,12 +34,20 @@ def show(name: str, options: dict[str, Any], json: bool) -> None:
         raise ArgumentError(f"{source.name} is {source.reader.label} data; only text has tokens")
     out = options.pop("out", None)
     folder = None if out is None else Path(str(out)).expanduser()
-    given: dict[str, Any] = {key: options.pop(key) for key in ("tokenizer", "vocab") if key in options}
+    given: dict[str, Any] = {
+        key: options.pop(key) for key in ("tokenizer", "vocab", "special") if key in options
+    }
     wanted = resolve("text", texts.OPTIONS, {"tokenizer": "bpe", **given})
     data = load(name, **{"window": 2, **options})
     text = tokenizers.of(data.schema).decode(data.train.arrays["tokens"])
-    tokenizer = choose(wanted["tokenizer"], wanted["vocab"], text, data.schema.tokens)
-    ids = tokenizer.encode(text)
+    how = Contents(
+        *("text", np.zeros(0)),
+        tokenizer=wanted["tokenizer"],
+        vocab=wanted["vocab"],
+        special=texts.special_names({**options, **wanted}),
+    )
+    tokenizer = choose(how, text, data.schema.tokens)
+    ids = tokenizer.encode(text, allow_special=bool(how.special))
     traced = _trace(wanted, text, data.schema.tokens)
     pieces = tokenizer.pieces(ids[:_SHOWN])
     facts = {
@@ -91,7 +102,8 @@ def _trace(wanted: Mapping[str, Any], text: str, alphabet: Sequence[str]) -> "Tr
     if kind not in ("bpe", "byte-bpe"):
         return None
     vocab = wanted["vocab"] or tokenizers.VOCAB[kind]
-    return tokenizers.trace(text, vocab, kind=kind, min_frequency=2, alphabet=alphabet)
+    special = wanted["special"]
+    return tokenizers.trace(text, vocab, kind=kind, min_frequency=2, alphabet=alphabet, special=special)
 
 
 def _print_merges(traced: "Trace") -> None:

@@ -307,7 +307,9 @@ def _text_options(run: Run, known: Iterable[str]) -> dict[str, Any]:
     window = (
         {"window": run.schema.shape[0] - 1} if "window" in known and not targets.of(run.schema).given else {}
     )
-    return {"tokenizer": str(run.tokenizer_file()), **window}
+    own = run.config["data"] or {}
+    special = {name: own[name] for name in ("special", "allow_special") if own.get(name) and name in known}
+    return {"tokenizer": str(run.tokenizer_file()), **window, **special}
 
 
 def sort(

@@ -1,10 +1,11 @@
 """Starting from a trained model: its settings, and its arrays by name.
 
-A model of the same name takes over everything. A model that holds another one as its `body` takes over that body and
-begins the rest of itself afresh. Whatever does not fit is an error unless it was asked to begin afresh: a layer that
-silently keeps its random weights looks trained and is not.
+A model of the same name takes over everything; where the vocabulary got further tokens, these begin afresh. A model
+that holds another one as its `body` takes over that body and begins the rest of itself afresh. Whatever does not fit is
+an error unless it was asked to begin afresh: a layer that silently keeps its random weights looks trained and is not.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 
 from chainrule.core import tree
 from chainrule.core.errors import ArgumentError, CapabilityError, suggest
+from chainrule.core.types import Array
 from chainrule.models.protocol import Entry, Model
 
 M = TypeVar("M", bound=Model)
@@ -59,6 +61,7 @@ def copied(model: M, source: Model, *, as_body: bool, fresh: Sequence[str] = ())
                 f"fresh={pattern}: no parameter has such a name{suggest(pattern, tops)}",
                 remedy=f"layers of this model: {', '.join(tops)}",
             )
+    vocabularies = _grown(source, model)
     leaves, wrong = [], []
     for name, ours in named:
         own = as_body and not name.startswith(BODY)
@@ -66,6 +69,8 @@ def copied(model: M, source: Model, *, as_body: bool, fresh: Sequence[str] = ())
             leaves.append(ours)
             continue
         found = theirs.get(name.removeprefix(BODY) if as_body else name)
+        if found is not None and found.ndim == ours.ndim and found.shape != ours.shape:
+            found = _with_rows(found, ours, vocabularies)
         if found is None or found.shape != ours.shape:
             was = "is not there" if found is None else f"is {found.shape}"
             wrong.append(f"{name} is {ours.shape} here and {was} in the other")
@@ -79,6 +84,28 @@ def copied(model: M, source: Model, *, as_body: bool, fresh: Sequence[str] = ())
         )
     full: M = eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), leaves), rest)
     return full
+
+
+def _grown(source: Model, model: Model) -> list[tuple[int, int]]:
+    """The sizes of vocabularies before and after, of those that only got further tokens at their end."""
+    before, after = source.schema, model.schema  # type: ignore[attr-defined]  # every registered model has one
+    both = (before.tokens, after.tokens), (before.target_tokens, after.target_tokens)
+    return [(len(old), len(new)) for old, new in both if len(old) < len(new) and new[: len(old)] == old]
+
+
+def _with_rows(found: Array, ours: Array, vocabularies: Sequence[tuple[int, int]]) -> Array:
+    """An array with a row, or another entry, for each token: those of new tokens are fresh.
+
+    Marks that stand behind the vocabulary, such as that of a hidden token, stay behind it.
+    """
+    for axis, (old, new) in itertools.product(range(ours.ndim), vocabularies):
+        elsewhere = [found.shape[i] == ours.shape[i] for i in range(ours.ndim) if i != axis]
+        marks = found.shape[axis] - old
+        if all(elsewhere) and 0 <= marks == ours.shape[axis] - new:
+            first, last = jnp.split(jnp.asarray(found, ours.dtype), [old], axis)
+            fresh = jax.lax.slice_in_dim(ours, old, new, axis=axis)
+            return jnp.concatenate([first, fresh, last], axis)
+    return found
 
 
 __all__ = ["copied", "inherited", "over"]

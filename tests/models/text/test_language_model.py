@@ -13,9 +13,11 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenization import passages
+from chainrule.data.text.tokenizers import Character, extended, from_json
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.models.text import decoding
 from chainrule.models.text.language_model import LanguageModel
+from chainrule.models.text.likelihoods import log_probs
 from tests.models.text.toys import LETTERS, TRACED, Chain, chain, positional, script
 
 KEY = jax.random.key(3)
@@ -273,3 +275,18 @@ def test_beams_take_bias_bans_and_a_penalty_for_repetition() -> None:
     assert best.text == expected[1]
     assert np.isclose(best.log_prob, expected[0])
     assert best.text != model.search(KEY, "a", length=3, beams=200)[0].text
+
+
+def test_names_of_special_tokens_in_a_prompt_are_text_unless_allowed() -> None:
+    named = Character(("\n", "<", "a", "b", ">")).to_json()
+    tokenizer = extended(from_json(named), ["<a>"])
+    model = chain(Schema("text", (9,), tokens=tokenizer.tokens, tokenizer=tokenizer.canonical))
+    plain, allowed = (
+        np.asarray(model.sample(KEY, 1, prompt="<a>b", length=1, allow_special=allow))[0].tolist()
+        for allow in (False, True)
+    )
+    assert plain[:-1] == [1, 2, 4, 3]
+    assert allowed[:-1] == [5, 3]
+    assert np.allclose(
+        log_probs(model, ["<a>b"], allow_special=True), model.log_prob(jnp.array([[5, 3]])), atol=1e-6
+    )

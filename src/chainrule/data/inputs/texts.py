@@ -72,7 +72,9 @@ def _read(one: _Text, prepared: Preparation) -> np.ndarray | Problem:
     if isinstance(one.text, Problem):
         return one.text
     try:
-        return pairs.encode(prepared.schema, one.text.strip())
+        # As in training: where special tokens were named, their names in the texts are these tokens.
+        special = bool(prepared.options.get("special"))
+        return pairs.encode(prepared.schema, one.text.strip(), allow_special=special)
     except ArgumentError as error:
         return Problem("not like the training texts", one.where or one.name, error.message)
 

@@ -77,14 +77,25 @@ class TextKind(Kind):
         return (0.6, 0.2, 0.2) if few else usual
 
     def decided(self, contents: Contents, made: Divided, where: str) -> Decided:
-        """How many tokens an example of a text predicts, and a remark where a short text has no room for more."""
+        """How many tokens an example of a text predicts, and what may not be what was meant.
+
+        That is a short text that has no room for more, and names of special tokens that are nowhere in it.
+        """
         window = made.schema.shape[0] - 1
         options = {"window": window} if contents.shortens else {}
         texts = [split.arrays["tokens"] for split in made.splits if isinstance(split, Windows)]
-        if window >= WINDOW or not any(len(text) == window + 1 for text in texts):
-            return Decided(options)
-        detail = f"an example predicts {window} tokens instead of {WINDOW}, all that the shortest part holds"
-        return Decided(options, [Problem("short text", where, detail, "note")])
+        remarks = []
+        if window < WINDOW and any(len(text) == window + 1 for text in texts):
+            detail = (
+                f"an example predicts {window} tokens instead of {WINDOW}, all that the shortest part holds"
+            )
+            remarks.append(Problem("short text", where, detail, "note"))
+        # A text that is never in memory as a whole is not searched again.
+        for name in contents.special if texts and contents.stream is None else ():
+            number = made.schema.tokens.index(name)
+            if not any((text == number).any() for text in texts):
+                remarks.append(Problem("special token without text", where, f"{name!r} never comes", "note"))
+        return Decided(options, remarks)
 
     def positions(self, contents: Contents, shares: Sequence[float], seed: int) -> Sequence[Positions] | None:
         """Documents in their order; texts with targets are drawn at random."""

@@ -26,6 +26,7 @@ class StreamedText:
     """SHA-256 of its bytes."""
     lower: bool = False
     allow_special: bool = False
+    special: tuple[str, ...] = ()
 
 
 @final
@@ -57,6 +58,8 @@ class Contents:
     """Text: the file behind `x`, where that is a map of its bytes and never in memory as a whole."""
     allow_special: bool = False
     """Text: whether names of special tokens in it become these tokens."""
+    special: tuple[str, ...] = ()
+    """Text: special tokens that the vocabulary gets on top of its own."""
     documents: Int[np.ndarray, " documents"] | None = None
     """Text: the characters of each document, where windows are to hold whole documents."""
     streams: int = 0

@@ -5,6 +5,7 @@ hardly ever come again; where words repeat they are classes, and the file is a t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,11 @@ def _scan(request: ReadRequest) -> Scan:
     if translated and kinds <= _FEW and _OFTEN * kinds <= len(kept):
         detail = f"{kinds} different texts in {len(kept)} lines; if they name classes: data.target=class"
         problems.append(Problem("the second column is taken for texts", where, detail, "note"))
-    contents = made(first_column, second_column, options["tokenizer"], options["vocab"])
+    contents = replace(
+        made(first_column, second_column, options["tokenizer"], options["vocab"]),
+        special=text.special_names(options),
+        allow_special=bool(options["special"]),
+    )
     return Scan(total, len(kept), tuple(problems), contents)
 
 
@@ -162,6 +167,7 @@ reader = SourceReader(
     {
         "tokenizer": text.OPTIONS["tokenizer"],
         "vocab": text.OPTIONS["vocab"],
+        "special": text.OPTIONS["special"],
         "target": Option(
             "text", choice("text", "class"), "what the second column is: a text, or the name of a class"
         ),

@@ -14,7 +14,7 @@ from chainrule.data.loading.scan import ReadRequest, Scan, SourceReader
 from chainrule.data.readers import pairs, table
 
 _TEXT, _CLASS = "text", "class"
-_OWN = ("tokenizer", "vocab", "swap", "longest")
+_OWN = ("tokenizer", "vocab", "special", "swap", "longest")
 """Options that texts have and tables do not."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.core.errors import spell
+from chainrule.core.errors import ArgumentError, spell
 from chainrule.core.quoting import shell_word
 from chainrule.data.loading import bounded
 from chainrule.data.loading.options import MAX_BYTES, MAX_RATIO, Option, flag, optional, whole
@@ -149,8 +149,21 @@ def contents_of(texts: Sequence[str], options: Mapping[str, Any]) -> Contents:
         vocab=options["vocab"],
         documents=np.array([len(text) for text in texts]) if options["packing"] else None,
         streams=options["streams"],
-        allow_special=options["allow_special"],
+        allow_special=options["allow_special"] or bool(options["special"]),
+        special=special_names(options),
     )
+
+
+def special_names(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The special tokens that the vocabulary of a text gets on top of its own."""
+    names = tuple(options["special"])
+    capital = next((name for name in names if options.get("lower") and name != name.lower()), None)
+    if capital is not None:
+        raise ArgumentError(
+            f"special={capital!r} and lower=true: in small letters the text never holds it",
+            remedy=f"name it {capital.lower()!r}, or leave lower out",
+        )
+    return names
 
 
 def paragraphs(text: str) -> list[str]:
@@ -223,7 +236,13 @@ def _scan_streamed(path: Path, where: str, options: Mapping[str, Any]) -> Scan:
         shortens=options["window"] is None,
         tokenizer=options["tokenizer"],
         vocab=options["vocab"],
-        stream=StreamedText(path, digest.hexdigest(), options["lower"], options["allow_special"]),
+        stream=StreamedText(
+            path,
+            digest.hexdigest(),
+            options["lower"],
+            options["allow_special"] or bool(options["special"]),
+            special_names(options),
+        ),
         streams=options["streams"],
     )
     return Scan(total, total, (), contents)
@@ -237,6 +256,15 @@ def _tokenizer(value: Any) -> str:
     if path is None or not path.is_file():
         raise ValueError(f"{spell(KINDS)}, or the path of a tokenizer's .json file")
     return str(path.resolve())
+
+
+def _names(value: Any) -> list[str]:
+    """Names of special tokens."""
+    names = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    odd = any(not isinstance(name, str) or not name or any(map(str.isspace, name)) for name in names)
+    if odd or len(set(names)) < len(names):
+        raise ValueError("names without white space, each once, such as <user>,<assistant>")
+    return [*names]
 
 
 OPTIONS = {
@@ -258,6 +286,12 @@ OPTIONS = {
         False,
         flag,
         "names of special tokens in the text, such as <|endoftext|>, become these tokens; otherwise they are text",
+    ),
+    "special": Option(
+        [],
+        _names,
+        "special tokens that the vocabulary gets on top of its own, such as <user>,<assistant>; their names in the "
+        "text become these tokens and are never split",
     ),
     "streams": Option(
         0,
@@ -287,5 +321,6 @@ __all__ = [
     "lines",
     "paragraphs",
     "reader",
+    "special_names",
     "streamed",
 ]

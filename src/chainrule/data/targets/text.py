@@ -46,7 +46,7 @@ class TextTarget(Target):
         for row, value in enumerate(values):
             if isinstance(value, str):
                 with contextlib.suppress(ArgumentError):  # tokens that training did not have
-                    y[row], known[row] = pairs.encode_target(schema, value), True
+                    y[row], known[row] = pairs.encode_target(schema, value, allow_special=True), True
         return y, known
 
     def said(self, contents: Contents, rows: Positions, schema: Schema) -> Sequence[Any] | np.ndarray:

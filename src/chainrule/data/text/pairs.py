@@ -19,7 +19,7 @@ from chainrule.data.loading.scan import Contents
 from chainrule.data.schema import Schema
 from chainrule.data.splits import Split
 from chainrule.data.text import tokenizers
-from chainrule.data.text.tokenization import choose
+from chainrule.data.text.tokenization import choose, of_characters
 from chainrule.data.text.tokenizers import Tokenizer
 
 
@@ -47,7 +47,7 @@ def divide(contents: Contents, schema: Schema, positions: Sequence[Positions]) -
     Alphabets of tokenizers of characters come from all pairs, as those of any text.
     """
     assert contents.y is not None, "pairs have two sides"
-    if contents.tokenizer == "character" and contents.vocab is None:
+    if of_characters(contents):
         sides = [contents.x, contents.y]
     else:
         both = ((contents.x, contents.alphabet), (contents.y, contents.target_alphabet))
@@ -71,7 +71,7 @@ def labelled(
     """The splits of texts that each belong to a class, and their schema; the texts are those of pairs."""
     assert contents.y is not None, "every text has a class"
     x = contents.x
-    if contents.tokenizer != "character" or contents.vocab is not None:
+    if not of_characters(contents):
         x, tokenizer = tokenized(x, contents.alphabet, contents, positions[0])
         schema = replace(schema, tokens=tokenizer.tokens, tokenizer=tokenizer.canonical)
     schema = replace(schema, shape=x.shape[1:])
@@ -90,26 +90,26 @@ def padded(rows: Sequence[Integer[np.ndarray, " _"]], end: int) -> Integer[np.nd
     return out
 
 
-def encode(schema: Schema, text: str) -> Int[np.ndarray, " length"]:
-    """A text to be translated, as a row of `x`.
+def encode(schema: Schema, text: str, *, allow_special: bool = False) -> Int[np.ndarray, " length"]:
+    """A text to be translated, as a row of `x`; with `allow_special`, names of special tokens become these tokens.
 
     >>> encode(Schema("text", (5,), "text", (3,), tokens=("a", "b"), target_tokens=("c",)), "bab").tolist()
     [1, 0, 1, 2, 2]
     """
-    return _row(tokenizers.of(schema), text, *schema.shape)
+    return _row(tokenizers.of(schema), text, *schema.shape, allow_special=allow_special)
 
 
-def encode_target(schema: Schema, text: str) -> Int[np.ndarray, " length"]:
-    """A text that another one becomes, as a row of `y`.
+def encode_target(schema: Schema, text: str, *, allow_special: bool = False) -> Int[np.ndarray, " length"]:
+    """A text that another one becomes, as a row of `y`; special tokens as in `encode`.
 
     >>> encode_target(Schema("text", (5,), "text", (4,), target_tokens=("c", "d")), "dc").tolist()
     [1, 0, 2, 2]
     """
-    return _row(tokenizers.of_target(schema), text, *schema.target_shape)
+    return _row(tokenizers.of_target(schema), text, *schema.target_shape, allow_special=allow_special)
 
 
-def _row(tokenizer: Tokenizer, text: str, length: int) -> Int[np.ndarray, " length"]:
-    ids = tokenizer.encode(text)
+def _row(tokenizer: Tokenizer, text: str, length: int, *, allow_special: bool) -> Int[np.ndarray, " length"]:
+    ids = tokenizer.encode(text, allow_special=allow_special)
     if len(ids) >= length:
         raise ArgumentError(
             f"the text has {len(ids)} tokens; the model was made for {length - 1} at most",
@@ -126,7 +126,8 @@ def adopted(
     found = []
     for row in rows.tolist():
         try:
-            found.append(encode(schema, _text(letters, contents.x[row])))
+            text = _text(letters, contents.x[row])
+            found.append(encode(schema, text, allow_special=contents.allow_special))
         except ArgumentError as error:
             raise DataError(f"{where}: text {row + 1}: {error.message}", remedy=error.remedy) from None
     return np.stack(found)
@@ -168,8 +169,9 @@ def tokenized(
     texts = [_text(letters, row) for row in rows]
     # Each text on a line of its own: chunks that merges cannot leave do not reach over the end of a line.
     training = "\n".join(texts[index] for index in train)
-    tokenizer = choose(contents.tokenizer, contents.vocab, training, alphabet)
-    return padded([tokenizer.encode(text) for text in texts], len(tokenizer)), tokenizer
+    tokenizer = choose(contents, training, alphabet)
+    ids = [tokenizer.encode(text, allow_special=contents.allow_special) for text in texts]
+    return padded(ids, len(tokenizer)), tokenizer
 
 
 __all__ = [

@@ -53,7 +53,7 @@ def tokenized(text: StreamedText, lengths: Sequence[int], kind: str, vocab: int 
             f"stream=true and tokenizer={kind}: it would have to see the whole text first",
             remedy="use data.tokenizer=byte-bpe, or a tokenizer's .json file",
         )
-    given = None if kind in tokenizers.KINDS else tokenizers.read(kind)
+    given = None if kind in tokenizers.KINDS else tokenizers.extended(tokenizers.read(kind), text.special)
     if given is not None and vocab is not None:
         raise ArgumentError(
             f"vocab={vocab}: the tokenizer of {Path(kind).name} has its own vocabulary",
@@ -61,7 +61,7 @@ def tokenized(text: StreamedText, lengths: Sequence[int], kind: str, vocab: int 
         )
     bounds = _bounds(text.path, lengths)
     which = kind if given is None else given.fingerprint
-    key = [_VERSION, text.digest, bounds, which, vocab, text.lower, text.allow_special]
+    key = [_VERSION, text.digest, bounds, which, vocab, text.lower, text.allow_special, *text.special]
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
     folder = _cache() / name
     if not _is_whole(folder):
@@ -152,8 +152,9 @@ def _learnt(text: StreamedText, bounds: list[int], vocab: int | None) -> Tokeniz
     """Merges from the beginning of the training text."""
     chunks: Counter[str] = Counter()
     for piece in _texts(text, 0, min(bounds[1], LEARNT), whole=bounds[1] <= LEARNT):
-        chunks.update(count(piece))
-    return ByteBPE.from_counts(chunks, tokenizers.VOCAB["byte-bpe"] if vocab is None else vocab)
+        chunks.update(count(piece, text.special))
+    size = tokenizers.VOCAB["byte-bpe"] if vocab is None else vocab
+    return ByteBPE.from_counts(chunks, size, special=text.special)
 
 
 def _check_cuts(text: StreamedText, bounds: list[int], tokenizer: Tokenizer) -> None:

@@ -56,10 +56,10 @@ def _tokenized(contents: Contents, shares: Sequence[float]) -> _Tokenized:
         return _Tokenized(splits, found.tokenizer.tokens, found.tokenizer.canonical)
     pieces = np.split(contents.x, np.cumsum(lengths)[:-1])
     held = [_size(contents, [piece]) for piece in pieces]
-    if contents.tokenizer == "character" and contents.vocab is None:
+    if of_characters(contents):
         return _Tokenized(_windows(contents, pieces, held, "characters"), contents.alphabet)
     texts = [_text(contents, piece) for piece in pieces]
-    tokenizer = choose(contents.tokenizer, contents.vocab, texts[0], contents.alphabet)
+    tokenizer = choose(contents, texts[0], contents.alphabet)
     kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
     special = contents.allow_special
     tokens = [tokenizer.encode(text, allow_special=special).astype(kind) for text in texts]
@@ -84,9 +84,9 @@ def _documents(
     parts = [[pieces[at] for at in part.tolist()] for part in of_documents(lengths, shares)]
     held = [_size(contents, part) for part in parts]
     tokens, canonical = contents.alphabet, ""
-    if contents.tokenizer != "character" or contents.vocab is not None:
+    if not of_characters(contents):
         texts = [[_text(contents, piece) for piece in part] for part in parts]
-        tokenizer = choose(contents.tokenizer, contents.vocab, "".join(texts[0]), contents.alphabet)
+        tokenizer = choose(contents, "".join(texts[0]), contents.alphabet)
         first = [] if tokenizer.start is None else [tokenizer.start]
         kind = np.min_scalar_type(max(len(tokenizer) - 1, 0))
         special = contents.allow_special
@@ -143,16 +143,22 @@ def _size(contents: Contents, pieces: Sequence[Integer[np.ndarray, " _"]]) -> _T
     return _TextSize(int(counts @ width), int(counts.sum()))
 
 
-def choose(name: str, vocab: int | None, training: str, alphabet: Sequence[str]) -> tokenizers.Tokenizer:
-    """The tokenizer of that name, learnt from the training text, or the one in a file."""
+def of_characters(contents: Contents) -> bool:
+    """Whether the tokens of a text are its characters, and nothing else."""
+    return contents.tokenizer == "character" and contents.vocab is None and not contents.special
+
+
+def choose(contents: Contents, training: str, alphabet: Sequence[str]) -> tokenizers.Tokenizer:
+    """The tokenizer that the contents name, learnt from the training text, or the one in a file."""
+    name, vocab = contents.tokenizer, contents.vocab
     if name in tokenizers.KINDS:
-        return tokenizers.train(name, training, vocab, alphabet)
+        return tokenizers.train(name, training, vocab, alphabet, contents.special)
     if vocab is not None:
         raise ArgumentError(
             f"vocab={vocab}: the tokenizer of {Path(name).name} has its own vocabulary",
             remedy="leave vocab out",
         )
-    return tokenizers.read(name)
+    return tokenizers.extended(tokenizers.read(name), contents.special)
 
 
 def _text(contents: Contents, piece: Integer[np.ndarray, " characters"]) -> str:
@@ -197,4 +203,4 @@ def passages(schema: Schema, rows: Integer[np.ndarray, "rows time"]) -> list[str
     return [tokenizer.decode(row[: np.argmax(row < 0)] if (row < 0).any() else row) for row in rows]
 
 
-__all__ = ["adopted", "choose", "divide", "of_documents", "passages"]
+__all__ = ["adopted", "choose", "divide", "of_characters", "of_documents", "passages"]

@@ -45,6 +45,10 @@ class SourceOptions(SampleOptions):
     """What is to be turned into another text."""
 
     prompt: str | Sequence[str] = Field("", description="the source, or one for each sample")
+    allow_special: bool = Field(
+        False,
+        description="names of special tokens in the source become these tokens; otherwise they are text",
+    )
 
 
 @final
@@ -170,9 +174,9 @@ class EncoderDecoder(CanTranslate, HasAlignment, HasPictures):
             self.begin, **found["tokens"].rules(tokenizers.of_target(self.schema)), **given
         )
         sources = list(dict.fromkeys(prompts))
-        state, logits = _begun(
-            self, jnp.stack([jnp.asarray(pairs.encode(self.schema, one)) for one in sources])
-        )
+        allowed = found["source"].allow_special
+        given_rows = [pairs.encode(self.schema, one, allow_special=allowed) for one in sources]
+        state, logits = _begun(self, jnp.asarray(np.stack(given_rows)))
         which, rows = jnp.array([sources.index(one) for one in prompts]), decoding.RowDraws.of_each(prompts)
         if not given:
             most = 1 + int(rows.numbers.max())

@@ -99,7 +99,7 @@ class LanguageModel(CanSearch, HasSurprisal):
         prompt, beams = how.text.prompt, how.beam.beams
         if not isinstance(prompt, str):
             return self._from_each(key, n, prompt, how)
-        begun = self._opening(key, n, prompt)
+        begun = self._opening(key, n, prompt, how)
         tokens = (
             self._write(key, begun, n, how).tokens if beams is None else self._best(key, begun[:1], n, how)
         )
@@ -111,7 +111,7 @@ class LanguageModel(CanSearch, HasSurprisal):
     ) -> list[Hypothesis]:
         """All texts that a search with `beams` ends with, the first in its order first; options as for `sample`."""
         how = Decoding.read({"beams": beams, "length": length, **options})
-        begun = self._opening(key, 1, prompt)
+        begun = self._opening(key, 1, prompt, how)
         found = self._search(key, begun, how)
         tokens = decoding.cut(self.tokenizer, np.asarray(begun), np.asarray(found.tokens[0]), how.text.stops)
         texts = passages(self.schema, tokens)
@@ -137,7 +137,7 @@ class LanguageModel(CanSearch, HasSurprisal):
                 f"beams={how.beam.beams}: beams are compared when they are complete, they cannot be streamed",
                 remedy="leave beams out, or use sample",
             )
-        begun = self._opening(key, 1, prompt)
+        begun = self._opening(key, 1, prompt, how)
         rules = how.rules(self.tokenizer)
         advance, state, logits = self._begin(begun, 1, how)
         return decoding.stream(
@@ -162,7 +162,7 @@ class LanguageModel(CanSearch, HasSurprisal):
         rows = decoding.RowDraws.of_each(prompts)
         numbers = np.asarray(rows.numbers)
         openings = {
-            prompt: np.asarray(self._opening(key, prompts.count(prompt), prompt)) for prompt in prompts
+            prompt: np.asarray(self._opening(key, prompts.count(prompt), prompt, how)) for prompt in prompts
         }
         own = [
             openings[one][min(at, len(openings[one]) - 1)] for one, at in zip(prompts, numbers, strict=True)
@@ -274,12 +274,12 @@ class LanguageModel(CanSearch, HasSurprisal):
     def _length(self, how: Decoding) -> int:
         return self.schema.shape[0] - 1 if how.text.length is None else how.text.length
 
-    def _opening(self, key: Key, n: int, prompt: str) -> Int[Array, "rows time"]:
+    def _opening(self, key: Key, n: int, prompt: str, how: Decoding) -> Int[Array, "rows time"]:
         """The tokens of the prompt in one row, or what stands in for it."""
         first = self.tokenizer.start
         if prompt or first is not None:
-            ids = [*(() if first is None else (first,)), *self.tokenizer.encode(prompt).tolist()]
-            return jnp.array([ids], jnp.int32)
+            own = self.tokenizer.encode(prompt, allow_special=how.text.allow_special)
+            return jnp.array([[*(() if first is None else (first,)), *own.tolist()]], jnp.int32)
         vocab = self.tokenizer.vocab
         for newline in ("\n", "Ċ"):  # the second is how tokenizers of bytes spell the first
             if newline in vocab:

@@ -20,8 +20,12 @@ _TOGETHER = 64
 """Texts that are judged at once."""
 
 
-def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
+def log_probs(
+    model: LanguageModel, texts: Sequence[str], *, allow_special: bool = False
+) -> Float[np.ndarray, " texts"]:
     """The log-probability of each text in nats, given its first token (or the mark that stands before all texts).
+
+    With `allow_special`, names of special tokens in the texts become these tokens.
 
     ```python
     run = cr.Run.open("runs/shakespeare-gpt-001")
@@ -29,7 +33,10 @@ def log_probs(model: LanguageModel, texts: Sequence[str]) -> Float[np.ndarray, "
     ```
     """
     first = [] if model.tokenizer.start is None else [model.tokenizer.start]
-    rows = [np.array([*first, *model.tokenizer.encode(text)], np.int32) for text in texts]
+    rows = [
+        np.array([*first, *model.tokenizer.encode(text, allow_special=allow_special)], np.int32)
+        for text in texts
+    ]
     for number, row in enumerate(rows):
         if len(row) < 1 or (model.context is not None and len(row) > model.context + 1):
             raise ArgumentError(

@@ -7,13 +7,14 @@
 
 import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.bpe import BPE
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
 from chainrule.data.text.tokenizers.character import Character
+from chainrule.data.text.tokenizers.encoding import plain_pieces
 from chainrule.data.text.tokenizers.files import from_json, read, write
 from chainrule.data.text.tokenizers.folders import extended, padded, read_folder
 from chainrule.data.text.tokenizers.package import Packaged
@@ -30,10 +31,17 @@ VOCAB = {"word": 10_000, "bpe": 1000, "byte-bpe": 1000}
 """How many tokens they have unless told otherwise."""
 
 
-def train(kind: str, text: str, vocab: int | None = None, alphabet: Iterable[str] = ()) -> Tokenizer:
+def train(
+    kind: str,
+    text: str,
+    vocab: int | None = None,
+    alphabet: Iterable[str] = (),
+    special: Sequence[str] = (),
+) -> Tokenizer:
     """A tokenizer learnt from a text.
 
-    Characters of `alphabet` get a token in the tokenizers of characters even where the text lacks them.
+    Characters of `alphabet` get a token in the tokenizers of characters even where the text lacks them. Tokens of
+    `special` come on top of what is learnt, which their names in the text are no part of.
     """
     check_choice("train", "kind", kind, KINDS)
     if kind == "character":
@@ -42,11 +50,13 @@ def train(kind: str, text: str, vocab: int | None = None, alphabet: Iterable[str
                 f"vocab={vocab}: a character tokenizer has as many tokens as there are characters",
                 remedy="leave data.vocab out, or use data.tokenizer=bpe or byte-bpe",
             )
-        return Character(tuple(sorted({*text, *alphabet})))
+        return extended(Character(tuple(sorted({*"".join(plain_pieces(text, special)), *alphabet}))), special)
     size = VOCAB[kind] if vocab is None else vocab
     if kind == "word":
-        return Word.train(text, size)
-    return ByteBPE.train(text, size) if kind == "byte-bpe" else BPE.train(text, size, alphabet=alphabet)
+        return Word.train(text, size, special=special)
+    if kind == "byte-bpe":
+        return ByteBPE.train(text, size, special=special)
+    return BPE.train(text, size, alphabet=alphabet, special=special)
 
 
 def of(schema: Schema) -> Tokenizer:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.data.text.tokenizers import merging
-from chainrule.data.text.tokenizers.encoding import Encoder, special_pieces
+from chainrule.data.text.tokenizers.encoding import Encoder, plain_pieces, special_pieces
 from chainrule.data.text.tokenizers.splitting import LOSSY, RULES, WORDS_PATTERN, split
 from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document, unknown_characters
 
@@ -42,7 +42,6 @@ class BPE(Tokenizer):
     rule: str = "words"
     """How a text is cut into chunks first: see `splitting.split`."""
     special: tuple[str, ...] = ()
-    """Tokens that stand for no text; `encode` makes them out of their names only where it is told to."""
     unknown: str | None = None
     """The token for characters outside the vocabulary, which are an error without one."""
 
@@ -64,9 +63,12 @@ class BPE(Tokenizer):
         special: Iterable[str] = (),
         alphabet: Iterable[str] = (),
     ) -> "BPE":
-        """Learn from a text; characters of `alphabet` are in the vocabulary even where the text lacks them."""
+        """Learn from a text; characters of `alphabet` are in the vocabulary even where the text lacks them.
+
+        Names of special tokens in the text are no part of what is learnt from.
+        """
         special = tuple(special)
-        chunks = Counter(split(text, rule))
+        chunks = Counter(chunk for piece in plain_pieces(text, special) for chunk in split(piece, rule))
         first = merging.start(special, sorted({*alphabet, *"".join(chunks)}), vocab)
         tokens, steps = merging.learn(chunks, first, vocab, min_frequency)
         return cls(tokens, tuple((step.left, step.right) for step in steps), rule, special)

@@ -14,7 +14,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.data.text.tokenizers import merging
-from chainrule.data.text.tokenizers.encoding import Encoder, special_pieces
+from chainrule.data.text.tokenizers.encoding import Encoder, plain_pieces, special_pieces
 from chainrule.data.text.tokenizers.splitting import split
 from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, bpe_model, document
 
@@ -50,9 +50,10 @@ def spell(text: str) -> str:
         ) from None
 
 
-def count(text: str) -> dict[str, int]:
-    """How often each chunk of a text comes, spelled in printable characters."""
-    return {spell(chunk): times for chunk, times in Counter(split(text, "words")).items()}
+def count(text: str, special: Iterable[str] = ()) -> dict[str, int]:
+    """How often each chunk of a text, without names of special tokens, comes, spelled in printable characters."""
+    chunks = Counter(chunk for piece in plain_pieces(text, special) for chunk in split(piece, "words"))
+    return {spell(chunk): times for chunk, times in chunks.items()}
 
 
 @final
@@ -68,7 +69,6 @@ class ByteBPE(Tokenizer):
     tokens: tuple[str, ...]
     merges: tuple[tuple[str, str], ...]
     special: tuple[str, ...] = ()
-    """Tokens that stand for no text; `encode` makes them out of their names only where it is told to."""
 
     def __post_init__(self) -> None:
         for token in self.special:
@@ -85,8 +85,9 @@ class ByteBPE(Tokenizer):
     def train(
         cls, text: str, vocab: int = 1000, *, min_frequency: int = 2, special: Iterable[str] = ()
     ) -> "ByteBPE":
-        """Learn from a text."""
-        return cls.from_counts(count(text), vocab, min_frequency=min_frequency, special=special)
+        """Learn from a text; names of special tokens in it are no part of what is learnt from."""
+        special = tuple(special)
+        return cls.from_counts(count(text, special), vocab, min_frequency=min_frequency, special=special)
 
     @classmethod
     def from_counts(

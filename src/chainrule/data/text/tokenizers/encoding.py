@@ -69,4 +69,9 @@ def special_pieces(text: str, special: Iterable[str]) -> Iterator[tuple[str, boo
             yield piece, index % 2 == 1
 
 
-__all__ = ["Encoder", "special_pieces"]
+def plain_pieces(text: str, special: Iterable[str]) -> Iterator[str]:
+    """The text between the names of special tokens."""
+    return (piece for piece, is_special in special_pieces(text, special) if not is_special)
+
+
+__all__ = ["Encoder", "plain_pieces", "special_pieces"]

@@ -104,14 +104,14 @@ def _own(values: Mapping[str, Any]) -> Tokenizer:
         raise _Unsupported(f"model {kind}")
     vocab = _vocab(model.get("vocab"))
     special = _special(values.get("added_tokens") or [])
-    if kind == "WordLevel":
-        return _word(values, model, vocab, special)
-    _check_model(model)
     for token, i in special.items():
         if vocab.setdefault(token, i) != i:
             raise ArgumentError(
                 f"added_tokens: {token!r} is number {i} here and {vocab[token]} in the vocabulary"
             )
+    if kind == "WordLevel":
+        return _word(values, model, vocab, special)
+    _check_model(model)
     return _merging(
         values, listed(vocab), _merges(model.get("merges")), tuple(special), model.get("unk_token")
     )
@@ -162,13 +162,11 @@ def _word(
     splitter, decoder, unknown = values.get("pre_tokenizer"), values.get("decoder"), model.get("unk_token")
     if rule_of(splitter) != "words":
         raise _Unsupported(f"pre_tokenizer {_kind(splitter) or 'null'} before model WordLevel")
-    if decoder != {"type": "Fuse"} or special:
-        raise _Unsupported(
-            "added_tokens with model WordLevel" if special else f"decoder {_kind(decoder) or 'null'}"
-        )
+    if decoder != {"type": "Fuse"}:
+        raise _Unsupported(f"decoder {_kind(decoder) or 'null'}")
     if not isinstance(unknown, str):
         raise ArgumentError(f"unk_token={unknown!r}: a model of words needs the name of its unknown token")
-    return Word(listed(vocab), unknown)
+    return Word(listed(vocab), unknown, tuple(special))
 
 
 def _check_model(model: Mapping[str, Any]) -> None:

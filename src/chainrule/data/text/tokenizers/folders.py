@@ -5,6 +5,7 @@
 SentencePiece with the score of every piece.
 """
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,13 +99,24 @@ def padded(tokenizer: Tokenizer, size: int) -> Tokenizer:
 
 
 def extended(tokenizer: Tokenizer, names: Sequence[str]) -> Tokenizer:
-    """The tokenizer with further special tokens, which get the next numbers."""
-    if not names:
+    """The tokenizer with further special tokens, which get the next numbers; a token that is there keeps its own.
+
+    >>> from chainrule.data.text.tokenizers.character import Character
+    >>> extended(Character(("a", "b")), ["<user>"]).encode("ab<user>", allow_special=True).tolist()
+    [0, 1, 2]
+    """
+    wanted = [name for name in dict.fromkeys(names) if name not in tokenizer.special]
+    if not wanted:
         return tokenizer
     values = json.loads(tokenizer.canonical)
-    new = {name: number for number, name in enumerate(names, len(tokenizer))}
-    values["added_tokens"] = [*values["added_tokens"], *document({}, None, None, new)["added_tokens"]]
-    values["model"]["vocab"] |= new
+    unused = itertools.count(len(tokenizer))
+    new = {name: tokenizer.vocab[name] if name in tokenizer.vocab else next(unused) for name in wanted}
+    listed = values.get("added_tokens") or []
+    values["added_tokens"] = [*listed, *document({}, None, None, new)["added_tokens"]]
+    if isinstance(
+        values["model"]["vocab"], dict
+    ):  # of models with scores it is a list, and holds no added tokens
+        values["model"]["vocab"] |= new
     return from_json(values)
 
 

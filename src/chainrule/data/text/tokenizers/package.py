@@ -52,6 +52,12 @@ class Packaged(Tokenizer):
         number = first_token(json.loads(self.source).get("post_processor"))
         return number if number is not None and 0 <= number < len(self) else None
 
+    @functools.cached_property
+    def special(self) -> tuple[str, ...]:  # type: ignore[override]  # the file says it, and is read once
+        """Tokens that the file adds as special ones."""
+        added = json.loads(self.source).get("added_tokens") or []
+        return tuple(token["content"] for token in added if token.get("special"))
+
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """The text, special tokens included."""
         text: str = _open(self.source).decode(self.check(ids), skip_special_tokens=False)

@@ -27,6 +27,8 @@ class Tokenizer(abc.ABC):
 
     tokens: tuple[str, ...]
     """Every token as the file of the tokenizer spells it, by its number."""
+    special: tuple[str, ...] = ()
+    """Tokens that stand for no text; `encode` makes them out of their names only where it is told to."""
 
     @abc.abstractmethod
     def encode(self, text: str, *, allow_special: bool = False) -> Ids:

@@ -6,7 +6,7 @@ attention, at the price of more rows in the embedding and the output.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -18,6 +18,7 @@ from chainrule.core.pictures import Lines, Picture, Table
 from chainrule.data.text.tokenizers import byte_bpe, merging
 from chainrule.data.text.tokenizers.bpe import BPE
 from chainrule.data.text.tokenizers.byte_bpe import ByteBPE
+from chainrule.data.text.tokenizers.encoding import plain_pieces
 from chainrule.data.text.tokenizers.splitting import LOSSY, split
 
 SPAN = 4096
@@ -45,6 +46,7 @@ class Trace:
     rule: str
     sample: str
     """The beginning of the text."""
+    special: tuple[str, ...] = ()
 
     @property
     def vocab(self) -> Int[np.ndarray, " points"]:
@@ -78,7 +80,9 @@ class Trace:
         steps = self.steps[:merges]
         tokens = tuple(dict.fromkeys((*self.first, *(step.token for step in steps))))
         pairs = tuple((step.left, step.right) for step in steps)
-        return BPE(tokens, pairs, self.rule) if self.kind == "bpe" else ByteBPE(tokens, pairs)
+        if self.kind == "bpe":
+            return BPE(tokens, pairs, self.rule, self.special)
+        return ByteBPE(tokens, pairs, self.special)
 
     def pictures(self) -> list[Picture]:
         """The first merges, a sample of the text as it grows together, and what a vocabulary of each size buys."""
@@ -98,7 +102,7 @@ class Trace:
         rows: list[list[str | float | int]] = []
         for k in counts:
             tokenizer = self.tokenizer(k)
-            ids = tokenizer.encode(self.sample)
+            ids = tokenizer.encode(self.sample, allow_special=True)
             rows.append([k, len(ids), "|".join(_seen(piece) for piece in tokenizer.pieces(ids))])
         return Table("merged-text", "The text grows together", ["merges", "tokens", "text"], rows)
 
@@ -140,10 +144,12 @@ def trace(
     rule: str = "words",
     min_frequency: int = 0,
     alphabet: Iterable[str] = (),
+    special: Sequence[str] = (),
 ) -> Trace:
     """Learn the merges of the tokenizer "bpe" or "byte-bpe" and keep the count of each.
 
-    The bytes of "byte-bpe" are always split with the rule "words"; `alphabet` adds characters to that of "bpe".
+    The bytes of "byte-bpe" are always split with the rule "words"; `alphabet` adds characters to that of "bpe". Names
+    of `special` tokens in the text are no part of what is learnt from.
 
     >>> found = trace("abracadabra", vocab=8, rule="none")
     >>> [(step.token, step.count) for step in found.steps], found.tokens.tolist()
@@ -153,18 +159,19 @@ def trace(
     if not text:
         raise ArgumentError("text='': there is nothing to learn merges from")
     if kind == "bpe":
-        chunks = dict(Counter(split(text, rule)))
+        chunks = dict(Counter(chunk for piece in plain_pieces(text, special) for chunk in split(piece, rule)))
         letters = sorted({*alphabet, *"".join(chunks)})
     elif rule == "words":
-        chunks, letters = byte_bpe.count(text), sorted(byte_bpe.BYTES)
+        chunks, letters = byte_bpe.count(text, special), sorted(byte_bpe.BYTES)
     else:
         raise ArgumentError(f'rule={rule!r}: byte-bpe splits with rule="words"')
-    first = merging.start((), letters, vocab)
+    first = merging.start(special, letters, vocab)
     _, steps = merging.learn(chunks, first, vocab, min_frequency)
     symbols = sum(len(chunk) * count for chunk, count in chunks.items())
-    kept = "".join(split(text, "spaces")) if rule in LOSSY else text
-    sizes = symbols, len(kept.encode()), len(text.split())
-    return Trace(first, steps, *sizes, kind, rule, text[:_SAMPLE])
+    plain = " ".join(plain_pieces(text, special)) if special else text
+    kept = "".join(split(plain, "spaces")) if rule in LOSSY else plain
+    sizes = symbols, len(kept.encode()), len(plain.split())
+    return Trace(first, steps, *sizes, kind, rule, text[:_SAMPLE], tuple(special))
 
 
 def _seen(token: str) -> str:

@@ -4,6 +4,7 @@ A word is a chunk of the rule "words" and so carries the space in front of it: w
 back exactly, and a text takes about one token for a word.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from typing import Any, SupportsIndex, final
 import numpy as np
 
 from chainrule.core.errors import ArgumentError
+from chainrule.data.text.tokenizers import merging
 from chainrule.data.text.tokenizers.bpe import pre_tokenizer
+from chainrule.data.text.tokenizers.encoding import plain_pieces, special_pieces
 from chainrule.data.text.tokenizers.splitting import split
 from chainrule.data.text.tokenizers.tokenizer import Ids, Tokenizer, document
 
@@ -33,26 +36,44 @@ class Word(Tokenizer):
 
     tokens: tuple[str, ...]
     unknown: str = UNKNOWN
+    special: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.unknown not in self.tokens:
             raise ArgumentError(f"unknown={self.unknown!r}: it must be one of the tokens")
+        for token in self.special:
+            if token not in self.vocab:
+                raise ArgumentError(f"special: {token!r} is not in the vocabulary")
 
     @classmethod
-    def train(cls, text: str, vocab: int = 10_000, min_frequency: int = 2) -> "Word":
-        """The `vocab` - 1 most frequent words, of equal ones the first in the order of code points.
+    def train(
+        cls, text: str, vocab: int = 10_000, min_frequency: int = 2, *, special: Iterable[str] = ()
+    ) -> "Word":
+        """The most frequent words, of equal ones the first in the order of code points.
 
-        Words that come once stay out, so that a model trained on the same text meets the unknown token.
+        Of the `vocab` tokens one is for unknown words and the special ones are for no words. Words that come once stay
+        out, so that a model trained on the same text meets the unknown token.
         """
-        counts = Counter(split(text, "words"))
-        frequent = [word for word, count in counts.items() if count >= min_frequency and word != UNKNOWN]
+        first = merging.start([UNKNOWN, *special], (), vocab)
+        counts = Counter(word for piece in plain_pieces(text, first[1:]) for word in split(piece, "words"))
+        frequent = [word for word, count in counts.items() if count >= min_frequency and word not in first]
         frequent.sort(key=lambda word: (-counts[word], word))
-        return cls((UNKNOWN, *frequent[: max(vocab - 1, 0)]))
+        return cls((*first, *frequent[: vocab - len(first)]), special=first[1:])
 
-    def encode(self, text: str, *, allow_special: bool = False) -> Ids:  # noqa: ARG002  # it has none
-        """The numbers of the words."""
-        unknown = self.vocab[self.unknown]
-        return np.array([self.vocab.get(word, unknown) for word in split(text, "words")], np.int32)
+    def encode(self, text: str, *, allow_special: bool = False) -> Ids:
+        """Token numbers; with `allow_special`, names of special tokens in the text become these tokens."""
+        found: list[int] = []
+        for piece, is_special in special_pieces(text, self.special if allow_special else ()):
+            if is_special:
+                found.append(self.vocab[piece])
+            else:
+                found += [self._words.get(word, self.vocab[self.unknown]) for word in split(piece, "words")]
+        return np.array(found, np.int32)
+
+    @functools.cached_property
+    def _words(self) -> dict[str, int]:
+        """The words among the tokens."""
+        return {token: i for token, i in self.vocab.items() if token not in self.special}
 
     def decode(self, ids: Iterable[SupportsIndex]) -> str:
         """The words with these numbers; an unknown one is shown as such."""
@@ -61,7 +82,8 @@ class Word(Tokenizer):
     def to_json(self) -> dict[str, Any]:
         """A file with a model of words."""
         model = {"type": "WordLevel", "vocab": dict(self.vocab), "unk_token": self.unknown}
-        return document(model, pre_tokenizer("words"), {"type": "Fuse"})
+        numbers = {token: self.vocab[token] for token in self.special}
+        return document(model, pre_tokenizer("words"), {"type": "Fuse"}, numbers)
 
 
 __all__ = ["UNKNOWN", "Word"]

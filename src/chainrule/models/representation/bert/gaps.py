@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from jaxtyping import Int as Whole
 
 from chainrule.core.types import Array, Float, Int, Key
-from chainrule.data.text.tokenizers import Tokenizer, WordPiece
+from chainrule.data.text.tokenizers import Tokenizer
 
 MASK = "[MASK]"
 """How a gap is written in a text, whatever the vocabulary."""
@@ -40,12 +40,17 @@ class Gaps:
     @functools.cached_property
     def special(self) -> tuple[int, ...]:
         """Tokens that stand for no text and are never to be guessed."""
-        names = self.tokenizer.special if isinstance(self.tokenizer, WordPiece) else ()
-        return tuple(self.tokenizer.vocab[name] for name in names)
+        return tuple(self.tokenizer.vocab[name] for name in self.tokenizer.special)
 
-    def encode(self, text: str, *, whole: bool = False) -> Whole[np.ndarray, " tokens"]:
-        """The tokens of a text; `whole` puts those around it that the vocabulary has for beginning and end."""
-        parts = [self.tokenizer.encode(part).tolist() for part in re.split(re.escape(MASK), text)]
+    def encode(
+        self, text: str, *, whole: bool = False, allow_special: bool = False
+    ) -> Whole[np.ndarray, " tokens"]:
+        """The tokens of a text; `whole` puts those around it that the vocabulary has for beginning and end.
+
+        With `allow_special`, names of special tokens in the text become these tokens.
+        """
+        texts = re.split(re.escape(MASK), text)
+        parts = [self.tokenizer.encode(part, allow_special=allow_special).tolist() for part in texts]
         ids: list[int] = parts[0]
         for part in parts[1:]:
             ids += [self.mask, *part]
@@ -92,9 +97,7 @@ def draw_gaps(
     A row with fewer plain tokens than positions guesses special ones.
     """
     for_choice, for_other = jax.random.split(key)
-    preference = jnp.zeros(x.shape)
-    for number in special:
-        preference = jnp.where(x == number, -1.0, preference)
+    preference = jnp.where(jnp.isin(x, jnp.array(special, x.dtype)), -1.0, 0.0)
     positions, hidden, replaced = choose(for_choice, preference, share)
     other = jax.random.randint(for_other, positions.shape, 0, tokens, x.dtype)
     old = jnp.take_along_axis(x, positions, axis=1)

@@ -47,6 +47,11 @@ Temperature: TypeAlias = Annotated[
     float, Field(ge=0, description="above 1 draws are bolder; 0 takes the likeliest")
 ]
 """An option of everything that draws what stands in gaps."""
+AllowSpecial: TypeAlias = Annotated[
+    bool,
+    Field(description="names of special tokens in the prompt become these tokens; otherwise they are text"),
+]
+"""An option of everything that goes on from a text."""
 
 
 def checked(temperature: float) -> Float[Array, ""]:
@@ -108,4 +113,4 @@ class MaskedModel(TransformerEncoder, CanSample, CanEncode, HasPictures, HasScor
         return (features * kept).sum(axis=1) / jnp.maximum(kept.sum(axis=1), 1)
 
 
-__all__ = ["BERTConfig", "Guesses", "MaskedModel", "Temperature", "checked"]
+__all__ = ["AllowSpecial", "BERTConfig", "Guesses", "MaskedModel", "Temperature", "checked"]

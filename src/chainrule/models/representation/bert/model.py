@@ -22,7 +22,14 @@ from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
 from chainrule.models.protocol import HasAttention, HasEmbedding, HasResidualStream
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
-from chainrule.models.representation.bert.masked import BERTConfig, Guesses, MaskedModel, Temperature, checked
+from chainrule.models.representation.bert.masked import (
+    AllowSpecial,
+    BERTConfig,
+    Guesses,
+    MaskedModel,
+    Temperature,
+    checked,
+)
 from chainrule.networks.pictures import tokens
 from chainrule.networks.transformer import TokenTransformer, encoder_layers
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock, losses
@@ -111,14 +118,24 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasResidualStream, HasEm
     # ------------------------------------------------------------------ gaps
 
     def sample(  # type: ignore[override]  # the options of this model, by name
-        self, key: Key, n: int, *, prompt: str = "", temperature: Temperature = 1.0
+        self,
+        key: Key,
+        n: int,
+        *,
+        prompt: str = "",
+        temperature: Temperature = 1.0,
+        allow_special: AllowSpecial = False,
     ) -> Int[Array, "n tokens"]:
         """`n` texts in which every gap of the prompt, written [MASK], is filled; without a prompt, all is gaps.
 
         Gaps are filled one at a time in a random order, each drawn from what the model guesses given the others
         filled so far. Temperature 0 takes the likeliest.
         """
-        ids = self.gaps.encode(prompt) if prompt else np.full(self.schema.shape, self.gaps.mask, np.int32)
+        ids = (
+            self.gaps.encode(prompt, allow_special=allow_special)
+            if prompt
+            else np.full(self.schema.shape, self.gaps.mask, np.int32)
+        )
         begun = jnp.broadcast_to(jnp.asarray(ids)[None, :], (n, len(ids)))
         holes = jnp.asarray(np.flatnonzero(ids == self.gaps.mask))
         return _filled(self, begun, holes, key, checked(temperature))

@@ -28,6 +28,10 @@ class TextOptions(SampleOptions):
     prompt: str | Sequence[str] = Field(
         "", description="the text to go on from, or one for each sample where the model can"
     )
+    allow_special: bool = Field(
+        False,
+        description="names of special tokens in the prompt become these tokens; otherwise they are text",
+    )
     length: int | None = Field(
         None, ge=1, description="new tokens at most; default: as many as an example predicts"
     )
