@@ -124,8 +124,15 @@ def test_a_probe_that_cannot_look_says_why_and_the_others_go_on(
     both = cli("probe", "toy", "--json")
     assert both.code == 0, both.err
     assert both.last["results"]["broken"]["problem"] == "the cat sat on it"
+    assert [one["declined"] for one in both.last["results"].values()] == [True, False]
     assert both.last["results"]["gradients"]["numbers"]
-    assert "the cat sat on it" in Path(both.last["files"]["page"]).read_text()
+    page = Path(both.last["files"]["page"]).read_text()
+    assert "the cat sat on it" in page
+    assert "This does not apply here." in page
+    said = cli("probe", "toy")
+    assert said.code == 0
+    assert "broken: does not apply here: the cat sat on it" in said.out
+    assert "declined 1 of 2 probes do not apply here: broken" in said.out
     alone = cli("probe", "toy", "broken")
     assert alone.code == 3
     assert "the cat sat on it" in alone.err
@@ -145,6 +152,7 @@ def test_a_probe_that_breaks_is_named_at_the_end_and_costs_the_others_nothing(
     both = cli("probe", "toy", "--json")
     assert both.code == 1
     assert both.last["results"]["broken"]["problem"] == "TypeError: a mouse"
+    assert not both.last["results"]["broken"]["declined"]
     assert both.last["results"]["gradients"]["numbers"]
     assert "TypeError: a mouse" in Path(both.last["files"]["page"]).read_text()
     said = cli("probe", "toy")

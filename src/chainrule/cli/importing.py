@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chainrule.models.interchange import Imported
     from chainrule.models.interchange.exported import Exported
     from chainrule.models.interchange.opening import OpenedWeights
+    from chainrule.models.interchange.published import PublishedSettings
     from chainrule.models.protocol import Entry, Model
 
 _OWN = ("tokenizer", "data", "head", "strict", "run", "runs")
@@ -29,8 +30,8 @@ class _Opened(NamedTuple):
     model: "Model"
     data: "Data"
     weights: "Imported | None" = None
-    files: "OpenedWeights | None" = None
-    """Models of text: what the files say, and what had to be assumed."""
+    files: "OpenedWeights | PublishedSettings | None" = None
+    """What the files beside the weights say, and what had to be assumed."""
 
 
 def import_(
@@ -59,8 +60,9 @@ def import_(
     weights says, such as heads=12.
 
     Image classifiers of torchvision, timm and transformers (alexnet, convnext, mobilenet, resnet, vgg, vit) are sized
-    by the file; the run keeps the colours they expect (pixels=imagenet; others: half, none) and the size of their
-    images (data.size=224).
+    by the file, vit in a folder also by config.json and preprocessor_config.json; where nothing says how many heads
+    it has, they are taken to be 64 wide unless heads= is given. The run keeps the colours they expect (pixels=imagenet;
+    others: half, none) and the size of their images (data.size=224).
     head=new gives them a fresh last layer for the classes of your data, to be trained:
 
       chainrule import resnet resnet18.safetensors data=photos/ head=new
@@ -247,8 +249,8 @@ def _classifier(
     from chainrule.data.loading.sources import find
 
     settings, options = given
-    own = models.published_settings(entry.name, path)
-    side = settings.get("size") or own.get("size") or _SIDE
+    files = models.read_published(entry.name, path, **settings)
+    side = settings.get("size") or files.settings.get("size") or _SIDE
     if "size" in find(source).options:
         read_at = None if said is None else said.data.get("size")
         options = {"size": read_at or side, **options}
@@ -256,7 +258,7 @@ def _classifier(
         settings = {"size": side, **settings}
     data = sources.load(source, **options)
     found = models.with_weights(entry.name, path, data, head=head, strict=strict, **settings)
-    return _Opened(found.model, data, found)
+    return _Opened(found.model, data, found, files)
 
 
 def _present(run: Any, opened: _Opened, *, new_head: bool, json: bool) -> None:

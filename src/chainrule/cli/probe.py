@@ -36,7 +36,7 @@ def probe(context: Context, words: Words = None, json: Json = False, wants_help:
     `chainrule probe` lists the experiments and probes; `chainrule probe NAME` runs an experiment; `chainrule probe RUN`
     examines a run with every probe that applies, `chainrule probe RUN NAME` with one. A text=... of your own is for
     all probes that read one. Pictures, a page and the numbers are written to out=DIR (probes/NAME-001, or the folder of
-    the run).
+    the run). A probe that does not apply after all says why and changes nothing; if one fails, the exit status is 1.
     """
     from chainrule.cli.arguments import parse
     from chainrule.cli.output import show
@@ -254,7 +254,7 @@ def _examine(name: str, run: "Run", settings: "Settings", *, alone: bool) -> "Ch
     except ChainruleError as error:
         if alone:
             raise
-        return Chapter(name, summary, problem=str(error))
+        return Chapter(name, summary, problem=str(error), declined=True)
 
 
 def _typed(
@@ -307,6 +307,7 @@ def _present(
                 "findings": list(chapter.findings),
                 "numbers": chapter.numbers,
                 "problem": chapter.problem,
+                "declined": chapter.declined,
             }
             for chapter in chapters
         }
@@ -315,7 +316,8 @@ def _present(
         return
     for chapter in chapters:
         if len(chapters) > 1 or chapter.problem:
-            heading(chapter.name, f": {chapter.problem or chapter.summary}")
+            why = "does not apply here: " if chapter.declined else ""
+            heading(chapter.name, f": {why}{chapter.problem or chapter.summary}")
         show("\n".join(chapter.findings))
         for shown in chapter.pictures:
             if isinstance(shown, Table):
@@ -325,6 +327,8 @@ def _present(
                 ]
                 table(list(shown.columns), cells)
     show()
+    if declined := [chapter.name for chapter in chapters if chapter.declined]:
+        say("declined", f"{len(declined)} of {len(chapters)} probes do not apply here: {', '.join(declined)}")
     say("pictures", f"{len(album.pictures)} in {album.page.parent}")
     say("numbers", str(album.numbers))
     say("page", str(album.page))

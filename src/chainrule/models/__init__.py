@@ -22,8 +22,9 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers import Tokenizer
 from chainrule.models import base, interchange, protocol, sizing, starting
-from chainrule.models.interchange import Imported, Names, exported, folders, opening, weight_files
+from chainrule.models.interchange import Imported, Names, exported, folders, opening, published, weight_files
 from chainrule.models.interchange.opening import OpenedWeights
+from chainrule.models.interchange.published import PublishedSettings
 from chainrule.models.onnx_files import export_onnx
 from chainrule.models.own_names import own_names
 from chainrule.models.protocol import Config, Entry, Model, weight_checks
@@ -188,15 +189,16 @@ def with_weights(
     strict: bool = True,
     **settings: Any,
 ) -> Imported:
-    """A model for the data with the published weights in a safetensors file, sized by what is in it.
+    """A model for the data with the published weights in a safetensors file or folder, sized by what is in it.
 
-    The settings are those of the network in the file, with the pixels it expects (`settings` override them).
+    The settings are those of the network in the file, with the pixels it expects (`settings` override them): see
+    `published_settings`, and `read_published` for where each comes from.
     `head="new"` begins the layer of the outputs afresh: the usual start on classes of one's own. Without `strict`
     arrays that do not fit are listed and the rest is taken.
     """
     check_choice("with_weights", "head", head, ("kept", "new"))
-    found, file = entry(name), Path(path).expanduser()
-    make = functools.partial(build, name, data, seed=seed, **{**published_settings(name, file), **settings})
+    found, file = entry(name), weight_files.found(path)
+    make = functools.partial(build, name, data, seed=seed, **published_settings(name, file, **settings))
     weight_checks.check_held(file, weight_files.shapes(file), eqx.filter_eval_shape(make))
     model = make()
     if head == "new":
@@ -211,9 +213,18 @@ def with_weights(
         raise ArgumentError(error.message, remedy=remedy) from None
 
 
-def published_settings(name: str, path: str | Path) -> dict[str, Any]:
-    """The settings of the model whose weights a file holds: as it says itself, or as far as their shapes tell."""
-    found, file = entry(name), Path(path).expanduser()
+def published_settings(name: str, path: str | Path, **settings: Any) -> dict[str, Any]:
+    """The settings of the model whose weights a file or folder holds, and those that are given."""
+    return dict(read_published(name, path, **settings).settings)
+
+
+def read_published(name: str, path: str | Path, **settings: Any) -> PublishedSettings:
+    """The settings of the model whose weights a file or folder holds, and where they come from.
+
+    A file of ours says them itself; otherwise `config.json` beside it, where the model reads one, the shapes of the
+    arrays, and `settings`. What none of these says is assumed as published networks have it, or an error.
+    """
+    found, file = entry(name), weight_files.found(path)
     said = exported.read_head(file)
     if said is not None and said.model == name:
         if said.layout == "chainrule":
@@ -222,12 +233,8 @@ def published_settings(name: str, path: str | Path) -> dict[str, Any]:
                 remedy=f"open it with reopen, or export it with layout=torch; a run begins another one with\n"
                 f"chainrule train from=RUN data=... fresh={shell_word(found.head)}",
             )
-        return dict(said.settings)
-    if found.published is None:
-        raise CapabilityError(
-            f"{name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
-        )
-    return dict(found.published(weight_files.shapes(file)))
+        return PublishedSettings({**said.settings, **settings}, {}, {})
+    return published.read(found, file, settings)
 
 
 def open_weights(
@@ -350,6 +357,7 @@ def _torch_names(model: Model) -> Names:
 __all__ = [
     "Imported",
     "OpenedWeights",
+    "PublishedSettings",
     "base",
     "begin",
     "build",
@@ -370,6 +378,7 @@ __all__ = [
     "open_weights",
     "opened_weights",
     "published_settings",
+    "read_published",
     "reopen",
     "setting_names",
     "summary",

@@ -31,6 +31,8 @@ class Chapter:
     pictures: Sequence[Picture] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    declined: bool = False
+    """Whether the reason is that it does not apply here, and nothing went wrong."""
 
 
 @final
@@ -97,7 +99,8 @@ def _page(
 def _chapter(chapter: Chapter) -> str:
     parts = [f"<p>{page.say(sentence)}</p>" for sentence in chapter.findings]
     if chapter.problem:
-        parts.append(page.notice("This could not be shown.", chapter.problem))
+        what = "This does not apply here." if chapter.declined else "This could not be shown."
+        parts.append(page.notice(what, chapter.problem))
     return page.section(chapter.summary, *parts, page.gallery(chapter.pictures))
 
 

@@ -35,6 +35,7 @@ def test_a_text_comes_back_from_its_three_splits_in_order(tmp_path: Path) -> Non
         "lower": False,
         "packing": False,
         "allow_special": False,
+        "special": [],
         "streams": 0,
         "stream": False,
     }

@@ -18,6 +18,7 @@ from chainrule.core.errors import DataError
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 CONFIG = "config.json"
+PREPROCESSOR = "preprocessor_config.json"
 _ENDING = ".index.json"
 _MAX_BYTES = 2**26
 """No index and no config.json is larger in earnest."""
@@ -85,6 +86,12 @@ def config(path: str | Path) -> dict[str, Any] | None:
     return said if isinstance(said.get("model_type"), str) else None
 
 
+def preprocessor(path: str | Path) -> dict[str, Any] | None:
+    """What `preprocessor_config.json` beside the weights says of images, where there is one."""
+    file = found(path).with_name(PREPROCESSOR)
+    return _json(file) if file.is_file() else None
+
+
 def _parts(path: Path) -> dict[Path, list[str]]:
     """The files, and the arrays that each is said to hold; of a single file nothing is said."""
     if not path.name.endswith(_ENDING):
@@ -147,4 +154,15 @@ def _opened(path: Path) -> Iterator[Any]:
         yield file
 
 
-__all__ = ["CONFIG", "INDEX", "WHOLE", "arrays", "config", "found", "repeats", "shapes"]
+__all__ = [
+    "CONFIG",
+    "INDEX",
+    "PREPROCESSOR",
+    "WHOLE",
+    "arrays",
+    "config",
+    "found",
+    "preprocessor",
+    "repeats",
+    "shapes",
+]

@@ -68,6 +68,10 @@ class Entry:
     """From a model to the names that further libraries have for its layers, by library."""
     published: Callable[[Mapping[str, tuple[int, ...]]], Mapping[str, Any]] | None = None
     """From the shapes in a file of weights to the settings of the model that has them, and of what it expects."""
+    described: Callable[..., Mapping[str, Any]] | None = None
+    """From `config.json`, `preprocessor_config.json` (where there is one) and the shapes to the settings they say."""
+    untold: tuple[str, ...] = ()
+    """Settings that shapes do not tell and `published` assumes: what was assumed is said."""
     head: str = "head"
     """The layer that gives the outputs: a new one replaces it where weights serve for other classes."""
     sized: Callable[..., Model] | None = None

@@ -2,6 +2,7 @@
 
 from chainrule.models.protocol import Entry
 from chainrule.models.supervised.recipes import FINETUNE, PHOTOS
+from chainrule.models.supervised.vit import hugging_face
 from chainrule.models.supervised.vit.model import ViT, ViTConfig
 from chainrule.models.supervised.vit.weights import published, timm_names, torch_names, transformers_names
 
@@ -26,6 +27,8 @@ entry = Entry(
     torch_names=torch_names,
     layouts={"timm": timm_names, "transformers": transformers_names},
     published=published,
+    described=hugging_face.settings,
+    untold=("heads", "pixels"),
 )
 
 __all__ = ["ViT", "ViTConfig", "entry"]

@@ -67,6 +67,10 @@ class ViTConfig(Config):
     )
     heads: int | None = Field(None, ge=1, description="heads of attention in a block; they must divide width")
     width: int | None = Field(None, ge=1, description="numbers that stand for a patch on its way through")
+    hidden: int | None = Field(
+        None, ge=1, description="inner width of the feed-forward part; default 4 width"
+    )
+    norm_eps: float = Field(EPS, gt=0, lt=1, description="what normalisation adds to a variance")
     dropout: float = Field(0.0, ge=0, lt=1, description="share dropped while training")
     stochastic_depth: StochasticDepthSetting = 0.0
     pixels: PixelsSetting = "none"
@@ -111,7 +115,8 @@ class ViT(Supervised, TransformerEncoder):
             TransformerBlock(
                 width,
                 heads=heads,
-                eps=EPS,
+                hidden=config.hidden,
+                eps=config.norm_eps,
                 activation="gelu",
                 dropout=config.dropout,
                 stochastic_depth=rate,
@@ -120,7 +125,7 @@ class ViT(Supervised, TransformerEncoder):
             )
             for rate, own in zip(rates, jax.random.split(for_blocks, layers), strict=True)
         )
-        self.norm = LayerNorm(width, eps=EPS)
+        self.norm = LayerNorm(width, eps=config.norm_eps)
         self.head = Linear(width, output_count(schema), initializer="normal", gain=0.02, key=for_head)
         self.dropout = Dropout(config.dropout)
         self.config = config

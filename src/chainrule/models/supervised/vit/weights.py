@@ -10,10 +10,12 @@ import numpy as np
 
 from chainrule.core.errors import DataError
 from chainrule.models.protocol import Joined, Name, Patches, Spelled, numbered
-from chainrule.models.supervised.vit.model import VARIANTS, ViT, ViTSizes
+from chainrule.models.supervised.vit.model import VARIANTS, ViT
 
 HEAD_WIDTH = 64
 """Numbers of one head in every published network."""
+HIDDEN_RATIO = 4
+"""Inner width of the feed-forward part over the width, unless a file says otherwise."""
 
 
 def torch_names(model: ViT) -> dict[str, Name]:
@@ -90,18 +92,30 @@ class _Layout(NamedTuple):
     kernel: str
     positions: str
     block: str
+    widen: str
     pixels: str
 
 
 _LAYOUTS = (
     _Layout(
-        "conv_proj.weight", "encoder.pos_embedding", "encoder.layers.encoder_layer_{}.ln_1.weight", "imagenet"
+        "conv_proj.weight",
+        "encoder.pos_embedding",
+        "encoder.layers.encoder_layer_{}.ln_1.weight",
+        "encoder.layers.encoder_layer_0.mlp.0.weight",
+        "imagenet",
     ),
-    _Layout("patch_embed.proj.weight", "pos_embed", "blocks.{}.norm1.weight", "half"),
+    _Layout(
+        "patch_embed.proj.weight",
+        "pos_embed",
+        "blocks.{}.norm1.weight",
+        "blocks.0.mlp.fc1.weight",
+        "half",
+    ),
     _Layout(
         "vit.embeddings.patch_embeddings.projection.weight",
         "vit.embeddings.position_embeddings",
         "vit.encoder.layer.{}.layernorm_before.weight",
+        "vit.encoder.layer.0.intermediate.dense.weight",
         "half",
     ),
 )
@@ -122,27 +136,43 @@ def resampled(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.concatenate([table[:, :1], np.asarray(new, table.dtype)[None]], axis=1)
 
 
-def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The settings of the vision transformer that such a file holds, and the pixels it was trained on.
-
-    Weights in timm and transformers were trained on pixels of which one half was taken out, torchvision's (and DeiT's,
-    which has timm's names) on those of ImageNet.
-    """
-    layout = next((one for one in _LAYOUTS if one.positions in shapes), _LAYOUTS[0])
+def told(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """What the arrays of a file tell of a vision transformer: layers, width, hidden, patch, size."""
+    layout = _layout(shapes)
     kernel, positions = shapes.get(layout.kernel, ()), shapes.get(layout.positions, ())
     layers = numbered(shapes, layout.block)
     side = math.isqrt(max(0, positions[1] - 1)) if len(positions) == 3 else 0
-    if len(kernel) != 4 or not layers or side**2 + 1 != positions[1] or kernel[0] % HEAD_WIDTH:
+    if len(kernel) != 4 or not layers or side**2 + 1 != positions[1]:
         raise DataError(
             "the file holds no vision transformer with the names of torchvision, timm or transformers",
             remedy=f"it needs {' or '.join(f'{one.kernel} and {one.positions}' for one in _LAYOUTS)}, with one token "
-            "before the patches and heads of 64",
+            "before the patches",
         )
     width, patch = kernel[0], kernel[2]
-    sizes = ViTSizes(layers, width // HEAD_WIDTH, width)
-    known = [name for name, variant in VARIANTS.items() if variant == sizes]
-    which = {"variant": known[0]} if known else dict(sizes._asdict())
-    return {**which, "patch": patch, "size": side * patch, "pixels": layout.pixels}
+    hidden = shapes.get(layout.widen, (HIDDEN_RATIO * width,))[0]
+    return {"layers": layers, "width": width, "hidden": hidden, "patch": patch, "size": side * patch}
 
 
-__all__ = ["published", "resampled", "timm_names", "torch_names", "transformers_names"]
+def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The settings of the vision transformer that such a file holds, and the pixels it was trained on.
+
+    No array tells the number of heads: where the width is a multiple of 64, heads are taken to be 64 wide, as those of
+    every published network are. Weights in timm and transformers were trained on pixels of which one half was taken
+    out, torchvision's (and DeiT's, which has timm's names) on those of ImageNet.
+    """
+    found: dict[str, Any] = told(shapes)
+    width, layers = found["width"], found["layers"]
+    if found["hidden"] == HIDDEN_RATIO * width:
+        del found["hidden"]
+    if width % HEAD_WIDTH == 0:
+        found["heads"] = width // HEAD_WIDTH
+        known = [name for name, sizes in VARIANTS.items() if sizes == (layers, found["heads"], width)]
+        found |= {"variant": known[0]} if known else {}
+    return {**found, "pixels": _layout(shapes).pixels}
+
+
+def _layout(shapes: Mapping[str, tuple[int, ...]]) -> _Layout:
+    return next((one for one in _LAYOUTS if one.positions in shapes), _LAYOUTS[0])
+
+
+__all__ = ["published", "resampled", "timm_names", "told", "torch_names", "transformers_names"]
