@@ -28,7 +28,7 @@ def read(entry: Entry, file: str | Path, given: Mapping[str, Any]) -> PublishedS
             f"{entry.name} cannot be sized by a file of weights", remedy="build it, then use import_weights"
         )
     shapes = weight_files.shapes(file)
-    told = dict(entry.published(shapes))
+    from_shapes = dict(entry.published(shapes))
     config = None if entry.described is None else weight_files.config(file)
     said: dict[str, Any] = {}
     if config is not None and entry.described is not None:
@@ -37,7 +37,7 @@ def read(entry: Entry, file: str | Path, given: Mapping[str, Any]) -> PublishedS
         free = ("pixels", "size")
         firm = {name: value for name, value in given.items() if name not in free}
         agree(firm, "what you gave", said, "config.json")
-    settings = {**told, **said, **given}
+    settings = {**from_shapes, **said, **given}
     lacking = [name for name in entry.untold if name not in settings]
     if lacking:
         raise ArgumentError(

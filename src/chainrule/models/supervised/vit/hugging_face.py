@@ -9,7 +9,7 @@ from typing import Any
 
 from chainrule.core.errors import DataError
 from chainrule.models.protocol.config_files import agree, check, number, refuse, whole
-from chainrule.models.supervised.vit.weights import told
+from chainrule.models.supervised.vit.weights import sizes_of
 from chainrule.networks.image_towers import PIXELS
 
 
@@ -36,7 +36,7 @@ def settings(
         **({} if pixels is None else {"pixels": _pixels(pixels)}),
     }
     said = {name: value for name, value in found.items() if value is not None}
-    agree(said, "config.json", told(shapes), "the arrays")
+    agree(said, "config.json", sizes_of(shapes), "the arrays")
     return said
 
 

@@ -136,7 +136,7 @@ def resampled(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.concatenate([table[:, :1], np.asarray(new, table.dtype)[None]], axis=1)
 
 
-def told(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def sizes_of(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """What the arrays of a file tell of a vision transformer: layers, width, hidden, patch, size."""
     layout = _layout(shapes)
     kernel, positions = shapes.get(layout.kernel, ()), shapes.get(layout.positions, ())
@@ -160,7 +160,7 @@ def published(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     every published network are. Weights in timm and transformers were trained on pixels of which one half was taken
     out, torchvision's (and DeiT's, which has timm's names) on those of ImageNet.
     """
-    found: dict[str, Any] = told(shapes)
+    found: dict[str, Any] = sizes_of(shapes)
     width, layers = found["width"], found["layers"]
     if found["hidden"] == HIDDEN_RATIO * width:
         del found["hidden"]
@@ -175,4 +175,4 @@ def _layout(shapes: Mapping[str, tuple[int, ...]]) -> _Layout:
     return next((one for one in _LAYOUTS if one.positions in shapes), _LAYOUTS[0])
 
 
-__all__ = ["published", "resampled", "timm_names", "told", "torch_names", "transformers_names"]
+__all__ = ["published", "resampled", "sizes_of", "timm_names", "torch_names", "transformers_names"]
