@@ -22,6 +22,7 @@ from chainrule.probability.distributions import (
     Normal,
 )
 from chainrule.probability.kullback_leibler import KLEstimate, estimate_kl, kl
+from chainrule.probability.markov import HiddenMarkov
 
 __all__ = [
     "Bernoulli",
@@ -30,6 +31,7 @@ __all__ = [
     "Distribution",
     "Eigen",
     "Full",
+    "HiddenMarkov",
     "KLEstimate",
     "LowRank",
     "Mixture",

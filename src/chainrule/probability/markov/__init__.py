@@ -1,4 +1,4 @@
-"""Markov chains: finite ones exactly, functions of them, chains of higher order."""
+"""Markov chains: finite ones exactly, functions of them, chains of higher order, hidden ones."""
 
 from chainrule.probability.markov.finite import (
     FittedChain,
@@ -9,8 +9,10 @@ from chainrule.probability.markov.finite import (
     reverse,
     sample,
 )
+from chainrule.probability.markov.hidden import BaumWelchTrace, HiddenMarkov, HiddenPath
 from chainrule.probability.markov.lifting import LiftedChain, lift
 from chainrule.probability.markov.lumping import Lumpability, LumpingWitness, is_lumpable, next_symbol
+from chainrule.probability.markov.observations import pad
 from chainrule.probability.markov.structure import (
     CommunicatingClass,
     NotUniqueError,
@@ -25,8 +27,11 @@ from chainrule.probability.markov.times import Absorption, Hitting, absorption, 
 
 __all__ = [
     "Absorption",
+    "BaumWelchTrace",
     "CommunicatingClass",
     "FittedChain",
+    "HiddenMarkov",
+    "HiddenPath",
     "Hitting",
     "LiftedChain",
     "Lumpability",
@@ -45,6 +50,7 @@ __all__ = [
     "log_prob",
     "mixing",
     "next_symbol",
+    "pad",
     "period",
     "reverse",
     "sample",
