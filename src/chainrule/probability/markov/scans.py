@@ -157,7 +157,7 @@ class Filtered(NamedTuple):
     """Probability of each state at each time, given the observations up to it; after its end the last ones stay."""
 
 
-class Decoded(NamedTuple):
+class BestPath(NamedTuple):
     """The most likely path of hidden states."""
 
     log_prob: Float[Array, " batch"]
@@ -218,7 +218,7 @@ def _move_counts(rule: Rule, before: Array, transition: Array, onwards: Array, m
     rest = -len(before) % size
     log_transition = safe_log(transition)
 
-    def add(counts: Array, given: tuple[Array, Array, Array]) -> tuple[Array, None]:
+    def add(counts: Array, given: tuple[Array, ...]) -> tuple[Array, None]:
         first, second, counted = given
         joint = first[:, :, None] + log_transition[None] + second[:, None, :]
         chance = jax.nn.softmax(joint.reshape(size, -1)).reshape(joint.shape)
@@ -233,7 +233,7 @@ def _move_counts(rule: Rule, before: Array, transition: Array, onwards: Array, m
 
 
 @functools.partial(jax.jit, static_argnames=("rule",))
-def decoded(rule: Rule, start: Array, transition: Array, log_likelihood: Array, lengths: Array) -> Decoded:
+def decoded(rule: Rule, start: Array, transition: Array, log_likelihood: Array, lengths: Array) -> BestPath:
     """The path of states that is most likely given the sequence (Viterbi), whatever the rule of sums."""
     del rule
     seen, moves = _masked(log_likelihood, lengths)
@@ -265,7 +265,7 @@ def decoded(rule: Rule, start: Array, transition: Array, log_likelihood: Array, 
     first, at_ends = jax.lax.scan(border, last, jnp.moveaxis(leads, 1, 0), reverse=True)
     _, inside = jax.lax.scan(path, jnp.moveaxis(at_ends, 0, 1), maps, reverse=True)
     later = jnp.moveaxis(inside, 0, 2).reshape(batch, -1)[:, : time - 1]
-    return Decoded(
+    return BestPath(
         found.log_scale + found.last.max(axis=-1), jnp.concatenate([first[:, None], later], axis=1)
     )
 
@@ -297,7 +297,7 @@ __all__ = [
     "ANY",
     "BEST",
     "POSITIVE",
-    "Decoded",
+    "BestPath",
     "Filtered",
     "Recursion",
     "Rule",
