@@ -18,6 +18,16 @@ from chainrule.probability.divergences.between import (
 )
 from chainrule.probability.divergences.comparison import Compared, DistanceEntry, compare, distances
 from chainrule.probability.divergences.f_divergences import FDivergence, f_divergences
+from chainrule.probability.divergences.kernel_mean import median_distance, mmd
+from chainrule.probability.divergences.profiles import (
+    Profile,
+    Smoothed,
+    profile,
+    silverman,
+    slide,
+    smooth,
+    stretch,
+)
 from chainrule.probability.divergences.vectors import (
     chi_square,
     entropy,
@@ -33,6 +43,8 @@ __all__ = [
     "Compared",
     "DistanceEntry",
     "FDivergence",
+    "Profile",
+    "Smoothed",
     "bhattacharyya",
     "chi2",
     "chi_square",
@@ -48,9 +60,16 @@ __all__ = [
     "kl",
     "kl_from_logits",
     "lp",
+    "median_distance",
+    "mmd",
     "most_telling_event",
     "potential",
+    "profile",
     "renyi",
+    "silverman",
+    "slide",
+    "smooth",
+    "stretch",
     "total_variation",
     "tv",
     "wasserstein",

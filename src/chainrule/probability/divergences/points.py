@@ -110,31 +110,51 @@ def _enumerated(p: Distribution, q: Distribution) -> Points | None:
     return Points(log_p, log_q, 1 / count.astype(log_p.dtype), False)
 
 
-def line(p: Distribution, q: Distribution) -> tuple[Array, Array]:
+class Density(NamedTuple):
+    """A density of numbers with what a rule for it needs to know, `[*batch]` each."""
+
+    log_prob: Callable[[Array], Array]
+    mean: Array
+    deviation: Array
+    low: Array
+    high: Array
+
+    @staticmethod
+    def of(p: Distribution) -> "Density":
+        """That of a distribution of numbers."""
+        support = p.support
+        low, high = (support.low, support.high) if isinstance(support, Interval) else (-jnp.inf, jnp.inf)
+        ends = (jnp.broadcast_to(jnp.asarray(end, p.mean.dtype), p.batch_shape) for end in (low, high))
+        return Density(p.log_prob, p.mean, jnp.sqrt(p.variance), *ends)
+
+    def moved(self, shift: Array, factor: Array) -> "Density":
+        """That of the variable stretched by a factor about its mean, then shifted."""
+
+        def image(x: Array) -> Array:
+            return self.mean + (x - self.mean) * factor + shift
+
+        def log_prob(x: Array) -> Array:
+            return self.log_prob(self.mean + (x - shift - self.mean) / factor) - jnp.log(factor)
+
+        return Density(
+            log_prob, self.mean + shift, self.deviation * factor, image(self.low), image(self.high)
+        )
+
+
+def line(p: Density, q: Density) -> tuple[Array, Array]:
     """Nodes and weights of a rule on the line that follows both, `[points, *batch]`, the nodes in increasing order."""
-    ends, lowest, highest = [], [], []
-    for one in (p, q):
-        cells = jnp.asarray(_CELLS, one.mean.dtype).reshape(-1, *(1,) * len(one.batch_shape))
-        ends.append(one.mean[None] + jnp.sqrt(one.variance)[None] * cells)
-        if isinstance(one.support, Interval):
-            low, high = (
-                jnp.broadcast_to(end, one.batch_shape) for end in (one.support.low, one.support.high)
-            )
-        else:
-            low, high = (jnp.full(one.batch_shape, end, one.mean.dtype) for end in (-jnp.inf, jnp.inf))
-        lowest.append(low)
-        highest.append(high)
+    cells = jnp.asarray(_CELLS, p.mean.dtype).reshape(-1, *(1,) * p.mean.ndim)
+    ends = jnp.concatenate([one.mean[None] + one.deviation[None] * cells for one in (p, q)])
+    low = jnp.maximum(jnp.minimum(p.low, q.low), ends.min(axis=0))
+    high = jnp.minimum(jnp.maximum(p.high, q.high), ends.max(axis=0))
     # The ends of both supports are ends of cells: densities may jump there.
-    inner = jnp.concatenate([*ends, *(end[None] for end in (*lowest, *highest))])
-    low, high = jnp.minimum(*lowest), jnp.maximum(*highest)
-    found, least = jnp.concatenate(ends).max(axis=0), jnp.concatenate(ends).min(axis=0)
-    edges = jnp.sort(jnp.clip(inner, jnp.maximum(low, least)[None], jnp.minimum(high, found)[None]), axis=0)
+    inner = jnp.concatenate([ends, *(end[None] for end in (p.low, p.high, q.low, q.high))])
+    edges = jnp.sort(jnp.clip(inner, low[None], high[None]), axis=0)
     middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
     node = jnp.asarray(_NODES, edges.dtype).reshape(1, -1, *(1,) * (edges.ndim - 1))
     weight = jnp.asarray(_WEIGHTS, edges.dtype).reshape(node.shape)
     nodes = middle[:, None] + half[:, None] * node
-    weights = half[:, None] * weight
-    return nodes.reshape(-1, *edges.shape[1:]), weights.reshape(-1, *edges.shape[1:])
+    return nodes.reshape(-1, *edges.shape[1:]), (half[:, None] * weight).reshape(-1, *edges.shape[1:])
 
 
 def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
@@ -152,11 +172,15 @@ def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
 
 @eqx.filter_jit
 def _resolved(p: Distribution, q: Distribution) -> tuple[Array, Array, Array, Array]:
-    nodes, weights = line(p, q)
+    nodes, weights = line(Density.of(p), Density.of(q))
     logs = p.log_prob(nodes), q.log_prob(nodes)
+    return *logs, weights, sees_all(weights, *logs)
+
+
+def sees_all(weights: Array, *logs: Array) -> Array:
+    """Whether a rule finds the mass of each of these densities, one, up to rounding."""
     masses = jnp.stack([(weights * jnp.exp(log)).sum(axis=0) for log in logs])
-    tolerance = max(1e-6, 100 * float(jnp.finfo(nodes.dtype).eps))
-    return *logs, weights, (jnp.abs(masses - 1) < tolerance).all()
+    return (jnp.abs(masses - 1) < max(1e-6, 100 * float(jnp.finfo(weights.dtype).eps))).all()
 
 
 def _drawn(where: str, p: Distribution, q: Distribution, key: Key | None, samples: int) -> Points:
@@ -167,4 +191,4 @@ def _drawn(where: str, p: Distribution, q: Distribution, key: Key | None, sample
     return Points(log_p, log_q, 1 / (half * (jnp.exp(log_p) + jnp.exp(log_q))), True)
 
 
-__all__ = ["Points", "integral", "line", "points_of", "warn_of_draws"]
+__all__ = ["Density", "Points", "integral", "line", "points_of", "sees_all", "warn_of_draws"]

@@ -1,5 +1,6 @@
 """Optimal transport between sets of points."""
 
+from chainrule.probability.transport.one_dimensional import wasserstein_1d
 from chainrule.probability.transport.sinkhorn import (
     Divergence,
     TransportPlan,
@@ -8,4 +9,11 @@ from chainrule.probability.transport.sinkhorn import (
     sinkhorn_divergence,
 )
 
-__all__ = ["Divergence", "TransportPlan", "entropic", "entropic_to_itself", "sinkhorn_divergence"]
+__all__ = [
+    "Divergence",
+    "TransportPlan",
+    "entropic",
+    "entropic_to_itself",
+    "sinkhorn_divergence",
+    "wasserstein_1d",
+]
