@@ -20,8 +20,8 @@ from chainrule.probability.divergences.comparison import Compared, DistanceEntry
 from chainrule.probability.divergences.f_divergences import FDivergence, f_divergences
 from chainrule.probability.divergences.kernel_mean import median_distance, mmd
 from chainrule.probability.divergences.profiles import (
+    BandwidthSweep,
     Profile,
-    Smoothed,
     profile,
     silverman,
     slide,
@@ -40,11 +40,11 @@ from chainrule.probability.divergences.vectors import (
 )
 
 __all__ = [
+    "BandwidthSweep",
     "Compared",
     "DistanceEntry",
     "FDivergence",
     "Profile",
-    "Smoothed",
     "bhattacharyya",
     "chi2",
     "chi_square",

@@ -87,7 +87,7 @@ def stretch(p: Any, q: Any, factors: Any, *, bandwidth: Any = None, kernel_scale
     return _varied("stretch", p, q, np.zeros_like(sizes), sizes, bandwidth, kernel_scale)
 
 
-class Smoothed(NamedTuple):
+class BandwidthSweep(NamedTuple):
     """How the profile of two samples depends on the bandwidth."""
 
     bandwidths: Float[np.ndarray, " settings"]
@@ -96,7 +96,7 @@ class Smoothed(NamedTuple):
     profile: Profile
 
 
-def smooth(x: Any, y: Any, bandwidths: Any = None, *, kernel_scale: Any = None) -> Smoothed:
+def smooth(x: Any, y: Any, bandwidths: Any = None, *, kernel_scale: Any = None) -> BandwidthSweep:
     """The profile of two samples convolved with N(0, h²), for every bandwidth h.
 
     Bandwidths default to 21 from a tenth to ten times Silverman's.
@@ -120,7 +120,7 @@ def smooth(x: Any, y: Any, bandwidths: Any = None, *, kernel_scale: Any = None) 
         len(_grid("smooth", first, second, float(h), *at_rest)) for h in chosen
     )  # one program for all
     rows = [_of_smoothed("smooth", first, second, float(h), *at_rest, scale, count) for h in chosen]
-    return Smoothed(
+    return BandwidthSweep(
         chosen, default, Profile(*(jnp.concatenate(values) for values in zip(*rows, strict=True)))
     )
 
@@ -326,4 +326,4 @@ def _settings(where: str, name: str, values: Any) -> np.ndarray:
     return found
 
 
-__all__ = ["Profile", "Smoothed", "profile", "silverman", "slide", "smooth", "stretch"]
+__all__ = ["BandwidthSweep", "Profile", "profile", "silverman", "slide", "smooth", "stretch"]
