@@ -99,6 +99,13 @@ class Distribution(eqx.Module):
         """Default: nothing. Where there are finitely many, the points it can draw and their probabilities."""
         return None
 
+    def not_a_matrix(self) -> CapabilityError:
+        """The error for covariances of what is neither number nor vector."""
+        return CapabilityError(
+            f"{type(self).__name__}: events of shape {self.event_shape} have no covariance matrix",
+            remedy="flatten them to vectors, or use variance",
+        )
+
     def unavailable(self, what: str) -> CapabilityError:
         """The error for what has no closed form, with the way to estimate it."""
         function = "-p.log_prob(x)" if what == "entropy" else "x"
@@ -130,11 +137,11 @@ class Atoms(NamedTuple):
             points, jnp.concatenate([self.weights, jnp.zeros_like(self.weights[:1]).repeat(more, 0)])
         )
 
-    def mean(self, values: Float[Array, "points ..."]) -> Array:
+    def mean(self, values: Array) -> Array:
         """The expected value of what has these `values` at the points, and any value where there is no weight."""
         weights = self.weights.reshape(*self.weights.shape, *(1,) * (values.ndim - self.weights.ndim))
         weights = jnp.broadcast_to(weights, values.shape)
-        return jnp.where(weights > 0, weights * jnp.where(weights > 0, values, 0.0), 0.0).sum(axis=0)
+        return (weights * jnp.where(weights > 0, values, 0)).sum(axis=0)
 
     def entropy(self, p: Distribution) -> Float[Array, "*batch"]:
         """`-E log_prob(X)` of the distribution that has these atoms."""
@@ -195,6 +202,14 @@ class Univariate(Distribution):
         return jax.tree.leaves(self)[0]
 
 
+class HasIntervals(Univariate):
+    """Distributions of numbers that know the probability of an interval, however far out it lies."""
+
+    @abc.abstractmethod
+    def log_interval(self, low: Array, high: Array) -> Array:
+        """Logarithm of P(low < X <= high) for each distribution of the batch; ends may be infinite."""
+
+
 def events(p: Distribution, x: Any) -> Array:
     """`x` as floating-point events of `p`, broadcast against its batch."""
     x = floating(x)
@@ -217,4 +232,4 @@ def events(p: Distribution, x: Any) -> Array:
     return jnp.broadcast_to(x, full)
 
 
-__all__ = ["Atoms", "Distribution", "Shape", "Univariate", "events"]
+__all__ = ["Atoms", "Distribution", "HasIntervals", "Shape", "Univariate", "events"]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
 from chainrule.probability.distributions.base import Atoms, Univariate
-from chainrule.probability.distributions.parameters import broadcast, exactly_one, require, unit
+from chainrule.probability.distributions.parameters import exactly_one, floating, require, unit
 from chainrule.probability.distributions.supports import WholeNumbers
 
 
@@ -22,13 +22,7 @@ class Bernoulli(Univariate):
     logits: Float[Array, "*batch"]
 
     def __init__(self, probs: Any = None, *, logits: Any = None) -> None:
-        if exactly_one("Bernoulli", probs=probs, logits=logits) == "probs":
-            (p,) = broadcast("Bernoulli", probs=probs)
-            p = unit("Bernoulli", "probs", p)
-            self.logits = jnp.log(p) - jnp.log1p(-p)
-        else:
-            (given,) = broadcast("Bernoulli", logits=logits)
-            self.logits = require("Bernoulli", "logits", given, lambda v: v == v, "be numbers")
+        self.logits = log_odds("Bernoulli", probs, logits)
 
     @property
     def probs(self) -> Array:
@@ -68,4 +62,12 @@ class Bernoulli(Univariate):
         return Atoms.up_to(1, self)
 
 
-__all__ = ["Bernoulli"]
+def log_odds(where: str, probs: Any, logits: Any) -> Array:
+    """Log-odds from the one of the two that was given."""
+    if exactly_one(where, probs=probs, logits=logits) == "logits":
+        return require(where, "logits", floating(logits), lambda v: abs(v) <= jnp.inf, "be numbers")
+    p = unit(where, "probs", floating(probs))
+    return jnp.log(p) - jnp.log1p(-p)
+
+
+__all__ = ["Bernoulli", "log_odds"]

@@ -14,6 +14,9 @@ from jaxtyping import Bool
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
+from chainrule.probability.distributions.covariances import Eigen
+from chainrule.probability.distributions.mixture import Mixture
+from chainrule.probability.distributions.multivariate_normal import MultivariateNormal
 
 _X = Float[Array, "batch ..."]
 
@@ -43,12 +46,7 @@ class GaussianMixture(eqx.Module):
     -2.2258
     """
 
-    log_weights: Float[Array, " components"]
-    means: Float[Array, "components features"]
-    axes: Float[Array, "components features features"]
-    """Eigenvectors of the covariances, as columns."""
-    spread: Float[Array, "components features"]
-    """Variances along `axes`."""
+    mixture: Mixture
 
     def __init__(self, weights: Any, means: Any, covariances: Any) -> None:
         """`covariances` are matrices, or one variance for each component."""
@@ -62,21 +60,39 @@ class GaussianMixture(eqx.Module):
             covariances = covariances[:, None, None] * np.eye(features)[None]
         spread, axes = np.linalg.eigh(np.broadcast_to(covariances, (count, features, features)))
         if (spread < -1e-9).any():
-            raise ArgumentError("GaussianMixture: a covariance has a negative eigenvalue")
-        self.log_weights = jnp.asarray(np.log(weights / weights.sum()))
-        self.means, self.axes = jnp.asarray(means), jnp.asarray(axes)
-        self.spread = jnp.asarray(np.maximum(spread, 0))
+            raise ArgumentError(
+                f"GaussianMixture: a covariance has a negative eigenvalue, the smallest {spread.min():.6g}"
+            )
+        structure = Eigen(jnp.asarray(axes), jnp.asarray(np.maximum(spread, 0)), not (spread > 0).all())
+        self.mixture = Mixture(weights / weights.sum(), MultivariateNormal(means, structure))
+
+    @property
+    def log_weights(self) -> Float[Array, " components"]:
+        """Logarithms of the weights."""
+        return self.mixture.choice.log_probs
+
+    @property
+    def means(self) -> Float[Array, "components features"]:
+        """Of the components."""
+        return self.mixture.components.mean
+
+    @property
+    def axes(self) -> Float[Array, "components features features"]:
+        """Eigenvectors of the covariances, as columns."""
+        return self._structure.axes
+
+    @property
+    def spread(self) -> Float[Array, "components features"]:
+        """Variances along `axes`."""
+        return self._structure.variances
 
     def log_prob(self, x: _X) -> Float[Array, " batch"]:
-        """Logarithm of the density."""
-        return jax.nn.logsumexp(self.components(x).logs, axis=1)
+        """Logarithm of the density; components of no width have none."""
+        return self.mixture.log_prob(x.reshape(len(x), -1))
 
     def sample(self, key: Key, n: int) -> Float[Array, "n features"]:
         """`n` draws."""
-        choose, draw = jax.random.split(key)
-        chosen = jax.random.categorical(choose, self.log_weights, shape=(n,))
-        noise = jnp.sqrt(self.spread[chosen]) * jax.random.normal(draw, (n, self.means.shape[1]))
-        return self.means[chosen] + jnp.einsum("ne,nde->nd", noise, self.axes[chosen])
+        return self.mixture.sample(key, n)
 
     def components(
         self, x: _X, a: Any = 1.0, s: Any = 0.0, chosen: Bool[Array, "batch components"] | None = None
@@ -112,6 +128,13 @@ class GaussianMixture(eqx.Module):
         within = jnp.einsum("bk,kde,bke,kfe->bdf", found.shares, self.axes, left, self.axes)
         apart = means - mean[:, None]
         return within + jnp.einsum("bk,bkd,bkf->bdf", found.shares, apart, apart)
+
+    @property
+    def _structure(self) -> Eigen:
+        components = self.mixture.components
+        assert isinstance(components, MultivariateNormal)
+        assert isinstance(components.structure, Eigen)
+        return components.structure
 
     def _back(self, offset: Array) -> Array:
         """Vectors in the axes of each component, in common coordinates."""

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.probability.distributions.base import Univariate
+from chainrule.probability.distributions.base import HasIntervals
 from chainrule.probability.distributions.parameters import broadcast, finite, positive
 from chainrule.probability.distributions.supports import Reals
 
 
 @final
-class Normal(Univariate):
+class Normal(HasIntervals):
     """N(mean, scale²): `scale` is the standard deviation.
 
     >>> round(float(Normal(0.0, 2.0).log_prob(1.0)), 4)
@@ -45,8 +45,11 @@ class Normal(Univariate):
 
     def log_density(self, x: Array) -> Array:
         """`-z²/2 - log scale - log(2 pi)/2`, z = (x - mean) / scale."""
-        z = (x - self.center) / self.scale
-        return -0.5 * jnp.square(z) - jnp.log(self.scale) - 0.5 * math.log(2 * math.pi)
+        return log_density(x, self.center, self.scale)
+
+    def log_interval(self, low: Array, high: Array) -> Array:
+        """By logarithms of the distribution function."""
+        return log_interval((low - self.center) / self.scale, (high - self.center) / self.scale)
 
     def draw_each(self, key: Key) -> Array:
         """`mean + scale * noise`."""
@@ -57,4 +60,22 @@ class Normal(Univariate):
         return jnp.log(self.scale) + 0.5 * math.log(2 * math.pi * math.e)
 
 
-__all__ = ["Normal"]
+def log_density(x: Array, mean: Any, scale: Any) -> Array:
+    """Logarithm of the density of each number by itself; nothing is checked."""
+    return -0.5 * jnp.square((x - mean) / scale) - jnp.log(scale) - 0.5 * math.log(2 * math.pi)
+
+
+def log_interval(low: Array, high: Array) -> Array:
+    """Logarithm of P(low < Z <= high) for standard normal numbers.
+
+    >>> float(log_interval(jnp.array(10.0), jnp.array(jnp.inf)))
+    -53.23...
+    """
+    # In the right tail both cumulative probabilities round to one: reflect it to the left.
+    flip = low > 0
+    high, low = jnp.where(flip, -low, high), jnp.where(flip, -high, low)
+    top, bottom = jax.scipy.special.log_ndtr(high), jax.scipy.special.log_ndtr(low)
+    return top + jnp.log1p(-jnp.exp(jnp.minimum(bottom - top, -1e-30)))
+
+
+__all__ = ["Normal", "log_density", "log_interval"]

@@ -57,7 +57,7 @@ class Reals(Numbers):
 
 
 @final
-class Interval(Numbers):
+class RealInterval(Numbers):
     """Numbers from `low` to `high`, ends included; `high` may be infinite."""
 
     low: Float[Array, "*batch"]
@@ -99,4 +99,4 @@ class WholeNumbers(Numbers):
         return jnp.zeros_like(self.high)
 
 
-__all__ = ["Interval", "Numbers", "Reals", "Support", "WholeNumbers"]
+__all__ = ["Numbers", "RealInterval", "Reals", "Support", "WholeNumbers"]

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float
+from chainrule.probability.distributions import normal
 
 
 def log_density(x: Float[Array, "batch ..."], mean: Any, std: Any) -> Float[Array, " batch"]:
@@ -14,14 +15,9 @@ def log_density(x: Float[Array, "batch ..."], mean: Any, std: Any) -> Float[Arra
     >>> round(float(log_density(jnp.zeros((1, 1)), 0.0, 1.0)[0]), 4)
     -0.9189
     """
-    axes = tuple(range(1, x.ndim))
-    count = math.prod(x.shape[1:])
     deviation = jnp.asarray(std)
     wide = deviation if deviation.ndim == 0 else deviation.reshape(-1, *(1,) * (x.ndim - 1))
-    scaled = (x - mean) / wide
-    return -0.5 * jnp.square(scaled).sum(axis=axes) - count * (
-        0.5 * math.log(2 * math.pi) + jnp.log(deviation)
-    )
+    return normal.log_density(x, mean, wide).sum(axis=tuple(range(1, x.ndim)))
 
 
 def kl_from_centred(mean: Float[Array, "batch ..."], std: Any, prior_std: Any) -> Float[Array, " batch"]:

@@ -2,15 +2,21 @@
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import rel_entr
+from jax.scipy.special import digamma, gammaln, rel_entr
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array
 from chainrule.probability.distributions.bernoulli import Bernoulli
 from chainrule.probability.distributions.categorical import Categorical
+from chainrule.probability.distributions.counts import Poisson
 from chainrule.probability.distributions.covariances import Eigen
+from chainrule.probability.distributions.dirichlet import Dirichlet
+from chainrule.probability.distributions.interval import Beta, Uniform
+from chainrule.probability.distributions.line import Laplace
 from chainrule.probability.distributions.multivariate_normal import MultivariateNormal
 from chainrule.probability.distributions.normal import Normal
+from chainrule.probability.distributions.positive import Exponential, Gamma
+from chainrule.probability.distributions.special import log_beta
 from chainrule.probability.kullback_leibler.pairs import register
 
 
@@ -60,3 +66,68 @@ def categorical(p: Categorical, q: Categorical) -> Array:
     possible = mine > -jnp.inf
     terms = jnp.exp(mine) * (jnp.where(possible, mine, 0.0) - jnp.where(possible, theirs, 0.0))
     return terms.sum(axis=-1)
+
+
+@register(Exponential, Exponential)
+def exponential(p: Exponential, q: Exponential) -> Array:
+    """`r - 1 - log r` of the ratio r of the rates."""
+    ratio = q.rate / p.rate
+    return ratio - 1 - jnp.log(ratio)
+
+
+@register(Gamma, Gamma)
+def gamma(p: Gamma, q: Gamma) -> Array:
+    """By the means of x and log x under p."""
+    a, b, c, d = p.concentration, p.rate, q.concentration, q.rate
+    return (a - c) * digamma(a) - gammaln(a) + gammaln(c) + c * (jnp.log(b) - jnp.log(d)) + a * (d - b) / b
+
+
+@register(Beta, Beta)
+def beta(p: Beta, q: Beta) -> Array:
+    """By the means of log x and log(1 - x) under p."""
+    a, b, c, d = p.alpha, p.beta, q.alpha, q.beta
+    both = (c - a + d - b) * digamma(a + b)
+    return log_beta(c, d) - log_beta(a, b) + (a - c) * digamma(a) + (b - d) * digamma(b) + both
+
+
+@register(Dirichlet, Dirichlet)
+def dirichlet(p: Dirichlet, q: Dirichlet) -> Array:
+    """By the means of log x under p."""
+    a, c = p.concentration, q.concentration
+    logs = digamma(a) - digamma(a.sum(axis=-1, keepdims=True))
+    return q.log_normalization() - p.log_normalization() + ((a - c) * logs).sum(axis=-1)
+
+
+@register(Laplace, Laplace)
+def laplace(p: Laplace, q: Laplace) -> Array:
+    """`log(s2/s1) + (s1 exp(-d/s1) + d) / s2 - 1` at the distance d of the means."""
+    apart = jnp.abs(p.mean - q.mean)
+    return jnp.log(q.scale / p.scale) + (p.scale * jnp.exp(-apart / p.scale) + apart) / q.scale - 1
+
+
+@register(Poisson, Poisson)
+def poisson(p: Poisson, q: Poisson) -> Array:
+    """`r1 log(r1/r2) - r1 + r2`."""
+    return p.rate * jnp.log(p.rate / q.rate) - p.rate + q.rate
+
+
+@register(Uniform, Uniform)
+def uniform(p: Uniform, q: Uniform) -> Array:
+    """The logarithm of the ratio of the widths, where the one interval lies in the other."""
+    inside = (p.low >= q.low) & (p.high <= q.high)
+    return jnp.where(inside, jnp.log((q.high - q.low) / (p.high - p.low)), jnp.inf)
+
+
+__all__ = [
+    "bernoulli",
+    "beta",
+    "categorical",
+    "dirichlet",
+    "exponential",
+    "gamma",
+    "laplace",
+    "multivariate_normal",
+    "normal",
+    "poisson",
+    "uniform",
+]

@@ -12,6 +12,8 @@ from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.core.types import Array, Float, Key
 from chainrule.probability import divergences
 from chainrule.probability.distributions.base import Distribution, Shape
+from chainrule.probability.distributions.independent import Independent
+from chainrule.probability.distributions.transformed import Transformed
 from chainrule.probability.kullback_leibler.estimate import estimate_kl
 from chainrule.probability.kullback_leibler.pairs import closed_form
 
@@ -46,6 +48,11 @@ def _nats(p: Distribution, q: Distribution, key: Key | None, samples: int) -> Ar
     if p.support.is_discrete != q.support.is_discrete:
         # Points of positive probability on one side have none on the other.
         return jnp.full(p.batch_shape, jnp.inf)
+    if isinstance(p, Independent) and isinstance(q, Independent) and p.rank == q.rank:
+        each = _nats(p.base, q.base, key, samples)
+        return each.sum(axis=tuple(range(each.ndim - p.rank, each.ndim)))
+    if isinstance(p, Transformed) and isinstance(q, Transformed) and p.has_bijection_of(q):
+        return _nats(p.base, q.base, key, samples)  # which no change of variables changes
     form = closed_form(p, q)
     if form is not None:
         return form(p, q)
