@@ -29,9 +29,9 @@ class Dirac(Univariate):
         self.value = finite("Dirac", "value", value)
 
     @property
-    def support(self) -> "Point":
+    def support(self) -> "SinglePoint":
         """The value."""
-        return Point(self.value)
+        return SinglePoint(self.value)
 
     @property
     def mean(self) -> Array:
@@ -104,9 +104,9 @@ class Empirical(Distribution):
         return self.points.shape[len(self.batch_shape) + 1 :]
 
     @property
-    def support(self) -> "Points":
+    def support(self) -> "PointSet":
         """The points of positive weight."""
-        return Points(self.points, self.weights > 0, len(self.event_shape))
+        return PointSet(self.points, self.weights > 0, len(self.event_shape))
 
     @property
     def mean(self) -> Array:
@@ -139,7 +139,7 @@ class Empirical(Distribution):
         return jnp.where(found > 0, jnp.log(jnp.where(found > 0, found, 1.0)), -jnp.inf)
 
     def draw(self, key: Key, shape: Shape) -> Array:
-        """Points, with replacement."""
+        """PointSet, with replacement."""
         chosen = self.choice.draw(key, shape)
         axis, rank = len(self.batch_shape), len(self.event_shape)
         lead = len(shape) - axis
@@ -158,7 +158,7 @@ class Empirical(Distribution):
 
 
 @final
-class Point(Numbers):
+class SinglePoint(Numbers):
     """One number."""
 
     value: Float[Array, "*batch"]
@@ -179,7 +179,7 @@ class Point(Numbers):
 
 
 @final
-class Points(Support):
+class PointSet(Support):
     """Finitely many events, along the axis before those of an event."""
 
     points: Float[Array, "..."]
@@ -202,4 +202,4 @@ class Points(Support):
         return (each == points).all(axis=tuple(range(each.ndim - self.rank, each.ndim)))
 
 
-__all__ = ["Dirac", "Empirical", "Point", "Points"]
+__all__ = ["Dirac", "Empirical", "PointSet", "SinglePoint"]

@@ -18,7 +18,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.core.types import Array, Float, Key
 from chainrule.probability.distributions.base import Distribution
-from chainrule.probability.distributions.supports import Interval
+from chainrule.probability.distributions.supports import RealInterval
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAIL = 8 * 1.5 ** np.arange(1, 20)
@@ -123,7 +123,7 @@ class Density(NamedTuple):
     def of(p: Distribution) -> "Density":
         """That of a distribution of numbers."""
         support = p.support
-        low, high = (support.low, support.high) if isinstance(support, Interval) else (-jnp.inf, jnp.inf)
+        low, high = (support.low, support.high) if isinstance(support, RealInterval) else (-jnp.inf, jnp.inf)
         ends = (jnp.broadcast_to(jnp.asarray(end, p.mean.dtype), p.batch_shape) for end in (low, high))
         return Density(p.log_prob, p.mean, jnp.sqrt(p.variance), *ends)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from chainrule.core.types import Array
 from chainrule.probability.distributions.base import Distribution
-from chainrule.probability.distributions.supports import Interval, Numbers, Reals
+from chainrule.probability.distributions.supports import Numbers, RealInterval, Reals
 
 LogJoint = Callable[[Array], Array]
 """From one value of z to log p(x, z), a number; x is fixed."""
@@ -142,7 +142,7 @@ def _axis(
     if isinstance(support, Reals):
         points = np.linspace(low, high, nodes)
         return points, np.full(nodes, math.log((high - low) / (nodes - 1)))
-    if not isinstance(support, Interval):
+    if not isinstance(support, RealInterval):
         return None
     start, end = float(support.low), float(support.high)
     if math.isfinite(end):
