@@ -29,7 +29,8 @@ MEASURED = {
 }
 """Experiments whose numbers, or whose every part, other tests look at."""
 LONGER = {
-    *("constructions", "embeddings", "far-field", "langevin-failures", "lr-finder", "optimizers"),
+    *("constructions", "embeddings", "far-field", "gradient-estimators", "langevin-failures", "lr-finder"),
+    "optimizers",
     *("overfitting", "sawtooth", "schedules", "training-path"),
 }
 
