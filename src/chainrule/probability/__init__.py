@@ -4,8 +4,10 @@ from chainrule.probability import (
     distributions,
     divergences,
     gaussian,
+    graphical,
     markov,
     monte_carlo,
+    tables,
     transport,
     variational,
 )
@@ -39,8 +41,10 @@ from chainrule.probability.distributions import (
     pushforward,
 )
 from chainrule.probability.expectation import Expectation, expect
+from chainrule.probability.graphical import DirectedModel
 from chainrule.probability.kullback_leibler import KLEstimate, estimate_kl, kl
 from chainrule.probability.markov import HiddenMarkov
+from chainrule.probability.tables import JointTable
 
 __all__ = [
     "Bernoulli",
@@ -50,6 +54,7 @@ __all__ = [
     "Categorical",
     "Diagonal",
     "Dirac",
+    "DirectedModel",
     "Dirichlet",
     "Discretized",
     "Distribution",
@@ -61,6 +66,7 @@ __all__ = [
     "Gamma",
     "HiddenMarkov",
     "Independent",
+    "JointTable",
     "KLEstimate",
     "Laplace",
     "Logistic",
@@ -77,10 +83,12 @@ __all__ = [
     "estimate_kl",
     "expect",
     "gaussian",
+    "graphical",
     "kl",
     "markov",
     "monte_carlo",
     "pushforward",
+    "tables",
     "transport",
     "variational",
 ]
