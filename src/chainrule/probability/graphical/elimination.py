@@ -11,14 +11,14 @@ _LARGEST = 10**8
 """Entries of a factor beyond which it would not fit into memory."""
 
 
-class Factor(NamedTuple):
+class TableFactor(NamedTuple):
     """A table of numbers over named variables."""
 
     names: tuple[str, ...]
     values: np.ndarray
 
 
-def eliminate(factors: Iterable[Factor], keep: Sequence[str]) -> np.ndarray:
+def eliminate(factors: Iterable[TableFactor], keep: Sequence[str]) -> np.ndarray:
     """The product of all factors, summed over every variable that is not kept; axes in the order of `keep`.
 
     Variables go in the order in which the next one makes the smallest factor.
@@ -32,11 +32,11 @@ def eliminate(factors: Iterable[Factor], keep: Sequence[str]) -> np.ndarray:
         touched = [factor for factor in left if name in factor.names]
         rest = tuple(dict.fromkeys(one for factor in touched for one in factor.names if one != name))
         left = [factor for factor in left if name not in factor.names]
-        left.append(Factor(rest, _product(touched, rest, sizes)))
+        left.append(TableFactor(rest, _product(touched, rest, sizes)))
     return _product(left, tuple(keep), sizes)
 
 
-def _cost(name: str, factors: Sequence[Factor], sizes: dict[str, int]) -> int:
+def _cost(name: str, factors: Sequence[TableFactor], sizes: dict[str, int]) -> int:
     joined = {one for factor in factors if name in factor.names for one in factor.names}
     cost = 1
     for one in joined:
@@ -44,7 +44,7 @@ def _cost(name: str, factors: Sequence[Factor], sizes: dict[str, int]) -> int:
     return cost
 
 
-def _product(factors: Sequence[Factor], keep: tuple[str, ...], sizes: dict[str, int]) -> np.ndarray:
+def _product(factors: Sequence[TableFactor], keep: tuple[str, ...], sizes: dict[str, int]) -> np.ndarray:
     """The product of factors, summed over what is not kept."""
     names = list(dict.fromkeys([*keep, *(one for factor in factors for one in factor.names)]))
     entries = 1
@@ -65,4 +65,4 @@ def _product(factors: Sequence[Factor], keep: tuple[str, ...], sizes: dict[str, 
     return found
 
 
-__all__ = ["Factor", "eliminate"]
+__all__ = ["TableFactor", "eliminate"]

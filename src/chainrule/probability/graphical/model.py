@@ -12,7 +12,7 @@ from chainrule.core.pictures import Scatter
 from chainrule.core.types import Array, Key
 from chainrule.probability.distributions import MultivariateNormal
 from chainrule.probability.graphical import drawing, separation
-from chainrule.probability.graphical.elimination import Factor, eliminate
+from chainrule.probability.graphical.elimination import TableFactor, eliminate
 from chainrule.probability.graphical.nodes import FiniteNode, LinearGaussianNode, Node, Values
 from chainrule.probability.tables import JointTable
 
@@ -99,7 +99,7 @@ class DirectedModel:
                     f"marginal: {name!r} is {node.describe()}",
                     remedy="marginals of linear-Gaussian variables: model.gaussian(names)",
                 )
-            factors.append(_observed(Factor((*node.parents, name), node.table), given))
+            factors.append(_observed(TableFactor((*node.parents, name), node.table), given))
         table = eliminate(factors, names)
         if not table.sum() > 0:
             raise ArgumentError(
@@ -134,7 +134,7 @@ class DirectedModel:
 
     def is_separated(
         self, a: str | Sequence[str], b: str | Sequence[str], given: str | Sequence[str] = ()
-    ) -> separation.Separation:
+    ) -> separation.DSeparation:
         """Whether the graph makes a and b independent given others (d-separation); if not, with an active path."""
         sets = [(one,) if isinstance(one, str) else tuple(one) for one in (a, b, given)]
         self._known("is_separated", [name for one in sets for name in one])
@@ -200,14 +200,14 @@ def _factor(name: str, node: Node) -> str:
     return f"p({name}{' | ' if node.parents else ''}{', '.join(node.parents)})"
 
 
-def _observed(factor: Factor, given: Mapping[str, int]) -> Factor:
+def _observed(factor: TableFactor, given: Mapping[str, int]) -> TableFactor:
     """The factor with the values that were observed put in."""
     index: list[Any] = []
     for name, size in zip(factor.names, factor.values.shape, strict=True):
         if name in given and not 0 <= given[name] < size:
             raise ArgumentError(f"marginal({name}={given[name]}): {name} has values 0 to {size - 1}")
         index.append(given[name] if name in given else slice(None))
-    return Factor(tuple(name for name in factor.names if name not in given), factor.values[tuple(index)])
+    return TableFactor(tuple(name for name in factor.names if name not in given), factor.values[tuple(index)])
 
 
 __all__ = ["DirectedModel", "latent_variable", "two_latent_variables"]

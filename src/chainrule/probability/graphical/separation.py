@@ -13,7 +13,7 @@ Parents = Mapping[str, tuple[str, ...]]
 
 @final
 @dataclass(frozen=True)
-class Separation:
+class DSeparation:
     """Whether two sets of nodes are d-separated, so that every model on the graph makes them independent."""
 
     value: bool
@@ -26,7 +26,7 @@ class Separation:
 
 def separation(
     parents: Parents, a: Collection[str], b: Collection[str], given: Collection[str]
-) -> Separation:
+) -> DSeparation:
     """Search for an active path: one whose chains and forks avoid `given` and whose colliders lead into it."""
     children = children_of(parents)
     opened = ancestors(parents, given)
@@ -36,7 +36,7 @@ def separation(
     while frontier:
         node, up = frontier.pop(0)
         if node in b and node not in given:
-            return Separation(False, _path(came_from, (node, up)))
+            return DSeparation(False, _path(came_from, (node, up)))
         steps: list[tuple[str, bool]] = []
         if up and node not in given:
             steps = [(one, True) for one in parents[node]] + [(one, False) for one in children[node]]
@@ -47,7 +47,7 @@ def separation(
             if step not in came_from:
                 came_from[step] = (node, up)
                 frontier.append(step)
-    return Separation(True, None)
+    return DSeparation(True, None)
 
 
 def children_of(parents: Parents) -> dict[str, tuple[str, ...]]:
@@ -98,4 +98,4 @@ def _path(
     return tuple(reversed(path))
 
 
-__all__ = ["Parents", "Separation", "ancestors", "children_of", "find_cycle", "separation"]
+__all__ = ["DSeparation", "Parents", "ancestors", "children_of", "find_cycle", "separation"]
