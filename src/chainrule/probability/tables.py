@@ -100,7 +100,7 @@ class JointTable:
 
     def independence(
         self, a: str | Sequence[str], b: str | Sequence[str], given: str | Sequence[str] = ()
-    ) -> "Independence":
+    ) -> "TableIndependence":
         """Whether two sets of variables are independent, given others; with the largest violation and its position.
 
         >>> JointTable([[0.5, 0.0], [0.0, 0.5]], ("x", "y")).independence("x", "y").violation
@@ -119,7 +119,7 @@ class JointTable:
         at = np.unravel_index(int(gap.argmax()), joint.shape)
         worst = float(gap.max())
         witness = dict(zip((*given, *a, *b), (int(k) for k in at), strict=True))
-        return Independence(worst <= 1e-12, worst, witness)
+        return TableIndependence(worst <= 1e-12, worst, witness)
 
     def sample(self, key: Key, shape: tuple[int, ...] = ()) -> dict[str, Array]:
         """Draws of all variables, by their names."""
@@ -196,7 +196,7 @@ class ConditionalTable:
 
 @final
 @dataclass(frozen=True)
-class Independence:
+class TableIndependence:
     """Whether variables are independent, and how far from it they are."""
 
     value: bool
@@ -253,4 +253,4 @@ def _spelled(observed: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in observed.items())
 
 
-__all__ = ["ConditionalTable", "Independence", "JointDensity", "JointTable", "joint_density"]
+__all__ = ["ConditionalTable", "JointDensity", "JointTable", "TableIndependence", "joint_density"]

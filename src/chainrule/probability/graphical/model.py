@@ -13,7 +13,7 @@ from chainrule.core.types import Array, Key
 from chainrule.probability.distributions import MultivariateNormal
 from chainrule.probability.graphical import drawing, separation
 from chainrule.probability.graphical.elimination import TableFactor, eliminate
-from chainrule.probability.graphical.nodes import FiniteNode, LinearGaussianNode, Node, Values
+from chainrule.probability.graphical.nodes import FiniteNode, LinearGaussianNode, ModelNode, Values
 from chainrule.probability.tables import JointTable
 
 
@@ -28,10 +28,10 @@ class DirectedModel:
     [0.3333, 0.6667]
     """
 
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, ModelNode]
     """In an order in which parents come before their children."""
 
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, nodes: Mapping[str, ModelNode]) -> None:
         parents = {name: node.parents for name, node in nodes.items()}
         for name, of in parents.items():
             for parent in of:
@@ -45,7 +45,7 @@ class DirectedModel:
                 f"DirectedModel: the arrows go in a circle: {' -> '.join(cycle)}",
                 remedy="leave out one of its arrows",
             )
-        ordered: dict[str, Node] = {}
+        ordered: dict[str, ModelNode] = {}
         while len(ordered) < len(nodes):
             ready = (name for name in nodes if name not in ordered and set(parents[name]) <= set(ordered))
             name = next(ready)
@@ -196,7 +196,7 @@ def two_latent_variables(z1: Any, z2: Any, x1: Any, x2: Any) -> DirectedModel:
     )
 
 
-def _factor(name: str, node: Node) -> str:
+def _factor(name: str, node: ModelNode) -> str:
     return f"p({name}{' | ' if node.parents else ''}{', '.join(node.parents)})"
 
 

@@ -16,13 +16,13 @@ Values = Mapping[str, Any]
 """The value of each variable, by name."""
 
 
-class Node(abc.ABC):
+class ModelNode(abc.ABC):
     """One variable, distributed according to its parents."""
 
     parents: tuple[str, ...]
 
     @abc.abstractmethod
-    def check(self, name: str, parents: Mapping[str, "Node"]) -> None:
+    def check(self, name: str, parents: Mapping[str, "ModelNode"]) -> None:
         """Raise unless the node fits its parents."""
 
     @abc.abstractmethod
@@ -40,7 +40,7 @@ class Node(abc.ABC):
 
 @final
 @dataclass(frozen=True, init=False, eq=False)
-class FiniteNode(Node):
+class FiniteNode(ModelNode):
     """A variable with finitely many values: a table with an axis for each parent, and its own values last.
 
     >>> FiniteNode([[0.9, 0.1], [0.2, 0.8]], parents=["rain"]).size
@@ -74,7 +74,7 @@ class FiniteNode(Node):
         """How many values it has."""
         return self.table.shape[-1]
 
-    def check(self, name: str, parents: Mapping[str, Node]) -> None:
+    def check(self, name: str, parents: Mapping[str, ModelNode]) -> None:
         """Parents are finite, with as many values as the table has rows for."""
         for axis, (parent, node) in enumerate(parents.items()):
             if not isinstance(node, FiniteNode):
@@ -106,7 +106,7 @@ class FiniteNode(Node):
 
 @final
 @dataclass(frozen=True, init=False, eq=False)
-class LinearGaussianNode(Node):
+class LinearGaussianNode(ModelNode):
     """A number: a weighted sum of its parents, an intercept, and normal noise of this variance."""
 
     intercept: float
@@ -126,7 +126,7 @@ class LinearGaussianNode(Node):
         object.__setattr__(self, "parents", tuple(given))
         object.__setattr__(self, "weights", tuple(float(weight) for weight in given.values()))
 
-    def check(self, name: str, parents: Mapping[str, Node]) -> None:
+    def check(self, name: str, parents: Mapping[str, ModelNode]) -> None:
         """Parents are numbers too."""
         for parent, node in parents.items():
             if not isinstance(node, LinearGaussianNode):
@@ -153,4 +153,4 @@ class LinearGaussianNode(Node):
         return self.intercept + sum(w * jnp.asarray(x) for w, x in zip(self.weights, parents, strict=True))
 
 
-__all__ = ["FiniteNode", "LinearGaussianNode", "Node", "Values"]
+__all__ = ["FiniteNode", "LinearGaussianNode", "ModelNode", "Values"]
