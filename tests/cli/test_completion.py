@@ -45,7 +45,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("chainrule train mlp data=moo", ["data=moons "]),
         ("chainrule train from=po", ["from=poems "]),
         ("chainrule resume poems shuf", ["shuffle="]),
-        ("chainrule predict poems fil l", ["level="]),
+        ("chainrule predict poems fil le", ["level="]),
         ("chainrule score poems s", ["split=", "stride="]),
         ("chainrule score poems split=t", ["split=test ", "split=train "]),
         ("chainrule sample poems te", ["temperature=", "text="]),

@@ -12,6 +12,7 @@ import numpy as np
 from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data import Batch, Data, Rows, Scaling, Schema
 from chainrule.models.protocol import CanPredict, HasParts, HasState, Metrics, Model, Part
+from chainrule.train.adapters import attached
 from chainrule.train.config import TrainConfig
 from chainrule.train.state import State, initial_state
 from chainrule.train.step import Stepper
@@ -161,7 +162,8 @@ def train(
         pieces.append(metrics)
         first += done
     seen = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    return eqx.combine(state.model, eqx.filter(model, eqx.is_array, inverse=True)), seen, state
+    rest = eqx.filter(attached(model, config), eqx.is_array, inverse=True)
+    return eqx.combine(state.model, rest), seen, state
 
 
 def leaves(tree: Any) -> Mapping[str, np.ndarray]:

@@ -2,17 +2,19 @@
 
 from typing import TYPE_CHECKING
 
+from chainrule.cli.adapters import USAGE, WORDS
 from chainrule.cli.options import Json, RunName, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from chainrule.train import Run
 
-_SETTINGS = ["layout", "out", "runs"]
+_SETTINGS = ["layout", "out", "runs", *WORDS]
 _USAGE = (
     "settings of export: out=FILE.safetensors (layout=transformers of a model of text: out=FOLDER), layout=torch, "
-    "chainrule, onnx, timm or transformers, runs=DIR"
+    f"chainrule, onnx, lora, timm or transformers, {USAGE}, runs=DIR"
 )
 
 
@@ -24,6 +26,10 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     layout=onnx (RUN.onnx, for runtimes without Python), runs=DIR. A tokenizer is written beside the weights; chainrule
     import reads both again.
 
+    The adapters of a run that was trained with lora.rank are merged into what is written, lora_strength=1 times, as are
+    those of lora=RUN or FILE.safetensors. layout=lora writes the adapters alone (RUN.lora.safetensors), a small file
+    for lora= of the verbs that use a run.
+
     layout=transformers makes a folder of a gpt or bert run (out=FOLDER, default: RUN), with config.json and tokenizer,
     which AutoModelForCausalLM.from_pretrained (bert: AutoModel) opens and computes the same with.
     """
@@ -31,13 +37,14 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     from pathlib import Path
 
     from chainrule import models
+    from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import check_choice
     from chainrule.data import kinds, targets
-    from chainrule.models.interchange import folders
+    from chainrule.models.interchange import exported, folders
     from chainrule.train import Run
     from chainrule.train.files import disk_errors
 
@@ -46,7 +53,12 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
     for word in words.settings:
         if word not in _SETTINGS:
             raise unknown(word, _SETTINGS, _USAGE)
-    run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
+    folder = runs_folder(words.settings.get("runs"))
+    run = Run.open(find(wanted, folder))
+    if words.settings.get("layout") == exported.ADAPTERS:
+        _adapters(run, words.settings, json=json)
+        return
+    run = with_adapters(run, words.settings, folder)
     entry = models.entry_of(run.model)
     named = entry is not None and entry.torch_names is not None
     layout = words.settings.get("layout", "torch" if named else "chainrule")
@@ -76,6 +88,33 @@ def export(name: RunName, settings: Settings = None, json: Json = False) -> None
         say("written", f"{tokenizer}   what makes tokens of its texts")
     if entry is not None and layout != "onnx":
         say("again", _again(run, written))
+
+
+def _adapters(run: "Run", given: "Mapping[str, str]", *, json: bool) -> None:
+    """Write the adapters of a run alone, and say how they are used."""
+    from pathlib import Path
+
+    from chainrule.cli.output import emit, say
+    from chainrule.core.errors import ArgumentError
+    from chainrule.core.quoting import shell_word
+    from chainrule.models.interchange.exported import ADAPTERS
+    from chainrule.train.adapters import Learnt
+
+    for word in WORDS:
+        if word in given:
+            raise ArgumentError(
+                f"{word}={given[word]}: layout=lora writes the adapters of {run.id} as they were trained",
+                remedy=f"leave {word} out, or leave layout=lora out to write merged weights",
+            )
+    written = Learnt.by(run).write(Path(given.get("out", f"{run.id}.lora.safetensors")))
+    size = written.stat().st_size
+    if json:
+        emit({"path": str(written), "layout": ADAPTERS, "bytes": size})
+        return
+    say("written", f"{written}   {size / 1e6:.3g} MB, layout {ADAPTERS}")
+    base = (run.config["model"].get("from") or {}).get("run")
+    name = "RUN" if base is None else shell_word(Path(base).name)
+    say("use", f"chainrule sample {name} {shell_word(f'lora={written}')}")
 
 
 def _folder(run: "Run", out: "Path", opens: str, *, json: bool) -> None:

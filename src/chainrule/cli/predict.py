@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chainrule.cli.adapters import USAGE, WORDS
 from chainrule.cli.options import Json, RunName, Settings
 
 if TYPE_CHECKING:
     from chainrule.train.predictions import Written
 
-OWN = ("out", "level", "horizon", "calibrated", "text", "runs")
-_HOW = "settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, text=TEXT, runs=DIR"
+OWN = ("out", "level", "horizon", "calibrated", "text", "runs", *WORDS)
+_HOW = f"settings of predict: out=DIR, level=0.9, horizon=50, calibrated=true, text=TEXT, {USAGE}, runs=DIR"
 _PROBLEMS = 3
 """Inputs that cannot be used, shown one by one."""
 _COLUMNS = 8
@@ -39,8 +40,10 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
 
     Settings: out=DIR (default: predictions in the folder of the run), level=0.9 (how probably intervals of values hold
     the truth), horizon=50 (models of series: steps to forecast), calibrated=true (probabilities of classes at a
-    temperature that is fitted on the validation examples), text="a text" (instead of a file), runs=DIR.
+    temperature that is fitted on the validation examples), text="a text" (instead of a file), lora=RUN or
+    lora=FILE.safetensors (adapters of other runs to predict with, lora_strength=1 times), runs=DIR.
     """
+    from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit
@@ -54,7 +57,8 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
         if word not in OWN:
             raise unknown(word, OWN, _HOW)
     wanted, *where = take(words, "RUN") if text is not None else take(words, "RUN", "FILE-OR-FOLDER")
-    run = Run.open(find(wanted, runs_folder(words.settings.get("runs"))))
+    folder = runs_folder(words.settings.get("runs"))
+    run = with_adapters(Run.open(find(wanted, folder)), words.settings, folder)
     out = Path(words.settings.get("out", str(run.path / "predictions"))).expanduser()
     options = _options(words.settings)
     source: Any = [text] if text is not None else _existing(where[0])

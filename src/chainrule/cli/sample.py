@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
+from chainrule.cli.adapters import WORDS
 from chainrule.cli.defaults import SAMPLES
 from chainrule.cli.options import Json, RunName, Settings
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.data.schema import Schema
     from chainrule.train import Run
 
-OWN = ("n", "class", "text", "y", "prompts", "seed", "out", "runs")
+OWN = ("n", "class", "text", "y", "prompts", "seed", "out", "runs", *WORDS)
 
 
 def sample(name: RunName, settings: Settings = None, json: Json = False) -> None:
@@ -30,8 +31,12 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     for control, control=EDGES.png strength=1 (or like=PHOTO.png): chainrule models show MODEL lists them all. Texts go
     to samples.txt; what that held before is kept beside it. Rows are written as samples.csv too, under the names of
     their columns; inpaint=ROW.csv fills in the empty cells of a row.
+
+    lora=RUN (or FILE.safetensors, several with commas) adds the low-rank adapters of other runs to the model, each
+    lora_strength=1 times; without lora= that is the strength of the run's own adapters.
     """
     from chainrule.cli import texts
+    from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
@@ -44,7 +49,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     (wanted,) = take(words, "RUN")
     given = dict(words.settings)
     folder = runs_folder(given.pop("runs", None))
-    run = Run.open(find(wanted, folder))
+    run = with_adapters(Run.open(find(wanted, folder)), given, folder)
+    given = {word: text for word, text in given.items() if word not in WORDS}
     single = texts.writes(run) or isinstance(run.model, CanTranslate)
     n = _whole("n", given.pop("n", "1" if single else str(SAMPLES)), low=1)
     prompts = texts.prompts_of(given)

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from chainrule.cli.adapters import USAGE, WORDS
 from chainrule.cli.options import Json, RunName, Settings
 
 if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-OWN = ("runs", "split", "data", "text", "stride", "n", "positive", "top", "calibrated")
+OWN = ("runs", "split", "data", "text", "stride", "n", "positive", "top", "calibrated", *WORDS)
 _HOW = (
     "settings of score: split=test, data=OTHER, text=TEXT, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, "
-    "runs=DIR"
+    f"{USAGE}, runs=DIR"
 )
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
@@ -27,8 +28,10 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     n=5000 (so many examples, drawn at random; unless told all of them, and 2048 where a bound is estimated), stride=32
     (texts: how far windows are apart), positive=CLASS (two classes: the one that is looked for; unless told the
     second), top=3 (classes: how often the true one is among the three likeliest; top=2,3 for several), calibrated=true
-    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), runs=DIR.
+    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), lora=RUN or
+    lora=FILE.safetensors (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
     """
+    from chainrule.cli.adapters import with_adapters
     from chainrule.cli.arguments import parse, take
     from chainrule.cli.folders import find, runs_folder
     from chainrule.cli.output import emit, say
@@ -45,7 +48,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         if word not in OWN and not (word.startswith("data.") and "data" in given):
             raise unknown(word, OWN, _HOW)
     stride, n = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples")))
-    run = Run.open(find(wanted, runs_folder(given.get("runs"))))
+    folder = runs_folder(given.get("runs"))
+    run = with_adapters(Run.open(find(wanted, folder)), given, folder)
     positive = given.get("positive")
     top, calibrated = _wholes(given.get("top", "")), yes_or_no("calibrated", given)
     with progress_line(silent=json):

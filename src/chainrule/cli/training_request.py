@@ -12,6 +12,7 @@ from typing import Any, final
 
 from chainrule import models
 from chainrule.cli import defaults, recipes, settings
+from chainrule.cli.adapters import beside_start
 from chainrule.cli.arguments import Words, nest, take
 from chainrule.cli.folders import find as find_run
 from chainrule.cli.folders import runs_folder
@@ -190,11 +191,12 @@ def parse_request(words: Words) -> TrainingRequest:
         source = {**_text_options(start.run, known), **source}
         settings = settings or models.inherited(entry.name, start.run.model)
     given = merge(merge(recipe["train"], named.train), nest(train))
+    typed = TrainConfig.parse(**given).model_dump(exclude_unset=True)
     return TrainingRequest(
         entry=entry,
         model=_configured(entry, merge(settings, nest(model)), file),
         data={**source, **recipes.suited(named.data, known, data), **data},
-        train=TrainConfig.parse(**given).model_dump(exclude_unset=True),
+        train=beside_start(typed, None if start is None else start.fresh),
         runs_folder=folder,
         run=run_folder(own["run"], own.get("runs")) if "run" in own else None,
         start=start,

@@ -16,6 +16,7 @@ from chainrule.data.loading.load import check_command
 from chainrule.models.protocol import Model, parameter_count
 from chainrule.nn.sequential import batch_statistics
 from chainrule.train import events, freezing
+from chainrule.train.adapters import attached
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import free_bytes
 from chainrule.train.run import Run
@@ -34,9 +35,12 @@ def started(run: Run, model: Model, step: int, total: int) -> events.Started:
     """A few lines about data, model and device."""
     device, data, config = jax.devices()[0], run.data, run.settings
     cores = f", {os.cpu_count()} cores" if device.platform == "cpu" else f" ({device.device_kind})"
+    model = attached(model, config)
     parameters = parameter_count(model)
-    held = tree.size(eqx.filter(model, freezing.frozen(model, config.freeze)))
+    held = tree.size(eqx.filter(model, freezing.frozen(model, config)))
     frozen = f", {count(held)} of them frozen" if held else ""
+    if config.lora.rank:
+        frozen += f", {count(parameters - held)} learn (rank {config.lora.rank})"
     return events.Started(
         run=run.id,
         path=str(run.path),

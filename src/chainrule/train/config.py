@@ -208,6 +208,27 @@ class Adversary(_Settings):
 
 
 @final
+class Adapters(_Settings):
+    """Low-rank adapters (LoRA): the weights a run begins with stay as they are, a thin product learns beside each."""
+
+    rank: int = Field(
+        0, ge=0, le=4096, description="rank of what is learned beside every weight; 8 is usual; 0: off"
+    )
+    alpha: float | None = Field(
+        None, gt=0, description="what is learned counts alpha / rank times; unless given, twice"
+    )
+    layers: tuple[str, ...] = Field(
+        (),
+        description="layers that get an adapter, by name or pattern: dense, recurrent and convolution layers, all "
+        "unless told; e.g. lora.layers=*.attention",
+    )
+    whole: tuple[str, ...] = Field(
+        (),
+        description="layers that learn as a whole instead, by name or pattern, such as a new head; those of fresh= do",
+    )
+
+
+@final
 class TrainConfig(_Settings):
     """Everything about a run that is neither model nor data."""
 
@@ -239,6 +260,7 @@ class TrainConfig(_Settings):
         (),
         description="parameters or layers that stay as they are, by name or pattern, e.g. freeze=body,*.bias",
     )
+    lora: Adapters = Field(default_factory=Adapters)
     loss: LossSettings = Field(default_factory=LossSettings)
     schedule: LearningRateSchedule = Field(default_factory=LearningRateSchedule)
     augment: Augment = Field(default_factory=Augment)
@@ -341,6 +363,7 @@ class TrainConfig(_Settings):
 __all__ = [
     "FORMER_SETTINGS",
     "TORCH",
+    "Adapters",
     "Adversary",
     "Augment",
     "LearningRateSchedule",

@@ -19,6 +19,7 @@ from chainrule.core.types import Scalar
 from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.models.protocol import Model
+from chainrule.nn import lora
 from chainrule.train.iterations import check_gradients
 from chainrule.train.loop import settled
 from chainrule.train.preparing import prepared
@@ -96,7 +97,7 @@ def greedy_lr(
 
     @jax.jit
     def judge(arrays: Any, batch: Batch) -> Scalar:
-        still = eqx.nn.inference_mode(eqx.combine(arrays, stepper.static))
+        still = eqx.nn.inference_mode(lora.merged(eqx.combine(arrays, stepper.static)))
         return stepper.evaluated(still, batch, key)[0]
 
     for step in range(steps):

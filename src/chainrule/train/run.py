@@ -1,5 +1,7 @@
 """Runs: the handle on a run folder, during training and after it."""
 
+# Long because everything a run does is found in one class; each method calls the module that does it.
+
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -33,7 +35,9 @@ from chainrule.data.schema import Schema
 from chainrule.data.text import tokenizers
 from chainrule.models.protocol import CanSample, Model, NeedsSchema, needs_targets
 from chainrule.models.wrapping import ModelFile
+from chainrule.nn import lora
 from chainrule.train import checkpoints, folder, former, naming, scores, temperature
+from chainrule.train.adapters import Adapting, Learnt, attached, mounted
 from chainrule.train.config import TrainConfig
 from chainrule.train.files import disk_errors
 from chainrule.train.folder import CODE
@@ -65,6 +69,9 @@ class Run:
         self._template = model
         self._data = data
         self._config = config
+        self._strength = 1.0
+        self._more: tuple[tuple[Learnt, float], ...] = ()
+        """Adapters of other runs that the model takes up, and how much of each."""
 
     @classmethod
     def open(
@@ -284,12 +291,33 @@ class Run:
             raise ArgumentError(
                 f"{self.id} has no checkpoint of step {step}", remedy=f"it has: {self.checkpoints}"
             )
-        shapes = eqx.filter_eval_shape(self.builder())  # they are enough here: nothing is drawn
+        model = lora.merged(self.adapted_at(step), self._strength)
+        for learnt, strength in self._more:
+            model = learnt.onto(model, strength)
+        return eqx.nn.inference_mode(model)
+
+    def adapted_at(self, step: int) -> Model:
+        """The same as it is trained: low-rank adapters, if it has any, apart from the weights beside them."""
+        build, config = self.builder(), self.settings
+        shapes = eqx.filter_eval_shape(lambda: attached(build(), config))  # enough here: nothing is drawn
         like, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-        stored = checkpoints.path(self.path / "checkpoints", step)
-        part = "ema" if self.settings.averages else "model"
+        stored, part = (
+            checkpoints.path(self.path / "checkpoints", step),
+            "ema" if config.averages else "model",
+        )
         arrays, _ = checkpoints.load(stored, like, part=part, former=former.arrays_of(self.config))
-        return eqx.nn.inference_mode(eqx.combine(arrays, static))
+        model: Model = eqx.combine(arrays, static)
+        return model
+
+    def with_lora(self, *sources: "Adapting", strength: float | Sequence[float] = 1.0) -> "Run":
+        """The run with the low-rank adapters of others, each a run or a file of adapters, in its model.
+
+        `strength` says how much of what was learnt is added, for all or one for each: 0 nothing, 1 what was trained.
+        Without sources it is that of the run's own adapters. The folder stays as it is.
+        """
+        found = Run(self.path, model=self._template, data=self._data, config=self._config)
+        found._strength, found._more = mounted(self, sources, strength, Run.open)
+        return found
 
     # ------------------------------------------------------------------ at work
 

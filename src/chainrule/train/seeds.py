@@ -92,9 +92,7 @@ class SeedStepper:
 
     def model(self, states: State, number: int) -> Model:
         """One of the models as it is now: its averaged weights where training keeps them."""
-        arrays = states.model if states.ema is None else states.ema
-        model: Model = eqx.combine(jax.tree.map(lambda leaf: leaf[number], arrays), self.stepper.static)
-        return model
+        return self.stepper.model(jax.tree.map(lambda leaf: leaf[number], states))
 
     def _feeds(self, first: int, count: int) -> list[Any]:
         each = [self.stepper.feed(batches, first, count) for batches in self.batches]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from chainrule.core.types import Array, Int, Tree
 from chainrule.models.protocol import HasOwnTraining, Model, Part, parts_of
 from chainrule.train import freezing
+from chainrule.train.adapters import attached
 from chainrule.train.config import TrainConfig
 from chainrule.train.loss_scaling import LossScaling
 from chainrule.train.optimizers import for_groups, for_part, optimizer
@@ -34,11 +35,12 @@ class State(eqx.Module):
 
 def initial_state(model: Model, config: TrainConfig) -> State:
     """The state before the first step."""
+    model = attached(model, config)
     # Copies, because the state's buffers are given away to each compiled call; made without a program for each shape.
     arrays = jax.device_put(eqx.filter(model, eqx.is_array), may_alias=False)
     model = eqx.combine(arrays, eqx.filter(model, eqx.is_array, inverse=True))
     parts = parts_of(model)
-    moving = trainable(model, parts, config.freeze)
+    moving = trainable(model, parts, config)
     optimizers = {}
     for part in () if isinstance(model, HasOwnTraining) else parts:
         own = for_part(config.optimizer, config.parts, part.name)
@@ -50,9 +52,11 @@ def initial_state(model: Model, config: TrainConfig) -> State:
     return State(jnp.zeros((), jnp.int32), arrays, optimizers, ema, jnp.ones(()), scaling)
 
 
-def trainable(model: Model, parts: Sequence[Part], freeze: Sequence[str] = ()) -> Tree:
+def trainable(model: Model, parts: Sequence[Part], config: TrainConfig | None = None) -> Tree:
     """A tree of booleans: true for the arrays that gradients move, floating ones neither frozen nor moved by rule."""
-    held = [freezing.frozen(model, freeze), *(part.moved_by_rule(model) for part in parts)]
+    held = [part.moved_by_rule(model) for part in parts]
+    if config is not None:
+        held.append(freezing.frozen(model, config))
     return jax.tree.map(lambda leaf, *held: bool(eqx.is_inexact_array(leaf)) and not any(held), model, *held)
 
 

@@ -22,7 +22,9 @@ from chainrule.core.types import Array, Key, Scalar, Tree
 from chainrule.data.batches import Batch, Batches
 from chainrule.data.splits import Split
 from chainrule.models.protocol import Model, Part
+from chainrule.nn import lora
 from chainrule.train import adversary, augmentation, freezing
+from chainrule.train.adapters import attached
 from chainrule.train.averaging import averaged
 from chainrule.train.config import TrainConfig
 from chainrule.train.loss_scaling import rescaled, scaled_gradient
@@ -68,7 +70,6 @@ class Stepper:
         self.most = most
         self.parts, self.evaluated = trained_parts(model, config.loss, split)
         """The parts with the losses they minimise, and the loss of the whole on held-out examples."""
-        freezing.check(model, config.freeze)
         augmentation.check(config.augment, split, model)
         adversary.check(config.adversary, split, model)
         check_parts(config.parts, [part.name for part in self.parts])
@@ -79,10 +80,13 @@ class Stepper:
         self.settings = settings
         self.peaks = [s.lr for s in settings]
         self.searches = [s.name in SEARCHING for s in settings]
-        self.trainable = trainable(model, self.parts, config.freeze)
-        """True for the arrays that gradients move."""
         self.lowerable = trainable(model, self.parts)
         """True for the arrays that may lose digits: parameters, frozen or not."""
+        model = attached(model, config)
+        freezing.check(model, config)
+        self.frozen = freezing.frozen(model, config)
+        self.trainable = trainable(model, self.parts, config)
+        """True for the arrays that gradients move."""
         self.optimizers = []
         self.groups = [for_groups(own, config.groups) for own in settings]
         for part, own, groups in zip(self.parts, settings, self.groups, strict=True):
@@ -99,7 +103,7 @@ class Stepper:
         classes = np.asarray(split.arrays["y"]) if config.balanced else None
         self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes, config.drop_last)
         self.key = random.key(config.seed, "train")
-        self.static = eqx.filter(freezing.stilled(model, config.freeze), eqx.is_array, inverse=True)
+        self.static = eqx.filter(freezing.stilled(model, config), eqx.is_array, inverse=True)
         kept = resident and not split.mapped
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if kept else None
         self._compiled: jax.stages.Compiled | None = None
@@ -142,6 +146,12 @@ class Stepper:
         self._ahead = (start, length, self.feed(self.batches, start, length))
         finished = int(done)
         return state, {name: np.asarray(values)[:finished] for name, values in metrics.items()}, finished
+
+    def model(self, state: State) -> Model:
+        """The model of a state as it is judged: averaged weights where training keeps them, adapters merged."""
+        arrays = state.model if state.ema is None else state.ema
+        merged: Model = lora.merged(eqx.combine(arrays, self.static))
+        return merged
 
     def batch_at(self, step: int, part: int = 0) -> Batch:
         """The first batch a part sees in a step, on the host."""
@@ -347,13 +357,16 @@ class Stepper:
             l2 = penalty(self.settings[number], self.groups[number], owned)
             if l2 is not None:
                 loss, seen["l2_penalty"] = loss + l2, l2
+            moved = lora.apart(model, moved)
+            # What is frozen stays, also where a rule would move it.
+            moved = jax.tree.map(lambda still, old, new: old if still else new, self.frozen, model, moved)
             return loss, (seen, eqx.filter(moved, eqx.is_array))
 
         return objective
 
     def _lowered(self, model: Model) -> Model:
-        """The model in the type of the computation."""
-        low, kept = eqx.partition(model, self.lowerable)
+        """The model with its adapters merged, in the type of the computation."""
+        low, kept = eqx.partition(lora.merged(model), self.lowerable)
         return eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
 
 

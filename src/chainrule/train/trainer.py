@@ -272,8 +272,7 @@ class Trainer:
         """Loss and metrics on the validation split, compared with the best so far; nothing without such a split."""
         if not len(self.data.val):
             return {}
-        arrays = state.model if state.ema is None else state.ema
-        model = eqx.nn.inference_mode(eqx.combine(arrays, self.stepper.static))
+        model = eqx.nn.inference_mode(self.stepper.model(state))
         values = self.watched.measure(model, self.data, self.stepper.evaluated, self.config)
         self.writer.metrics(step, "val", values)
         self.notify(events.Logged(step, "val", values))

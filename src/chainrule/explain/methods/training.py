@@ -66,7 +66,7 @@ def train(
         state, metrics, finished = stepper.run(state, done, count)
         total += time.perf_counter() - before
         done += finished
-        now = eqx.combine(state.model if state.ema is None else state.ema, stepper.static)
+        now = stepper.model(state)
         log.note(metrics["loss"], now, total, finite=finished == count)
         if watch is not None:
             watch(done, now)

@@ -18,11 +18,14 @@ import safetensors
 
 from chainrule.core import tree
 from chainrule.core.errors import DataError
+from chainrule.core.quoting import shell_word
 from chainrule.models.protocol import Model
 from chainrule.models.protocol.weight_checks import check_values
 
 M = TypeVar("M", bound=Model)
 _KEY = "chainrule"
+ADAPTERS = "lora"
+"""The layout of a file that holds low-rank adapters alone, whose settings are those of the adapters."""
 
 
 class Exported(NamedTuple):
@@ -49,7 +52,18 @@ def _is_path(value: Any) -> bool:
 
 
 def read_head(path: str | Path) -> Exported | None:
-    """What a file says about itself; nothing for one that another program has written."""
+    """What a file of weights says about itself; nothing for one that another program has written."""
+    said = read_any_head(path)
+    if said is not None and said.layout == ADAPTERS:
+        raise DataError(
+            f"{Path(path).name} holds low-rank adapters, which are no model by themselves",
+            remedy=f"use the run they were trained beside: chainrule sample RUN {shell_word(f'lora={path}')}",
+        )
+    return said
+
+
+def read_any_head(path: str | Path) -> Exported | None:
+    """The same of a file of weights or of adapters."""
     try:
         with safetensors.safe_open(Path(path), framework="numpy") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -99,4 +113,4 @@ def _misfit(path: str | Path, why: str) -> DataError:
     )
 
 
-__all__ = ["Exported", "head", "read_head", "with_arrays"]
+__all__ = ["ADAPTERS", "Exported", "head", "read_any_head", "read_head", "with_arrays"]
