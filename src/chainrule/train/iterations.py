@@ -78,7 +78,7 @@ class Iterations:
         """Iterations `first` to `first + count - 1`, as `Stepper.run` has it."""
         found: list[Mapping[str, Any]] = []
         for number in range(first, first + count):
-            model, metrics = self._model(state).iterate(self.examples, random.at(self.key, number))
+            model, metrics = self.model(state).iterate(self.examples, random.at(self.key, number))
             if not np.isfinite(float(metrics["loss"])):
                 break
             arrays = eqx.filter(model, eqx.is_array)
@@ -90,9 +90,10 @@ class Iterations:
 
     def converged(self, state: State) -> bool:
         """Whether the algorithm has nothing left to do."""
-        return self._model(state).converged
+        return self.model(state).converged
 
-    def _model(self, state: State) -> HasOwnTraining:
+    def model(self, state: State) -> HasOwnTraining:
+        """The model of a state."""
         model: HasOwnTraining = eqx.combine(jax.tree.map(jnp.asarray, state.model), self.static)
         return model
 
