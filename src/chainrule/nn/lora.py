@@ -27,13 +27,13 @@ _SHOWN = 6
 
 
 @final
-class LowRank(eqx.Module):
+class AdaptedWeight(eqx.Module):
     """A weight and what it has learnt since, as a product of rank `rank`.
 
     Axes before the last two are those of a kernel (the product is that of its patches) or, with `stacked` of them, of
     several layers, each of which gets its own pair.
 
-    >>> weight = LowRank(jnp.ones((6, 4)), rank=2, key=jax.random.key(0))
+    >>> weight = AdaptedWeight(jnp.ones((6, 4)), rank=2, key=jax.random.key(0))
     >>> weight.down.shape, weight.up.shape, bool((weight.value() == 1).all())
     ((6, 2), (2, 4), True)
     """
@@ -50,7 +50,7 @@ class LowRank(eqx.Module):
         self, base: Array, *, rank: int, alpha: float | None = None, stacked: int = 0, key: Key
     ) -> None:
         """`alpha` is twice the rank unless given."""
-        rank = whole("LowRank", "rank", rank)
+        rank = whole("AdaptedWeight", "rank", rank)
         shape = base.shape
         limit = 1 / math.sqrt(math.prod(shape[stacked:-1]))
         self.base = base
@@ -106,7 +106,9 @@ def adapted(
         if name not in suited or not _meant(name, layers) or _meant(name, without):
             return node
         stacked = node.weight.ndim - _axes(node)
-        weight = LowRank(node.weight, rank=rank, alpha=alpha, stacked=stacked, key=random.named(key, name))
+        weight = AdaptedWeight(
+            node.weight, rank=rank, alpha=alpha, stacked=stacked, key=random.named(key, name)
+        )
         return eqx.tree_at(lambda layer: layer.weight, node, weight)
 
     result: T = jax.tree_util.tree_map_with_path(beside, model, is_leaf=_is_layer)
@@ -116,7 +118,9 @@ def adapted(
 def merged(model: T, strength: float = 1.0) -> T:
     """A model with `strength` times its adapters added into its weights; of the structure it had without them."""
     result: T = jax.tree.map(
-        lambda node: node.value(strength) if isinstance(node, LowRank) else node, model, is_leaf=_is_low_rank
+        lambda node: node.value(strength) if isinstance(node, AdaptedWeight) else node,
+        model,
+        is_leaf=_is_adapted,
     )
     return result
 
@@ -124,7 +128,10 @@ def merged(model: T, strength: float = 1.0) -> T:
 def apart(model: T, changed: T) -> T:
     """An adapted model with all that is not adapted from a merged copy of it that has moved on."""
     result: T = jax.tree.map(
-        lambda node, new: node if isinstance(node, LowRank) else new, model, changed, is_leaf=_is_low_rank
+        lambda node, new: node if isinstance(node, AdaptedWeight) else new,
+        model,
+        changed,
+        is_leaf=_is_adapted,
     )
     return result
 
@@ -132,25 +139,25 @@ def apart(model: T, changed: T) -> T:
 def marks(model: Tree) -> Tree:
     """A tree of booleans: true for the two thin matrices of every adapter.
 
-    >>> marks([LowRank(jnp.ones((2, 2)), rank=1, key=jax.random.key(0)), jnp.ones(2)])[1]
+    >>> marks([AdaptedWeight(jnp.ones((2, 2)), rank=1, key=jax.random.key(0)), jnp.ones(2)])[1]
     False
     """
 
     def mark(node: Any) -> Any:
-        if not isinstance(node, LowRank):
+        if not isinstance(node, AdaptedWeight):
             return False
         blank = jax.tree.map(lambda _: False, node)
         return eqx.tree_at(lambda weight: (weight.down, weight.up), blank, (True, True))
 
-    return jax.tree.map(mark, model, is_leaf=_is_low_rank)
+    return jax.tree.map(mark, model, is_leaf=_is_adapted)
 
 
 def _meant(name: str, patterns: Sequence[str]) -> bool:
     return any(tree.matches(name, pattern) for pattern in patterns)
 
 
-def _is_low_rank(node: Any) -> bool:
-    return isinstance(node, LowRank)
+def _is_adapted(node: Any) -> bool:
+    return isinstance(node, AdaptedWeight)
 
 
 def _is_layer(node: Any) -> bool:
@@ -170,4 +177,4 @@ def _layers(model: Tree) -> list[tuple[tuple[Any, ...], Any]]:
     return jax.tree_util.tree_leaves_with_path(model, is_leaf=_is_layer)
 
 
-__all__ = ["LowRank", "adapted", "apart", "marks", "merged"]
+__all__ = ["AdaptedWeight", "adapted", "apart", "marks", "merged"]
