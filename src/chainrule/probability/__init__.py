@@ -40,9 +40,10 @@ from chainrule.probability.distributions import (
     Uniform,
     pushforward,
 )
+from chainrule.probability.divergences import kl
 from chainrule.probability.expectation import Expectation, expect
 from chainrule.probability.graphical import DirectedModel
-from chainrule.probability.kullback_leibler import KLEstimate, estimate_kl, kl
+from chainrule.probability.kullback_leibler import KLEstimate, estimate_kl
 from chainrule.probability.markov import HiddenMarkov
 from chainrule.probability.tables import JointTable
 

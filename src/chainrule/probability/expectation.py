@@ -16,6 +16,7 @@ from chainrule.core.types import Array, Key
 from chainrule.probability.distributions.base import Atoms, Distribution
 from chainrule.probability.distributions.multivariate_normal import MultivariateNormal
 from chainrule.probability.distributions.normal import Normal
+from chainrule.probability.kullback_leibler.estimate import mean_and_error
 
 METHODS = ("auto", "enumeration", "quadrature", "monte-carlo")
 _NODES = {1: 128, 2: 48, 3: 24}
@@ -76,9 +77,7 @@ def expect(
             remedy="give key=jax.random.key(0)",
         )
     values = _values(p, f, p.sample(key, samples))
-    value = values.mean(axis=0)
-    error = jnp.sqrt(jnp.square(values - value[None]).sum(axis=0) / (samples * (samples - 1)))
-    return Expectation(value, error, "monte-carlo")
+    return Expectation(*mean_and_error(values), "monte-carlo")
 
 
 def _values(p: Distribution, f: Callable[[Array], Any], points: Array) -> Array:

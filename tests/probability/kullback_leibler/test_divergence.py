@@ -6,16 +6,26 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.stats
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.probability import (
     Bernoulli,
+    Beta,
+    Binomial,
     Categorical,
     Diagonal,
+    Dirichlet,
+    Exponential,
+    Gamma,
+    Laplace,
     LowRank,
     Mixture,
     MultivariateNormal,
     Normal,
+    Poisson,
+    Uniform,
     estimate_kl,
     kl,
 )
@@ -108,7 +118,7 @@ def test_two_batches_are_compared_side_by_side() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: kl(Normal(), [0.5, 0.5]), r"kl\(q\)"),
+        (lambda: kl(Normal(), [0.5, 0.5]), "distribution"),
         (lambda: kl(Normal(), STANDARD), "events of shape"),
         (lambda: kl(Normal(np.zeros(2)), Normal(np.zeros(3))), "do not broadcast"),
         (lambda: kl(Normal(), Normal(), base=10), "base=10"),
@@ -132,3 +142,64 @@ def test_both_estimators_agree_with_the_closed_form_and_the_positive_one_is_less
         assert (abs(np.asarray(found.value) - exact) < 4 * np.asarray(found.standard_error)).all()
     assert (np.asarray(nonneg.value) >= 0).all()
     assert np.median(nonneg.standard_error) < np.median(plain.standard_error) / 2
+
+
+def test_a_form_that_cannot_be_trusted_says_so() -> None:
+    with pytest.warns(ChainruleWarning, match="outside the support of p with probability 0.5.*plain"):
+        estimate_kl(Uniform(0.0, 1.0), Uniform(0.0, 2.0), KEY, form="nonneg")
+    with pytest.warns(ChainruleWarning, match="Pareto k"):
+        estimate_kl(Normal(0.0, 1.0), Normal(0.0, 3.0), KEY, form="nonneg")
+
+
+A, B, C, D = 0.4, 2.0, 1.5, 0.7
+PAIRS = {
+    "normal": (Normal, scipy.stats.norm),
+    "laplace": (Laplace, scipy.stats.laplace),
+    "gamma": (Gamma, lambda a, b: scipy.stats.gamma(a, scale=1 / b)),
+    "beta": (Beta, scipy.stats.beta),
+    "exponential": (lambda a, b: Exponential(a * b), lambda a, b: scipy.stats.expon(scale=1 / (a * b))),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_closed_forms_are_the_integral(name: str) -> None:
+    make, oracle = PAIRS[name]
+    p, q = oracle(A, B), oracle(C, D)
+
+    def surplus(rank: float) -> float:
+        x = p.ppf(rank)
+        return p.logpdf(x) - q.logpdf(x)
+
+    wanted, _ = scipy.integrate.quad(surplus, 0, 1, limit=500)
+    assert float(kl(make(A, B), make(C, D))) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_closed_forms_of_other_families() -> None:
+    counts = np.arange(100)
+    p, q = scipy.stats.poisson(A * 10), scipy.stats.poisson(B * 10)
+    wanted = (p.pmf(counts) * (p.logpmf(counts) - q.logpmf(counts))).sum()
+    assert float(kl(Poisson(A * 10), Poisson(B * 10))) == pytest.approx(wanted, rel=1e-10)
+    # Two probabilities that add up to one are a Beta and its rest; five coins, five times one coin.
+    assert float(kl(Dirichlet([A, B]), Dirichlet([C, D]))) == pytest.approx(
+        float(kl(Beta(A, B), Beta(C, D))), rel=1e-10
+    )
+    assert float(kl(Binomial(5, 0.3), Binomial(5, 0.6))) == pytest.approx(
+        5 * float(kl(Bernoulli(0.3), Bernoulli(0.6))), rel=1e-10
+    )
+    assert float(kl(Uniform(0.0, 1.0), Uniform(-1.0, 2.0))) == pytest.approx(math.log(3))
+    assert float(kl(Uniform(-1.0, 2.0), Uniform(0.0, 1.0))) == math.inf
+
+
+def test_it_is_jointly_convex_and_obeys_the_chain_rule() -> None:
+    random = np.random.default_rng(0)
+    p, q, p2, q2 = random.dirichlet(np.ones(12), (4, 500))
+    share = random.uniform(size=(500, 1))
+    mixed = np.asarray(kl(share * p + (1 - share) * p2, share * q + (1 - share) * q2))
+    apart = share[:, 0] * np.asarray(kl(p, q)) + (1 - share[:, 0]) * np.asarray(kl(p2, q2))
+    assert (mixed <= apart + 1e-12).all()
+    joint_p, joint_q = p.reshape(500, 3, 4), q.reshape(500, 3, 4)
+    rows_p, rows_q = joint_p.sum(axis=2), joint_q.sum(axis=2)
+    given = np.asarray(kl(joint_p / rows_p[:, :, None], joint_q / rows_q[:, :, None]))
+    np.testing.assert_allclose(
+        kl(p, q), np.asarray(kl(rows_p, rows_q)) + (rows_p * given).sum(axis=1), atol=1e-12
+    )

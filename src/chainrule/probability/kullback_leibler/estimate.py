@@ -8,16 +8,22 @@ Reference: Schulman, Approximating KL divergence, 2020.
 """
 
 import math
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from chainrule.core.checks import whole
-from chainrule.core.errors import check_choice
+from chainrule.core.errors import ChainruleWarning, check_choice
 from chainrule.core.types import Array, Float, Key
 from chainrule.probability.distributions.base import Distribution
+from chainrule.probability.monte_carlo.importance import UNRELIABLE, weight_report
 
-FORMS = ("plain", "nonneg")
+_SURE = 5.0
+"""Standard errors by which a mean weight differs from one beyond doubt."""
 
 
 class KLEstimate(NamedTuple):
@@ -37,6 +43,8 @@ def estimate_kl(
 ) -> KLEstimate:
     """KL(p || q) from `samples` draws of p; `form="nonneg"` is less noisy where both are close.
 
+    A warning says where the draws show that the second form cannot be trusted.
+
     >>> import jax
     >>> from chainrule.probability import Normal
     >>> found = estimate_kl(Normal(0.0, 1.0), Normal(0.1, 1.0), jax.random.key(0), form="nonneg")
@@ -47,12 +55,35 @@ def estimate_kl(
     samples = whole("estimate_kl", "samples", samples, least=2)
     drawn = p.sample(key, samples)
     log_ratio = q.log_prob(drawn) - p.log_prob(drawn)
-    terms = _FORMS[form](log_ratio)
+    terms = FORMS[form](log_ratio)
+    value, error = mean_and_error(terms)
+    if form == "nonneg" and not isinstance(log_ratio, jax.core.Tracer):
+        concern = _concern(log_ratio)
+        if concern:
+            warnings.warn(f'estimate_kl: {concern}; use form="plain"', ChainruleWarning, stacklevel=2)
+    return KLEstimate(value, error)
+
+
+def mean_and_error(
+    terms: Float[Array, "draws *batch"],
+) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    """Mean and its standard error; an infinite term makes the mean infinite, for certain."""
     value = terms.mean(axis=0)
-    # Where q gives a draw no probability at all the divergence is infinite, and certain.
-    spread = jnp.where(jnp.isfinite(terms), terms - jnp.where(jnp.isfinite(value), value, 0.0)[None], 0.0)
-    error = jnp.sqrt(jnp.square(spread).sum(axis=0) / (samples * (samples - 1)))
-    return KLEstimate(value, jnp.where(jnp.isfinite(value), error, 0.0))
+    known = jnp.isfinite(value)
+    spread = jnp.where(known[None], terms - jnp.where(known, value, 0.0)[None], 0.0)
+    return value, jnp.sqrt(jnp.square(spread).sum(axis=0) / (len(terms) * (len(terms) - 1)))
+
+
+def _concern(log_ratio: Float[Array, "draws *batch"]) -> str:
+    """Why the weights q/p are not to be trusted, if they are not."""
+    report = weight_report(np.asarray(log_ratio, np.float64), warn=False)
+    weights = np.exp(np.asarray(log_ratio, np.float64))
+    lost = 1 - weights.mean(axis=0)
+    if (lost > _SURE * weights.std(axis=0) / math.sqrt(len(weights))).any():
+        return (
+            f"q lives outside the support of p with probability {lost.max():.2g}, which this form never sees"
+        )
+    return report.concern() if (report.pareto_k > UNRELIABLE).any() else ""
 
 
 def _plain(log_ratio: Array) -> Array:
@@ -63,6 +94,6 @@ def _nonneg(log_ratio: Array) -> Array:
     return jnp.expm1(log_ratio) - log_ratio
 
 
-_FORMS: dict[str, Any] = {"plain": _plain, "nonneg": _nonneg}
+FORMS: dict[str, Callable[[Array], Array]] = {"plain": _plain, "nonneg": _nonneg}
 
-__all__ = ["FORMS", "KLEstimate", "estimate_kl"]
+__all__ = ["FORMS", "KLEstimate", "estimate_kl", "mean_and_error"]
