@@ -11,8 +11,8 @@ import scipy.integrate
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError
-from chainrule.probability import Categorical, MultivariateNormal, Normal
-from chainrule.probability.variational import ElboReport, elbo_report, exact_evidence
+from chainrule.probability import Beta, Categorical, Exponential, Independent, MultivariateNormal, Normal
+from chainrule.probability.variational import ElboReport, elbo_report, exact_evidence, exponential
 
 TABLE = np.random.default_rng(0).dirichlet(np.ones(12)).reshape(3, 4)
 """p(x, z) of three values of x and four of z."""
@@ -166,6 +166,36 @@ def test_the_evidence_of_a_model_that_is_not_gaussian_comes_from_a_grid() -> Non
     assert found is not None
     assert found.method == "quadrature"
     assert found.value == pytest.approx(math.log(exact), abs=1e-8)
+
+
+def test_the_scalar_model_with_an_exponential_code_has_its_bound_and_its_evidence() -> None:
+    prior = Exponential(1.0)
+    report = elbo_report(
+        lambda z: prior.log_prob(z) + Normal(z, 1.0).log_prob(2.0),
+        Exponential(0.8),
+        jax.random.key(0),
+        prior=prior,
+    )
+    assert report.evidence is not None
+    assert report.evidence.value == pytest.approx(float(exponential.evidence(2.0, 1.0)), abs=1e-9)
+    for found in (report.elbo, report.by_rate, report.by_entropy):
+        assert found is not None
+        assert found.value == pytest.approx(
+            float(exponential.bound(2.0, 1.0, 0.8)), abs=4 * found.standard_error
+        )
+
+
+def test_codes_on_an_interval_and_several_side_by_side_are_integrated_too() -> None:
+    """A coin with a beta prior comes up heads; two exponential codes that are seen with noise."""
+    coin = Beta(2.0, 3.0)
+    heads = exact_evidence(lambda z: coin.log_prob(z) + jnp.log(z), coin)
+    assert heads is not None
+    assert heads.value == pytest.approx(math.log(0.4), abs=1e-9)
+    prior = Independent(Exponential(np.array([1.0, 2.0])))
+    two = exact_evidence(lambda z: prior.log_prob(z) + jax.scipy.stats.norm.logpdf(z - 1.0).sum(), prior)
+    expected = sum(float(exponential.evidence(1.0, theta)) for theta in (1.0, 2.0))
+    assert two is not None
+    assert two.value == pytest.approx(expected, abs=1e-8)
 
 
 def test_grids_reach_three_coordinates_and_no_further() -> None:

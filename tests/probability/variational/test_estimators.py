@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.probability import Categorical, Diagonal, Distribution, MultivariateNormal, Normal
+from chainrule.probability import (
+    Categorical,
+    Diagonal,
+    Distribution,
+    Exponential,
+    Gamma,
+    Laplace,
+    MultivariateNormal,
+    Normal,
+)
 from chainrule.probability.variational import (
     ElboProblem,
     EstimatorRow,
@@ -57,6 +66,28 @@ def test_variances_of_the_gradient_of_a_mean_square_are_the_known_ones() -> None
     assert found["pathwise"].variance[0] == pytest.approx(4, rel=0.05)
     assert found["score function"].variance[0] == pytest.approx(30, rel=0.15)
     assert found["Gaussian identities"].variance[0] == pytest.approx(4, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("guide", "phi", "gradient"),
+    [
+        (lambda rate: Exponential(rate), 1.5, -4 / 1.5**3),  # E z² = 2 / rate²
+        (lambda scale: Laplace(1.0, scale), 0.8, 4 * 0.8),  # 1 + 2 scale²
+        (lambda a: Gamma(a, 2.0), 1.3, (2 * 1.3 + 1) / 4),  # a (a + 1) / rate²
+    ],
+)
+def test_paths_of_other_families_give_the_gradient_of_their_second_moment(
+    guide: Any, phi: float, gradient: float
+) -> None:
+    row = rows(
+        square(guide),
+        jnp.array(phi),
+        estimators=[Pathwise()],
+        samples=4,
+        repeats=2000,
+        exact=jnp.array(gradient),
+    )["pathwise"]
+    assert abs(row.bias[0]) < 4.5 * row.bias_error[0]
 
 
 def gaussian_elbo() -> tuple[ElboProblem, dict[str, jax.Array], dict[str, np.ndarray]]:

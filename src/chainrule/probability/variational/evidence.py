@@ -15,7 +15,8 @@ import numpy as np
 
 from chainrule.core.types import Array
 from chainrule.probability.distributions.base import Distribution
-from chainrule.probability.distributions.supports import Numbers, RealInterval, Reals
+from chainrule.probability.distributions.independent import Product
+from chainrule.probability.distributions.supports import RealInterval, Reals
 
 LogJoint = Callable[[Array], Array]
 """From one value of z to log p(x, z), a number; x is fixed."""
@@ -71,8 +72,8 @@ def _enumerated(log_joint: LogJoint, latents: tuple[Distribution, ...]) -> Evide
 def _gaussian(log_joint: LogJoint, latents: tuple[Distribution, ...]) -> Evidence | None:
     """By completing the square, once the second derivative turned out to be the same everywhere."""
     first = latents[0]
-    size = math.prod(first.event_shape)
-    if not isinstance(first.support, Reals) or first.support.is_discrete or size > _LARGEST_HESSIAN:
+    size, ends = math.prod(first.event_shape), _ends(first)
+    if ends is None or np.isfinite(ends).any() or size > _LARGEST_HESSIAN:
         return None
     start, spread = _moments(first)
     offsets = np.random.default_rng(0).normal(size=(6, size)) * 2
@@ -133,24 +134,35 @@ def _axis(
     latents: tuple[Distribution, ...], coordinate: int, nodes: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Points along one coordinate and logarithms of their weights."""
-    moments = [_moments(latent) for latent in latents]
+    ends, moments = _ends(latents[0]), [_moments(latent) for latent in latents]
     low = min(mean[coordinate] - _REACH * spread[coordinate] for mean, spread in moments)
     high = max(mean[coordinate] + _REACH * spread[coordinate] for mean, spread in moments)
-    support = latents[0].support
-    if not isinstance(support, Numbers) or support.is_discrete or not math.isfinite(high - low):
+    if ends is None or not math.isfinite(high - low):
         return None
-    if isinstance(support, Reals):
+    start, end = ends[:, coordinate]
+    if not math.isfinite(start):
         points = np.linspace(low, high, nodes)
         return points, np.full(nodes, math.log((high - low) / (nodes - 1)))
-    if not isinstance(support, RealInterval):
-        return None
-    start, end = float(support.low), float(support.high)
     if math.isfinite(end):
         t = np.linspace(-_TAIL, _TAIL, nodes)
         inside = -np.logaddexp(0, -t) - np.logaddexp(0, t)  # log of the sigmoid's slope
         return start + (end - start) / (1 + np.exp(-t)), inside + math.log((end - start) * (t[1] - t[0]))
     t = np.linspace(math.log(high - start) - _TAIL, math.log(high - start) + 1, nodes)
     return start + np.exp(t), t + math.log(t[1] - t[0])
+
+
+def _ends(latent: Distribution) -> np.ndarray | None:
+    """Lower and upper ends of all coordinates, if these live on intervals or on the whole line."""
+    support = latent.support
+    of_one = support.base if isinstance(support, Product) else support
+    if isinstance(of_one, Reals):
+        return np.outer([-np.inf, np.inf], np.ones(math.prod(latent.event_shape)))
+    if not isinstance(of_one, RealInterval):
+        return None
+    ends = (
+        np.broadcast_to(np.asarray(end, np.float64), latent.event_shape) for end in (of_one.low, of_one.high)
+    )
+    return np.stack([end.reshape(-1) for end in ends])
 
 
 def _moments(latent: Distribution) -> tuple[np.ndarray, np.ndarray]:
