@@ -181,6 +181,7 @@ def test_of_a_categorical_guide_score_functions_are_unbiased_and_relaxations_are
     assert [e.is_biased for e in (ScoreFunction(), GumbelSoftmax(), StraightThrough())] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_relaxations_come_closer_as_the_temperature_falls() -> None:
     problem, logits = discrete()
     warm, cold = (

@@ -78,7 +78,8 @@ class EstimatorComparison(NamedTuple):
             f"{number(row.variance.sum()):>10}  {count(row.operations):>10}"
             for row in self.rows
         ]
-        foot = f"{self.samples} draws for a gradient, {self.repeats:,} gradients each; variances are those of one draw"
+        draws = "1 draw" if self.samples == 1 else f"{self.samples} draws"
+        foot = f"{draws} for a gradient, {self.repeats:,} gradients each; variances are those of one draw"
         return "\n".join([head, *lines, foot])
 
 
