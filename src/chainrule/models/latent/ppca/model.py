@@ -65,7 +65,9 @@ class PPCAConfig(Config):
 class PPCA(HasOwnTraining, HasDensity, CanSample, CanEncode, CanDecode, HasScores, HasPictures):
     """`x = W z + mean + noise`: a Gaussian with few directions of its own."""
 
-    factors: FactorModel
+    mean: Float[Array, " features"]
+    loadings: Float[Array, "features latent"]
+    log_noise: Float[Array, " features"]
     done: Bool[Array, ""]
     begun: Bool[Array, ""]
     config: PPCAConfig = eqx.field(static=True)
@@ -75,9 +77,16 @@ class PPCA(HasOwnTraining, HasDensity, CanSample, CanEncode, CanDecode, HasScore
         del key  # the data decide everything
         entries = schema.dimensions
         factors = min(16, max(entries - 1, 1)) if config.latent == "auto" else config.latent
-        self.factors = FactorModel(jnp.zeros(entries), jnp.zeros((entries, factors)), jnp.ones(entries))
+        self.mean = jnp.zeros(entries)
+        self.loadings = jnp.zeros((entries, factors))
+        self.log_noise = jnp.zeros(entries)
         self.done = self.begun = jnp.zeros((), bool)
         self.config, self.schema = config, schema
+
+    @property
+    def factors(self) -> FactorModel:
+        """The model of flattened examples."""
+        return FactorModel(self.mean, self.loadings, jnp.exp(self.log_noise))
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """Mean negative log-density of an example, in nats; levels with noise between them."""
@@ -103,9 +112,13 @@ class PPCA(HasOwnTraining, HasDensity, CanSample, CanEncode, CanDecode, HasScore
 
     def _with(self, found: Factors, *, done: bool) -> "PPCA":
         return eqx.tree_at(
-            lambda m: (m.factors, m.done, m.begun),
+            lambda m: (m.mean, m.loadings, m.log_noise, m.done, m.begun),
             self,
-            (FactorModel.of(found), jnp.asarray(done), jnp.ones((), bool)),
+            (
+                *(jnp.asarray(a, jnp.float32) for a in (found.mean, found.loadings, np.log(found.noise))),
+                jnp.asarray(done),
+                jnp.ones((), bool),
+            ),
         )
 
     @property
