@@ -21,7 +21,11 @@ RESULTS = Path(__file__).resolve().parent / "results"
 def main() -> int:
     """Run the command line; the exit status."""
     names = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(suite.__path__))
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        epilog="How good samples are, not how fast, is a table of its own: python -m benchmarks.diffusion_table --help",
+    )
     parser.add_argument("name", nargs="?", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--peer", action="extend", nargs="+", metavar="P", help="measure only these peers")
     parser.add_argument(

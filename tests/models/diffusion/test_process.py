@@ -1,5 +1,7 @@
 """Processes, schedules, targets and the posterior: published numbers and exact identities."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -158,6 +160,23 @@ def test_weights_are_those_of_the_literature() -> None:
     np.testing.assert_allclose(weights["bound"](lam, rate), rate / 2)
     level = VariancePreserving().level(lam)
     np.testing.assert_allclose(weights["velocity"](lam, rate) * error_ratio("v", level), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["linear", "cosine", "rectified"])
+def test_levels_drawn_evenly_give_the_mean_of_even_times_with_a_fraction_of_its_spread(noise: str) -> None:
+    path = schedules.schedule(noise)
+
+    def estimate(key: jax.Array, evenly_in_lam: bool) -> jax.Array:
+        times, chance = schedules.drawn_times(path, 8, key, jnp.float64, evenly_in_lam=evenly_in_lam)
+        lam, rate = path.lam(times), -path.rates(times).lam
+        error = 1 / (1 + jnp.exp(-lam))  # that of eps, for normal data
+        return (weights["bound"](lam, rate) / chance * error).mean()
+
+    both = jax.jit(jax.vmap(lambda key: jnp.stack([estimate(key, way) for way in (False, True)])))
+    even, drawn = np.asarray(both(jax.random.split(jax.random.key(0), 4000))).T
+    error = np.hypot(even.std(), drawn.std()) / math.sqrt(len(even))
+    assert abs(even.mean() - drawn.mean()) < 4 * error
+    assert drawn.std() < even.std() / 2
 
 
 @pytest.mark.parametrize("target", TARGETS)

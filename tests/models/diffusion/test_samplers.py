@@ -2,6 +2,7 @@
 
 from typing import Any, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +28,7 @@ from chainrule.models.diffusion.samplers import (
     EulerAncestral,
     GradientEstimation,
     Heun,
+    NamedSampler,
     ReverseSDE,
     SigmaFamily,
     Span,
@@ -433,3 +435,42 @@ def test_a_value_that_is_not_finite_is_named(two: MixtureDenoiser) -> None:
 def test_samplers_that_cannot_work_are_refused(make, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         make()
+
+
+ASKED: list[int] = []
+
+
+@final
+class _Counted(Denoiser):
+    """N(0, 1), and a count of how often it was asked."""
+
+    target: str = eqx.field(static=True, default="eps")
+
+    def predict(self, x: jax.Array, level: Level, condition: Any = None) -> jax.Array:
+        del condition
+        jax.debug.callback(lambda: ASKED.append(1))
+        return jnp.asarray(level.s) * x
+
+
+@pytest.mark.parametrize(
+    ("sampler", "steps", "wasted"),
+    [
+        (DDIM(), 7, 0),
+        (UniPC(), 7, 0),
+        (Heun(), 4, 0),
+        (DPMSolver2S(), 4, 0),
+        (ReverseSDE(corrections=2), 3, 0),
+        (AnnealedLangevin(2), 2, 1),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, NamedSampler) else None,
+)
+def test_so_many_evaluations_suffice_for_the_steps_that_a_sampler_says(
+    sampler: NamedSampler, steps: int, wasted: int
+) -> None:
+    path = schedules.schedule("vp-linear")
+    sampler = sampler.for_process(path.process)
+    assert sampler.steps_within(7) == steps
+    ASKED.clear()
+    walk(_Counted(), jnp.ones((1, 2)), schedules.grid(path, steps), sampler, KEY)
+    jax.effects_barrier()
+    assert len(ASKED) == 7 - wasted

@@ -4,8 +4,7 @@ Two modes far apart, of unequal weight: a sampler has to find the weights, the w
 as a whole. All start from the same draws of the distribution at its noisiest and evaluate the denoiser equally often.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -29,29 +28,26 @@ _SHOWN = ("ddim", "ddpm", "heun, churn=10", "langevin")
 """Samplers whose histograms are shown: more than a few lines cannot be told apart."""
 
 
-class _Way(NamedTuple):
-    """A sampler, and the number of its steps for a number of evaluations."""
-
-    sampler: samplers.Sampler
-    steps: Callable[[int], int] = lambda count: count
-
-
-_TWICE = {"steps": lambda count: (count + 1) // 2}  # evaluates twice in every step but the last
-_WAYS = {
-    "ddim": _Way(samplers.DDIM()),
-    "ddim, eta=1": _Way(samplers.DDIM(1.0)),
-    "ddpm": _Way(samplers.Ancestral()),
-    "ddpm, variance=large": _Way(samplers.Ancestral("large")),
-    "sigma, mu=0.25": _Way(samplers.SigmaFamily(0.25)),
-    "sigma, mu=0.75": _Way(samplers.SigmaFamily(0.75)),
-    "gradient-estimation, g=2": _Way(samplers.GradientEstimation()),
-    "gradient-estimation, g=ab2": _Way(samplers.GradientEstimation("ab2")),
-    "heun": _Way(samplers.Heun(), **_TWICE),
-    "heun, churn=10": _Way(samplers.Heun(10.0), **_TWICE),
-    "dpm-solver": _Way(samplers.DPMSolver()),
-    "reverse-sde": _Way(samplers.ReverseSDE()),
-    "reverse-sde, corrections=1": _Way(samplers.ReverseSDE(corrections=1), **_TWICE),
-    "langevin": _Way(samplers.AnnealedLangevin(_MOVES), lambda count: max(2, count // (_MOVES + 1))),
+_WAYS: dict[str, samplers.NamedSampler] = {
+    "ddim": samplers.DDIM(),
+    "ddim, eta=1": samplers.DDIM(1.0),
+    "ddpm": samplers.Ancestral(),
+    "ddpm, variance=large": samplers.Ancestral("large"),
+    "euler-ancestral": samplers.EulerAncestral(),
+    "sigma, mu=0.25": samplers.SigmaFamily(0.25),
+    "sigma, mu=0.75": samplers.SigmaFamily(0.75),
+    "gradient-estimation, g=2": samplers.GradientEstimation(),
+    "gradient-estimation, g=ab2": samplers.GradientEstimation("ab2"),
+    "heun": samplers.Heun(),
+    "heun, churn=10": samplers.Heun(10.0),
+    "dpm-solver": samplers.DPMSolver(),
+    "dpm-solver-2s": samplers.DPMSolver2S(),
+    "dpm-solver-3m": samplers.DPMSolver3M(),
+    "dpm-solver-sde": samplers.DPMSolverSDE(),
+    "unipc": samplers.UniPC(),
+    "reverse-sde": samplers.ReverseSDE(),
+    "reverse-sde, corrections=1": samplers.ReverseSDE(corrections=1),
+    "langevin": samplers.AnnealedLangevin(_MOVES),
 }
 
 
@@ -78,11 +74,13 @@ def run(settings: SamplerTableSettings, listener: Listener) -> Outcome:
     schedule = schedules.LogLinear(low=0.01, high=_HIGH)
     drawn: dict[str, list[np.ndarray]] = {}
     for name in settings.samplers:
-        sampler, steps = _WAYS[name]
+        sampler = _WAYS[name]
         listener(name)
         drawn[name] = [
             np.asarray(
-                samplers.walk(mixture, start, schedules.grid(schedule, steps(count)), sampler, walk).samples
+                samplers.walk(
+                    mixture, start, schedules.grid(schedule, sampler.steps_within(count)), sampler, walk
+                ).samples
             )[:, 0]
             for count in settings.evaluations
         ]

@@ -20,6 +20,8 @@ from chainrule.train import Run
 
 _FLOW = "dpm-solver"
 """The sampler that stands for the flow."""
+_SAME = 1e-3
+"""Mean difference, over the spread of samples, below which two samplers draw the same: rounding, not another method."""
 _FINE = (100, 500)
 """Steps at least and at most of the walk that stands for the flow, in second order; in between twice the longest."""
 
@@ -65,17 +67,33 @@ def examine(run: Run, data: Data, settings: SamplersSettings) -> Outcome:
     fine = walk("the flow", _FLOW, steps)
     examples = real(data)
     found: dict[str, list[_Walked]] = {}
+    drawn: dict[str, np.ndarray] = {}
     for name in names:
-        found[name] = []
-        for count in settings.evaluations:
-            drawn = walk(name, name, count)
-            apart = float(np.linalg.norm(drawn - fine, axis=1).mean())
-            found[name].append(
-                _Walked(examples.kernel_distance(drawn), examples.frechet_distance(drawn), apart)
+        drawn[name] = np.stack([walk(name, name, count) for count in settings.evaluations])
+        found[name] = [
+            _Walked(
+                examples.kernel_distance(x),
+                examples.frechet_distance(x),
+                float(np.linalg.norm(x - fine, axis=1).mean()),
             )
+            for x in drawn[name]
+        ]
     flow = _Walked(examples.kernel_distance(fine), examples.frechet_distance(fine), 0.0)
     fixed = [name for name in names if known[name]]
-    return _outcome(settings, found, flow, fixed, steps, total)
+    return _outcome(settings, found, flow, fixed, _twins(drawn), steps, total)
+
+
+def _twins(drawn: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Samplers that draw what one before them draws, and whose samples these are: one method under several names."""
+    found: dict[str, str] = {}
+    for name, x in drawn.items():
+        for other in drawn:
+            if other == name:
+                break
+            if other not in found and np.abs(x - drawn[other]).mean() < _SAME * x.std():
+                found[name] = other
+                break
+    return found
 
 
 class _Walked(NamedTuple):
@@ -91,6 +109,7 @@ def _outcome(
     found: dict[str, list[_Walked]],
     flow: _Walked,
     fixed: list[str],
+    twins: Mapping[str, str],
     steps: int,
     total: int,
 ) -> Outcome:
@@ -107,6 +126,9 @@ def _outcome(
         f"Every walk drew {settings.n:,} samples; the network was evaluated {total:,} times on all of them, "
         f"{steps:,} times for the flow.",
     ]
+    for one in dict.fromkeys(twins.values()):
+        same = ", ".join(name for name in twins if twins[name] == one)
+        findings.append(f"{same} drew the same samples as {one}, whose line stands for them.")
     rows: list[list[str | float | int]] = [
         [name, *(_measured(walked.kernel) for walked in walks)] for name, walks in found.items()
     ]
@@ -119,11 +141,12 @@ def _outcome(
         "kernel_distance_error": {name: [w.kernel.error for w in walks] for name, walks in found.items()},
         "frechet_distance": {name: [w.frechet for w in walks] for name, walks in found.items()},
         "distance_to_flow": {name: [w.error for w in walks] for name, walks in found.items()},
+        "same_as": dict(twins),
         "fine": {"kernel": flow.kernel.value, "kernel_error": flow.kernel.error, "frechet": flow.frechet},
     }
     return Outcome(
         findings,
-        _pictures(settings, numbers, steps, fixed),
+        _pictures(settings, numbers, steps, fixed, [name for name in found if name not in twins]),
         Table("samplers", "Kernel distance from the data and its standard error", heads, rows),
         numbers,
     )
@@ -134,7 +157,11 @@ def _measured(found: DistanceEstimate) -> str:
 
 
 def _pictures(
-    settings: SamplersSettings, numbers: Mapping[str, Any], steps: int, fixed: Sequence[str]
+    settings: SamplersSettings,
+    numbers: Mapping[str, Any],
+    steps: int,
+    fixed: Sequence[str],
+    shown: Sequence[str],
 ) -> list[Picture]:
     counts = np.asarray(settings.evaluations)
     fine = numbers["fine"]
@@ -154,7 +181,7 @@ def _pictures(
             "Distance of samples from the data",
             "kernel distance",
             "kernel_distance",
-            list(numbers["kernel_distance"]),
+            shown,
             False,
             f"Of {settings.n:,} samples each. {flow} {fine['kernel']:.4f} ± {fine['kernel_error']:.4f}.",
         ),
@@ -163,7 +190,7 @@ def _pictures(
             "Distance of samples from the data, by means and covariances",
             "Fréchet distance",
             "frechet_distance",
-            list(numbers["kernel_distance"]),
+            shown,
             True,
             f"Of {settings.n:,} samples each. {flow} {fine['frechet']:.2f}.",
         ),
@@ -175,7 +202,7 @@ def _pictures(
                 "Distance from the flow solved finely",
                 "mean distance of a sample",
                 "distance_to_flow",
-                fixed,
+                [name for name in shown if name in fixed],
                 True,
                 "Samplers without noise follow one flow, and can be held against it sample by sample: against "
                 f"{_FLOW} in {steps:,} steps.",

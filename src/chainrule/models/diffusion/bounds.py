@@ -98,14 +98,15 @@ def continuous_term(
     """½ of the integral of ||eps-hat - eps||² over lam, from points `lams` that fill a range of this width evenly.
 
     In continuous time the term depends on the ends of the schedule alone, so any schedule may draw the points; uniform
-    ones need no weight.
+    ones need no weight. Other points have a width each: those of a chain of T steps T expm1(lam' - lam), with lam' the
+    level one step cleaner, which is the sum of `step_terms` over the chain.
     """
 
     def one(draw: tuple[Array, Array]) -> Array:
         eps, lam = draw
         return _squared_error(denoiser, x0, eps, process.level(lam), condition)
 
-    return 0.5 * width * jax.lax.map(one, (eps, lams)).mean(axis=0)
+    return 0.5 * (width * jax.lax.map(one, (eps, lams))).mean(axis=0)
 
 
 def gaussian_reconstruction(x0: _X, level: Level) -> _Each:

@@ -256,11 +256,18 @@ class Generative(
         even = jnp.arange(_DRAWS, dtype=x0.dtype)[:, None] / _DRAWS
         even = (even + jax.random.uniform(for_levels, (1, len(x0)), x0.dtype)) % 1
         eps = jax.random.normal(for_noise, (_DRAWS, *x0.shape), x0.dtype)
-        diffusion = bounds.continuous_term(
-            self.denoiser, x0, eps, low + (high - low) * even, process, high - low, condition
-        )
+        lams, width = self.looks(even)
+        diffusion = bounds.continuous_term(self.denoiser, x0, eps, lams, process, width, condition)
         prior = bounds.prior_term(x0, process.level(low), process)
         return bounds.Terms(prior, diffusion, self.reconstruction(x0, high, for_clean))
+
+    def looks(self, even: Float[Array, "draws batch"]) -> tuple[Array, Array]:
+        """Default: lam of levels that fill continuous time, and the width of lam for which each stands.
+
+        Levels follow numbers that fill [0, 1] evenly; in continuous time they may be even in lam itself.
+        """
+        high, low = (jnp.asarray(lam, even.dtype) for lam in self.lams())
+        return low + (high - low) * even, high - low
 
     def reconstruction(self, x0: Array, lam: Array, key: Key) -> Float[Array, " batch"]:
         """Cost of the data given their clean end, in nats: level by level, or that of a Gaussian."""
@@ -341,7 +348,7 @@ class Generative(
 
     def samplers(self) -> Mapping[str, bool]:
         """Samplers that can start from the same noise, and whether each is deterministic."""
-        return {name: sampler.deterministic for name, sampler in trajectories.SAMPLERS.items()}
+        return {name: sampler.deterministic for name, sampler in trajectories.compared().items()}
 
     def walk(self, noise: Array, sampler: str, evaluations: int, key: Key, condition: Any = None) -> Array:
         """The samples that a sampler makes of standard normal noise with so many evaluations, without guidance."""

@@ -16,16 +16,15 @@ from chainrule.models.protocol import Trajectory
 if TYPE_CHECKING:
     from chainrule.models.diffusion.generative import Generative
 
-SAMPLERS: dict[str, samplers.NamedSampler] = {
-    "ddim": samplers.DDIM(),
-    "gradient-estimation": samplers.GradientEstimation(),
-    "heun": samplers.Heun(),
-    "dpm-solver": samplers.DPMSolver(),
-    "ddpm": samplers.Ancestral(),
-    "ddim-eta-1": samplers.DDIM(1.0),
-    "reverse-sde": samplers.ReverseSDE(),
-}
-"""Samplers that can be compared at equal numbers of evaluations."""
+_FEW = 10
+"""Evaluations for which a sampler has to get by with more than one step to be compared at equal cost."""
+
+
+def compared() -> dict[str, samplers.NamedSampler]:
+    """Samplers that can be compared at equal numbers of evaluations: not those that spend hundreds at each level."""
+    usual = {name: samplers.samplers[name]() for name in samplers.samplers}
+    found = {name: sampler for name, sampler in usual.items() if sampler.steps_within(_FEW) > 1}
+    return {**found, "ddim-eta-1": samplers.DDIM(1.0)}
 
 
 def trajectory(
@@ -56,13 +55,12 @@ def walk(
     condition: Any,
 ) -> Float[Array, "n ..."]:
     """Samples from standard normal noise, along the levels that `sample` takes with this sampler."""
-    check_choice("walk", "sampler", sampler, tuple(SAMPLERS))
+    known = compared()
+    check_choice("walk", "sampler", sampler, tuple(known))
     if evaluations < 1:
         raise ArgumentError(f"evaluations={evaluations}: a walk evaluates the network at least once")
-    chosen = SAMPLERS[sampler]
-    # Heun's method evaluates twice in every step but the last.
-    steps = (evaluations + 1) // 2 if isinstance(chosen, samplers.Heun) else evaluations
-    levels = model.levels(steps, model.default_spacing or chosen.spacing)
+    chosen = known[sampler].for_process(model.schedule.process)
+    levels = model.levels(chosen.steps_within(evaluations), model.default_spacing or chosen.spacing)
     clip = "static" if model.unit else "none"
     start = jnp.asarray(model.schedule.process.prior_std(levels.at(0)), noise.dtype) * noise
     drawn = samplers.walk(model.denoiser, start, levels, chosen, key, condition=condition, clip=clip)
@@ -96,4 +94,4 @@ def _deviation(model: "Generative", levels: Level) -> Float[Array, ""]:
     return jnp.asarray(model.schedule.process.prior_std(levels.at(0)), jnp.float32)
 
 
-__all__ = ["SAMPLERS", "invert", "regenerate", "trajectory", "walk"]
+__all__ = ["compared", "invert", "regenerate", "trajectory", "walk"]

@@ -82,7 +82,13 @@ def edm(lam: Array, rate: Array) -> Array:
     return density * rate * (1 + jnp.exp(-lam) / 0.25)
 
 
+EVEN_IN_LAM: frozenset[Weight] = frozenset({bound})
+"""Weights by the rate alone count every level alike, and training draws its levels so, evenly in lam: with even times,
+levels that pass quickly would count a thousand times as much as others, and one example of a batch decide a step."""
+
+
 __all__ = [
+    "EVEN_IN_LAM",
     "FOLLOWS",
     "Weight",
     "bound",

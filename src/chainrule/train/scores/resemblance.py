@@ -5,10 +5,10 @@ as many training examples against the same held-out ones. Only the ratio of the 
 """
 
 import math
+from typing import final
 
 import numpy as np
 
-from chainrule.core.types import Key
 from chainrule.data import kinds
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
@@ -21,20 +21,27 @@ _SETS = 4
 """Sets of training examples at most."""
 
 
-def resemblance(model: CanSample, data: Data, part: Split, key: Key) -> tuple[float, float, float]:
-    """Sinkhorn divergence of samples from held-out points, of training points from them, and the error of the latter.
+@final
+class HeldOutPoints:
+    """Held-out points that sets of as many samples, or of training points, are compared with, by one epsilon."""
 
-    All are in squares of the units of the model, with one epsilon.
-    """
-    n = min(len(part), len(data.train), _MOST)
-    held_out = _rows(part, 0, n)
-    others = [_rows(data.train, first, n) for first in range(0, len(data.train) - n + 1, n)][:_SETS]
-    first = sinkhorn_divergence(others[0], held_out)
-    floor = [first.value, *(sinkhorn_divergence(x, held_out, first.epsilon).value for x in others[1:])]
-    options = {"condition": part.batch(np.arange(n)).y} if model.needs_condition else {}
-    drawn = np.asarray(model.sample(key, n, **options)).reshape(n, -1)
-    found = sinkhorn_divergence(drawn, held_out, first.epsilon).value
-    return found, float(np.mean(floor)), float(np.std(floor) / math.sqrt(len(floor)))
+    def __init__(self, data: Data, part: Split) -> None:
+        self.count = min(len(part), len(data.train), _MOST)
+        self._points = _rows(part, 0, self.count)
+        starts = range(0, len(data.train) - self.count + 1, self.count)
+        first, *others = [_rows(data.train, start, self.count) for start in starts][:_SETS]
+        found = sinkhorn_divergence(first, self._points)
+        self._epsilon = found.epsilon
+        self._of_real = [found.value, *(self.distance(x) for x in others)]
+
+    def distance(self, samples: np.ndarray) -> float:
+        """Sinkhorn divergence of samples from the points, in squares of the units of the model."""
+        return sinkhorn_divergence(samples.reshape(len(samples), -1), self._points, self._epsilon).value
+
+    @property
+    def distance_of_real(self) -> tuple[float, float]:
+        """The same of training points, and its standard error."""
+        return float(np.mean(self._of_real)), float(np.std(self._of_real) / math.sqrt(len(self._of_real)))
 
 
 def _rows(split: Split, first: int, count: int) -> np.ndarray:
@@ -46,17 +53,20 @@ def _applies(evaluation: Evaluation) -> bool:
 
 
 def _measure(evaluation: Evaluation) -> dict[str, Metric]:
-    assert isinstance(evaluation.model, CanSample), "ask what applies first"
-    if min(len(evaluation.split), len(evaluation.data.train)) < 2:  # a single point has no spread
+    model, part = evaluation.model, evaluation.split
+    assert isinstance(model, CanSample), "ask what applies first"
+    if min(len(part), len(evaluation.data.train)) < 2:  # a single point has no spread
         return {}
-    found = resemblance(evaluation.model, evaluation.data, evaluation.split, evaluation.key)
-    value, floor, error = found
+    points = HeldOutPoints(evaluation.data, part)
+    conditions = {"condition": part.batch(np.arange(points.count)).y} if model.needs_condition else {}
+    drawn = np.asarray(model.sample(evaluation.key, points.count, **conditions))
+    floor, error = points.distance_of_real
     return {
-        "sinkhorn_divergence": Metric(value, "squared distance"),
+        "sinkhorn_divergence": Metric(points.distance(drawn), "squared distance"),
         "sinkhorn_divergence_of_real": Metric(floor, "squared distance", error),
     }
 
 
 score = Score("How much samples resemble held-out points.", _applies, _measure, order=60)
 
-__all__ = ["resemblance", "score"]
+__all__ = ["HeldOutPoints", "score"]

@@ -1,5 +1,6 @@
 """Denoising diffusion model: one denoiser, trained on all noise levels at once (Ho et al., 2020)."""
 
+import math
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -18,9 +19,9 @@ from chainrule.models.diffusion.denoisers.learned_variance import WithVariance, 
 from chainrule.models.diffusion.denoisers.selection import Name
 from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.generative import Generative
-from chainrule.models.diffusion.process import Level, noised
+from chainrule.models.diffusion.process import noised
 from chainrule.models.diffusion.targets import convert, error_ratio, truth
-from chainrule.models.diffusion.weights import FOLLOWS, weights
+from chainrule.models.diffusion.weights import EVEN_IN_LAM, FOLLOWS, weights
 from chainrule.models.protocol import Metrics
 from chainrule.networks.conditioning import Inject
 
@@ -117,14 +118,18 @@ class Diffusion(Generative):
         """Weighted squared error of the prediction, at noise levels spread evenly over the batch."""
         x0 = self.to_network_units(batch.x.astype(jnp.promote_types(batch.x.dtype, jnp.float32)))
         for_times, for_noise, for_dropping = jax.random.split(key, 3)
-        level, rate = self._levels(len(x0), for_times, x0)
+        evenly_in_lam = weights[self.config.weight] in EVEN_IN_LAM
+        times, chance = schedules.drawn_times(
+            self.schedule, len(x0), for_times, x0.dtype, evenly_in_lam=evenly_in_lam
+        )
+        level, rate = self.schedule.level(times), -self.schedule.rates(times).lam
         eps = jax.random.normal(for_noise, x0.shape, x0.dtype)
         condition = self.dropped(batch.y, for_dropping)
         x = noised(x0, eps, level)
         said = self.denoiser.predict(x, level, condition)
         target = self.config.target
         error = jnp.square(said - truth(target, x0, eps, level))
-        weight = weights[self.config.weight](level.lam, rate) * error_ratio(target, level)
+        weight = self._weight(level.lam, rate) / chance
         loss = (weight * error.reshape(len(x0), -1).mean(axis=1)).mean()
         if not isinstance(self.denoiser, WithVariance):
             return loss, {}
@@ -135,12 +140,20 @@ class Diffusion(Generative):
         step = _LEVELS * divergence(guess - x0, share, level, there).mean()
         return loss + 0.001 * step, {"step_divergence": step}
 
-    def _levels(self, count: int, key: Key, like: Array) -> tuple[Level, Array]:
-        """Noise levels at times that fill the schedule evenly, and how fast lam falls there."""
-        schedule = self.schedule
-        even = (jax.random.uniform(key, (), like.dtype) + jnp.arange(count, dtype=like.dtype) / count) % 1
-        times = schedule.first + (1 - schedule.first) * even
-        return schedule.level(times), -schedule.rates(times).lam
+    def _weight(self, lam: Array, rate: Array) -> Array:
+        """What the squared error of the prediction counts where `lam` falls at this rate.
+
+        A level with more noise than samples start from counts no more than the one they start from: an error of eps
+        that counts by 1/SNR would otherwise be learned at levels that nobody visits, and nowhere else.
+        """
+        target, weighting, process = self.config.target, weights[self.config.weight], self.schedule.process
+        weight = weighting(lam, rate) * error_ratio(target, process.level(lam))
+        start = self.starting_noise()
+        if start is None:
+            return weight
+        first = jnp.full_like(lam, -2 * math.log(start))
+        most = weighting(first, rate) * error_ratio(target, process.level(first))
+        return jnp.where(lam < first, jnp.minimum(weight, most), weight)
 
     def lams(self) -> tuple[Any, Any]:
         """The clean and the noisy end of the bound."""

@@ -17,6 +17,7 @@ from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Bars, Film, Images, Lines, Scatter
 from chainrule.data import Batch, Schema
+from chainrule.models.diffusion import schedules
 from chainrule.models.diffusion.denoiser import Denoiser
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level, noised
@@ -49,11 +50,22 @@ def batch(schema: Schema, n: int = 8) -> Batch:
     return Batch(jnp.asarray(x, jnp.float32), y)
 
 
+@pytest.mark.parametrize("target", ["eps", "v"])
+def test_levels_that_no_sample_visits_count_no_more_than_the_first_that_one_does(target: str) -> None:
+    model = build(PLAIN, target=target, weight="velocity")
+    start = model.starting_noise()
+    assert start is not None
+    lams = jnp.array([-19.0, -12.0, -2 * math.log(start), 0.0, 5.0])
+    found = np.asarray(eqx.filter_jit(model._weight)(lams, jnp.ones_like(lams)))
+    wanted = {"eps": [1 + start**2] * 3 + [2, 1 + math.exp(-5)], "v": [1] * 5}[target]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 def test_a_fresh_model_predicts_nothing_and_its_loss_is_the_size_of_the_target() -> None:
     model, examples = build(DIGITS), batch(DIGITS, 512)
     x0 = model.to_network_units(examples.x)
     losses = eqx.filter_jit(jax.vmap(lambda key: model.loss(examples, key)[0]))(jax.random.split(KEY, 20))
-    level, _ = jax.jit(lambda x0: model._levels(512, KEY, x0))(x0)
+    level = model.schedule.level((np.arange(512, dtype=np.float32) + 0.5) / 512)
     signal, noise = float(jnp.square(x0).mean()), 1.0
     by_hand = float((jnp.square(level.a) * noise + jnp.square(level.s) * signal).mean())
     assert float(losses.mean()) == pytest.approx(by_hand, rel=0.02)
@@ -294,7 +306,8 @@ def test_pictures_suit_the_data() -> None:
 def test_rectified_flow_is_the_squared_error_of_the_velocity_along_straight_paths() -> None:
     model, examples = moved(build(DIGITS, target="u", noise="rectified", conditional=False)), batch(DIGITS)
     x0 = model.to_network_units(examples.x)
-    level, _ = jax.jit(lambda x0: model._levels(8, jax.random.split(KEY, 3)[0], x0))(x0)
+    times, _ = schedules.drawn_times(model.schedule, 8, jax.random.split(KEY, 3)[0])
+    level = model.schedule.level(times)
     np.testing.assert_allclose(level.a + level.s, 1, rtol=1e-6)
     eps = jax.random.normal(jax.random.split(KEY, 3)[1], x0.shape)
     said = eqx.filter_jit(model.denoiser.predict)(noised(x0, eps, level), level)

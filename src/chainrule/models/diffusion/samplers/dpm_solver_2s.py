@@ -29,6 +29,10 @@ class DPMSolver2S(NamedSampler):
         """Always."""
         return True
 
+    def steps_within(self, evaluations: int) -> int:
+        """Two evaluations in every step but the last."""
+        return (evaluations + 1) // 2
+
     def for_process(self, process: Process) -> Self:
         """With the levels of the process the network knows."""
         return replace(self, process=process)

@@ -47,6 +47,10 @@ class Heun(NamedSampler):
         """Without churn."""
         return self.churn == 0
 
+    def steps_within(self, evaluations: int) -> int:
+        """Two evaluations in every step but the last."""
+        return (evaluations + 1) // 2
+
     def for_process(self, process: Process) -> Self:
         """With churn, which needs levels of the process the network knows."""
         return replace(self, process=process) if self.churn else self

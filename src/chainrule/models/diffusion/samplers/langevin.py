@@ -29,6 +29,10 @@ class AnnealedLangevin(NamedSampler):
         """Never."""
         return False
 
+    def steps_within(self, evaluations: int) -> int:
+        """One evaluation for each move, and one for the estimate."""
+        return max(1, evaluations // (self.moves + 1))
+
     def step(
         self, estimate: Estimator, x: Array, memory: Tree, span: Span, key: Key
     ) -> tuple[Array, Tree, Array]:

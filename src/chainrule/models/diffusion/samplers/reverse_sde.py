@@ -37,6 +37,10 @@ class ReverseSDE(NamedSampler):
         """Without noise and corrections."""
         return self.noise == 0 and self.corrections == 0
 
+    def steps_within(self, evaluations: int) -> int:
+        """One evaluation in every step, and one for each correction in all but the last."""
+        return (evaluations + self.corrections) // (1 + self.corrections)
+
     def step(
         self, estimate: Estimator, x: Array, memory: Tree, span: Span, key: Key
     ) -> tuple[Array, Tree, Array]:

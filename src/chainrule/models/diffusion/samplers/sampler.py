@@ -88,6 +88,10 @@ class NamedSampler(Sampler):
         for name, value in check_options(options_of(type(self)), given).model_dump().items():
             object.__setattr__(self, name, value)
 
+    def steps_within(self, evaluations: int) -> int:
+        """Default: as many steps as evaluations of the network, one for each."""
+        return evaluations
+
     def for_process(self, process: Process) -> Self:
         """Default: the same sampler, whatever the process."""
         del process

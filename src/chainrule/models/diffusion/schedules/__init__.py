@@ -24,6 +24,7 @@ from chainrule.models.diffusion.schedules.schedule import (
 )
 from chainrule.models.diffusion.schedules.spacing import SPACINGS, enough_noise, grid
 from chainrule.models.diffusion.schedules.table import from_table, read_table
+from chainrule.models.diffusion.schedules.times import drawn_times
 
 schedules: Registry[Callable[..., Schedule]] = Registry("schedule")
 schedules.add("linear", linear)
@@ -59,6 +60,7 @@ __all__ = [
     "TabulatedSchedule",
     "VPLinear",
     "cosine",
+    "drawn_times",
     "enough_noise",
     "from_alpha_bar",
     "from_beta",

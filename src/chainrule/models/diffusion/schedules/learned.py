@@ -3,7 +3,8 @@
 gamma(t) = -lam(t) is a monotone network between two learned ends. In continuous time the bound depends on the ends
 alone; what lies between them decides only how noisy an estimate of the bound is. The ends therefore follow the
 gradient of the bound, and the interior that of its square, whose mean is the variance up to a constant; `by_variance`
-gets both from one backward pass.
+gets both from one backward pass. In a chain of finitely many steps the bound depends on every level, and all of the
+curve follows its gradient.
 """
 
 from collections.abc import Callable
@@ -43,14 +44,18 @@ class LearnedSNR(eqx.Module, Schedule):
     first: float = eqx.field(static=True)
     count: None = eqx.field(static=True)
 
-    def __init__(self, low: float, high: float, key: Key, *, learn_ends: bool = True) -> None:
+    def __init__(
+        self, low: float, high: float, key: Key, *, learn_ends: bool = True, timesteps: int | None = None
+    ) -> None:
         one, two = jax.random.split(key)
         self.gammas = jnp.array([low, high], jnp.float32)
         self.slope = jnp.zeros(())
         self.inner = 2 + jax.random.normal(one, (WIDTH,))
         self.bias = -2 * jax.random.uniform(two, (WIDTH,))
         self.outer = jnp.full((WIDTH,), -2.0, jnp.float32)
-        self.learn_ends, self.process, self.first, self.count = learn_ends, VariancePreserving(), 0.0, None
+        self.learn_ends, self.process, self.count = learn_ends, VariancePreserving(), None
+        # A chain is never denoised at its cleanest level, where the reconstruction happens.
+        self.first = 1 / timesteps if timesteps else 0.0
 
     def share(self, t: Any) -> Array:
         """m(t), the way gone between the ends."""

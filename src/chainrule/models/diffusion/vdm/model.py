@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from chainrule.core.pictures import Lines, Picture
-from chainrule.core.types import Array, Key, Scalar, Tree
+from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data import kinds
 from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
@@ -39,6 +39,12 @@ class VDMConfig(DenoiserConfig):
     target: Literal["v", "eps", "x0"] = Field(
         "v", description="what the network predicts: velocity, noise or clean data"
     )
+    timesteps: int | None = Field(
+        None,
+        ge=1,
+        description="steps T of a chain whose bound is trained, all of the schedule with it; none: continuous time, "
+        "the limit of many steps and the better bound",
+    )
 
     def network_for(self, schema: Schema) -> Name:
         """As set; auto takes a U-Net for images of every size."""
@@ -47,7 +53,7 @@ class VDMConfig(DenoiserConfig):
 
 @final
 class VDM(Generative):
-    """Minimises the variational bound of -log p(x) in continuous time; the ends of the schedule are learned with it."""
+    """Minimises the variational bound of -log p(x), in continuous time or of a chain, and learns the schedule too."""
 
     denoiser: LearnedDenoiser
     noise: LearnedSNR
@@ -64,7 +70,9 @@ class VDM(Generative):
         )
         # A density of continuous data has no clean end of its own: its ends stay where they are.
         low, high = start_of(schema.levels)
-        self.noise = LearnedSNR(low, high, for_noise, learn_ends=schema.levels > 0)
+        self.noise = LearnedSNR(
+            low, high, for_noise, learn_ends=schema.levels > 0, timesteps=config.timesteps
+        )
         self.config = config
         self.schema = schema
 
@@ -90,10 +98,27 @@ class VDM(Generative):
                 "time",
                 "gamma = log noise-to-signal ratio",
                 {"learned": (times, learned), "straight": (times, low + (high - low) * times)},
-                caption=f"From {low:.2f} to {high:.2f}. The ends are learned by the bound; between them the schedule "
-                "makes its estimate less noisy.",
+                caption=f"From {low:.2f} to {high:.2f}. {self._learned()}",
             )
         ]
+
+    def _learned(self) -> str:
+        """What the schedule follows, in a sentence."""
+        if self.config.timesteps is not None:
+            return f"All of the curve is learned by the bound of its {self.config.timesteps:,} steps."
+        return "The ends are learned by the bound; between them the schedule makes its estimate less noisy."
+
+    def looks(self, even: Float[Array, "draws batch"]) -> tuple[Array, Array]:
+        """In continuous time as all models; of a chain, levels of its steps and what each weighs."""
+        return super().looks(even) if self.config.timesteps is None else self._steps(even)
+
+    def _steps(self, even: Float[Array, "*some"]) -> tuple[Array, Array]:
+        """For numbers that fill [0, 1] evenly: lam after a step of the chain, and T expm1 of what lam lost in it."""
+        assert self.config.timesteps is not None
+        total = self.config.timesteps
+        number = jnp.minimum(jnp.floor(even * total), total - 1)
+        cleaner, here = self.noise.lam(number / total), self.noise.lam((number + 1) / total)
+        return here, total * jnp.expm1(cleaner - here)
 
     def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
         """The bound, in bits per dimension (nats for continuous data), at one noise level for each example."""
@@ -104,10 +129,28 @@ class VDM(Generative):
         even = (
             jax.random.uniform(for_times, (), x0.dtype) + jnp.arange(len(x0), dtype=x0.dtype) / len(x0)
         ) % 1
-        interior = self.noise.share_and_rate(even)
+        scale = self.schema.dimensions * (math.log(2) if self.schema.levels else 1.0)
+        clean, noisy = self.lams()
+        terms = {
+            "prior": bounds.prior_term(x0, self.noise.process.level(noisy), self.noise.process) / scale,
+            "diffusion": self._diffusion(x0, eps, even, condition, scale),
+            "reconstruction": self.reconstruction(x0, clean, for_clean) / scale,
+        }
+        means = {name: term.mean() for name, term in terms.items()}
+        return means["prior"] + means["diffusion"] + means["reconstruction"], means
+
+    def _diffusion(
+        self, x0: Array, eps: Array, even: Array, condition: Any, scale: float
+    ) -> Float[Array, " batch"]:
+        """The diffusion term at one noise level for each example, with the gradients that train the schedule."""
+        if self.config.timesteps is not None:
+            lams, widths = self._steps(even[None])
+            process = self.noise.process
+            return bounds.continuous_term(
+                self.denoiser, x0, eps[None], lams, process, widths / scale, condition
+            )
         everything = (self.denoiser, self.noise.bounds(), x0, eps, condition)
         arrays, rest = eqx.partition(everything, eqx.is_array)
-        scale = self.schema.dimensions * (math.log(2) if self.schema.levels else 1.0)
 
         def diffusion(arrays: Tree, interior: tuple[Array, Array]) -> Array:
             denoiser, (low, high), x0, eps, condition = eqx.combine(arrays, rest)
@@ -117,14 +160,7 @@ class VDM(Generative):
             squares = jnp.square(error).reshape(len(x0), -1).sum(axis=1)
             return 0.5 * (high - low) * rate * squares / scale
 
-        clean, noisy = self.lams()
-        terms = {
-            "prior": bounds.prior_term(x0, self.noise.process.level(noisy), self.noise.process) / scale,
-            "diffusion": by_variance(diffusion, arrays, interior),
-            "reconstruction": self.reconstruction(x0, clean, for_clean) / scale,
-        }
-        means = {name: term.mean() for name, term in terms.items()}
-        return means["prior"] + means["diffusion"] + means["reconstruction"], means
+        return by_variance(diffusion, arrays, self.noise.share_and_rate(even))
 
 
 def powers(levels: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import pytest
 
 from chainrule import models
 from chainrule.data import Batch, Schema
+from chainrule.models.diffusion import bounds
 from chainrule.models.diffusion.schedules.learned import LearnedSNR, by_variance
 from chainrule.models.diffusion.vdm import VDM
 from chainrule.train import score
@@ -121,3 +122,73 @@ def test_the_parts_of_the_bound_add_up_to_it_in_the_units_of_the_data(continuous
     assert all(part.stderr is not None for part in parts)
     assert sum(part.value for part in parts) == pytest.approx(found[total].value, rel=1e-5)
     assert ("bits_per_dim_bound" in found) == (not continuous)
+
+
+@functools.cache
+def moved_chain(timesteps: int) -> VDM:
+    """A chain whose network and schedule are not those of the start."""
+    noise = np.random.default_rng(0)
+    arrays, rest = eqx.partition(build(timesteps=timesteps, conditional=False), eqx.is_inexact_array)
+    shift = jax.tree.map(lambda a: a + jnp.asarray(0.1 * noise.normal(size=a.shape), a.dtype), arrays)
+    return eqx.combine(shift, rest)
+
+
+def test_the_loss_of_a_chain_is_the_discrete_bound_term_by_term() -> None:
+    steps = 12
+    model, one = moved_chain(steps), batch(1).x
+    examples = Batch(jnp.repeat(one, steps, axis=0), None)  # each is looked at after another step
+    _, for_noise, *_ = jax.random.split(KEY, 4)
+    x0 = model.to_network_units(examples.x)
+    eps = jax.random.normal(for_noise, x0.shape, x0.dtype)
+
+    @eqx.filter_jit
+    def by_hand(model: VDM) -> jax.Array:
+        levels = model.noise.level(jnp.arange(steps + 1) / steps)
+        return bounds.step_terms(model.denoiser, x0, jnp.broadcast_to(eps, (steps, *eps.shape)), levels)
+
+    @eqx.filter_jit
+    def looked_at(model: VDM) -> tuple[jax.Array, jax.Array, jax.Array]:
+        even = (jax.random.uniform(jax.random.split(KEY, 4)[0]) + jnp.arange(steps) / steps) % 1
+        return model._diffusion(x0, eps, even, None, 1.0), even, model.loss(examples, KEY)[1]["diffusion"]
+
+    terms, (found, even, mean) = np.asarray(by_hand(model)), looked_at(model)
+    numbers = np.floor(np.asarray(even) * steps).astype(int)
+    assert sorted(numbers) == list(range(steps))
+    np.testing.assert_allclose(found / steps, terms[numbers, np.arange(steps)], rtol=1e-4)
+    total = terms[numbers, np.arange(steps)].sum() / (16 * math.log(2))
+    assert float(mean) == pytest.approx(float(total), rel=1e-4)
+
+
+def test_the_bound_of_a_chain_is_its_terms_and_tends_to_that_of_continuous_time() -> None:
+    x = batch(64).x
+    few, many = (eqx.filter_jit(moved_chain(steps).terms)(x, KEY) for steps in (4, 10_000))
+    endless = eqx.filter_jit(
+        eqx.tree_at(
+            lambda m: (m.denoiser, m.noise), build(conditional=False), _parts(moved_chain(10_000))
+        ).terms
+    )(x, KEY)
+    assert float(many.diffusion.mean()) == pytest.approx(float(endless.diffusion.mean()), rel=0.05)
+    assert float(few.diffusion.mean()) > 1.2 * float(endless.diffusion.mean())
+    np.testing.assert_allclose(many.prior, endless.prior, rtol=1e-5)
+
+
+def _parts(model: VDM) -> tuple[object, object]:
+    return model.denoiser, model.noise
+
+
+def test_all_of_the_schedule_of_a_chain_follows_the_bound() -> None:
+    model = moved_chain(6)
+    examples = batch(6)
+
+    @eqx.filter_jit
+    def slope_and_difference(model: VDM) -> tuple[jax.Array, jax.Array]:
+        def at(shift: jax.Array) -> jax.Array:
+            bent = eqx.tree_at(lambda m: m.noise.bias, model, model.noise.bias + shift)
+            return bent.loss(examples, KEY)[0]
+
+        zero, small = jnp.zeros(()), jnp.asarray(1e-2)
+        return jax.grad(at)(zero), (at(small) - at(-small)) / (2 * small)
+
+    slope, difference = (float(v) for v in slope_and_difference(model))
+    assert abs(slope) > 1e-4
+    assert slope == pytest.approx(difference, rel=0.02)

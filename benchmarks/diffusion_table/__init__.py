@@ -1,0 +1,1 @@
+"""The table of diffusion models: every target, weight, schedule and sampler, and how far samples are from the data."""
