@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.probability import Categorical, Normal
 from chainrule.probability.variational import (
+    annealed_evidence,
     chunked_log_weights,
     doubly_reparametrized_bound,
     estimate_evidence,
@@ -147,3 +149,17 @@ def test_heavy_weights_are_warned_of_and_said_in_the_report() -> None:
         found = estimate_evidence(narrow, jax.random.key(0), samples=1000)
     assert "warning    Pareto k is" in str(found)
     assert "examples   a standard error of" in str(found)
+
+
+def test_annealing_agrees_with_the_evidence_where_plain_weights_do_not_reach() -> None:
+    prior = Normal()
+
+    def far(z: jax.Array) -> jax.Array:
+        return log_normal(z, 0.0, 1.0) + log_normal(z, 6.0, 1.0)
+
+    exact = -9.0 - 0.5 * math.log(4 * math.pi)
+    found = annealed_evidence(far, prior, jax.random.key(0), step_size=0.4)
+    assert abs(found.log_prob - exact) < 4 * found.standard_error
+    assert found.standard_error < 0.2
+    with pytest.raises(ArgumentError, match="one continuous distribution is needed"):
+        annealed_evidence(far, Categorical([0.5, 0.5]), jax.random.key(0))

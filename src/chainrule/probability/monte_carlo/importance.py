@@ -19,6 +19,8 @@ NO_VARIANCE = 0.5
 """Above this shape of the tail weights have no variance."""
 UNRELIABLE = 0.7
 """Above this shape no practical number of draws is enough (Vehtari et al., 2024)."""
+_MOST_DOUBT = 0.2
+"""Few draws leave everything possible; no more than this is held against them."""
 _FEWEST = 5
 """Weights a tail needs to be fitted."""
 
@@ -60,8 +62,9 @@ class WeightReport(NamedTuple):
                 f"Pareto k is {k.max():.2f}, above {UNRELIABLE}{of.format(heavy)}: a few draws decide, and the "
                 "estimate is likely to be too low; use a wider or better fitting proposal"
             )
-        # The shape itself is known within (1 + k) / sqrt(tail) only: a variance has to be beyond doubt.
-        uncertain = k + 2 * np.maximum(1 + k, 0.0) / math.sqrt(_tail(self.draws))
+        # The shape itself is known within (1 + k) / sqrt(tail) only: a variance should be beyond doubt.
+        doubt = 2 * np.maximum(1 + k, 0.0) / math.sqrt(_tail(self.draws))
+        uncertain = k + np.minimum(doubt, _MOST_DOUBT)
         if (heavy := int((uncertain > NO_VARIANCE).sum())) > 0:
             return (
                 f"Pareto k is {k.max():.2f}, not clearly below {NO_VARIANCE}{of.format(heavy)}: the weights may have "

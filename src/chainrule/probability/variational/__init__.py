@@ -21,6 +21,7 @@ from chainrule.probability.variational.estimators import (
 from chainrule.probability.variational.evidence import Evidence, exact_evidence
 from chainrule.probability.variational.importance_weighted import (
     EvidenceEstimate,
+    annealed_evidence,
     chunked_log_weights,
     doubly_reparametrized_bound,
     estimate_evidence,
@@ -47,6 +48,7 @@ __all__ = [
     "PlainMonteCarlo",
     "ScoreFunction",
     "StraightThrough",
+    "annealed_evidence",
     "chunked_log_weights",
     "compare_estimators",
     "doubly_reparametrized_bound",

@@ -15,9 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.checks import whole
+from chainrule.core.errors import ArgumentError
 from chainrule.core.formatting import measured
 from chainrule.core.types import Array, Float, Key, Tree
+from chainrule.probability.distributions.base import Distribution
+from chainrule.probability.monte_carlo.annealed import annealed_importance_sampling, hamiltonian_move
 from chainrule.probability.monte_carlo.importance import WeightReport, weight_report
+from chainrule.probability.variational.evidence import LogJoint
 
 
 def importance_bound(log_weights: Float[Array, "draws *batch"]) -> Float[Array, "*batch"]:
@@ -146,6 +150,48 @@ def estimate_evidence(
     return EvidenceEstimate(weight_report(found, warn=warn))
 
 
+def annealed_evidence(
+    log_joint: LogJoint,
+    start: Distribution,
+    key: Key,
+    *,
+    steps: int = 200,
+    chains: int = 100,
+    step_size: float = 0.2,
+    leapfrogs: int = 5,
+    warn: bool = True,
+) -> EvidenceEstimate:
+    """log p(x) of one example by annealed importance sampling, to check `estimate_evidence` by other means.
+
+    `log_joint(z)` is log p(x, z) for one z. Chains go from draws of `start`, the prior or a guide, to the posterior by
+    Hamiltonian moves, so z has to be continuous. It costs about `steps * leapfrogs` gradients for each chain.
+
+    >>> from chainrule.probability import Normal
+    >>> def log_joint(z):  # z ~ N(0, 1), x | z ~ N(z, 1), x = 6: far from what the prior draws
+    ...     return Normal().log_prob(z) + Normal(z, 1.0).log_prob(6.0)
+    >>> found = annealed_evidence(log_joint, Normal(), jax.random.key(0), step_size=0.4)
+    >>> bool(abs(found.log_prob - Normal(0.0, 2**0.5).log_prob(6.0)) < 4 * found.standard_error)
+    True
+    """
+    chains = whole("annealed_evidence", "chains", chains, least=2)
+    if start.support.is_discrete or start.batch_shape:
+        raise ArgumentError(
+            f"annealed_evidence: start is {type(start).__name__} with batch shape {start.batch_shape}; one continuous "
+            "distribution is needed"
+        )
+    move = hamiltonian_move(step_size, leapfrogs)
+
+    @eqx.filter_jit
+    def weights(start: Distribution, key: Key) -> Array:
+        for_start, for_moves = jax.random.split(key)
+        drawn = start.sample(for_start, chains)
+        return annealed_importance_sampling(
+            drawn, start.log_prob, log_joint, move, for_moves, steps=steps
+        ).log_weights
+
+    return EvidenceEstimate(weight_report(weights(start, key), warn=warn))
+
+
 @eqx.filter_jit
 def _compiled(
     log_weights: Callable[..., Array], key: Key, args: tuple[Any, ...], samples: int, chunk: int
@@ -155,6 +201,7 @@ def _compiled(
 
 __all__ = [
     "EvidenceEstimate",
+    "annealed_evidence",
     "chunked_log_weights",
     "doubly_reparametrized_bound",
     "estimate_evidence",
