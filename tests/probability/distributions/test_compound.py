@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +19,7 @@ from chainrule.probability import (
     Exponential,
     Gamma,
     Independent,
+    Laplace,
     Logistic,
     LowRank,
     Mixture,
@@ -211,3 +213,22 @@ def test_expectations_say_how_they_were_found() -> None:
     assert drawn.method == "monte-carlo"
     assert abs(float(drawn.value) - 1.5) < 4 * float(drawn.standard_error)
     assert float(drawn.standard_error) == pytest.approx(np.sqrt(0.75) / 100, rel=0.1)
+
+
+def test_components_of_any_make_keep_what_has_no_batch() -> None:
+    """A mixture chooses among distributions that share a grid or a function."""
+    images = Independent(Discretized(Normal(np.array([[0.0, 1.0], [3.0, 2.0]]), 0.01), np.arange(5.0)))
+    drawn = np.asarray(Mixture([0.5, 0.5], images).sample(KEY, 50))
+    assert {tuple(row) for row in drawn} == {(0.0, 1.0), (3.0, 2.0)}
+    doubled = Transformed(Normal(np.array([0.0, 5.0]), 0.01), eqx.nn.Lambda(lambda x: 2 * x))
+    assert set(np.asarray(Mixture([0.5, 0.5], doubled).sample(KEY, 50)).round()) == {0.0, 10.0}
+    nested = Mixture(
+        [0.5, 0.5], Mixture([0.5, 0.5], [Normal([0.0, 10.0], 0.01), Laplace([20.0, 30.0], 0.01)])
+    )
+    assert set(np.asarray(nested.sample(KEY, 80)).round()) == {0.0, 10.0, 20.0, 30.0}
+
+
+def test_the_ends_of_an_interval_belong_to_it() -> None:
+    low = np.random.default_rng(0).uniform(size=100)
+    high = low + np.random.default_rng(1).uniform(size=100)
+    assert np.isfinite(np.asarray(Uniform(low, high).log_prob(high))).all()

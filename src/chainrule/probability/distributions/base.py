@@ -82,18 +82,20 @@ class Distribution(eqx.Module):
         mine = len(self.batch_shape)
         return jax.tree.map(lambda array: jnp.broadcast_to(array, (*shape, *array.shape[mine:])), self)
 
+    def select(self, index: tuple[Array, ...]) -> "Distribution":
+        """Default: the distributions at these indices of the first batch axes."""
+        return jax.tree.map(lambda array: array[index], self)
+
     def draw_components(self, key: Key, chosen: Array) -> Array:
         """Default: one draw for each entry of `chosen`, which is a position along the last batch axis.
 
         `chosen` has the shape of the draws, then that of the other batch axes.
         """
         axes = self.batch_shape[:-1]
-        lead = chosen.ndim - len(axes)
-        others = [
-            jnp.arange(size).reshape(-1, *(1,) * (len(axes) - axis - 1)) for axis, size in enumerate(axes)
-        ]
-        index = (*(jnp.broadcast_to(one, chosen.shape[lead:])[(None,) * lead] for one in others), chosen)
-        return jax.tree.map(lambda array: array[index], self).sample(key)
+        others = jnp.indices(axes, sparse=True)
+        lead = (1,) * (chosen.ndim - len(axes))
+        index = tuple(jnp.broadcast_to(one.reshape(lead + one.shape), chosen.shape) for one in others)
+        return self.select((*index, chosen)).sample(key)
 
     def atoms(self) -> "Atoms | None":
         """Default: nothing. Where there are finitely many, the points it can draw and their probabilities."""

@@ -47,7 +47,8 @@ class Discretized(Distribution):
             "be positive: values increase",
         )
         self.base = base
-        self.values = jnp.concatenate([values[:1], values[:-1] + gaps])
+        # What a check returns must be used, or compilers drop the check with it.
+        self.values = jnp.where((gaps > 0).all(), values, jnp.nan)
 
     @property
     def batch_shape(self) -> Shape:
@@ -111,9 +112,9 @@ class Discretized(Distribution):
         """With another batch of the base."""
         return Discretized(self.base.batched(shape), self.values)
 
-    def draw_components(self, key: Key, chosen: Array) -> Array:
-        """The values nearest to draws of the base's components."""
-        return self.values[self.support.nearest(self.base.draw_components(key, chosen))]
+    def select(self, index: tuple[Array, ...]) -> "Discretized":
+        """Those of the base; the values have no batch."""
+        return Discretized(self.base.select(index), self.values)
 
 
 @final

@@ -91,6 +91,10 @@ class Independent(Distribution):
         """With another batch of the base."""
         return Independent(self.base.batched((*shape, *self.base.batch_shape[-self.rank :])), self.rank)
 
+    def select(self, index: tuple[Array, ...]) -> "Independent":
+        """Those of the base."""
+        return Independent(self.base.select(index), self.rank)
+
     def atoms(self) -> Atoms | None:
         """All combinations of the atoms of the entries, up to 100,000 of them."""
         atoms = self.base.atoms()

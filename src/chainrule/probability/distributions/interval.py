@@ -29,7 +29,7 @@ class Uniform(Univariate):
         self.low, high = finite("Uniform", "low", low), finite("Uniform", "high", high)
         width = require("Uniform", "high - low", high - self.low, lambda v: v > 0, "be positive")
         # What a check returns must be used, or compilers drop the check with it.
-        self.high = self.low + width
+        self.high = jnp.where(width > 0, high, jnp.nan)
 
     @property
     def support(self) -> RealInterval:

@@ -117,6 +117,14 @@ class Mixture(Distribution):
             (self.choice.batched(shape), self.components.batched(wide)),
         )
 
+    def select(self, index: tuple[Array, ...]) -> "Mixture":
+        """Those of weights and components."""
+        return eqx.tree_at(
+            lambda one: (one.choice, one.components),
+            self,
+            (self.choice.select(index), self.components.select(index)),
+        )
+
     def draw(self, key: Key, shape: Shape) -> Array:
         """A component, then a draw from it."""
         choose, within = jax.random.split(key)
@@ -204,6 +212,10 @@ class Stacked(Distribution):
     def batched(self, shape: Shape) -> "Stacked":
         """Every one with another batch shape."""
         return Stacked(tuple(part.batched(shape[:-1]) for part in self.parts))
+
+    def select(self, index: tuple[Array, ...]) -> "Stacked":
+        """Those of every one, along the axes before that of the families."""
+        return Stacked(tuple(part.select(index) for part in self.parts))
 
     def draw_components(self, key: Key, chosen: Array) -> Array:
         """A draw of each, of which the chosen one is kept: families cannot be mixed any earlier."""

@@ -110,9 +110,9 @@ class Transformed(Distribution):
         """The images of draws."""
         return _each(self.forward, self.base.draw(key, shape), len(self.base.event_shape))
 
-    def draw_components(self, key: Key, chosen: Array) -> Array:
-        """The images of draws of the base's components."""
-        return _each(self.forward, self.base.draw_components(key, chosen), len(self.base.event_shape))
+    def select(self, index: tuple[Array, ...]) -> "Transformed":
+        """Those of the base; the functions have no batch."""
+        return Transformed(self.base.select(index), self.forward, self.inverse, self.log_det)
 
     def batched(self, shape: Shape) -> "Transformed":
         """With another batch of the base."""
