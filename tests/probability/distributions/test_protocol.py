@@ -79,7 +79,7 @@ def test_the_type_is_that_of_the_parameters() -> None:
         (lambda: Bernoulli(), "give one of probs and logits"),
         (lambda: Bernoulli(0.5, logits=0.0), "give one of probs and logits"),
         (lambda: Categorical([0.5, 0.4]), "sums to 0.9 instead of 1\n.*normalize=True"),
-        (lambda: Categorical([1.5, -0.5]), r"probs\[1\] is -0.5"),
+        (lambda: Categorical([1.5, -0.5]), r"probs holds -0.5"),
         (lambda: Categorical([0.0, 0.0], normalize=True), "cannot be normalised"),
         (lambda: Categorical(logits=[np.nan, 0.0]), r"logits\[0\] is nan"),
         (lambda: MultivariateNormal(np.zeros(2), [[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue -1"),
@@ -116,7 +116,7 @@ def test_bad_arguments_are_named(make, message: str) -> None:
     ],
 )
 def test_bad_arguments_are_named_inside_compiled_functions_too(make) -> None:
-    with pytest.raises(Exception, match="must "):
+    with pytest.raises(Exception, match=r"must |negative"):
         jax.block_until_ready(jax.jit(make)(jnp.array(-1.0)))
 
 

@@ -24,7 +24,7 @@ class Categorical(Distribution):
     def __init__(self, probs: Any = None, *, logits: Any = None, normalize: bool = False) -> None:
         """`normalize` divides `probs` by their sum; `logits` need no normalisation."""
         if exactly_one("Categorical", probs=probs, logits=logits) == "probs":
-            self.log_probs = _safe_log(probabilities("Categorical", "probs", probs, normalize))
+            self.log_probs = _safe_log(probabilities("Categorical: probs", probs, normalize))
         else:
             given = floating(logits)
             given = require(

@@ -84,36 +84,48 @@ def unit(where: str, name: str, value: Array) -> Array:
     return require(where, name, value, lambda v: (v >= 0) & (v <= 1), "lie between 0 and 1")
 
 
-def probabilities(where: str, name: str, value: Any, normalize: bool = False) -> Array:
+def probabilities(name: str, values: Any, normalize: bool = False) -> Array:
     """Probabilities along the last axis: not negative, and with sum one.
 
-    >>> probabilities("Categorical", "probs", [[0.5, 0.5], [0.5, 0.25]])
+    >>> probabilities("Categorical: probs", [[0.5, 0.5], [0.5, 0.25]])
     Traceback (most recent call last):
-    chainrule.core.errors.ArgumentError: Categorical: probs, row 1, sums to 0.75 instead of 1
-           pass normalize=True to divide by the sum
+    chainrule.core.errors.ArgumentError: Categorical: probs: row 1 sums to 0.75; rows must sum to 1 within 1e-06
+           pass normalize=True to rescale
     """
-    array = floating(value)
+    array = floating(values)
     if array.ndim == 0 or array.shape[-1] == 0:
-        raise ArgumentError(f"{where}: {name} needs an axis of outcomes, not shape {array.shape}")
-    array = require(where, name, array, lambda v: (v >= 0) & (v < np.inf), "be at least 0 and finite")
+        raise ArgumentError(f"{name}: probabilities need an axis of outcomes, not shape {array.shape}")
     total = array.sum(axis=-1, keepdims=True)
     if isinstance(array, jax.core.Tracer):
+        array = eqx.error_if(
+            array, ~(array >= 0), f"{name} has a probability that is negative or not a number"
+        )
         if normalize:
-            array = eqx.error_if(array, total <= 0, f"{where}: {name} must have a positive sum")
-            return array / total
-        return eqx.error_if(array, abs(total - 1) > _TOLERANCE, f"{where}: {name} must sum to 1")
-    sums = np.asarray(array, np.float64).sum(axis=-1)
-    wrong = sums <= 0 if normalize else abs(sums - 1) > _TOLERANCE
+            wrong = ~((total > 0) & (total < np.inf))
+            return eqx.error_if(array, wrong, f"{name} cannot be normalised") / total
+        # Sums of many numbers round, and the less precise they are the more.
+        slack = max(_TOLERANCE, 2 * float(jnp.finfo(array.dtype).eps) * array.shape[-1] ** 0.5)
+        return eqx.error_if(array, jnp.abs(total - 1) > slack, f"{name} does not sum to one")
+    exact = np.asarray(array, dtype=np.float64)
+    if not (exact >= 0).all():
+        worst = np.nanmin(exact) if not np.isnan(exact).any() else np.nan
+        raise ArgumentError(f"{name} holds {worst:.6g}: a probability is not negative")
+    sums = exact.sum(axis=-1)
+    if normalize:
+        if not (np.isfinite(sums) & (sums > 0)).all():
+            raise ArgumentError(f"{name}: weights that sum to {sums.min():.6g} cannot be normalised")
+        return array / total
+    wrong = ~(np.abs(sums - 1) <= _TOLERANCE)
     if wrong.any():
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
-        row = f", row {', '.join(map(str, first))}," if first else ""
-        if normalize:
-            raise ArgumentError(f"{where}: {name}{row} sums to {sums[first]:.6g} and cannot be normalised")
+        row = ", ".join(map(str, first))
         raise ArgumentError(
-            f"{where}: {name}{row} sums to {sums[first]:.8g} instead of 1",
-            remedy="pass normalize=True to divide by the sum",
+            f"{name}: row {row} sums to {sums[first]:.8g}; rows must sum to 1 within {_TOLERANCE:g}"
+            if first
+            else f"{name} sums to {sums[first]:.8g} instead of 1",
+            remedy="pass normalize=True to rescale",
         )
-    return array / total if normalize else array
+    return array
 
 
 def exactly_one(where: str, **alternatives: Any) -> str:

@@ -18,10 +18,9 @@ from jaxtyping import Bool
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
+from chainrule.probability.distributions.parameters import floating, probabilities
 from chainrule.probability.divergences.probabilities import (
     check_convention,
-    checked,
-    floating,
     log_base,
     pair,
 )
@@ -97,7 +96,7 @@ def entropy(p: Any, *, base: float = math.e, normalize: bool = False) -> Value:
     1.0
     """
     unit = log_base(base)
-    p = checked("p", p, normalize)
+    p = probabilities("p", p, normalize)
     return -rel_entr(p, jnp.ones_like(p)).sum(axis=-1) / unit
 
 

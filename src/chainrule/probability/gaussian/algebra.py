@@ -13,7 +13,8 @@ import numpy as np
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
-from chainrule.probability.gaussian.covariances import checked_covariance, checked_normal, floating, rounding
+from chainrule.probability.distributions.parameters import floating
+from chainrule.probability.gaussian.covariances import checked_covariance, checked_normal, rounding
 
 
 class Moments(NamedTuple):

@@ -17,8 +17,9 @@ from jax.scipy.linalg import cho_solve
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
+from chainrule.probability.distributions.parameters import floating
 from chainrule.probability.gaussian.algebra import Moments, index_set
-from chainrule.probability.gaussian.covariances import checked_normal, floating
+from chainrule.probability.gaussian.covariances import checked_normal
 
 
 def condition(mean: Any, covariance: Any, observed: Mapping[int, Any]) -> Moments:

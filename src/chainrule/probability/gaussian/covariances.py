@@ -15,6 +15,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
+from chainrule.probability.distributions.parameters import floating
 
 Vector = Float[Array, " size"]
 Matrix = Float[Array, "size size"]
@@ -76,12 +77,6 @@ def checked_normal(
         raise ArgumentError(f"{where}({names[0]}): entry {index} is {float(vector[index]):g}, not finite")
     dtype = jnp.promote_types(vector.dtype, matrix.dtype)
     return vector.astype(dtype), matrix.astype(dtype)
-
-
-def floating(values: Any) -> Array:
-    """Numbers as an array of floats."""
-    array = jnp.asarray(values)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.result_type(float))
 
 
 def rounding(matrix: Array) -> float:
@@ -161,7 +156,6 @@ __all__ = [
     "checked_covariance",
     "checked_normal",
     "eigen_factor",
-    "floating",
     "log_prob_on_support",
     "rounding",
 ]

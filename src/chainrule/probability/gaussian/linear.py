@@ -6,9 +6,10 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
+from chainrule.probability.distributions.parameters import floating
 from chainrule.probability.gaussian.algebra import Moments
 from chainrule.probability.gaussian.conditioning import solve_covariance
-from chainrule.probability.gaussian.covariances import checked_covariance, checked_normal, floating
+from chainrule.probability.gaussian.covariances import checked_covariance, checked_normal
 
 
 def linear_posterior(

@@ -22,7 +22,8 @@ import numpy as np
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError, ChainruleWarning
 from chainrule.core.types import Array, Float, Scalar
-from chainrule.probability.gaussian.covariances import checked_normal, floating
+from chainrule.probability.distributions.parameters import floating
+from chainrule.probability.gaussian.covariances import checked_normal
 
 ENUMERATED = 12
 """Products of up to so many factors are expanded into pairings: there are 10,395 of twelve, 135,135 of fourteen."""

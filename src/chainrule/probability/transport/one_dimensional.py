@@ -51,7 +51,7 @@ def _ordered(name: str, values: Any, weight_name: str, weights: Any) -> tuple[Ar
         )
     if weights is None:
         return jnp.sort(points), (jnp.arange(len(points), dtype=points.dtype) + 1) / len(points)
-    mass = probabilities("wasserstein_1d", weight_name, weights).astype(points.dtype)
+    mass = probabilities(f"wasserstein_1d: {weight_name}", weights).astype(points.dtype)
     if mass.shape != points.shape:
         raise ArgumentError(
             f"wasserstein_1d({weight_name}): shape {mass.shape} does not fit {len(points)} points",
