@@ -11,6 +11,7 @@ import scipy.optimize
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError
+from chainrule.explain import experiments
 from chainrule.probability.variational import exponential
 
 
@@ -76,3 +77,12 @@ def test_there_is_no_optimum_where_x_is_not_positive(x: float) -> None:
     thetas = [10.0, 100.0, 1000.0]
     bounds = [float(exponential.bound(x, t, exponential.best_phi(x, t))) for t in thetas]
     assert bounds == sorted(bounds)
+
+
+def test_the_experiment_finds_both_maxima() -> None:
+    numbers = experiments.run("evidence-bound").numbers
+    assert numbers["likeliest_theta"] == pytest.approx(0.657774, abs=1e-6)
+    assert numbers["best_theta"] == 1.0
+    assert numbers["evidence"] - numbers["bound"] == pytest.approx(0.246185, abs=1e-5)
+    other = experiments.run("evidence-bound", x=1.0, theta=0.5).numbers
+    assert other["phi"] == pytest.approx(float(exponential.best_phi(1.0, 0.5)), abs=1e-6)

@@ -36,7 +36,7 @@ def binned_log_prob(
     It is `s(b) - s(a)` with the sigmoid `s` at both ends. As `s(b) s(-a) (1 - exp(a - b))` it is exact in the tails.
     """
     width = 1 / ((levels - 1) * scale)
-    end = (level + 0.5) * width - mean / scale
+    end = ((level + 0.5) / (levels - 1) - mean) / scale
     below = jnp.where(level >= levels - 1, 0.0, jax.nn.log_sigmoid(end))
     above = jnp.where(level <= 0, 0.0, jax.nn.log_sigmoid(width - end))
     inner = jnp.where((level > 0) & (level < levels - 1), jnp.log(-jnp.expm1(-width)), 0.0)
