@@ -41,15 +41,6 @@ def run(settings: EvidenceBoundSettings, listener: Listener) -> Outcome:
     likeliest = _likeliest(x)
     phi = float(exponential.best_phi(x, theta))
     bound, evidence = float(exponential.bound(x, theta, phi)), float(exponential.evidence(x, theta))
-    both = jax.jit(
-        jax.vmap(lambda t: (exponential.bound(x, t, exponential.best_phi(x, t)), exponential.evidence(x, t)))
-    )
-    thetas = np.geomspace(min(likeliest, theta, best.theta) / 5, 5 * max(theta, best.theta), _POINTS)
-    bounds, evidences = (np.asarray(curve) for curve in both(jnp.asarray(thetas, jnp.float32)))
-    phis = np.geomspace(phi / 4, 6 * phi, _POINTS)
-    over_phi = np.asarray(
-        jax.jit(jax.vmap(lambda p: exponential.bound(x, theta, p)))(jnp.asarray(phis, jnp.float32))
-    )
     return Outcome(
         [
             f"At x = {x:g} the bound is largest, {best.bound:.4f} nats, at theta = phi = 2/x = {best.theta:.4f}.",
@@ -59,27 +50,7 @@ def run(settings: EvidenceBoundSettings, listener: Listener) -> Outcome:
             f"{evidence:.4f}; the gap of {evidence - bound:.4f} nats is the divergence of the guide from the "
             "posterior, which is no exponential distribution.",
         ],
-        [
-            Lines(
-                "evidence-bound",
-                "Evidence and bound over the rate of the code",
-                "theta",
-                "nats",
-                {"log p(x)": (thetas, evidences), "ELBO, best guide": (thetas, bounds)},
-                log_x=True,
-                marks=((likeliest, "likeliest"), (best.theta, "largest bound")),
-            ),
-            Lines(
-                "evidence-bound-guide",
-                f"The bound over the rate of the guide, theta = {theta:.3g}",
-                "phi",
-                "nats",
-                {"log p(x)": (phis, np.full(_POINTS, evidence)), "ELBO": (phis, over_phi)},
-                log_x=True,
-                marks=((phi, "best guide"),),
-                caption="The distance between the two is KL(q || p(z|x)).",
-            ),
-        ],
+        _pictures(x, theta, likeliest),
         Table(
             "evidence-bounds",
             "Where each is largest",
@@ -99,6 +70,41 @@ def run(settings: EvidenceBoundSettings, listener: Listener) -> Outcome:
             "evidence": evidence,
         },
     )
+
+
+def _pictures(x: float, theta: float, likeliest: float) -> list[Lines]:
+    best, phi = exponential.joint_optimum(x).theta, float(exponential.best_phi(x, theta))
+    evidence = float(exponential.evidence(x, theta))
+    both = jax.jit(
+        jax.vmap(lambda t: (exponential.bound(x, t, exponential.best_phi(x, t)), exponential.evidence(x, t)))
+    )
+    thetas = np.geomspace(min(likeliest, theta, best) / 5, 5 * max(theta, best), _POINTS)
+    bounds, evidences = (np.asarray(curve) for curve in both(jnp.asarray(thetas, jnp.float32)))
+    phis = np.geomspace(phi / 4, 6 * phi, _POINTS)
+    over_phi = np.asarray(
+        jax.jit(jax.vmap(lambda p: exponential.bound(x, theta, p)))(jnp.asarray(phis, jnp.float32))
+    )
+    return [
+        Lines(
+            "evidence-bound",
+            "Evidence and bound over the rate of the code",
+            "theta",
+            "nats",
+            {"log p(x)": (thetas, evidences), "ELBO, best guide": (thetas, bounds)},
+            log_x=True,
+            marks=((likeliest, "likeliest"), (best, "largest bound")),
+        ),
+        Lines(
+            "evidence-bound-guide",
+            f"The bound over the rate of the guide, theta = {theta:.3g}",
+            "phi",
+            "nats",
+            {"log p(x)": (phis, np.full(_POINTS, evidence)), "ELBO": (phis, over_phi)},
+            log_x=True,
+            marks=((phi, "best guide"),),
+            caption="The distance between the two is KL(q || p(z|x)).",
+        ),
+    ]
 
 
 def _row(name: str, x: float, theta: float) -> list[str | float | int]:
