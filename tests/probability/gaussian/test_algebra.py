@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError
+from chainrule.probability import Eigen
 from chainrule.probability import gaussian as g
 
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -74,7 +75,7 @@ def test_uncorrelated_normal_variables_need_not_be_independent() -> None:
 def test_any_covariance_has_a_factor() -> None:
     flat = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
     for covariance, rank in ((COVARIANCE, 3), (flat, 1), (np.zeros((2, 2)), 0)):
-        found = g.eigen_factor(covariance)
+        found = Eigen.of(covariance)
         assert int(found.rank) == rank
         np.testing.assert_allclose(found.factor @ found.factor.T, covariance, atol=1e-14)
 
@@ -107,9 +108,9 @@ def test_a_covariance_of_zero_is_a_point_mass() -> None:
         (lambda: g.affine([0.0], [[1.0]], [[1.0, 2.0]]), r"affine\(matrix\): shape \(1, 2\)"),
         (lambda: g.affine([0.0, 0.0], [[1.0]], [[1.0]]), r"affine\(mean\): shape \(2,\)"),
         (lambda: g.affine([math.nan], [[1.0]], [[1.0]]), r"mean\): entry 0 is nan"),
-        (lambda: g.eigen_factor([[1.0, 0.5], [0.4, 1.0]]), r"entry \[0, 1\] is 0.5 .* symmetric\n"),
-        (lambda: g.eigen_factor([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue -1"),
-        (lambda: g.eigen_factor([[math.inf]]), r"entry \[0, 0\] is inf"),
+        (lambda: Eigen.of([[1.0, 0.5], [0.4, 1.0]]), r"entry \[0, 1\] is 0.5 .* symmetric\n"),
+        (lambda: Eigen.of([[1.0, 2.0], [2.0, 1.0]]), "smallest eigenvalue -1"),
+        (lambda: Eigen.of([[math.inf]]), r"entry \[0, 0\] is inf"),
         (lambda: g.add(([0.0], [[1.0]]), ([0.0, 0.0], np.eye(2))), "have no sum"),
         (lambda: g.marginal(MEAN, COVARIANCE, [3]), "no variable 3 among 3"),
         (lambda: g.marginal(MEAN, COVARIANCE, [0, -3]), "variable 0 is named twice"),
@@ -125,4 +126,4 @@ def test_what_is_no_normal_distribution_is_refused(call, message) -> None:
 
 def test_rounding_of_single_precision_is_forgiven() -> None:
     factor = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-    assert int(g.eigen_factor(jnp.asarray(factor @ factor.T)).rank) == 3
+    assert int(Eigen.of(jnp.asarray(factor @ factor.T)).rank) == 3

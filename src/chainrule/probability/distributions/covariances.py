@@ -14,10 +14,13 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float
-from chainrule.probability.distributions.parameters import broadcast, finite, floating, positive, require
-
-_NEGATIVE = 1e-8
-"""How negative an eigenvalue may be, over the largest, to count as a zero that was rounded."""
+from chainrule.probability.distributions.matrices import (
+    apply,
+    checked_covariance,
+    diagonal_matrix,
+    solve_lower,
+)
+from chainrule.probability.distributions.parameters import broadcast, finite, floating, positive
 
 
 class Covariance(eqx.Module):
@@ -97,7 +100,7 @@ class Full(Covariance):
 
     def square(self, offset: Float[Array, "... d"]) -> Float[Array, "..."]:
         """Of the solution of a triangular system."""
-        white = _solve_lower(self.cholesky, offset)
+        white = solve_lower(self.cholesky, offset)
         return jnp.square(white).sum(axis=-1)
 
     def log_det(self) -> Float[Array, "*batch"]:
@@ -130,7 +133,7 @@ class Diagonal(Covariance):
 
     def matrix(self) -> Float[Array, "*batch d d"]:
         """The variances on the diagonal."""
-        return _diagonal_matrix(self.variances)
+        return diagonal_matrix(self.variances)
 
     def diagonal(self) -> Float[Array, "*batch d"]:
         """The variances."""
@@ -189,7 +192,7 @@ class LowRank(Covariance):
 
     def matrix(self) -> Float[Array, "*batch d d"]:
         """The sum of both."""
-        return self.factor @ self.factor.mT + _diagonal_matrix(self.variances)
+        return self.factor @ self.factor.mT + diagonal_matrix(self.variances)
 
     def diagonal(self) -> Float[Array, "*batch d"]:
         """Squared norms of the rows of the factor, and the variances."""
@@ -207,7 +210,7 @@ class LowRank(Covariance):
     def square(self, offset: Float[Array, "... d"]) -> Float[Array, "..."]:
         """By Woodbury's identity."""
         scaled = offset / jnp.broadcast_to(self.variances, offset.shape)
-        inner = _solve_lower(self._capacitance(), apply(self.factor.mT, scaled))
+        inner = solve_lower(self._capacitance(), apply(self.factor.mT, scaled))
         return (offset * scaled).sum(axis=-1) - jnp.square(inner).sum(axis=-1)
 
     def log_det(self) -> Float[Array, "*batch"]:
@@ -219,7 +222,7 @@ class LowRank(Covariance):
         """The Cholesky factor of `I + factor^T diag(variances)^-1 factor`."""
         scaled = self.factor / self.variances[..., None]
         inner = self.factor.mT @ scaled
-        return jnp.linalg.cholesky(inner + _diagonal_matrix(jnp.ones_like(inner[..., 0])))
+        return jnp.linalg.cholesky(inner + diagonal_matrix(jnp.ones_like(inner[..., 0])))
 
 
 @final
@@ -237,22 +240,11 @@ class Eigen(Covariance):
         >>> Eigen.of([[1.0, 1.0], [1.0, 1.0]]).is_singular
         True
         """
-        array = check_symmetric("Eigen", floating(matrix))
+        array = checked_covariance("Eigen.of", "covariance", matrix)
         variances, axes = jnp.linalg.eigh(array)
-        largest = variances[..., -1:]
-        remedy = "a covariance has none; add a multiple of the identity, or correct the matrix"
-        variances = require(
-            "Eigen",
-            "the smallest eigenvalue of covariance",
-            variances,
-            lambda v: v >= -_NEGATIVE * abs(v[..., -1:]),
-            "not be negative",
-            remedy,
-        )
-        tolerance = array.shape[-1] * jnp.finfo(array.dtype).eps * largest
-        kept = variances > tolerance
-        singular = isinstance(kept, jax.core.Tracer) or not bool(kept.all())
-        return Eigen(axes, jnp.where(kept, variances, 0.0), singular)
+        kept = variances > array.shape[-1] * jnp.finfo(array.dtype).eps * variances[..., -1:]
+        known = not isinstance(kept, jax.core.Tracer)
+        return Eigen(axes, jnp.where(kept, variances, 0.0), not (known and bool(kept.all())))
 
     @property
     def is_singular(self) -> bool:
@@ -291,8 +283,14 @@ class Eigen(Covariance):
         positive = self.variances > 0
         return jnp.log(jnp.where(positive, self.variances, 1.0)).sum(axis=-1)
 
+    @property
+    def factor(self) -> Float[Array, "*batch d d"]:
+        """F with F F^T the covariance: `mean + F z` of standard normal z has it, singular or not."""
+        return self.axes * jnp.sqrt(self.variances)[..., None, :]
+
+    @property
     def rank(self) -> Array:
-        """How many axes have positive variance."""
+        """Dimension of the support: how many axes have positive variance."""
         return (self.variances > 0).sum(axis=-1)
 
     def off_range(self, offset: Float[Array, "... d"]) -> Float[Array, "..."]:
@@ -307,71 +305,22 @@ def from_matrix(where: str, matrix: Any) -> Covariance:
 
     Inside a compiled function, where this cannot be known, it has to be positive definite (else: `Eigen.of`).
     """
-    array = check_symmetric(where, floating(matrix))
+    array = floating(matrix)
+    if array.ndim < 2:
+        raise ArgumentError(
+            f"{where}: covariance needs the shape (..., d, d), not {array.shape}",
+            remedy="for independent entries give Diagonal(variances)",
+        )
+    array = checked_covariance(where, "covariance", array)
+    lower = jnp.linalg.cholesky(array)
     if isinstance(array, jax.core.Tracer):
-        lower = jnp.linalg.cholesky(array)
         message = (
             f"{where}: covariance must be positive definite inside a compiled function (or use Eigen.of)"
         )
         return Full(eqx.error_if(lower, jnp.isnan(lower), message))
-    exact = np.asarray(array, np.float64)
-    values = np.linalg.eigvalsh(exact)
-    smallest, largest = values[..., 0], np.abs(values).max(axis=-1)
-    wrong = smallest < -_NEGATIVE * largest
-    if wrong.any():
-        raise ArgumentError(
-            f"{where}: covariance has the smallest eigenvalue {smallest[wrong].flat[0]:.6g}; it must not be negative",
-            remedy="no random vector has such a covariance: correct it, or add a multiple of the identity",
-        )
-    if (smallest <= exact.shape[-1] * np.finfo(array.dtype).eps * largest).any():
-        return Eigen.of(array)
-    return Full(jnp.linalg.cholesky(array))
-
-
-def check_symmetric(where: str, matrix: Array) -> Array:
-    """`matrix`, if it is square, finite and symmetric up to rounding."""
-    if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2] or not matrix.shape[-1]:
-        raise ArgumentError(
-            f"{where}: covariance needs the shape (..., d, d), not {matrix.shape}",
-            remedy="for independent entries give Diagonal(variances)",
-        )
-    matrix = finite(where, "covariance", matrix)
-    size = abs(matrix).max(axis=(-2, -1), keepdims=True)
-    close = 10 * float(jnp.finfo(matrix.dtype).eps) ** 0.75
-    apart = abs(matrix - matrix.mT) - close * size
-    if isinstance(matrix, jax.core.Tracer):
-        return eqx.error_if(matrix, apart > 0, f"{where}: covariance must be symmetric")
-    if (np.asarray(apart) > 0).any():
-        worst = tuple(int(i) for i in np.unravel_index(np.asarray(apart).argmax(), apart.shape))
-        i, j = worst[-2:]
-        values = np.asarray(matrix)[worst[:-2]]
-        smallest = np.linalg.eigvalsh((values + values.T) / 2)[0]
-        raise ArgumentError(
-            f"{where}: covariance is not symmetric: [{i}, {j}] is {values[i, j]:.6g}, [{j}, {i}] is {values[j, i]:.6g}"
-            f" (the smallest eigenvalue of its symmetric part is {smallest:.6g})",
-            remedy="pass (covariance + covariance.T) / 2 if the difference is noise",
-        )
-    return matrix
-
-
-def apply(matrix: Float[Array, "*batch m n"], vectors: Float[Array, "... n"]) -> Float[Array, "... m"]:
-    """A matrix, or a batch of them, times vectors with further leading axes."""
-    return jnp.einsum("...mn,...n->...m", matrix, vectors)
-
-
-def _solve_lower(lower: Array, vectors: Array) -> Array:
-    """`lower^-1 vectors`, with all vectors of one matrix as the columns of one system."""
-    batch = lower.shape[:-2]
-    lead = vectors.shape[: vectors.ndim - 1 - len(batch)]
-    columns = jnp.moveaxis(vectors.reshape(-1, *batch, vectors.shape[-1]), 0, -1)
-    solved = jax.scipy.linalg.solve_triangular(lower, columns, lower=True)
-    return jnp.moveaxis(solved, -1, 0).reshape(*lead, *batch, vectors.shape[-1])
-
-
-def _diagonal_matrix(values: Array) -> Array:
-    size = values.shape[-1]
-    eye = jnp.eye(size, dtype=values.dtype)
-    return values[..., None] * jnp.broadcast_to(eye, (*values.shape, size))
+    found = np.linalg.eigvalsh(np.asarray(array, np.float64))
+    regular = found[..., 0] > array.shape[-1] * np.finfo(array.dtype).eps * found[..., -1]
+    return Full(lower) if regular.all() else Eigen.of(array)
 
 
 def _vectors(where: str, name: str, value: Any) -> Array:
@@ -381,4 +330,4 @@ def _vectors(where: str, name: str, value: Any) -> Array:
     return array
 
 
-__all__ = ["Covariance", "Diagonal", "Eigen", "Full", "LowRank", "apply", "from_matrix"]
+__all__ = ["Covariance", "Diagonal", "Eigen", "Full", "LowRank", "from_matrix"]

@@ -99,10 +99,14 @@ class MultivariateNormal(Distribution):
             return self.log_prob(x)
         x = events(self, x)
         offset = x - self._beside(x)
-        found = self._log_density(offset, structure.rank().astype(offset.dtype))
-        size = jnp.abs(x).max(axis=-1) + jnp.abs(self._beside(x)).max(axis=-1)
-        tolerance = 10 * self.event_shape[0] * jnp.sqrt(jnp.finfo(offset.dtype).eps)
-        return jnp.where(structure.off_range(offset) <= tolerance * size, found, -jnp.inf)
+        found = self._log_density(offset, structure.rank.astype(offset.dtype))
+        # On it up to the root of the precision, times the size of the numbers.
+        extent = jnp.broadcast_to(jnp.sqrt(structure.variances.max(axis=-1)), found.shape)
+        size = jnp.maximum(
+            jnp.maximum(jnp.abs(x).max(axis=-1), jnp.abs(self._beside(x)).max(axis=-1)), extent
+        )
+        near = structure.off_range(offset) <= math.sqrt(jnp.finfo(offset.dtype).eps) * size
+        return jnp.where(near, found, -jnp.inf)
 
     def draw(self, key: Key, shape: Shape) -> Array:
         """The mean, and coloured noise."""

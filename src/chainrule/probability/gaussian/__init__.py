@@ -19,7 +19,7 @@ from chainrule.probability.gaussian.conditioning import (
     impute,
     to_information,
 )
-from chainrule.probability.gaussian.covariances import EigenFactor, eigen_factor, log_prob_on_support
+from chainrule.probability.gaussian.covariances import log_prob_on_support
 from chainrule.probability.gaussian.discretized import discretized_log_prob
 from chainrule.probability.gaussian.isotropic import kl_from_centred, log_density
 from chainrule.probability.gaussian.linear import linear_posterior, low_rank_update
@@ -34,7 +34,6 @@ from chainrule.probability.gaussian.moments import (
 )
 
 __all__ = [
-    "EigenFactor",
     "Imputed",
     "Independence",
     "Information",
@@ -48,7 +47,6 @@ __all__ = [
     "derivative_at_zero",
     "discretized_log_prob",
     "distances",
-    "eigen_factor",
     "from_information",
     "impute",
     "independent",

@@ -13,8 +13,9 @@ import numpy as np
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
+from chainrule.probability.distributions.matrices import rounding
 from chainrule.probability.distributions.parameters import floating
-from chainrule.probability.gaussian.covariances import checked_covariance, checked_normal, rounding
+from chainrule.probability.gaussian.covariances import checked_matrix, checked_normal
 
 
 class Moments(NamedTuple):
@@ -91,7 +92,7 @@ def independent(
     >>> independent([[1.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 1.0]], [[0], [1, 2]])
     Independence(value=False, largest=0.5, pair=(0, 1))
     """
-    matrix = np.asarray(checked_covariance("independent", "covariance", covariance), dtype=np.float64)
+    matrix = np.asarray(checked_matrix("independent", "covariance", covariance), dtype=np.float64)
     least = rounding(floating(covariance)) if tolerance is None else tolerance
     taken = index_set("independent", "groups", [index for group in groups for index in group], len(matrix))
     if len(groups) < 2 or not all(len(group) for group in groups):

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Scalar
+from chainrule.probability.distributions.matrices import rounding
 from chainrule.probability.gaussian.conditioning import cholesky_factor, solve_covariance
-from chainrule.probability.gaussian.covariances import checked_normal, rounding
+from chainrule.probability.gaussian.covariances import checked_normal
 
 
 def renyi(mean: Any, covariance: Any, other_mean: Any, other_covariance: Any, alpha: float) -> Scalar:

@@ -9,7 +9,7 @@ from chainrule.core.types import Array, Float
 from chainrule.probability.distributions.parameters import floating
 from chainrule.probability.gaussian.algebra import Moments
 from chainrule.probability.gaussian.conditioning import solve_covariance
-from chainrule.probability.gaussian.covariances import checked_covariance, checked_normal
+from chainrule.probability.gaussian.covariances import checked_matrix, checked_normal
 
 
 def linear_posterior(
@@ -41,7 +41,7 @@ def low_rank_update(mean: Any, covariance: Any, matrix: Any, noise_covariance: A
     ([1.0, 0.0], [[0.5, 0.0], [0.0, 1.0]])
     """
     centre, spread = checked_normal("low_rank_update", mean, covariance)
-    noise = checked_covariance("low_rank_update", "noise_covariance", noise_covariance)
+    noise = checked_matrix("low_rank_update", "noise_covariance", noise_covariance)
     seen, values = floating(matrix), floating(y)
     if seen.shape != (len(noise), len(centre)) or values.shape != noise.shape[:1]:
         raise ArgumentError(

@@ -40,11 +40,11 @@ def multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Array:
     rank: Array | int = p.event_shape[0]
     same = jnp.full(p.batch_shape, mine.is_singular == theirs.is_singular)
     if isinstance(mine, Eigen) and isinstance(theirs, Eigen):
-        rank = mine.rank()
+        rank = mine.rank
         astray = jnp.maximum(theirs.off_range(columns).max(axis=0), theirs.off_range(offset))
         extent = jnp.sqrt(jnp.maximum(mine.variances.max(axis=-1), theirs.variances.max(axis=-1)))
         close = jnp.sqrt(jnp.finfo(offset.dtype).eps)
-        same = (rank == theirs.rank()) & (astray <= close * (extent + jnp.abs(offset).max(axis=-1)))
+        same = (rank == theirs.rank) & (astray <= close * (extent + jnp.abs(offset).max(axis=-1)))
     spread = theirs.square(columns).sum(axis=0) + theirs.square(offset)
     return jnp.where(same, 0.5 * (spread - rank + theirs.log_det() - mine.log_det()), jnp.inf)
 
