@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
 import scipy.optimize
+import scipy.special
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError
@@ -53,6 +55,23 @@ def test_at_one_the_optimum_is_two_with_a_small_gap() -> None:
     best = exponential.joint_optimum(1.0)
     assert best.theta == best.phi == 2.0
     assert float(exponential.evidence(1.0, 2.0)) - best.bound == pytest.approx(0.021064, abs=1e-6)
+
+
+def test_the_evidence_keeps_its_digits_in_single_precision() -> None:
+    """Far from x two large numbers would cancel."""
+    for x, theta in ((0.1, 100.0), (2.0, 500.0), (2.0, 2.0), (20.0, 0.1)):
+        if theta < x:
+            expected = math.log(theta) + theta**2 / 2 - theta * x + scipy.special.log_ndtr(x - theta)
+        else:
+            expected = (
+                math.log(theta) - x**2 / 2 + math.log(scipy.special.erfcx((theta - x) / math.sqrt(2)) / 2)
+            )
+        with jax.enable_x64(False):
+            assert float(exponential.evidence(x, theta)) == pytest.approx(expected, rel=2e-6)
+    slope = jax.jit(jax.vmap(jax.grad(exponential.evidence, 1), (None, 0)))(2.0, jnp.array([0.5, 3.0, 50.0]))
+    excess = 2.0 - np.array([0.5, 3.0, 50.0])
+    hazard = np.exp(scipy.stats.norm.logpdf(excess) - scipy.stats.norm.logcdf(excess))
+    assert np.asarray(slope) == pytest.approx(1 / (2.0 - excess) - excess - hazard, abs=1e-9)
 
 
 @pytest.mark.parametrize("x", [0.5, 1.0, 2.0, 5.0])

@@ -49,7 +49,11 @@ def evidence(x: Float[ArrayLike, ""], theta: Float[ArrayLike, ""]) -> Float[Arra
     -1.672754
     """
     x, theta = (jnp.asarray(value, float) for value in (x, theta))
-    return jnp.log(theta) + theta**2 / 2 - theta * x + jax.scipy.special.log_ndtr(x - theta)
+    excess = x - theta
+    near = theta**2 / 2 - theta * x + jax.scipy.special.log_ndtr(jnp.maximum(excess, 0.0))
+    # In the tail of Phi the square and the logarithm are large and cancel; this form of the same has neither.
+    far = jnp.log(jax.scipy.special.erfcx(jnp.maximum(-excess, 0.0) / math.sqrt(2)) / 2) - x**2 / 2
+    return jnp.log(theta) + jnp.where(excess > 0, near, far)
 
 
 def joint_optimum(x: float) -> Optimum:
