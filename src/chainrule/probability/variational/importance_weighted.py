@@ -165,13 +165,6 @@ def annealed_evidence(
 
     `log_joint(z)` is log p(x, z) for one z. Chains go from draws of `start`, the prior or a guide, to the posterior by
     Hamiltonian moves, so z has to be continuous. It costs about `steps * leapfrogs` gradients for each chain.
-
-    >>> from chainrule.probability import Normal
-    >>> def log_joint(z):  # z ~ N(0, 1), x | z ~ N(z, 1), x = 6: far from what the prior draws
-    ...     return Normal().log_prob(z) + Normal(z, 1.0).log_prob(6.0)
-    >>> found = annealed_evidence(log_joint, Normal(), jax.random.key(0), step_size=0.4)
-    >>> bool(abs(found.log_prob - Normal(0.0, 2**0.5).log_prob(6.0)) < 4 * found.standard_error)
-    True
     """
     chains = whole("annealed_evidence", "chains", chains, least=2)
     if start.support.is_discrete or start.batch_shape:
