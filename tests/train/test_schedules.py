@@ -119,3 +119,11 @@ def test_a_polynomial_falls_with_its_power_and_a_stable_rate_over_the_last_fifth
     np.testing.assert_allclose(square, left**2, atol=1e-12)
     np.testing.assert_allclose(cubic, 0.1 + 0.9 * left**3, atol=1e-12)
     np.testing.assert_allclose(stable, np.minimum(1, 0.5 + 0.5 * (100 - np.arange(101)) / 20), atol=1e-12)
+
+
+def test_tripling_has_eight_stages_the_last_two_thirds_of_the_run() -> None:
+    """Rates of "Importance weighted autoencoders": 10^(-i/7) of the first for 3^i of 3,280 parts."""
+    (found,) = factors((3280, {"name": "tripling"}))
+    stages, lengths = np.unique(-np.round(7 * np.log10(found[:-1]), 6), return_counts=True)
+    np.testing.assert_allclose(stages, np.arange(8), atol=1e-5)
+    assert lengths.tolist() == [3**i for i in range(8)]

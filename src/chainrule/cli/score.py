@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from chainrule.data.dataset import Data
     from chainrule.train import Metric
 
-OWN = ("runs", "split", "data", "text", "stride", "n", "positive", "top", "calibrated", *WORDS)
+OWN = ("runs", "split", "data", "text", "stride", "n", "positive", "top", "calibrated", "k", *WORDS)
 _HOW = (
     "settings of score: split=test, data=OTHER, text=TEXT, n=5000, stride=32, positive=CLASS, top=3, calibrated=true, "
-    f"{USAGE}, runs=DIR"
+    f"k=5000, {USAGE}, runs=DIR"
 )
 _SHOWN = 30
 """Classes, labels or outputs whose scores are shown one by one."""
@@ -28,7 +28,8 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     n=5000 (so many examples, drawn at random; unless told all of them, and 2048 where a bound is estimated), stride=32
     (texts: how far windows are apart), positive=CLASS (two classes: the one that is looked for; unless told the
     second), top=3 (classes: how often the true one is among the three likeliest; top=2,3 for several), calibrated=true
-    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), lora=RUN or
+    (classes: how far probabilities can be trusted at a temperature fitted on the validation examples), k=5000 (models
+    with a latent variable: codes by which the likelihood of an example is estimated; 100 unless told), lora=RUN or
     lora=FILE.safetensors (adapters of other runs to judge it with, lora_strength=1 times), runs=DIR.
     """
     from chainrule.cli.adapters import with_adapters
@@ -38,7 +39,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.progress_line import progress_line
     from chainrule.cli.settings import guess, unknown, yes_or_no
     from chainrule.train import Run
-    from chainrule.train.scores.loss import overfitting
+    from chainrule.train.remarks import remarks
 
     words = parse([name, *(settings or [])])
     (wanted,) = take(words, "RUN")
@@ -47,7 +48,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     for word in given:
         if word not in OWN and not (word.startswith("data.") and "data" in given):
             raise unknown(word, OWN, _HOW)
-    stride, n = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples")))
+    stride, n, k = (_whole(given, *one) for one in (("stride", "tokens"), ("n", "examples"), ("k", "codes")))
     folder = runs_folder(given.get("runs"))
     run = with_adapters(Run.open(find(wanted, folder)), given, folder)
     positive = given.get("positive")
@@ -63,7 +64,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
         untested = split is None and other is None and not len(run.data.test)
         part = "val" if untested else split
         found = run.score(
-            part, data=other, stride=stride, n=n, positive=positive, top=top, calibrated=calibrated
+            part, data=other, stride=stride, n=n, positive=positive, top=top, calibrated=calibrated, k=k
         )
     metrics = {name: metric.to_json() for name, metric in found.items()}
     what = "" if other is None else described(other)
@@ -79,7 +80,7 @@ def score(name: RunName, settings: Settings = None, json: Json = False) -> None:
     if untested:
         say("scored", "the validation split: the data have no test split")
     show(found)
-    if remark := overfitting(found):
+    for remark in remarks(found):
         say("note", remark)
 
 
@@ -99,10 +100,17 @@ def show(found: "Mapping[str, Metric]") -> None:
 
     whole, each = by_item(found)
     rows = [
-        [name, _shown(name, m.value), "" if m.stderr is None else f"± {short_number(m.stderr)}", m.unit]
+        [
+            name,
+            _shown(name, m.value),
+            "" if m.stderr is None else f"± {short_number(m.stderr)}",
+            m.unit,
+            m.kind,
+        ]
         for name, m in whole.items()
     ]
-    output.table(["metric", "value", "error", "unit"], rows)
+    columns = 5 if any(m.kind for m in whole.values()) else 4
+    output.table(["metric", "value", "error", "unit", "is"][:columns], [row[:columns] for row in rows])
     if not each:
         return
     measures = list(dict.fromkeys(measure for metrics in each.values() for measure in metrics))

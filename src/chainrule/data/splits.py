@@ -36,6 +36,16 @@ class Split(abc.ABC):
     def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
         """The scaled examples with these numbers, from `self.arrays` or from a copy of it on a device."""
 
+    @property
+    def changes(self) -> bool:
+        """Default: an example is the same whenever training sees it."""
+        return False
+
+    def fresh(self, arrays: Mapping[str, Any], index: Any, key: Any) -> Batch:
+        """Default: the examples with these numbers as they always are; or as training sees them this once."""
+        del key
+        return self.gather(arrays, index)
+
     def batch(self, index: Any) -> Batch:
         """The scaled examples with these numbers, on the host."""
         return self.gather(self.arrays, np.asarray(index))
@@ -76,6 +86,37 @@ class Rows(Split):
             y = self.target_scaling.apply(y)
         weights = arrays["weight"][index] if "weight" in arrays else None
         return Batch(self.scaling.apply(arrays["x"][index]), y, weights)
+
+
+@final
+@dataclass(frozen=True)
+class Coins(Split):
+    """Rows of zeros and ones that are thrown anew whenever training sees them; everybody else sees one throw.
+
+    `arrays["grey"]` holds what the probability of a one is proportional to, and `scaling` makes it one.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    scaling: Scaling
+
+    def __len__(self) -> int:
+        return len(self.arrays["x"])
+
+    @property
+    def changes(self) -> bool:
+        """Always."""
+        return True
+
+    def gather(self, arrays: Mapping[str, Any], index: Any) -> Batch:
+        """Rows by number, as they were thrown once."""
+        return Rows(self.arrays).gather(arrays, index)
+
+    def fresh(self, arrays: Mapping[str, Any], index: Any, key: Any) -> Batch:
+        """Rows by number, thrown with this key."""
+        import jax  # inside a compiled step it is there; to read data it is not needed
+
+        share = self.scaling.apply(arrays["grey"][index])
+        return self.gather(arrays, index)._replace(x=jax.random.bernoulli(key, share).astype(share.dtype))
 
 
 @final
@@ -124,5 +165,14 @@ class Subset(Split):
         """Examples by their position among the few."""
         return self.split.gather(arrays, self.numbers[index])
 
+    @property
+    def changes(self) -> bool:
+        """As in the whole split."""
+        return self.split.changes
 
-__all__ = ["Rows", "Selected", "Split", "Subset"]
+    def fresh(self, arrays: Mapping[str, Any], index: Any, key: Any) -> Batch:
+        """As in the whole split."""
+        return self.split.fresh(arrays, self.numbers[index], key)
+
+
+__all__ = ["Coins", "Rows", "Selected", "Split", "Subset"]

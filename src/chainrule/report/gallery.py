@@ -24,6 +24,7 @@ from chainrule.models.protocol import (
     CanPredict,
     CanSample,
     CanTranslate,
+    HasLatents,
     HasOwnTraining,
     HasPictures,
     HasSampleCaption,
@@ -78,6 +79,8 @@ def groups(run: Run) -> list[PictureGroup]:
             language_models.compared(c, run) if c.name == "curve-loss" else c for c in learning_curves(run)
         ]
         found = [PictureGroup("Learning", curves)]
+    if isinstance(model, HasLatents):
+        found = [PictureGroup("Learning", [*learning_curves(run), *stacked_bound(run)])]
     for title, capability, make in _CAPABILITIES:
         if isinstance(model, capability):
             try:
@@ -137,6 +140,31 @@ def _curve(run: Run, columns: dict[str, np.ndarray], name: str) -> Lines:
     return Lines(
         f"curve-{name}", title, "step", unit, series, log_y=bool(wide), marks=marks, caption=" ".join(words)
     )
+
+
+def stacked_bound(run: Run) -> list[Picture]:
+    """Distortion and rate on top of each other over training: their sum is the bound."""
+    columns = run.metrics
+    if not {"distortion", "rate"} <= columns.keys():
+        return []
+    found = {split: (columns["split"] == split) & np.isfinite(columns["rate"]) for split in _SPLITS}
+    split = "val" if found["val"].any() else "train"
+    step, distortion, _ = _thin(columns["step"][found[split]], columns["distortion"][found[split]])
+    _, rate, _ = _thin(columns["step"][found[split]], columns["rate"][found[split]])
+    if not len(step):
+        return []
+    total, floor = distortion + rate, np.full_like(distortion, min(0.0, float(distortion.min())))
+    return [
+        Lines(
+            "bound",
+            "The bound and its parts",
+            "step",
+            "nats per example",
+            {"rate": (step, total, distortion, total), "distortion": (step, distortion, floor, distortion)},
+            caption=f"On {_SPLITS[split]} examples: what is left once the code is known, and on top of it what "
+            "the code costs. The upper edge is the bound of the negative log-likelihood.",
+        )
+    ]
 
 
 def _thin(step: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:

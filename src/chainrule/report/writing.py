@@ -27,8 +27,8 @@ from chainrule.train import Metric, Run
 from chainrule.train.files import make_folder, read_own, write_atomic
 from chainrule.train.folder import decisive, read_data
 from chainrule.train.naming import handle, recipe_word
+from chainrule.train.remarks import remarks
 from chainrule.train.scores import by_item
-from chainrule.train.scores.loss import overfitting
 
 _MOST_SKIPPED = 200
 _MOST_ROWS = 100
@@ -42,8 +42,10 @@ _NAMES = {
     "roc_auc": "area under the ROC curve",
     "nll": "negative log-likelihood",
     "nll_bound": "negative log-likelihood, at most",
+    "nll_estimate": "negative log-likelihood, estimated",
     "bits_per_dim": "bits per dimension",
     "bits_per_dim_bound": "bits per dimension, at most",
+    "bits_per_dim_estimate": "bits per dimension, estimated",
     "exact_match": "all labels right",
     "label_accuracy": "labels right",
     "average_precision": "average precision, mean over labels",
@@ -180,11 +182,11 @@ def _scores(run: Run) -> str:
     names = {"test": "test", "val": "validation", "train": "training"}
     some = f"{judged.value:,.0f} of " if judged is not None and judged.value < count else ""
     whole, each = by_item(scores)
-    words = overfitting(scores)
+    words = remarks(scores)
     return page.section(
         f"On {some}{count:,} {names[split]} examples",
         page.numbers({_named(name): _score(metric) for name, metric in whole.items()}),
-        *([page.notice(words)] if words else []),
+        *([page.notice(*words)] if words else []),
         *([_each(each)] if each else []),
     )
 
@@ -207,7 +209,7 @@ def _each(each: Mapping[str, Mapping[str, Metric]]) -> str:
 
 def _score(metric: Metric) -> tuple[str, str]:
     value, _, error = measured(metric.value, metric.stderr).partition(" ± ")
-    return value, " ".join(filter(None, [f"± {error}" if error else "", metric.unit]))
+    return value, " ".join(filter(None, [f"± {error}" if error else "", metric.unit, metric.kind]))
 
 
 def _group(group: PictureGroup) -> str:

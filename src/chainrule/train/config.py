@@ -121,8 +121,21 @@ class LearningRateSchedule(_Settings):
     """How the learning rate moves over the run, as a factor of the peak."""
 
     name: Literal[
-        "constant", "cosine", "1cycle", "step", "exponential", "linear", "polynomial", "stable", "plateau"
-    ] = Field("cosine", description="shape of the curve; stable is constant and falls over the last fifth")
+        "constant",
+        "cosine",
+        "1cycle",
+        "step",
+        "exponential",
+        "linear",
+        "polynomial",
+        "stable",
+        "tripling",
+        "plateau",
+    ] = Field(
+        "cosine",
+        description="shape of the curve; stable is constant and falls over the last fifth; tripling falls to a tenth "
+        "in eight stages, each three times as long as the one before",
+    )
     warmup: int = Field(0, ge=0, description="steps of linear warm-up from zero")
     floor: float = Field(
         0.0,

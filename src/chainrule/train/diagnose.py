@@ -36,7 +36,7 @@ def first_bad_value(stepper: Stepper, state: State, step: int, tolerated: set[st
     model = eqx.combine(state.model, stepper.static)
     key = random.at(stepper.key, step)
     scale = None if state.scaling is None else state.scaling.scale
-    for number, part in enumerate(stepper.parts):
+    for number, part in enumerate(stepper.parts_at(step)):
         if step % part.every:  # this one does not move now
             continue
         batch = jax.tree.map(jnp.asarray, stepper.batch_at(step, number))

@@ -33,14 +33,16 @@ def own_loss(model: Model, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
     return model.loss(batch, key)
 
 
-def batches(split: Split, most: int | None = None, *, filled: bool = False) -> Iterator[EvaluationBatch]:
-    """The first `most` examples of a split, or all, in order.
+def batches(
+    split: Split, most: int | None = None, *, filled: bool = False, size: int = BATCH
+) -> Iterator[EvaluationBatch]:
+    """The first `most` examples of a split, or all, in order, `size` at a time.
 
     The last batch is shorter than the others, or `filled` with examples from the start: then one program serves them
     all, and may treat every example by itself only.
     """
     count = min(len(split), most or len(split))
-    size = min(BATCH, count)
+    size = min(size, count)
     for first in range(0, count, size):
         here = min(size, count - first)
         numbers = np.arange(first, first + (size if filled else here)) % count

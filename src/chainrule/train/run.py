@@ -332,6 +332,7 @@ class Run:
         positive: str | None = None,
         top: Sequence[int] = (),
         calibrated: bool = False,
+        k: int | None = None,
         **options: Any,
     ) -> Scores:
         """Every number the model's capabilities give on a split (test unless told), or on `n` of its examples.
@@ -340,7 +341,8 @@ class Run:
         `text` is a text of one's own, for a model of texts. Texts of any length are read in windows `stride` tokens
         apart. Bounds are estimated on 2,048 examples unless told otherwise. `positive` names the one of two classes
         that is looked for, the second unless told. `top=(3,)` asks how often the true class is among the three
-        likeliest, `calibrated` what probabilities are worth at the `temperature`.
+        likeliest, `calibrated` what probabilities are worth at the `temperature`. `k` says by how many codes a model
+        with a latent variable estimates the likelihood of an example, 100 unless told.
         """
         if options and (data is None or isinstance(data, Data)):
             unknown = f"{next(iter(options))}: no such setting of score"
@@ -353,9 +355,8 @@ class Run:
         found = data if isinstance(data, Data) else self.data if data is None else self.other(data, **options)
         model, seed, part = self.model, self.settings.seed, split or "test"
         heat = self.temperature().value if calibrated else None
-        return scores.score(
-            *(model, found, part), seed=seed, stride=stride, n=n, positive=positive, top=top, temperature=heat
-        )
+        judged = functools.partial(scores.score, model, found, part, seed=seed, stride=stride, n=n)
+        return judged(positive=positive, top=top, temperature=heat, k=k)
 
     def temperature(self) -> Temperature:
         """The temperature that makes probabilities of classes honest, fitted on the validation examples once."""

@@ -5,11 +5,15 @@
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
+import numpy as np
 import optax
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.registry import Registry
 from chainrule.train.config import LearningRateSchedule
+
+_STAGES = 8
 
 shapes: Registry[Callable[[LearningRateSchedule, int], optax.Schedule]] = Registry("schedule")
 
@@ -25,6 +29,9 @@ shapes.add(
 )
 shapes.add("exponential", lambda s, n: optax.exponential_decay(1.0, n, s.floor or 1e-3))
 shapes.add("step", lambda s, n: optax.exponential_decay(1.0, s.every, s.gamma, staircase=True))
+# Eight stages, each three times as long as the one before, the rate falling by 10^(1/7) from one to the next, as in
+# "Importance weighted autoencoders" (Burda et al., 2016).
+shapes.add("tripling", lambda s, n: _tripling(n))
 # Rise from 1/25 of the peak over the first 30 % of the steps, then fall to 1/250,000 (Smith and Topin, 2017).
 shapes.add("1cycle", lambda s, n: optax.cosine_onecycle_schedule(n, 1.0))
 
@@ -44,6 +51,12 @@ def schedule(settings: LearningRateSchedule, steps: int) -> optax.Schedule:
     if not settings.warmup:
         return shape
     return optax.join_schedules([optax.linear_schedule(0.0, 1.0, settings.warmup), shape], [settings.warmup])
+
+
+def _tripling(steps: int) -> optax.Schedule:
+    """Stage i takes 3^i of 3,280 parts of the run."""
+    ends = steps * (3.0 ** np.arange(1, _STAGES) - 1) / (3**_STAGES - 1)
+    return lambda step: 10.0 ** (-(jnp.asarray(step) >= ends).sum() / (_STAGES - 1))
 
 
 def momentum_cycle(settings: LearningRateSchedule, steps: int) -> optax.Schedule | None:

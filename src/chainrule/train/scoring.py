@@ -30,14 +30,17 @@ class Metric:
     value: float
     unit: str = ""
     stderr: float | None = None
+    kind: str = ""
+    """Of likelihoods: whether the number is exact, a bound or an estimate, and how it was come by."""
 
     def __str__(self) -> str:
         error = f" ± {self.stderr:.2g}" if self.stderr is not None else ""
-        return f"{self.value:.4g}{error}{' ' + self.unit if self.unit else ''}"
+        said = f" ({self.kind})" if self.kind else ""
+        return f"{self.value:.4g}{error}{' ' + self.unit if self.unit else ''}{said}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values; of numbers that are no likelihoods without a kind."""
+        return {name: value for name, value in asdict(self).items() if name != "kind" or value}
 
 
 @final
@@ -69,6 +72,8 @@ class Evaluation:
     """Classes: among how many of the likeliest the true one is looked for, beside the usual numbers."""
     temperature: float | None = None
     """Classes: a temperature at which probabilities are judged too."""
+    k: int | None = None
+    """Latent variables: codes by which the likelihood of an example is estimated; 100 unless given."""
 
 
 @final
@@ -131,10 +136,10 @@ def of_predictions(
     return Score(summary, applies, measure, order=10, suits=suits, judge=judge)
 
 
-def mean(values: np.ndarray, unit: str = "") -> Metric:
+def mean(values: np.ndarray, unit: str = "", kind: str = "") -> Metric:
     """The mean over examples and its standard error."""
     values = np.asarray(values, np.float64)
-    return Metric(float(values.mean()), unit, float(values.std() / math.sqrt(len(values))))
+    return Metric(float(values.mean()), unit, float(values.std() / math.sqrt(len(values))), kind)
 
 
 def predictions(evaluation: Evaluation) -> np.ndarray:

@@ -60,6 +60,7 @@ class SeedStepper:
             resident=True,
             most=most,
             momentum=momentum_cycle(config.schedule, steps),
+            total=steps,
         )
         self.keys = jnp.stack([random.key(seed, "train") for seed in seeds])
         self.batches = [replace(self.stepper.batches, seed=seed) for seed in seeds]

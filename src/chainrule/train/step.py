@@ -27,6 +27,7 @@ from chainrule.train import adversary, augmentation, freezing
 from chainrule.train.adapters import attached
 from chainrule.train.averaging import averaged
 from chainrule.train.config import TrainConfig
+from chainrule.train.feeding import check_feeding
 from chainrule.train.loss_scaling import rescaled, scaled_gradient
 from chainrule.train.micro_batches import accumulated
 from chainrule.train.objectives import trained_parts
@@ -61,8 +62,11 @@ class Stepper:
         resident: bool,
         most: int,
         momentum: LearningRate | None = None,
+        total: int | None = None,
     ) -> None:
+        """`total` is the length of the run, for losses that change over it; without, they are as at its end."""
         self.config = config
+        self.total = total
         self.momentum = momentum
         """Step to the momentum of that step, where it moves."""
         self.split = split
@@ -98,7 +102,6 @@ class Stepper:
                 f"accumulate={config.accumulate}: a batch of {config.batch} has no {config.accumulate} micro-batches",
                 remedy=f"use accumulate={config.batch} or less, or a larger batch",
             )
-        _check_streams(split, config)
         shuffle = config.shuffle and not split.streams
         classes = np.asarray(split.arrays["y"]) if config.balanced else None
         self.batches = Batches(len(split), config.batch, config.seed, shuffle, classes, config.drop_last)
@@ -106,6 +109,7 @@ class Stepper:
         self.static = eqx.filter(freezing.stilled(model, config), eqx.is_array, inverse=True)
         kept = resident and not split.mapped
         self.resident = {name: jnp.asarray(a) for name, a in split.arrays.items()} if kept else None
+        check_feeding(split, config, kept)
         self._compiled: jax.stages.Compiled | None = None
         self._ahead: tuple[int, int, list[Any]] = (0, 0, [])
         """First step, number of steps and contents of the feed that was made in advance."""
@@ -153,6 +157,11 @@ class Stepper:
         merged: Model = lora.merged(eqx.combine(arrays, self.static))
         return merged
 
+    def parts_at(self, step: Any) -> Sequence[Part]:
+        """The parts with the losses they minimise in a step."""
+        progress = jnp.ones(()) if self.total is None else jnp.asarray(step / self.total)
+        return [part.at(progress) for part in self.parts]
+
     def batch_at(self, step: int, part: int = 0) -> Batch:
         """The first batch a part sees in a step, on the host."""
         index = self.batches.indices(step * self.parts[part].repeat, 1)[0]
@@ -174,9 +183,13 @@ class Stepper:
                 feeds.append(jax.tree.map(lambda a, shape=index.shape: a.reshape(*shape, *a.shape[1:]), flat))
         return feeds
 
-    def _fetch(self, resident: Mapping[str, Array] | None, feed: Any, i: Array, repeat: int) -> Batch:
+    def _fetch(
+        self, resident: Mapping[str, Array] | None, feed: Any, i: Array, repeat: int, key: Key
+    ) -> Batch:
         chosen = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, keepdims=False)[repeat], feed)
-        return chosen if resident is None else self.split.gather(resident, chosen)
+        if resident is None:
+            return chosen
+        return self.split.fresh(resident, chosen, random.named(key, "examples"))
 
     # ------------------------------------------------------------------ the compiled loop
 
@@ -215,7 +228,7 @@ class Stepper:
         metrics: dict[str, Array] = {}
         finite = jnp.ones((), bool)
         factor = jnp.asarray(self.rate(state.step)) * state.factor
-        for number, (part, feed) in enumerate(zip(self.parts, feeds, strict=True)):
+        for number, (part, feed) in enumerate(zip(self.parts_at(state.step), feeds, strict=True)):
 
             def move(
                 carry: tuple[Tree, Tree], part: Part = part, feed: Any = feed, number: int = number
@@ -223,10 +236,10 @@ class Stepper:
                 arrays, optimizer_state = carry
                 seen: dict[str, Array] = {}
                 for r in range(part.repeat):
-                    batch = self._fetch(resident, feed, i, r)
                     part_key = random.at(random.named(key, part.name), r)
+                    batch = self._fetch(resident, feed, i, r, part_key)
                     arrays, optimizer_state, seen = self._move(
-                        *(arrays, number, optimizer_state, batch, part_key),
+                        *(arrays, number, part, optimizer_state, batch, part_key),
                         jnp.ones(()) if self.searches[number] else self.peaks[number] * factor,
                         None if self.momentum is None else self.momentum(state.step),
                         None if state.scaling is None else state.scaling.scale,
@@ -267,6 +280,7 @@ class Stepper:
         self,
         arrays: Tree,
         number: int,
+        part: Part,
         optimizer_state: Tree,
         batch: Batch,
         key: Key,
@@ -275,7 +289,6 @@ class Stepper:
         scale: Array | None = None,
     ) -> tuple[Tree, Tree, dict[str, Array]]:
         """One optimiser step of one part: arrays and optimiser state after it, and numbers worth watching."""
-        part = self.parts[number]
         model = eqx.combine(arrays, self.static)
         loss, metrics, moved, grads = self.gradient(model, part, batch, key, scale)
         extra: dict[str, Any] = {"rate": rate, "momentum": momentum}
@@ -368,15 +381,6 @@ class Stepper:
         """The model with its adapters merged, in the type of the computation."""
         low, kept = eqx.partition(lora.merged(model), self.lowerable)
         return eqx.combine(tree.lowered(low, jnp.dtype(self.config.precision)), kept)
-
-
-def _check_streams(split: Split, config: TrainConfig) -> None:
-    if split.streams and (config.batch != split.streams or config.accumulate != 1 or config.drop_last):
-        raise ArgumentError(
-            f"batch={config.batch}, accumulate={config.accumulate}, drop_last={str(config.drop_last).lower()}: "
-            f"the text is read in {split.streams} streams",
-            remedy=f"use batch={split.streams} accumulate=1 drop_last=false, or another data.streams",
-        )
 
 
 __all__ = ["LearningRate", "Stepper"]

@@ -31,6 +31,7 @@ def stepper_for(
         # Streamed data are copied into every call: keep those calls small.
         most=most if resident else min(most, 8),
         momentum=momentum_cycle(config.schedule, total),
+        total=total,
     )
 
 

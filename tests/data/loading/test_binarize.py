@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from chainrule.core.errors import DataError
 from chainrule.data import check, load
+from chainrule.data.splits import Subset
+
+KEY = jax.random.key(1)
 
 
 def test_digits_in_black_and_white_are_those_above_one_half() -> None:
@@ -51,3 +55,21 @@ def test_sequences_have_no_bits(tmp_path: Path) -> None:
     np.savez(tmp_path / "waves.npz", x=np.zeros((10, 5, 1)))
     with pytest.raises(DataError, match="sequence data have no zeros and ones"):
         load(tmp_path / "waves.npz", kind="sequence", binarize="threshold")
+
+
+def test_dynamic_coins_are_thrown_anew_in_training_and_once_for_all_else() -> None:
+    grey, once = load("digits", seed=3), load("digits", seed=3, binarize="stochastic")
+    data = load("digits", seed=3, binarize="dynamic")
+    assert data.schema.levels == 2
+    assert data.hash != once.hash, "training sees other numbers"
+    assert load(**data.source).hash == data.hash
+    for split in ("train", "val", "test"):
+        assert np.array_equal(data.split(split).x, once.split(split).x)
+    few = np.arange(40)
+    throw = jax.jit(lambda key: data.train.fresh(data.train.arrays, few, key).x)
+    thrown = np.stack([np.asarray(throw(key)) for key in jax.random.split(jax.random.key(0), 100)])
+    assert set(np.unique(thrown)) == {0.0, 1.0}
+    assert not np.array_equal(thrown[0], thrown[1])
+    np.testing.assert_allclose(thrown.mean(axis=0), grey.train.x[few], atol=0.25)  # five standard errors
+    assert np.array_equal(Subset(data.train, few).fresh(data.train.arrays, few, KEY).x, throw(KEY))
+    assert Subset(data.train, few).changes

@@ -2,7 +2,8 @@
 
 Done once, when the data are loaded, so that every model and every score sees the same bits: likelihoods of binary data
 are probabilities, exact and comparable between models. "threshold" cuts at one half; "stochastic" lets every entry be
-one with a probability equal to its value, by a coin that the seed of the data decides.
+one with a probability equal to its value, by a coin that the seed of the data decides. "dynamic" keeps the values
+beside such bits: training throws the coins anew whenever it sees an example, and all else sees the one throw.
 """
 
 from dataclasses import replace
@@ -26,9 +27,18 @@ def binarize(contents: Contents, how: str, seed: int, where: str) -> Contents:
     if not kinds.of(contents).can_be_binary:
         raise Refused("not binary", where, f"binarize={how}: {contents.kind} data have no zeros and ones")
     highest = max(contents.levels - 1, 1)
-    coin = np.random.default_rng(seed) if how == "stochastic" else None
+    coin = None if how == "threshold" else np.random.default_rng(seed)
     pieces = [_bits(piece, highest, coin, where) for piece in chunks(contents.x, contents.rows)]
-    return replace(contents, x=np.concatenate(pieces), rows=None, levels=2, standardise=None)
+    grey = np.concatenate(list(chunks(contents.x, contents.rows))) if how == "dynamic" else None
+    return replace(
+        contents,
+        x=np.concatenate(pieces),
+        rows=None,
+        levels=2,
+        standardise=None,
+        grey=grey,
+        brightest=highest if how == "dynamic" else 0,
+    )
 
 
 def _bits(

@@ -152,8 +152,9 @@ LEVELS = Option(
 )
 BINARIZE = Option(
     None,
-    optional(choice("threshold", "stochastic")),
-    "zeros and ones instead of grey: cut at one half, or by a coin with that probability",
+    optional(choice("threshold", "stochastic", "dynamic")),
+    "zeros and ones instead of grey: cut at one half, or by a coin with that probability, thrown once or (dynamic) "
+    "anew whenever training sees the example",
 )
 
 __all__ = [

@@ -21,7 +21,7 @@ from chainrule.data.loading.moments import moments, standardising
 from chainrule.data.loading.scan import Contents
 from chainrule.data.scaling import Scaling
 from chainrule.data.schema import Schema
-from chainrule.data.splits import Rows, Selected, Split
+from chainrule.data.splits import Coins, Rows, Selected, Split
 
 
 class Divided(NamedTuple):
@@ -91,6 +91,9 @@ def in_rows(contents: Contents, schema: Schema, shares: Sequence[float], seed: i
     contents, schema, target_scaling = targets.of(contents).prepared(contents, schema, parts[0])
     contents = replace(contents, weights=_weights(contents, parts[0]))
     splits = [_rows(contents, part, scaling, target_scaling) for part in parts]
+    if contents.grey is not None:
+        grey = {**splits[0].arrays, "grey": contents.grey[parts[0]]}
+        splits[0] = Coins(grey, Scaling(0.0, 1 / contents.brightest))
     return Divided(schema, splits, scaling, target_scaling, fills, parts)
 
 

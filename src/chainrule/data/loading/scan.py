@@ -80,6 +80,10 @@ class Contents:
     """What each example counts for in the loss, not negative; all the same if not given."""
     together: bool = False
     """Whether examples with the same input are to be in the same split."""
+    grey: Shaped[np.ndarray, "examples ..."] | None = None
+    """What `x` was thrown from as coins, where training throws them anew."""
+    brightest: int = 0
+    """The value of `grey` that is certain to be a one."""
 
     def __len__(self) -> int:
         return len(self.x) if self.rows is None else len(self.rows)

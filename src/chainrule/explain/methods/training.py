@@ -53,7 +53,9 @@ def train(
     """Train for some steps, with settings of `TrainConfig`; `watch(step, model)` is called every few steps."""
     config = TrainConfig.parse(steps=steps, **settings)
     rate, momentum = schedule(config.schedule, steps), momentum_cycle(config.schedule, steps)
-    stepper = Stepper(model, config, data.train, rate, resident=True, most=every, momentum=momentum)
+    stepper = Stepper(
+        model, config, data.train, rate, resident=True, most=every, momentum=momentum, total=steps
+    )
     state = initial_state(model, config)
     stepper.compile(state)
     log = _TrainingLog(data, config, model)

@@ -25,7 +25,6 @@ from chainrule.models.diffusion.denoisers.settings import DenoiserConfig
 from chainrule.models.diffusion.likelihood import flow_likelihood
 from chainrule.models.diffusion.process import Level, noised
 from chainrule.models.diffusion.steering import Draw, Steering, views
-from chainrule.models.diffusion.steering.conditions import texts, values
 from chainrule.models.diffusion.steering.guidance import Guidance, usual_weight
 from chainrule.models.diffusion.tweedie import posterior_covariance
 from chainrule.models.diffusion.walk_options import WalkOptions, walk_options
@@ -46,6 +45,7 @@ from chainrule.models.protocol import (
     read_options,
 )
 from chainrule.networks import units
+from chainrule.networks.condition_values import texts, values
 from chainrule.networks.conditions import ClassEncoder, TextEncoder, class_numbers
 
 _BATCH = 2048

@@ -22,6 +22,7 @@ from chainrule.models.protocol.encoding import CanDecode, CanEncode, HasEmbeddin
 from chainrule.models.protocol.filling import CanFill
 from chainrule.models.protocol.forecasting import CanForecast
 from chainrule.models.protocol.judging import needs_targets
+from chainrule.models.protocol.latents import HasLatents, HasRateWeight, LatentUse
 from chainrule.models.protocol.likelihood import (
     Bounded,
     HasBound,
@@ -70,6 +71,7 @@ from chainrule.models.protocol.text import (
     StreamedToken,
 )
 from chainrule.models.protocol.training import (
+    HasAnnealedLoss,
     HasOwnTraining,
     HasParts,
     HasState,
@@ -114,6 +116,7 @@ __all__ = [
     "Flattened",
     "FlowLikelihood",
     "HasAlignment",
+    "HasAnnealedLoss",
     "HasAttention",
     "HasBound",
     "HasBoundParts",
@@ -123,6 +126,7 @@ __all__ = [
     "HasEmbedding",
     "HasFlowLikelihood",
     "HasJointSpace",
+    "HasLatents",
     "HasLens",
     "HasLogProb",
     "HasLogits",
@@ -130,6 +134,7 @@ __all__ = [
     "HasOwnTraining",
     "HasParts",
     "HasPictures",
+    "HasRateWeight",
     "HasRecurrence",
     "HasResidualStream",
     "HasSampleCaption",
@@ -144,6 +149,7 @@ __all__ = [
     "Hypothesis",
     "InOut",
     "Joined",
+    "LatentUse",
     "LossSettings",
     "Metrics",
     "Model",

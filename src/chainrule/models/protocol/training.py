@@ -1,8 +1,8 @@
-"""State that training moves by rule, models trained in several parts, and algorithms of a model's own."""
+"""State that training moves by rule, losses that change over a run, parts, and algorithms of a model's own."""
 
 import abc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar, final
 
 import equinox as eqx
@@ -35,6 +35,18 @@ class HasState(Model):
         """The loss alone."""
         loss, metrics, _ = self.loss_and_state(batch, key)
         return loss, metrics
+
+
+class HasAnnealedLoss(Model):
+    """Minimises a loss that changes over a run, as with a weight that is raised at first."""
+
+    @abc.abstractmethod
+    def loss_at(self, batch: Batch, key: Key, progress: Scalar | float) -> tuple[Scalar, Metrics]:
+        """The loss when this share of the run's steps is done, from 0 to 1."""
+
+    def loss(self, batch: Batch, key: Key) -> tuple[Scalar, Metrics]:
+        """The loss at the end of a run, by which checkpoints are compared."""
+        return self.loss_at(batch, key, 1.0)
 
 
 class NeedsSchema(Model):
@@ -90,6 +102,15 @@ class Part(Generic[M]):
     """Moves only in steps divisible by this."""
     state: Callable[[M], Sequence[Tree]] = lambda model: ()
     """Arrays of the model that the loss of this part moves by rule; see `HasState.state`."""
+    loss_at: Callable[[M, Batch, Key, Scalar], tuple[Scalar, Metrics, M]] | None = None
+    """The loss at a share of the run's steps, where it changes over a run; `loss` is that at the end."""
+
+    def at(self, progress: Scalar) -> "Part[M]":
+        """The part when this share of the run's steps is done."""
+        changing = self.loss_at
+        if changing is None:
+            return self
+        return replace(self, loss=lambda model, batch, key: changing(model, batch, key, progress))
 
     def moved_by_rule(self, model: M) -> Tree:
         """A tree of booleans: true for the arrays of the model that the loss of this part moves by rule."""
@@ -120,7 +141,15 @@ def parts_of(model: Model) -> Sequence[Part[Any]]:
                 state=lambda model: model.state(),
             )
         ]
-    return [Part("model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model))]
+    part: Part[Any] = Part(
+        "model", lambda model: model, lambda model, batch, key: (*model.loss(batch, key), model)
+    )
+    if isinstance(model, HasAnnealedLoss):
+        part = replace(
+            part,
+            loss_at=lambda model, batch, key, progress: (*model.loss_at(batch, key, progress), model),
+        )
+    return [part]
 
 
 def parameter_count(model: Model) -> int:
@@ -129,4 +158,13 @@ def parameter_count(model: Model) -> int:
     return tree.size(eqx.filter(eqx.filter(model, moved, inverse=True), eqx.is_inexact_array))
 
 
-__all__ = ["HasOwnTraining", "HasParts", "HasState", "NeedsSchema", "Part", "parameter_count", "parts_of"]
+__all__ = [
+    "HasAnnealedLoss",
+    "HasOwnTraining",
+    "HasParts",
+    "HasState",
+    "NeedsSchema",
+    "Part",
+    "parameter_count",
+    "parts_of",
+]

@@ -18,7 +18,7 @@ from chainrule.data.dataset import Data
 from chainrule.data.splits import Subset
 from chainrule.data.text.packing import Packed
 from chainrule.data.text.windows import Windows
-from chainrule.models.protocol import Model
+from chainrule.models.protocol import HasLatents, Model
 from chainrule.train.scoring import Evaluation, Judged, Metric, Score, Scores
 
 ESTIMATED = 2048
@@ -51,13 +51,15 @@ def score(
     positive: str | None = None,
     top: Sequence[int] = (),
     temperature: float | None = None,
+    k: int | None = None,
 ) -> Scores:
     """Every number there is for a model on a split, or on `n` of its examples drawn at random.
 
     Unless told, these are all examples, and 2,048 where a number is costly, such as a bound, which is estimated by many
     evaluations of each. The draw depends on the data alone, so that models are judged on the same examples. `stride` is
     for texts, see `train.surprisal`; `positive` names the one of two classes that is looked for; `top` says among how
-    many of the likeliest classes the true one is looked for; at a `temperature` probabilities are judged too.
+    many of the likeliest classes the true one is looked for; at a `temperature` probabilities are judged too. `k` is
+    for models with a latent variable: codes by which the likelihood of each example is estimated, 100 unless told.
     """
     whole = data.examples(split)
     if n is not None and n < 1:
@@ -65,13 +67,17 @@ def score(
     if n is not None and isinstance(whole, Windows | Packed):
         raise ArgumentError(f"n={n}: texts are read as a whole", remedy="leave n out; stride= is for texts")
     key = random.key(seed, "score")
-    asked = stride, positive, tuple(top), temperature
+    asked = stride, positive, tuple(top), temperature, k
     evaluation = Evaluation(eqx.nn.inference_mode(model), data, whole, len(whole), key, *asked)
     chosen = [one for one in map(get, names()) if one.applies(evaluation)]
     if stride is not None and not any(one.strided for one in chosen):
         raise ArgumentError(
             f"stride={stride}: only models that predict text token by token are read in strides"
         )
+    if k is not None and k < 2:
+        raise ArgumentError(f"k={k}: at least two codes of each example are needed")
+    if k is not None and not isinstance(model, HasLatents):
+        raise ArgumentError(f"k={k}: only models with a latent variable are judged by codes drawn from it")
     target = targets.of(data.schema)
     of_classes = target.one_class and any(one.suits(target) for one in chosen)
     if positive is not None and not of_classes:

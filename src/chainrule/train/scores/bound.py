@@ -7,7 +7,7 @@ import numpy as np
 from chainrule.core.types import Key
 from chainrule.data.dataset import Data
 from chainrule.data.splits import Split
-from chainrule.models.protocol import HasBound, HasBoundParts, HasLogProb
+from chainrule.models.protocol import HasBound, HasBoundParts, HasLatents, HasLogProb
 from chainrule.train.evaluation import over
 from chainrule.train.scores.exact_likelihood import by_token, likelihood
 from chainrule.train.scoring import Evaluation, Metric, Score, mean
@@ -20,7 +20,7 @@ def bound(model: HasBound, split: Split, key: Key, data: Data) -> dict[str, Metr
     """
     if not isinstance(model, HasBoundParts):
         elbo = over("bound", lambda model, batch, key: model.elbo(batch.x, key), model, split, key)
-        return _named(elbo, data)
+        return _named(elbo, data, model)
     found = over("bound", lambda model, batch, key: model.bound(batch, key), model, split, key)
     nats = {name: np.asarray(part, np.float64) for name, part in found.parts.items()}
     nats["reconstruction"] = data.nats(found.elbo) - sum(nats.values())
@@ -28,13 +28,15 @@ def bound(model: HasBound, split: Split, key: Key, data: Data) -> dict[str, Metr
     scale, unit = (
         (data.schema.dimensions * math.log(2.0), "bits/dim") if data.schema.levels else (1.0, "nats")
     )
-    return _named(found.elbo, data) | {
+    return _named(found.elbo, data, model) | {
         f"bound_{name}": mean(values / scale, unit) for name, values in sorted(nats.items())
     }
 
 
-def _named(elbo: np.ndarray, data: Data) -> dict[str, Metric]:
-    return {f"{name}_bound": value for name, value in likelihood(elbo, data).items()}
+def _named(elbo: np.ndarray, data: Data, model: HasBound) -> dict[str, Metric]:
+    note = model.likelihood_note if isinstance(model, HasLatents) else ""
+    kind = f"bound, {note}" if note else "bound"
+    return {f"{name}_bound": value for name, value in likelihood(elbo, data, kind).items()}
 
 
 def _applies(evaluation: Evaluation) -> bool:

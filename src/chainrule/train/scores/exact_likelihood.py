@@ -15,14 +15,15 @@ from chainrule.train.scores import documents, text
 from chainrule.train.scoring import Evaluation, Metric, Score, mean
 
 
-def likelihood(log_prob: np.ndarray, data: Data) -> dict[str, Metric]:
+def likelihood(log_prob: np.ndarray, data: Data, kind: str = "exact") -> dict[str, Metric]:
     """Mean negative log-likelihood in nats per example of the original data and, of levels, in bits per dimension.
 
-    The density of continuous data has no bits per dimension: they would change with the unit of measurement.
+    The density of continuous data has no bits per dimension: they would change with the unit of measurement. `kind`
+    says whether the numbers are exact, a bound or an estimate.
     """
-    found = {"nll": mean(data.nats(log_prob), "nats")}
+    found = {"nll": mean(data.nats(log_prob), "nats", kind)}
     if data.schema.levels:
-        found["bits_per_dim"] = mean(data.bits_per_dim(log_prob), "bits/dim")
+        found["bits_per_dim"] = mean(data.bits_per_dim(log_prob), "bits/dim", kind)
     return found
 
 

@@ -1,0 +1,58 @@
+"""Settings that variational auto-encoders of all kinds share: bodies, likelihood, posterior."""
+
+import abc
+from typing import Literal
+
+from pydantic import Field
+
+from chainrule.core.settings import Config
+from chainrule.probability.distributions.outputs import LikelihoodName
+
+
+class LatentConfig(Config, abc.ABC):
+    """Sizes, the distribution of an entry given its code, and the family of the codes given an example."""
+
+    latent: int = Field(16, ge=1, description="entries of a code")
+    body: Literal["mlp", "conv"] = Field(
+        "mlp", description="encoder and decoder: dense layers, or residual convolutions for images"
+    )
+    width: int = Field(256, ge=1, description="mlp: units of each hidden layer")
+    depth: int = Field(
+        1,
+        ge=0,
+        le=20,
+        description="mlp: hidden layers; 0: linear, with a posterior whose spread is the same for all examples",
+    )
+    channels: tuple[int, ...] = Field(
+        (32, 64, 128), min_length=1, max_length=8, description="conv: channels at each resolution"
+    )
+    activation: Literal["relu", "tanh", "silu", "gelu", "softplus"] = Field(
+        "relu", description="mlp: what follows each hidden layer"
+    )
+    likelihood: Literal["auto"] | LikelihoodName = Field(
+        "auto",
+        description="distribution of an entry given the code; auto: bernoulli for zeros and ones, "
+        "discretized_logistic for other levels, gaussian for numbers",
+    )
+    scale: Literal["auto", "fixed", "global", "entry"] = Field(
+        "auto",
+        description="gaussian, laplace, discretized_logistic: spread of an entry: sigma, one that is learned, or one "
+        "that the decoder gives for each; auto: entry for levels, else global",
+    )
+    sigma: float = Field(1.0, ge=1e-3, description="scale=fixed: the spread; scale=global: where it begins")
+    components: int = Field(10, ge=1, le=100, description="logistic_mixture: logistics for each entry")
+    posterior: Literal["diagonal", "full", "flow"] = Field(
+        "diagonal",
+        description="codes given an example: a Gaussian with independent entries or with any covariance, or one that "
+        "coupling layers bend",
+    )
+    coarse: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="images: the encoder sees means over squares of so many pixels a side; 2 leaves the detail to the "
+        "decoder",
+    )
+
+
+__all__ = ["LatentConfig"]

@@ -1,0 +1,79 @@
+"""Models with a latent variable, and how much of it they use."""
+
+import abc
+from typing import NamedTuple, Self
+
+from chainrule.core.types import Array, Float, Key, Scalar
+from chainrule.data.batches import Batch
+from chainrule.models.protocol.encoding import CanDecode, CanEncode
+from chainrule.models.protocol.likelihood import HasBound
+
+ACTIVE = 0.01
+"""An entry of the code is in use where its mean varies by more than this over the examples (Burda et al., 2016)."""
+
+
+class LatentUse(NamedTuple):
+    """What the codes of some examples say about them, in nats: rate = information + marginal divergence.
+
+    The second is in turn the sum of the total correlation and the divergence of every dimension by itself. All three
+    are estimated with these examples standing for the distribution of the data, so that the information is never more
+    than the logarithm of their number.
+    """
+
+    divergence: Float[Array, " size"]
+    """The share of every entry of the code in the rate."""
+    spread: Float[Array, " size"]
+    """The variance over the examples of every entry's posterior mean."""
+    information: Scalar
+    """Between example and code: `E log q(z|x) - log q(z)`."""
+    marginal_divergence: Scalar
+    """Of all codes together from the prior: `E log q(z) - log p(z)`."""
+    total_correlation: Scalar
+    """Of the entries of the codes, all examples together."""
+    sensitivity: Scalar
+    """How much the decoder's answers vary with codes drawn from the prior, as a share of the data's own variance."""
+
+    @property
+    def active(self) -> Array:
+        """Whether each entry of the code is in use."""
+        return self.spread > ACTIVE
+
+
+class HasLatents(HasBound, CanEncode, CanDecode):
+    """Has a latent variable z with a prior p(z), a decoder p(x|z) and an encoder q(z|x).
+
+    Where it is conditional, all of them are, and methods that take a batch use its targets.
+    """
+
+    @abc.abstractmethod
+    def rate_and_distortion(
+        self, batch: Batch, key: Key
+    ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
+        """`KL(q(z|x) || p(z))` and `-E log p(x|z)` of each example in nats, with densities in the units of the model.
+
+        Their sum is the bound of `-log p(x)`.
+        """
+
+    @abc.abstractmethod
+    def log_weights(self, batch: Batch, key: Key, samples: int) -> Float[Array, "samples batch"]:
+        """`log p(x, z) - log q(z|x)` for codes drawn from q, with densities of x in the units of the model."""
+
+    @abc.abstractmethod
+    def latent_use(self, batch: Batch, key: Key) -> LatentUse:
+        """What the codes of these examples say about them."""
+
+    @property
+    @abc.abstractmethod
+    def likelihood_note(self) -> str:
+        """How numbers of levels became ones with a density, in a few words; empty where they have probabilities."""
+
+
+class HasRateWeight(HasLatents):
+    """Minimises distortion + beta rate for a beta that can be chosen."""
+
+    @abc.abstractmethod
+    def with_beta(self, beta: float) -> Self:
+        """The same model with another weight of the rate."""
+
+
+__all__ = ["ACTIVE", "HasLatents", "HasRateWeight", "LatentUse"]

@@ -1,0 +1,23 @@
+"""Whether a split can be fed to training as its settings ask for."""
+
+from chainrule.core.errors import ArgumentError
+from chainrule.data.splits import Split
+from chainrule.train.config import TrainConfig
+
+
+def check_feeding(split: Split, config: TrainConfig, kept: bool) -> None:
+    """Refuse streams in batches of another size, and coins that are thrown anew for data not `kept` on the device."""
+    if split.streams and (config.batch != split.streams or config.accumulate != 1 or config.drop_last):
+        raise ArgumentError(
+            f"batch={config.batch}, accumulate={config.accumulate}, drop_last={str(config.drop_last).lower()}: "
+            f"the text is read in {split.streams} streams",
+            remedy=f"use batch={split.streams} accumulate=1 drop_last=false, or another data.streams",
+        )
+    if split.changes and not kept:
+        raise ArgumentError(
+            "data.binarize=dynamic: these data are too large to be kept on the device, where coins are thrown",
+            remedy="use data.binarize=stochastic",
+        )
+
+
+__all__ = ["check_feeding"]

@@ -1,0 +1,19 @@
+"""What scores say in words, where they say something that a person should not miss."""
+
+from collections.abc import Mapping
+
+from chainrule.train.scores.latents import collapsed, heavy_tailed
+from chainrule.train.scores.loss import overfitting
+from chainrule.train.scoring import Metric
+
+
+def remarks(found: Mapping[str, Metric]) -> list[str]:
+    """One sentence or two for each; none where all is well.
+
+    >>> remarks({"accuracy": Metric(0.9)})
+    []
+    """
+    return list(filter(None, (overfitting(found), collapsed(found), heavy_tailed(found))))
+
+
+__all__ = ["remarks"]
