@@ -209,5 +209,10 @@ class Kind(abc.ABC):
         np.savez(file, allow_pickle=False, samples=drawn, **arrays)
         return file
 
+    def write_playable(self, folder: Path, schema: Schema, drawn: np.ndarray) -> Mapping[str, Path]:
+        """Default: none; otherwise files of samples that other programs open, by what they are."""
+        del folder, schema, drawn
+        return {}
+
 
 __all__ = ["Arranged", "Kind"]

@@ -50,6 +50,8 @@ class Schema:
     """Text: an example holds several documents, each to be read by itself."""
     streams: int = 0
     """Text: passages come side by side in so many streams, each going on where the one before it ended; 0 for none."""
+    rate: int = field(default=0, compare=False)
+    """Sound: steps in a second; 0 where steps have no length. It is no part of what data are: models never see it."""
 
     @property
     def dimensions(self) -> int:
@@ -67,7 +69,7 @@ class Schema:
             text = values.pop(name)
             if text:
                 values[name] = json.loads(text)
-        for name in ("target_tokens", "target_length", "packed", "streams"):
+        for name in ("target_tokens", "target_length", "packed", "streams", "rate"):
             if not values[name]:  # so that data without them keep the hash they have always had
                 del values[name]
         return {_IN_FILES.get(name, name): value for name, value in values.items()}

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from chainrule.core.errors import DataError
-from chainrule.data import load
+from chainrule.core.pictures import Lines
+from chainrule.data import kinds, load
+from chainrule.data.schema import Schema
 
 TONE = np.round(20_000 * np.sin(np.arange(600) / 7)).astype(np.int32)
 
@@ -67,3 +69,47 @@ def test_what_is_no_sound_is_refused_by_name(tmp_path: Path) -> None:
     path.write_bytes(whole)
     with pytest.raises(DataError, match=r"(?s)600 rows make 0 examples of 1024.*data.series=60"):
         load(path)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_samples_come_out_as_sound_at_the_rate_of_the_data(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "stereo.wav"
+    path.write_bytes(wav(TONE, size, channels=2))
+    data = load(path, series=30)
+    drawn = np.rint(data.inverse(data.train.x))[:2]
+    files = kinds.of(data.schema).write_playable(tmp_path, data.schema, drawn)
+    assert list(files) == ["sound 1", "sound 2"]
+    with wave.open(str(files["sound 2"])) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (8000, 2, 2)
+        found = np.frombuffer(file.readframes(100), "<i2")
+    expected = TONE[60:120] if size == 2 else (TONE[60:120] >> 8) << 8
+    np.testing.assert_array_equal(found, expected)
+    assert Schema.from_json(data.schema.to_json()).rate == 8000
+
+
+def test_the_rate_is_no_part_of_what_data_are(tmp_path: Path) -> None:
+    path = tmp_path / "tone.wav"
+    path.write_bytes(wav(TONE))
+    slow = load(path, series=60)
+    path.write_bytes(wav(TONE).replace((8000).to_bytes(4, "little"), (9000).to_bytes(4, "little"), 1))
+    fast = load(path, series=60)
+    assert (slow.schema.rate, fast.schema.rate) == (8000, 9000)
+    assert slow.schema == fast.schema
+    assert slow.hash == fast.hash
+
+
+def test_sound_is_shown_as_a_waveform(tmp_path: Path) -> None:
+    path = tmp_path / "tone.wav"
+    path.write_bytes(wav(TONE))
+    data = load(path, series=60)
+    kind = kinds.of(data.schema)
+    for picture in (kind.preview(data), kind.picture(data.schema, np.full((2, 60, 1), 32_768.0))):
+        assert isinstance(picture, Lines)
+        assert (picture.x_label, picture.y_label) == ("seconds", "amplitude")
+        assert all(
+            np.abs(values).max() <= 1 and times[-1] == 59 / 8000 for times, values in picture.series.values()
+        )
+    assert "8,000 samples a second" in data.describe()
+    loud = np.full((1, 5, 1), 70_000.0)
+    with wave.open(str(kind.write_playable(tmp_path, data.schema, loud)["sound 1"])) as file:
+        assert set(np.frombuffer(file.readframes(5), "<i2")) == {2**15 - 1}

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,14 @@ def schema_of(contents: Contents) -> Schema:
         levels=contents.levels,
         packed=contents.documents is not None,
         streams=contents.streams,
+        rate=contents.rate,
     )
 
 
 def fingerprint(schema: Schema, contents: Contents) -> str:
     """SHA-256 of the schema and every number, in the order of the source; the same wherever the source lies."""
-    digest = hashlib.sha256(json.dumps(schema.to_json(), sort_keys=True).encode() + contents.fill.encode())
+    timeless = replace(schema, rate=0)
+    digest = hashlib.sha256(json.dumps(timeless.to_json(), sort_keys=True).encode() + contents.fill.encode())
     if contents.allow_special:
         digest.update(b"allow_special")
     for name in ("x", "y", "parts", "documents", "weights", "grey"):

@@ -46,6 +46,8 @@ class Contents:
     """Target text: its characters, which the numbers in `y` stand for."""
     columns: tuple[str, ...] = ()
     levels: int = 0
+    rate: int = 0
+    """Sound: steps in a second."""
     window: int = 0
     """Text: tokens that an example predicts."""
     shortens: bool = False

@@ -46,10 +46,10 @@ def _scan(request: ReadRequest) -> Scan:
     data = bounded.read(request.path, where, options["max_bytes"], options["max_ratio"])
     x = parse(data, where)
     with wave.open(io.BytesIO(data)) as file:
-        deep = file.getsampwidth() > 2
+        deep, rate = file.getsampwidth() > 2, file.getframerate()
     notes = (Problem("sound of more than 16 bits, read at 16", where, "", "note"),) if deep else ()
     # Rows of a table in this moment; the option `series` makes examples of them.
-    contents = Contents("table", x, levels=2 ** (8 * x.dtype.itemsize))
+    contents = Contents("table", x, levels=2 ** (8 * x.dtype.itemsize), rate=rate)
     return Scan(len(x), len(x), notes, contents)
 
 

@@ -1,0 +1,36 @@
+"""Sound as a listener has it: amplitudes between -1 and 1, and WAV files of 16 bits at the rate of the data."""
+
+import wave
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Num
+
+from chainrule.data.schema import Schema
+
+
+def amplitudes(
+    schema: Schema, x: Num[np.ndarray, "*examples steps channels"]
+) -> Float[np.ndarray, "*examples steps channels"]:
+    """Samples in their original units, which count levels from 0 on, as numbers between -1 and 1; silence is 0.
+
+    >>> sound = Schema("sequence", (3, 1), levels=256, rate=8000)
+    >>> amplitudes(sound, np.array([[0], [128], [192]])).ravel().tolist()
+    [-1.0, 0.0, 0.5]
+    """
+    half = schema.levels / 2
+    return np.asarray((np.asarray(x, np.float64) - half) / half)
+
+
+def write_sound(path: Path, schema: Schema, x: Num[np.ndarray, "steps channels"]) -> Path:
+    """A WAV file of whole numbers of 16 bits; what a model gives beyond the loudest is cut off."""
+    numbers = np.clip(np.rint(amplitudes(schema, x) * 2**15), -(2**15), 2**15 - 1).astype("<i2")
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(x.shape[1])
+        file.setsampwidth(2)
+        file.setframerate(schema.rate)
+        file.writeframes(numbers.tobytes())
+    return path
+
+
+__all__ = ["amplitudes", "write_sound"]
