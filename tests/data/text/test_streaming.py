@@ -86,6 +86,38 @@ def test_a_tokenizer_is_learnt_from_the_training_text_and_the_file_is_written_on
     assert data.load(text, **options).hash != first.hash
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_a_folder_is_read_in_blocks_as_its_files_are_in_one_piece(tmp_path: Path) -> None:
+    folder = tmp_path / "books"
+    folder.mkdir()
+    parts = [VERSE * 9, "\ufeffmarked\r", VERSE * 3 + "no end", "x\n", "\r\nnaïve 🙂\n" * 30]
+    for number, part in enumerate(parts):
+        (folder / f"{number}.{'md' if number % 2 else 'txt'}").write_bytes(part.encode())
+    tokenizers.write(ByteBPE.train(VERSE, vocab=300), tmp_path / "bytes.json")
+    options: dict[str, Any] = {"tokenizer": str(tmp_path / "bytes.json"), "window": 8}
+    whole, blocks = data.load(folder, **options), data.load(folder, stream=True, **options)
+    texts = [
+        tokenizers.of(one.schema).decode(np.concatenate([part.arrays["tokens"] for part in parts]))
+        for one in (whole, blocks)
+        for parts in [(one.train, one.val, one.test)]
+    ]
+    assert texts[0] == texts[1]
+    assert data.load(**blocks.source).hash == blocks.hash
+    (folder / "0.txt").write_bytes((VERSE * 9).replace("When", "when").encode())
+    assert data.load(**blocks.source).hash != blocks.hash
+
+
+def test_a_file_of_a_folder_that_is_no_text_is_left_out_where_that_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text(VERSE * 40)
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
+    options: dict[str, Any] = {"tokenizer": "byte-bpe", "vocab": 300, "window": 8, "stream": True}
+    with pytest.raises(ChainruleError, match=r"bad\.txt"):
+        data.load(tmp_path, **options)
+    assert [where for where, _ in data.load(tmp_path, bad="skip", **options).skipped] == [
+        f"{tmp_path.name}/bad.txt"
+    ]
+
+
 def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "BLOCK", 2**13)
     monkeypatch.setattr(streaming, "LEARNT", 2**15)
@@ -124,9 +156,11 @@ def test_what_cannot_be_read_in_blocks_is_refused(text: Path, tmp_path: Path, sm
     ):
         odd.write_bytes(raw)
         refused(message, odd)
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"text": VERSE}))
+    refused("unknown option 'stream'", tmp_path / "lines.jsonl")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text(VERSE)
-    refused("unknown option 'stream'", tmp_path / "folder")
+    refused("stream=true and packing=true", tmp_path / "folder", packing=True)
 
 
 TRAINED = """

@@ -3,6 +3,8 @@
 `load` and `check` share one scan, which goes through the whole source before anything trains.
 """
 
+import functools
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +21,24 @@ from chainrule.data.reading import TableReading
 @final
 @dataclass(frozen=True)
 class StreamedText:
-    """A text file that is never in memory as a whole."""
+    """Text files, one after the other, that are never in memory as a whole."""
 
-    path: Path
+    name: str
+    files: tuple[Path, ...]
+    sizes: tuple[int, ...]
+    """Bytes that each takes: a new line is put after a file of several that does not end with one."""
+    skips: tuple[int, ...]
+    """Bytes at the beginning of each that are left out: the mark of UTF-8."""
     digest: str
-    """SHA-256 of its bytes."""
+    """SHA-256 of these bytes."""
     lower: bool = False
     allow_special: bool = False
     special: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """Where each file ends, counted in bytes from the beginning of the first."""
+        return list(itertools.accumulate(self.sizes))
 
 
 @final

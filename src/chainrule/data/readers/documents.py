@@ -4,8 +4,11 @@ The texts follow each other in the order of their paths or lines, each on lines 
 documents, each to be read by itself.
 """
 
+import codecs
+import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,8 @@ def _on_lines(texts: list[str]) -> list[str]:
 def _scan_folder(request: ReadRequest) -> Scan:
     every = files_of(request.path, request.options["max_files"], request.options["links"])
     files = [file for file in every if has_suffix(file)]
+    if request.options["stream"]:
+        return _scan_streamed(request, files)
     left = request.options["max_bytes"]
     texts: list[str] = []
     problems: list[Problem] = []
@@ -60,6 +65,35 @@ def _scan_folder(request: ReadRequest) -> Scan:
         return Scan(len(files), 0, tuple(problems))
     contents = text.contents_of(_on_lines(texts), request.options)
     return Scan(len(files), len(texts), tuple(problems), contents)
+
+
+def _scan_streamed(request: ReadRequest, files: Sequence[Path]) -> Scan:
+    """Files that need not fit into memory, gone through once; one that is no text is left out as a whole."""
+    text.check_unpacked(request.path.name, request.options)
+    digest = hashlib.sha256()
+    kept: list[Path] = []
+    sizes: list[int] = []
+    skips: list[int] = []
+    problems: list[Problem] = []
+    for file in files:
+        own = digest.copy()
+        try:
+            found = text.go_through(file, request.shown(file), own.update)
+        except Refused as refused:
+            problems.append(Problem(refused.problem.kind, request.shown(file), refused.problem.detail))
+            continue
+        if not found.ends:
+            own.update(b"\n")
+        digest = own
+        kept.append(file)
+        skips.append(len(codecs.BOM_UTF8) if found.marked else 0)
+        sizes.append(found.size - skips[-1] + (not found.ends))
+    if not kept:
+        problems.append(Problem("empty", request.path.name, "no text is left", "stop"))
+        return Scan(len(files), 0, tuple(problems))
+    name, options = request.path.name, request.options
+    contents = text.streamed_contents(name, kept, sizes, skips, digest.hexdigest(), options)
+    return Scan(len(files), len(kept), tuple(problems), contents)
 
 
 def has_suffix(path: Path) -> bool:
@@ -112,7 +146,12 @@ def _name(value: Any) -> str:
 folder_reader = SourceReader(
     "text",
     "files",
-    {**text.OPTIONS, "max_files": guard(1_000_000, "most files in a folder"), "links": LINKS},
+    {
+        **text.OPTIONS,
+        "stream": text.STREAM,
+        "max_files": guard(1_000_000, "most files in a folder"),
+        "links": LINKS,
+    },
     _scan_folder,
 )
 lines_reader = SourceReader(

@@ -8,9 +8,9 @@ import hashlib
 import io
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,18 +203,29 @@ def _scan(request: ReadRequest) -> Scan:
     return Scan(total, total - len(bad), (*bad.values(), *notes), contents)
 
 
-def _scan_streamed(path: Path, where: str, options: Mapping[str, Any]) -> Scan:
-    """A file that need not fit into memory, gone through once: it must be UTF-8 from beginning to end."""
+class StreamedFile(NamedTuple):
+    """What going through a file once says of it."""
+
+    lines: int
+    size: int
+    ends: bool
+    """Whether it ends with the end of a line."""
+    marked: bool
+    """Whether it begins with the mark of UTF-8."""
+
+
+def go_through(path: Path, where: str, update: Callable[[bytes], object]) -> StreamedFile:
+    """Go through a file that need not fit into memory: it must be UTF-8 from beginning to end; `update` sees it all."""
     if what := special(path):
         raise Refused(
             "not a file", where, f"it is {what}, which cannot be read twice", "leave data.stream out"
         )
-    if options["packing"]:
-        raise Refused("documents", where, "stream=true and packing=true", "leave one of the two out")
-    decoder, digest, newlines, last = codecs.getincrementaldecoder("utf-8")(), hashlib.sha256(), 0, b""
+    decoder, newlines, size, last = codecs.getincrementaldecoder("utf-8")(), 0, 0, b""
+    marked = False
     for raw, at in streaming.examined(path):
         if at == 0:
             _check_start(raw, where)
+            marked = raw.startswith(codecs.BOM_UTF8)
         if b"\0" in raw:
             raise Refused("not text", where, f"a binary file (first zero byte: byte {at + raw.index(0)})")
         try:
@@ -224,28 +235,57 @@ def _scan_streamed(path: Path, where: str, options: Mapping[str, Any]) -> Scan:
             raise Refused(
                 "not UTF-8", where, detail, f"if it is Latin-1, {_convert('LATIN1', where)}"
             ) from None
-        digest.update(raw)
-        newlines, last = newlines + raw.count(b"\n"), raw[-1:]
+        update(raw)
+        newlines, size, last = newlines + raw.count(b"\n"), size + len(raw), raw[-1:]
     if not last:
         raise Refused("empty", where, "empty file", "give a file with text in it")
-    total = newlines + (last != b"\n")
-    contents = Contents(
+    ends = last == b"\n"
+    return StreamedFile(newlines + (not ends), size, ends, marked)
+
+
+def streamed_contents(
+    name: str,
+    files: Sequence[Path],
+    sizes: Sequence[int],
+    skips: Sequence[int],
+    digest: str,
+    options: Mapping[str, Any],
+) -> Contents:
+    """Files that need not fit into memory, one after the other: see `StreamedText`."""
+    return Contents(
         "text",
-        np.memmap(path, np.uint8, "r"),
+        np.broadcast_to(np.zeros((), np.uint8), (sum(sizes),)),  # as long as the text, and of no size
         window=options["window"] or WINDOW,
         shortens=options["window"] is None,
         tokenizer=options["tokenizer"],
         vocab=options["vocab"],
         stream=StreamedText(
-            path,
-            digest.hexdigest(),
+            name,
+            tuple(files),
+            tuple(sizes),
+            tuple(skips),
+            digest,
             options["lower"],
             options["allow_special"] or bool(options["special"]),
             special_names(options),
         ),
         streams=options["streams"],
     )
-    return Scan(total, total, (), contents)
+
+
+def check_unpacked(where: str, options: Mapping[str, Any]) -> None:
+    """Documents are put together in memory."""
+    if options["packing"]:
+        raise Refused("documents", where, "stream=true and packing=true", "leave one of the two out")
+
+
+def _scan_streamed(path: Path, where: str, options: Mapping[str, Any]) -> Scan:
+    check_unpacked(where, options)
+    digest = hashlib.sha256()
+    found = go_through(path, where, digest.update)
+    # Of a single file the mark, if any, counts as text until it is decoded: so its pieces stay what they were.
+    contents = streamed_contents(path.name, [path], [found.size], [0], digest.hexdigest(), options)
+    return Scan(found.lines, found.lines, (), contents)
 
 
 def _tokenizer(value: Any) -> str:
@@ -306,21 +346,26 @@ OPTIONS = {
 STREAM = Option(
     False,
     flag,
-    "a file larger than memory: read in blocks, its tokens kept in a file of the cache (tokenizer=byte-bpe or a file)",
+    "text larger than memory: read in blocks, its tokens kept in a file of the cache (tokenizer=byte-bpe or a file)",
 )
 
 reader = SourceReader("text", "lines", {**OPTIONS, "stream": STREAM}, _scan)
 
 __all__ = [
     "OPTIONS",
+    "STREAM",
+    "StreamedFile",
+    "check_unpacked",
     "clean",
     "contents_of",
     "count_lines",
     "decode",
     "encode",
+    "go_through",
     "lines",
     "paragraphs",
     "reader",
     "special_names",
     "streamed",
+    "streamed_contents",
 ]

@@ -1,4 +1,4 @@
-"""Texts larger than memory: read in blocks, their tokens kept in a file that is mapped and never loaded.
+"""Texts larger than memory, in one file or several: read in blocks, their tokens kept in a file that is mapped.
 
 The file of tokens is written once, into the user's cache (`$XDG_CACHE_HOME/chainrule/tokens`), under the hash of the
 text, of its division and of the tokenizer; it can be deleted at any time and is then written again. A text is cut only
@@ -6,6 +6,7 @@ where a single white space stands between two other characters: no rule of split
 tokens are those of the whole text, which is checked for every tokenizer that comes from a file.
 """
 
+import bisect
 import codecs
 import hashlib
 import itertools
@@ -59,7 +60,7 @@ def tokenized(text: StreamedText, lengths: Sequence[int], kind: str, vocab: int 
             f"vocab={vocab}: the tokenizer of {Path(kind).name} has its own vocabulary",
             remedy="leave vocab out",
         )
-    bounds = _bounds(text.path, lengths)
+    bounds = _bounds(text, lengths)
     which = kind if given is None else given.fingerprint
     key = [_VERSION, text.digest, bounds, which, vocab, text.lower, text.allow_special, *text.special]
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
@@ -86,18 +87,35 @@ def _is_whole(folder: Path) -> bool:
         return False
 
 
-def _bounds(path: Path, lengths: Sequence[int]) -> list[int]:
+def _bounds(text: StreamedText, lengths: Sequence[int]) -> list[int]:
     """Where pieces begin and end: behind the line, or else the character, that the wanted length ends in."""
-    bounds = [0]
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        for wanted in np.cumsum(lengths)[:-1].tolist():
-            file.seek(wanted)
-            line = file.readline(BLOCK)
-            if not line.endswith(b"\n"):
-                line = line[: next((i for i, byte in enumerate(line) if byte & 0xC0 != 0x80), len(line))]
-            bounds.append(min(wanted + len(line), size))
+    bounds, size = [0], sum(text.sizes)
+    for wanted in np.cumsum(lengths)[:-1].tolist():
+        block = _bytes(text, wanted, min(BLOCK, size - wanted))
+        line = block[: block.find(b"\n") + 1]
+        if not line:
+            line = block[: next((i for i, byte in enumerate(block) if byte & 0xC0 != 0x80), len(block))]
+        bounds.append(min(wanted + len(line), size))
     return [*bounds, size]
+
+
+def _bytes(text: StreamedText, at: int, count: int) -> bytes:
+    """So many bytes of all files, one after the other, from a position on."""
+    found = bytearray()
+    for number in range(bisect.bisect_right(text.ends, at), len(text.files)):
+        if len(found) == count:
+            break
+        left = text.ends[number] - at - len(found)
+        wanted = min(count - len(found), left)
+        with text.files[number].open("rb") as file:
+            file.seek(text.skips[number] + text.sizes[number] - left)
+            raw = file.read(wanted)
+        # Of several files, one may lack the new line that was counted as its end.
+        lacking = wanted - len(raw)
+        if lacking > (len(text.files) > 1 and wanted == left):
+            raise DataError(f"{text.files[number].name} has become shorter while it was read")
+        found += raw + b"\n" * lacking
+    return bytes(found)
 
 
 def _write(
@@ -109,7 +127,7 @@ def _write(
         room, needed = shutil.disk_usage(folder.parent).free, 2 * bounds[-1]
         if room < needed // 4:
             raise DiskError(
-                f"{folder.parent} has {room:,} bytes left; the tokens of {text.path.name} may need {needed:,}",
+                f"{folder.parent} has {room:,} bytes left; the tokens of {text.name} may need {needed:,}",
                 remedy="make room, or name another place for it: XDG_CACHE_HOME=DIR",
             )
         half_made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
@@ -132,7 +150,7 @@ def _write(
         tokenizers.write(tokenizer, half_made / "tokenizer.json")
         held = [last - first for first, last in itertools.pairwise(bounds)]
         about = {
-            "text": text.path.name,
+            "text": text.name,
             "type": kind.str,
             "tokens": amounts,
             "bytes": held,
@@ -172,26 +190,21 @@ def _check_cuts(text: StreamedText, bounds: list[int], tokenizer: Tokenizer) -> 
 def _texts(text: StreamedText, first: int, last: int, *, whole: bool = True) -> Iterator[str]:
     """The text between two positions, in pieces that tokenizers take one by one; not `whole`, its end is left out."""
     decoder = codecs.getincrementaldecoder("utf-8-sig" if first == 0 else "utf-8")()
-    held = ""
-    with text.path.open("rb") as file:
-        file.seek(first)
-        left = last - first
-        while left:
-            raw = file.read(min(BLOCK, left))
-            if not raw:
-                raise DataError(f"{text.path.name} has become shorter while it was read")
-            left -= len(raw)
-            held += decoder.decode(raw, final=whole and not left)
-            at = len(held) if whole and not left else _cut(held)
-            if not at and len(held) > _UNCUT * BLOCK:
-                raise DataError(
-                    f"{text.path.name}: {len(held):,} characters without a single white space between two others",
-                    remedy="such a text cannot be cut into pieces: leave data.stream out",
-                )
-            if at:
-                piece, held = held[:at], held[at:]
-                piece = piece.replace("\r\n", "\n").replace("\r", "\n")
-                yield piece.lower() if text.lower else piece
+    held, left = "", last - first
+    while left:
+        raw = _bytes(text, last - left, min(BLOCK, left))
+        left -= len(raw)
+        held += decoder.decode(raw, final=whole and not left)
+        at = len(held) if whole and not left else _cut(held)
+        if not at and len(held) > _UNCUT * BLOCK:
+            raise DataError(
+                f"{text.name}: {len(held):,} characters without a single white space between two others",
+                remedy="such a text cannot be cut into pieces: leave data.stream out",
+            )
+        if at:
+            piece, held = held[:at], held[at:]
+            piece = piece.replace("\r\n", "\n").replace("\r", "\n")
+            yield piece.lower() if text.lower else piece
 
 
 def _cut(text: str) -> int:
