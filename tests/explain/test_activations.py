@@ -172,6 +172,48 @@ def test_a_masked_model_is_taken_apart_where_its_stream_is_a_sum() -> None:
         explain.logit_attribution(classic, X, X)
 
 
+def taken_apart(name: str) -> tuple[Any, Batch]:
+    """A model with a residual stream, in double precision, and examples of its kind."""
+    pairs = Schema("text", (6,), "text", (5,), tokens=tuple("abcd"), target_tokens=tuple("xyz"))
+    image = Schema("image", (8, 8, 1), "class", (), classes=tuple("abc"))
+    rng = np.random.default_rng(0)
+    two = Batch(jnp.asarray(rng.integers(0, 5, (2, 6))), jnp.asarray([[0, 1, 2, 3, 3], [2, 2, 3, 3, 3]]))
+    pictures = Batch(jnp.asarray(rng.random((2, 8, 8, 1))), jnp.asarray([2, 0]))
+    schema, batch, own = {
+        "gpt": (SCHEMA, Batch(jnp.asarray(X)), {}),
+        "bert": (SCHEMA, Batch(jnp.asarray(X)), {}),
+        "translator": (pairs, two, {}),
+        "translator, untied": (pairs, two, {"tie": False}),
+        "vit": (image, pictures, {"patch": 4}),
+    }[name]
+    model = models.build(name.split(",")[0], schema, layers=2, heads=2, width=8, **own)
+    exact = jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf, model)
+    return eqx.nn.inference_mode(exact), batch
+
+
+@pytest.mark.parametrize("name", ["gpt", "bert", "translator", "translator, untied", "vit"])
+def test_every_residual_stream_adds_up_to_its_logits(name: str) -> None:
+    with jax.enable_x64(True):
+        model, batch = taken_apart(name)
+        asked = model.questions(batch, jax.random.key(0))
+        found = explain.logit_attribution(model, asked.inputs, asked.answers, "nothing")
+        logits = eqx.filter_jit(model.stream_logits)(*asked.inputs)
+        chosen = jnp.take_along_axis(logits, asked.answers[..., None], axis=-1)[..., 0]
+        assert found.values.dtype == np.float64
+        np.testing.assert_allclose(found.values.sum(axis=0), chosen, atol=1e-10)
+        assert asked.asked.any(axis=1).all()
+        assert ("layer 2, cross head 2" in found.names) == name.startswith("translator")
+        if name == "vit":
+            np.testing.assert_allclose(logits[:, 0], model.logits(batch.x), atol=1e-10)
+        if not name.startswith("translator"):
+            relative = explain.logit_attribution(model, asked.inputs, asked.answers)
+            heads = [relative.names.index(f"layer {i}, head {j}") for i in (1, 2) for j in (1, 2)]
+            brought = explain.source_attribution(model, asked.inputs, asked.answers, 1)
+            np.testing.assert_allclose(
+                brought.sum(axis=-1).reshape(4, -1), relative.values[heads][:, :, 1], atol=1e-10
+            )
+
+
 def test_a_frozen_norm_is_linear_and_agrees_where_it_was_frozen() -> None:
     stream = jax.random.normal(jax.random.key(0), (1, 3, 8))
     for norm in (gpt().norm, gpt(preset="gpt2").norm):
@@ -256,6 +298,26 @@ def test_the_neuron_that_matters_is_found_and_measured(inductive: Any) -> None:
 
 
 # ---------------------------------------------------------------------- what brings an answer back
+
+
+def test_the_source_of_a_translator_is_patched_position_by_position() -> None:
+    schema = Schema("text", (5,), "text", (4,), tokens=tuple("abcd"), target_tokens=tuple("xyz"))
+    model: Any = models.build("translator", schema, layers=1, heads=2, width=8, seed=3)
+    y = jnp.array([[0, 1, 2, 3]])
+    call = jax.tree_util.Partial(lambda model, y, x: model.logits(x, y), model, y)
+    clean, corrupted = np.array([[0, 1, 2, 3, 4]]), np.array([[0, 3, 2, 3, 4]])
+
+    def metric(logits: Any) -> Any:
+        return logits[0, 2, 0] - logits[0, 2, 1]
+
+    source = explain.patch_activations(call, clean, corrupted, metric, at="encoder.*.resid_pre")
+    assert source.names == ("encoder.0.resid_pre",)
+    np.testing.assert_allclose(source.restored[0], [0, 1, 0, 0, 0], atol=1e-4)
+    heads = explain.patch_activations(call, clean, corrupted, metric, at="decoder.*.cross.z")
+    assert heads.restored.shape == (1, 2)
+    with pytest.raises(ArgumentError, match="another number") as error:
+        explain.patch_activations(call, clean, corrupted, metric)
+    assert "at=decoder.*.resid_pre" in error.value.remedy
 
 
 def test_patching_shows_where_the_answer_is_carried(inductive: Any) -> None:

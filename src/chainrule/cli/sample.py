@@ -216,7 +216,7 @@ def _write(
     arrays = condition.arrays if follows is None else {**condition.arrays, "control": follows}
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        files = {"samples": kind.write(out, schema, drawn, arrays)} | kind.write_playable(out, schema, drawn)
+        files = {"samples": kind.write(out, schema, drawn, arrays), **kind.write_playable(out, schema, drawn)}
         if kind.has_rows:
             files["table"] = write_rows(
                 out / "samples.csv", schema, drawn, run.preparation.reading, condition.names

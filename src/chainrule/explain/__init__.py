@@ -4,7 +4,7 @@ from chainrule.explain import experiments, probes
 from chainrule.explain.methods.ablation import ablate_heads, ablate_neurons
 from chainrule.explain.methods.activations import activation_names, hooked, run_with_cache, run_with_hooks
 from chainrule.explain.methods.attacks import fgsm, pgd
-from chainrule.explain.methods.attribution import logit_attribution
+from chainrule.explain.methods.attribution import logit_attribution, source_attribution
 from chainrule.explain.methods.head_habits import induction_scores
 from chainrule.explain.methods.patching import patch_activations
 from chainrule.explain.methods.saliency import grad_cam
@@ -29,4 +29,5 @@ __all__ = [
     "probes",
     "run_with_cache",
     "run_with_hooks",
+    "source_attribution",
 ]

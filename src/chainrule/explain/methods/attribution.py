@@ -6,9 +6,9 @@ head, every MLP, the embedding and the biases, and they add up to the logit exac
 layers is not counted: see `patching` and `ablation`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from chainrule.core.types import Array, Int
 from chainrule.explain.methods.activations import watched_run
 from chainrule.models.protocol import HasResidualStream
 from chainrule.nn import LayerNorm, Norm, RMSNorm
-from chainrule.nn.attention import SelfAttention
+from chainrule.nn.attention import CrossAttention, SelfAttention
 
 
 @final
@@ -31,8 +31,8 @@ class Attribution:
     """What each component adds to a logit at every position."""
 
     names: tuple[str, ...]
-    """The embedding, positions where they are added, then by layer its heads, the bias of its attention, its MLP; last
-    what does not depend on the text: shifts and biases of the output."""
+    """The embedding, positions where they are added, then by layer its heads, the bias of its attention, the same of
+    its attention to a source, its MLP; last what does not depend on the input: shifts and biases of the output."""
     values: Float[np.ndarray, "components batch time"]
     logits: Float[np.ndarray, "batch time"]
     """What the values add up to."""
@@ -40,25 +40,47 @@ class Attribution:
 
 def logit_attribution(
     model: HasResidualStream,
-    x: Int[Array, "batch time"] | Whole[np.ndarray, "batch time"],
+    x: Array | np.ndarray | Sequence[Array | np.ndarray],
     tokens: Int[Array, "batch time"] | Whole[np.ndarray, "batch time"],
     against: Literal["nothing", "mean"] | Int[Array, "batch time"] | Whole[np.ndarray, "batch time"] = "mean",
 ) -> Attribution:
-    """The contributions to the logits of `tokens` after each position of `x`.
+    """The contributions to the logits of `tokens` at each position of the stream that `x` gives.
 
-    Logits mean something only beside each other: `against` is what is subtracted, the mean over the vocabulary, the
-    logits of other tokens, or nothing.
+    `x` is what `model.stream_logits` takes: tokens of a text, images, or (source, target) of a translator, whose
+    decoder is taken apart, the heads that look at the source included; `model.questions` makes `x` and `tokens` of
+    examples. Logits mean something only beside each other: `against` is what is subtracted, the mean over the
+    vocabulary, the logits of other tokens, or nothing.
     """
-    if any(block.norm_at == "post" for block in model.blocks):
+    _check_sum(model)
+    other = against if isinstance(against, str) else jnp.asarray(against)
+    names, values, logits = _attributed(model, _inputs(x), jnp.asarray(tokens), other)
+    return Attribution(names.names, np.asarray(values), np.asarray(logits))
+
+
+def source_attribution(
+    model: HasResidualStream,
+    x: Array | np.ndarray | Sequence[Array | np.ndarray],
+    tokens: Int[Array, "batch time"] | Whole[np.ndarray, "batch time"],
+    position: int = 0,
+) -> Float[np.ndarray, "layers heads batch source"]:
+    """What each head brings from each position to the logit at one position, above the mean logit.
+
+    Summed over sources it is what `logit_attribution` gives the head.
+    """
+    _check_sum(model)
+    return np.asarray(_from_sources(model, _inputs(x), jnp.asarray(tokens), position))
+
+
+def _inputs(x: Array | np.ndarray | Sequence[Array | np.ndarray]) -> tuple[Array, ...]:
+    return tuple(map(jnp.asarray, x)) if isinstance(x, tuple | list) else (jnp.asarray(x),)
+
+
+def _check_sum(model: HasResidualStream) -> None:
+    if any(block.norm_at == "post" for block in model.residual_stream().blocks):
         raise CapabilityError(
             "blocks that normalise the sum leave no sum to take apart",
             remedy="direct attribution needs normalisation before each part: preset=modern",
         )
-    tokens = jnp.asarray(tokens)
-    other = against if isinstance(against, str) else jnp.asarray(against)
-    found = _attributed(model, jnp.asarray(x), tokens, other)
-    names, values, logits = found
-    return Attribution(names.names, np.asarray(values), np.asarray(logits))
 
 
 @final
@@ -66,16 +88,33 @@ class _Named(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
 
 
-@eqx.filter_jit
-def _attributed(
-    model: HasResidualStream, x: Array, tokens: Array, against: str | Array
-) -> tuple[_Named, Array, Array]:
-    last = len(model.blocks) - 1
-    wanted = ["embedding", "blocks.0.resid_pre", f"blocks.{last}.resid_post", "features"]
-    wanted += [f"blocks.{i}.{name}" for i in range(last + 1) for name in ("attention.z", "mlp_out")]
-    _, found = watched_run(lambda: model.logits(x), {}, wanted)
+class _Direction(NamedTuple):
+    """A logit as an affine function of the stream, with the scale of the last normalisation held."""
+
+    cache: Mapping[str, Array]
+    along: Callable[[Array], Array]
+    """What a vector in the stream adds to the logit at its position."""
+    onto_stream: Array
+    constant: Array
+    total: Array
+
+
+def _direction(
+    model: HasResidualStream,
+    inputs: tuple[Array, ...],
+    tokens: Array,
+    against: str | Array,
+    more: tuple[str, ...] = (),
+) -> _Direction:
+    layers = model.residual_stream()
+    first, last = f"{layers.names[0]}.resid_pre", f"{layers.names[-1]}.resid_post"
+    wanted = [layers.embedding, first, last, "features"]
+    for name, block in zip(layers.names, layers.blocks, strict=True):
+        parts = ("attention.z", "mlp_out", *(("cross.z",) if block.cross is not None else ()), *more)
+        wanted += [f"{name}.{part}" for part in parts]
+    _, found = watched_run(lambda: model.stream_logits(*inputs), {}, wanted)
     cache = dict(zip(found.names, found.values, strict=True))
-    stream, features = cache[f"blocks.{last}.resid_post"], cache["features"]
+    stream, features = cache[last], cache["features"]
 
     def judged(features: Array) -> Array:
         logits = model.read_out(features)
@@ -87,31 +126,66 @@ def _attributed(
     # Logits are affine in the features and these, with the scale held, in the stream: directions, then a constant.
     total, back = jax.vjp(judged, features)
     (onto_features,) = back(jnp.ones_like(total))
-    linear = frozen(model.norm, stream)
-    (onto_stream,) = jax.vjp(linear, stream)[1](onto_features)
-    constant = total - jnp.sum(onto_stream * stream, axis=-1)
+    (onto_stream,) = jax.vjp(frozen(layers.norm, stream), stream)[1](onto_features)
 
     def along(vector: Array) -> Array:
         return jnp.sum(onto_stream * vector, axis=-1)
 
-    embedding, start = cache["embedding"], cache["blocks.0.resid_pre"]
+    return _Direction(cache, along, onto_stream, total - along(stream), total)
+
+
+@eqx.filter_jit
+def _attributed(
+    model: HasResidualStream, inputs: tuple[Array, ...], tokens: Array, against: str | Array
+) -> tuple[_Named, Array, Array]:
+    layers = model.residual_stream()
+    cache, along, _, constant, total = _direction(model, inputs, tokens, against)
+    embedding, start = cache[layers.embedding], cache[f"{layers.names[0]}.resid_pre"]
     parts = {"embedding": along(embedding)}
     if model.adds_positions:
         parts["positions"] = along(start - embedding)
-    for i, block in enumerate(model.blocks):
-        by_head = head_vectors(block.attention, cache[f"blocks.{i}.attention.z"])
-        parts |= {f"layer {i + 1}, head {j + 1}": along(by_head[:, j]) for j in range(by_head.shape[1])}
-        if block.attention.outward.bias is not None:
-            parts[f"layer {i + 1}, bias"] = jnp.sum(
-                onto_stream * block.attention.outward.bias[None, None], axis=-1
-            )
-        parts[f"layer {i + 1}, MLP"] = along(cache[f"blocks.{i}.mlp_out"])
+    for i, (name, block) in enumerate(zip(layers.names, layers.blocks, strict=True)):
+        heads = f"layer {i + 1}, head", f"layer {i + 1}, bias"
+        parts |= _by_head(heads, block.attention, cache[f"{name}.attention.z"], along)
+        if block.cross is not None:
+            heads = f"layer {i + 1}, cross head", f"layer {i + 1}, cross bias"
+            parts |= _by_head(heads, block.cross, cache[f"{name}.cross.z"], along)
+        parts[f"layer {i + 1}, MLP"] = along(cache[f"{name}.mlp_out"])
     parts["constant"] = constant
     return _Named(tuple(parts)), jnp.stack(list(parts.values())), total
 
 
+def _by_head(
+    called: tuple[str, str],
+    attention: SelfAttention | CrossAttention,
+    z: Float[Array, "batch heads time size"],
+    along: Callable[[Array], Array],
+) -> dict[str, Array]:
+    """What each head of a layer adds, and its bias."""
+    head, bias = called
+    by_head = head_vectors(attention, z)
+    parts = {f"{head} {j + 1}": along(by_head[:, j]) for j in range(by_head.shape[1])}
+    if attention.outward.bias is not None:
+        parts[bias] = along(attention.outward.bias[None, None])
+    return parts
+
+
+@eqx.filter_jit
+def _from_sources(model: HasResidualStream, inputs: tuple[Array, ...], tokens: Array, position: int) -> Array:
+    layers = model.residual_stream()
+    found = _direction(model, inputs, tokens, "mean", ("attention.pattern", "attention.v"))
+    onto = found.onto_stream[:, position]
+    brought = []
+    for name, block in zip(layers.names, layers.blocks, strict=True):
+        pattern, v = (found.cache[f"{name}.attention.{part}"] for part in ("pattern", "v"))
+        # Groups of heads may share keys and values.
+        written = head_vectors(block.attention, jnp.repeat(v, pattern.shape[1] // v.shape[1], axis=1))
+        brought.append(jnp.einsum("bhs,bhsw,bw->hbs", pattern[:, :, position], written, onto))
+    return jnp.stack(brought)
+
+
 def head_vectors(
-    attention: SelfAttention, z: Float[Array, "batch heads time size"]
+    attention: SelfAttention | CrossAttention, z: Float[Array, "batch heads time size"]
 ) -> Float[Array, "batch heads time width"]:
     """What each head writes into the residual stream; with the bias of the output, their sum is what attention adds."""
     weight = attention.outward.weight.reshape(z.shape[1], z.shape[3], -1)
@@ -132,4 +206,4 @@ def frozen(norm: Norm | None, stream: Float[Array, "batch time width"]) -> Calla
     return lambda vector: moved(vector) * size * norm.scale[None, None, :]
 
 
-__all__ = ["Attribution", "frozen", "head_vectors", "logit_attribution"]
+__all__ = ["Attribution", "frozen", "head_vectors", "logit_attribution", "source_attribution"]

@@ -50,7 +50,8 @@ def patch_activations(
     """Patch one part of one layer at a time: `metric(call(corrupted))` with the activations `*.at` of the clean run.
 
     Parts lie along the second axis of the activation: positions of a stream (`resid_pre`, `resid_mid`, `attn_out`,
-    `mlp_out`), heads of `attention.z`, `attention.v` or `attention.pattern`.
+    `mlp_out`), heads of `attention.z`, `attention.v` or `attention.pattern`. A star says where the names differ: of a
+    translator `encoder.*.resid_pre` has the positions of the source, `decoder.*.cross.z` the heads that look at it.
     """
     one, other = jnp.asarray(clean), jnp.asarray(corrupted)
     if one.shape != other.shape:
@@ -76,9 +77,17 @@ class _Named(eqx.Module):
 def _patched(
     call: Any, metric: Any, clean: Array, corrupted: Array, at: str
 ) -> tuple[_Named, Array, Array, Array]:
-    pattern = f"*.{at}"
+    pattern = at if "*" in at else f"*.{at}"
     out, found = watched_run(lambda: call(clean), {}, (pattern,))
     parts = found.values[0].shape[1]
+    odd = next(
+        (name for name, value in zip(found.names, found.values, strict=True) if value.shape[1] != parts), None
+    )
+    if odd is not None:
+        raise ArgumentError(
+            f"at={at!r}: {found.names[0]} has {parts} parts, {odd} another number",
+            remedy=f"say which are meant: at={odd.split('.')[0]}.*.{at}",
+        )
 
     def patched(index: Array) -> Array:
         layer, part = index[0], index[1]

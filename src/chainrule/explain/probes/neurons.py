@@ -18,7 +18,7 @@ from chainrule.explain.methods.ablation import Ablation, ablate_neurons
 from chainrule.explain.methods.activations import run_with_cache
 from chainrule.explain.methods.prompts import tokens_of
 from chainrule.explain.protocol import Outcome, Probe, Settings
-from chainrule.models.protocol import HasResidualStream, Model
+from chainrule.models.protocol import HasTokenStream, Model
 from chainrule.train import Run
 
 _BEFORE = 12
@@ -117,7 +117,7 @@ def _contexts(values: np.ndarray, x: np.ndarray, schema: Schema) -> str:
 
 
 def _applies(model: Model, schema: Schema) -> bool:
-    return isinstance(model, HasResidualStream) and kinds.of(schema).has_tokens
+    return isinstance(model, HasTokenStream) and kinds.of(schema).has_tokens
 
 
 probe = Probe(

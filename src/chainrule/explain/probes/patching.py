@@ -18,7 +18,7 @@ from chainrule.data.text import tokenizers
 from chainrule.explain.methods.patching import Patching, patch_activations
 from chainrule.explain.methods.prompts import tokens_of
 from chainrule.explain.protocol import Outcome, Probe, Settings
-from chainrule.models.protocol import HasResidualStream, HasSurprisal, Model
+from chainrule.models.protocol import HasSurprisal, HasTokenStream, Model
 from chainrule.networks.pictures import tokens as token_pictures
 from chainrule.train import Run
 
@@ -197,7 +197,7 @@ def _map(at: str, found: Patching, labels: list[str]) -> Heatmap:
 
 def _applies(model: Model, schema: Schema) -> bool:
     return (
-        isinstance(model, HasResidualStream)
+        isinstance(model, HasTokenStream)
         and isinstance(model, HasSurprisal)
         and kinds.of(schema).has_tokens
         and schema.shape[0] > 3

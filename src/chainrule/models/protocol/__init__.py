@@ -39,6 +39,9 @@ from chainrule.models.protocol.mechanisms import (
     HasPictures,
     HasRecurrence,
     HasResidualStream,
+    HasTokenStream,
+    ResidualStream,
+    StreamQuestions,
 )
 from chainrule.models.protocol.model import Metrics, Model
 from chainrule.models.protocol.options import (
@@ -144,6 +147,7 @@ __all__ = [
     "HasState",
     "HasSurprisal",
     "HasTokenAttention",
+    "HasTokenStream",
     "HasViews",
     "HuggingFace",
     "Hypothesis",
@@ -160,9 +164,11 @@ __all__ = [
     "Part",
     "Patches",
     "Recipe",
+    "ResidualStream",
     "SampleOptions",
     "Scored",
     "Spelled",
+    "StreamQuestions",
     "StreamedToken",
     "Trajectory",
     "as_prediction",

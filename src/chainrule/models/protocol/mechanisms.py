@@ -2,12 +2,14 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import equinox as eqx
+from jaxtyping import Bool
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol.model import Model
@@ -51,15 +53,37 @@ class HasLens(Model):
         """Logits read out before the first layer and after each of them; the last are those of the model."""
 
 
+class ResidualStream(NamedTuple):
+    """The layers that a residual stream passes, and the names of what they compute (`nn.hooks`)."""
+
+    embedding: str
+    """The name of the vectors that the sum begins with."""
+    names: tuple[str, ...]
+    """The names of the blocks, from the first to the last."""
+    blocks: tuple[TransformerBlock, ...]
+    norm: Norm | None
+    """The normalisation of the sum after the last block."""
+
+
+class StreamQuestions(NamedTuple):
+    """What a model is shown of some examples, and the right answers at the positions of its residual stream."""
+
+    inputs: tuple[Array, ...]
+    """Arguments of `stream_logits`."""
+    answers: Int[Array, "batch time"]
+    asked: Bool[Array, "batch time"]
+    """Positions at which something is asked; elsewhere the answer is any."""
+
+
 class HasResidualStream(Model):
     """Adds what its layers find to one vector for each position, and reads logits from the sum.
 
     What its blocks compute can be read and replaced by name: see `chainrule.explain.run_with_cache`.
     """
 
-    blocks: eqx.AbstractVar[tuple[TransformerBlock, ...]]
-    norm: eqx.AbstractVar[Norm | None]
-    """The normalisation of the sum after the last block."""
+    @abc.abstractmethod
+    def residual_stream(self) -> ResidualStream:
+        """The layers of the stream that logits are read from."""
 
     @property
     @abc.abstractmethod
@@ -67,12 +91,40 @@ class HasResidualStream(Model):
         """Whether the sum begins with more than the vectors of the tokens."""
 
     @abc.abstractmethod
+    def stream_logits(self, *inputs: Array) -> Float[Array, "batch time outputs"]:
+        """Logits at each position of the stream."""
+
+    @abc.abstractmethod
+    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time outputs"]:
+        """Logits of normalised sums: an affine function of each."""
+
+    @abc.abstractmethod
+    def questions(self, batch: Batch, key: Key) -> StreamQuestions:
+        """What it has to answer of some examples."""
+
+    def stream_grid(self) -> tuple[int, int] | None:
+        """Default: none; otherwise the rows and columns of patches that the last positions of the stream are."""
+        return None
+
+
+class HasTokenStream(HasResidualStream):
+    """Has one residual stream over the tokens of a text."""
+
+    blocks: eqx.AbstractVar[tuple[TransformerBlock, ...]]
+    norm: eqx.AbstractVar[Norm | None]
+
+    @abc.abstractmethod
     def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
         """Logits at each position."""
 
-    @abc.abstractmethod
-    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
-        """Logits of normalised sums: an affine function of each."""
+    def residual_stream(self) -> ResidualStream:
+        """Default: all blocks, under the name of their field."""
+        names = tuple(f"blocks.{i}" for i in range(len(self.blocks)))
+        return ResidualStream("embedding", names, self.blocks, self.norm)
+
+    def stream_logits(self, *inputs: Array) -> Float[Array, "batch time vocabulary"]:
+        """Default: those of the tokens."""
+        return self.logits(*inputs)
 
 
 class HasRecurrence(Model):
@@ -91,4 +143,14 @@ class HasPictures(Model):
         """Pictures of the trained model on its data."""
 
 
-__all__ = ["HasAlignment", "HasAttention", "HasLens", "HasPictures", "HasRecurrence", "HasResidualStream"]
+__all__ = [
+    "HasAlignment",
+    "HasAttention",
+    "HasLens",
+    "HasPictures",
+    "HasRecurrence",
+    "HasResidualStream",
+    "HasTokenStream",
+    "ResidualStream",
+    "StreamQuestions",
+]

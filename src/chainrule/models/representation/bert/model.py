@@ -17,10 +17,11 @@ from chainrule.core.pictures import Picture
 from chainrule.core.quoting import plain
 from chainrule.core.types import Array, Float, Int, Key
 from chainrule.data import tokenizers
+from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.data.text.tokenizers.tokenizer import Tokenizer
-from chainrule.models.protocol import HasAttention, HasEmbedding, HasResidualStream
+from chainrule.models.protocol import HasAttention, HasEmbedding, HasTokenStream, StreamQuestions
 from chainrule.models.representation.bert.gaps import MASK, Gaps, draw_gaps
 from chainrule.models.representation.bert.masked import (
     AllowSpecial,
@@ -38,7 +39,7 @@ from chainrule.nn.positions import Learned
 
 
 @final
-class BERT(MaskedModel, TokenTransformer, HasAttention, HasResidualStream, HasEmbedding):
+class BERT(MaskedModel, TokenTransformer, HasAttention, HasTokenStream, HasEmbedding):
     """Embeddings, blocks in which every token sees all others, and logits from the same embeddings."""
 
     embedding: Embedding
@@ -208,6 +209,15 @@ class BERT(MaskedModel, TokenTransformer, HasAttention, HasResidualStream, HasEm
     def attention(self, x: Int[Array, "batch time"]) -> Float[Array, "batch layers heads time time"]:
         """How much each position takes from each, in every head of every layer."""
         return self.attention_maps(self.with_positions(self.vectors(x)))
+
+    def questions(self, batch: Batch, key: Key) -> StreamQuestions:
+        """What some positions hold, most of which are hidden as in training."""
+        x = batch.x
+        positions, seen = draw_gaps(
+            key, x, self.config.hide, len(self.schema.tokens), self.gaps.mask, self.gaps.special
+        )
+        asked = jnp.zeros(x.shape, bool).at[jnp.arange(len(x))[:, None], positions].set(True)
+        return StreamQuestions((seen,), x, asked)
 
     @property
     def adds_positions(self) -> bool:

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
+from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config
+from chainrule.models.protocol import Config, HasResidualStream, ResidualStream, StreamQuestions
 from chainrule.models.supervised.supervised_model import Supervised, output_count
 from chainrule.networks.image_towers import (
     PixelsSetting,
@@ -83,7 +84,7 @@ class ViTConfig(Config):
 
 
 @final
-class ViT(Supervised, TransformerEncoder):
+class ViT(Supervised, TransformerEncoder, HasResidualStream):
     """A linear way in for patches, a token of the class, blocks in which each sees all, and one affine map."""
 
     patches: Linear
@@ -135,10 +136,47 @@ class ViT(Supervised, TransformerEncoder):
         self, x: Float[Array, "batch height width channels"], key: Key
     ) -> tuple[Float[Array, "batch outputs"], Self]:
         """Logits or values, and the model: it has no state."""
+        return self.head(self.read(self._vectors(x), key=key)[:, 0]), self
+
+    def _vectors(self, x: Float[Array, "batch height width channels"]) -> Float[Array, "batch time vector"]:
+        """The token that gathers, and the patches."""
         tokens = self.patches(cut(entered(x, self.config.pixels, self.config.size), self.patch))
         first = jnp.broadcast_to(self.token.weight.astype(tokens.dtype), (x.shape[0], 1, tokens.shape[2]))
-        read = self.read(jnp.concatenate([first, tokens], axis=1), key=key)
-        return self.head(read[:, 0]), self
+        return jnp.concatenate([first, tokens], axis=1)
+
+    # ------------------------------------------------------------------ looking inside
+
+    def residual_stream(self) -> ResidualStream:
+        """All blocks."""
+        names = tuple(f"blocks.{i}" for i in range(len(self.blocks)))
+        return ResidualStream("embedding", names, self.blocks, self.norm)
+
+    @property
+    def adds_positions(self) -> bool:
+        """Learned ones."""
+        return True
+
+    def stream_logits(self, *inputs: Array) -> Float[Array, "batch time outputs"]:
+        """What the head would say at each position; at the first, what it says of the image."""
+        (x,) = inputs
+        return self.head(self.read(self._vectors(x)))
+
+    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time outputs"]:
+        """The head."""
+        return self.head(features)
+
+    def questions(self, batch: Batch, key: Key) -> StreamQuestions:
+        """The class of each image, at the token that gathers."""
+        del key
+        time = self.positions.weight.shape[0]
+        answers = jnp.broadcast_to(batch.y[:, None], (len(batch.y), time))
+        return StreamQuestions((batch.x,), answers, jnp.broadcast_to(jnp.arange(time) == 0, answers.shape))
+
+    def stream_grid(self) -> tuple[int, int]:
+        """The patches."""
+        size = self.config.size
+        height, breadth = (size, size) if size else self.schema.shape[:2]
+        return height // self.patch, breadth // self.patch
 
 
 def _side(config: ViTConfig, shape: tuple[int, int, int]) -> int:

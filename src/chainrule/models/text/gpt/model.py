@@ -11,6 +11,7 @@ import numpy as np
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.batches import Batch
 from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.protocol import (
@@ -20,7 +21,8 @@ from chainrule.models.protocol import (
     HasEmbedding,
     HasLens,
     HasPictures,
-    HasResidualStream,
+    HasTokenStream,
+    StreamQuestions,
 )
 from chainrule.models.text.gpt.config import GPTConfig
 from chainrule.models.text.gpt.state import GPTState, restarted
@@ -40,7 +42,7 @@ class GPT(
     CanPack,
     CanPad,
     HasAttention,
-    HasResidualStream,
+    HasTokenStream,
     HasLens,
     HasEmbedding,
     HasPictures,
@@ -199,6 +201,12 @@ class GPT(
             h = block(h)
             found.append(self.read_out(self.norm(h)))
         return jnp.stack(found)
+
+    def questions(self, batch: Batch, key: Key) -> StreamQuestions:
+        """Which token follows each."""
+        del key
+        x, answers = batch.x[:, :-1], batch.x[:, 1:]
+        return StreamQuestions((x,), answers, jnp.ones(answers.shape, bool))
 
     @property
     def adds_positions(self) -> bool:

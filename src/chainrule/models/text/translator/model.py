@@ -9,8 +9,15 @@ import jax.numpy as jnp
 from pydantic import Field
 
 from chainrule.core.types import Array, Float, Int, Key
+from chainrule.data.batches import Batch
 from chainrule.data.schema import Schema
-from chainrule.models.protocol import Config, DecodingState
+from chainrule.models.protocol import (
+    Config,
+    DecodingState,
+    HasResidualStream,
+    ResidualStream,
+    StreamQuestions,
+)
 from chainrule.models.text.encoder_decoder import EncoderDecoder, shifted, within
 from chainrule.nn import Dropout, Embedding, LayerNorm, TransformerBlock
 from chainrule.nn.attention import Cache, Padding, SourceMemory
@@ -52,7 +59,7 @@ class TranslatorState(DecodingState):
 
 
 @final
-class Translator(EncoderDecoder):
+class Translator(EncoderDecoder, HasResidualStream):
     """Encoder and decoder of pre-norm transformer blocks, with sinusoids for positions."""
 
     source: Embedding
@@ -91,7 +98,8 @@ class Translator(EncoderDecoder):
         """Keys and values of the source for each layer of the decoder, and the vectors they were made of."""
         mask = Padding(within(x, self.source_end))
         first, *keys = self._keys(key, len(self.encoder))
-        h = self._embedded(self.source, x, jnp.arange(x.shape[1]), first)
+        with inside("encoder"):
+            h = self._embedded(self.source, x, jnp.arange(x.shape[1]), first)
         for i, (block, own) in enumerate(zip(self.encoder, keys, strict=True)):
             with inside(f"encoder.{i}"):
                 h = block(h, mask=mask, dropout_key=own)
@@ -109,7 +117,8 @@ class Translator(EncoderDecoder):
         reading, writing = (None, None) if key is None else jax.random.split(key)
         memories, _ = self.read(x, reading)
         first, *keys = self._keys(writing, len(self.decoder))
-        h = self._embedded(self.target, shifted(y, self.begin), jnp.arange(y.shape[1]), first)
+        with inside("decoder"):
+            h = self._embedded(self.target, shifted(y, self.begin), jnp.arange(y.shape[1]), first)
         for i, (block, memory, own) in enumerate(zip(self.decoder, memories, keys, strict=True)):
             with inside(f"decoder.{i}"):
                 h = block(h, memory=memory, dropout_key=own)
@@ -161,13 +170,38 @@ class Translator(EncoderDecoder):
         # Tied rows start small, or the token just read would be the likeliest next one; what is read is scaled up.
         width = table.weight.shape[1]
         known = sinusoids(positions, width).astype(table.weight.dtype)
-        h = table(ids) * math.sqrt(width) + known[None, :, :]
+        h = tap(table(ids) * math.sqrt(width), "embedding") + known[None, :, :]
         return h if key is None else self.dropout(h, key)
 
     def _out(self, h: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
-        h = tap(self.decoder_norm(h), "features")
-        # The begin mark, last in the table, is never written.
-        return self.target.logits(h)[..., :-1] if self.output is None else self.output.logits(h)
+        return self.read_out(tap(self.decoder_norm(h), "features"))
+
+    # ------------------------------------------------------------------ looking inside
+
+    def residual_stream(self) -> ResidualStream:
+        """The blocks of the decoder, which also looks at the source."""
+        names = tuple(f"decoder.{i}" for i in range(len(self.decoder)))
+        return ResidualStream("decoder.embedding", names, self.decoder, self.decoder_norm)
+
+    @property
+    def adds_positions(self) -> bool:
+        """Sinusoids are added."""
+        return True
+
+    def stream_logits(self, *inputs: Array) -> Float[Array, "batch target vocabulary"]:
+        """Logits of every token of the targets, from sources and targets."""
+        return self.logits(*inputs)
+
+    def read_out(self, features: Float[Array, "batch time width"]) -> Float[Array, "batch time vocabulary"]:
+        """Logits of the tokens of targets and of their end; the begin mark, last in the table, is never written."""
+        if self.output is not None:
+            return self.output.logits(features)
+        return self.target.logits(features)[..., :-1]
+
+    def questions(self, batch: Batch, key: Key) -> StreamQuestions:
+        """Which token of the target follows those before it, up to its end."""
+        del key
+        return StreamQuestions((batch.x, batch.y), batch.y, within(batch.y, self.end))
 
     def _keys(self, key: Key | None, blocks: int) -> "list[Key | None]":
         """Keys for the embedding and each block; none where nothing is dropped."""
