@@ -1,5 +1,6 @@
-"""Markov chains: finite ones exactly, functions of them, chains of higher order, hidden ones."""
+"""Markov chains: finite ones exactly, functions of them, chains of higher order, hidden ones, general kernels."""
 
+from chainrule.probability.markov.checks import transition_matrix
 from chainrule.probability.markov.finite import (
     FittedChain,
     Reversal,
@@ -10,6 +11,15 @@ from chainrule.probability.markov.finite import (
     sample,
 )
 from chainrule.probability.markov.hidden import BaumWelchTrace, HiddenMarkov, HiddenPath
+from chainrule.probability.markov.kernels import (
+    AR1,
+    FunctionKernel,
+    GaussianWalk,
+    HasDistributionAfter,
+    SimpleWalk,
+    TransitionKernel,
+    ornstein_uhlenbeck,
+)
 from chainrule.probability.markov.lifting import LiftedChain, lift
 from chainrule.probability.markov.lumping import Lumpability, LumpingWitness, is_lumpable, next_symbol
 from chainrule.probability.markov.observations import pad
@@ -26,10 +36,14 @@ from chainrule.probability.markov.structure import (
 from chainrule.probability.markov.times import Absorption, Hitting, absorption, hitting, mixing
 
 __all__ = [
+    "AR1",
     "Absorption",
     "BaumWelchTrace",
     "CommunicatingClass",
     "FittedChain",
+    "FunctionKernel",
+    "GaussianWalk",
+    "HasDistributionAfter",
     "HiddenMarkov",
     "HiddenPath",
     "Hitting",
@@ -39,6 +53,8 @@ __all__ = [
     "NotUniqueError",
     "Reversal",
     "Reversibility",
+    "SimpleWalk",
+    "TransitionKernel",
     "absorption",
     "classes",
     "distributions",
@@ -50,10 +66,12 @@ __all__ = [
     "log_prob",
     "mixing",
     "next_symbol",
+    "ornstein_uhlenbeck",
     "pad",
     "period",
     "reverse",
     "sample",
     "stationary",
     "stationary_basis",
+    "transition_matrix",
 ]
