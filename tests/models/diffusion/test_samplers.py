@@ -30,10 +30,13 @@ from chainrule.models.diffusion.samplers import (
     Heun,
     NamedSampler,
     ReverseSDE,
+    SamplerStep,
     SigmaFamily,
     Span,
     UniPC,
+    Watched,
     implied_eta,
+    on_host,
     walk,
 )
 from chainrule.probability.monte_carlo.langevin import langevin
@@ -474,3 +477,35 @@ def test_so_many_evaluations_suffice_for_the_steps_that_a_sampler_says(
     walk(_Counted(), jnp.ones((1, 2)), schedules.grid(path, steps), sampler, KEY)
     jax.effects_barrier()
     assert len(ASKED) == 7 - wasted
+
+
+def test_a_callback_sees_every_step_and_what_it_returns_is_gone_on_with(narrow: MixtureDenoiser) -> None:
+    levels, start = schedules.grid(schedules.schedule("vp-linear"), 5), jnp.array([[0.5], [1.5]])
+    plain = walk(narrow, start, levels, DPMSolver(), KEY, trajectory=True)
+    seen: list[SamplerStep] = []
+    watched = walk(narrow, start, levels, Watched(DPMSolver(), on_host(seen.append)), KEY)
+    jax.effects_barrier()
+    np.testing.assert_array_equal(watched.samples, plain.samples)
+    assert [int(step.number) for step in seen] == list(range(5))
+    assert {int(step.total) for step in seen} == {5}
+    np.testing.assert_allclose([step.x for step in seen], plain.path, rtol=1e-12)
+    np.testing.assert_allclose([step.x0 for step in seen], plain.guesses, rtol=1e-12)
+    np.testing.assert_allclose([step.level.s for step in seen], levels.s[1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_a_callback_may_replace_the_examples(narrow: MixtureDenoiser, host: bool) -> None:
+    def held(step: SamplerStep) -> Any:  # the second example stays at the first one's mirror image
+        return step.x * np.array([[1.0], [0.0]]) - step.x[:1] * np.array([[0.0], [1.0]])
+
+    callback = on_host(held) if host else held
+    levels, start = schedules.grid(schedules.schedule("vp-linear"), 5), jnp.array([[0.5], [1.5]])
+    found = walk(narrow, start, levels, Watched(DDIM(), callback), KEY).samples
+    np.testing.assert_allclose(found[1], -found[0], rtol=1e-12)
+    np.testing.assert_allclose(found[0], walk(narrow, start, levels, DDIM(), KEY).samples[0], rtol=1e-12)
+
+
+def test_a_callback_that_returns_another_shape_is_refused(narrow: MixtureDenoiser) -> None:
+    levels = schedules.grid(schedules.schedule("vp-linear"), 2)
+    with pytest.raises(ArgumentError, match=r"callback: returned an array of shape \(1,\) for examples of"):
+        walk(narrow, jnp.ones((2, 1)), levels, Watched(DDIM(), lambda step: step.x[0]), KEY)

@@ -6,6 +6,7 @@ A model of this family says how it is trained; sampling, steering and judging it
 import abc
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
@@ -153,7 +154,7 @@ class Generative(
         most = self.starting_noise() if sigma_max is None else sigma_max
         return schedules.grid(self.schedule, steps, spacing, clean=clean, sigma_min=sigma_min, sigma_max=most)
 
-    def sample(self, key: Key, n: int, **options: Any) -> Array:
+    def sample(self, key: Key, n: int, *, callback: samplers.Callback | None = None, **options: Any) -> Array:
         """`n` new examples, of one class, caption or other condition or one each.
 
         Where no class is named, one is drawn for each example, as often as training had it; `guidance=0` asks the
@@ -162,7 +163,9 @@ class Generative(
 
         The options are those of `sample_options`: `condition`, `sampler`, `steps` and more about the walk, those of the
         sampler, and those of the ways of steering (`guidance`, `view`, `start`, `inpaint`). One that is `None` counts
-        as not given.
+        as not given. `callback` is called after every step with a `samplers.SamplerStep` and may return examples to go
+        on with; it is compiled with the loop (`samplers.on_host` for a function that is not to be), which draws at most
+        2,048 examples at a time.
         """
         found = read_options(self.sample_options(), options)
         walk = found["walk"]
@@ -183,6 +186,8 @@ class Generative(
         draw = Draw(model, n, given, model.denoiser, sampler, levels)
         for way in ways:
             draw = way.steer(draw)
+        if callback is not None:
+            draw = replace(draw, sampler=samplers.Watched(draw.sampler, callback))
         return self._drawn(draw, key, walk.clip or ("static" if self.unit else "none"))
 
     def drawn_classes(self, key: Key, n: int) -> Int[Array, " n"]:

@@ -33,6 +33,7 @@ from chainrule.models.diffusion.samplers.sampler import (
 )
 from chainrule.models.diffusion.samplers.sigma_family import SigmaFamily, implied_eta
 from chainrule.models.diffusion.samplers.unipc import UniPC
+from chainrule.models.diffusion.samplers.watched import Callback, SamplerStep, Watched, on_host
 
 samplers: Registry[type[NamedSampler]] = Registry("sampler")
 """Every sampler by its name: those of the files in this folder, and those that users add."""
@@ -77,6 +78,7 @@ __all__ = [
     "DDIM",
     "Ancestral",
     "AnnealedLangevin",
+    "Callback",
     "DPMSolver",
     "DPMSolver2S",
     "DPMSolver3M",
@@ -88,12 +90,15 @@ __all__ = [
     "NamedSampler",
     "ReverseSDE",
     "Sampler",
+    "SamplerStep",
     "SigmaFamily",
     "Span",
     "Transition",
     "UniPC",
+    "Watched",
     "discover",
     "implied_eta",
+    "on_host",
     "options_of",
     "sampler",
     "samplers",
