@@ -21,6 +21,7 @@ from chainrule.explain.methods.sample_distances import (
     nearest,
     spread,
 )
+from chainrule.models.diffusion.samplers import on_host
 from chainrule.train import Run, fit
 
 DRAW = np.random.default_rng(0)
@@ -155,6 +156,29 @@ def test_a_probe_of_a_diffusion_model_gives_findings_pictures_and_numbers(
     for picture in outcome.pictures:
         if not isinstance(picture, Table):
             assert report.draw(picture).startswith("<svg")
+
+
+def test_the_terms_of_the_bound_add_up_to_the_one_that_score_prints(run: Run) -> None:
+    outcome = probes.examine("bound-terms", run, n=16)
+    scored = run.score(n=16)
+    assert outcome.numbers["bound"] == pytest.approx(scored["bits_per_dim_bound"].value, rel=1e-6)
+    terms = outcome.numbers["terms"]
+    assert sum(terms.values()) == pytest.approx(outcome.numbers["bound"], rel=1e-5)
+    for name in ("prior", "class", "reconstruction"):
+        assert terms[name] == pytest.approx(scored[f"bound_{name}"].value, rel=1e-5)
+        assert outcome.numbers["errors"][name] == pytest.approx(scored[f"bound_{name}"].stderr, rel=1e-5)
+    lams = [float(name.removeprefix("lam ")) for name in terms if name.startswith("lam ")]
+    assert len(lams) == 16
+    assert lams == sorted(lams, reverse=True)
+    assert report.draw(outcome.pictures[0]).startswith("<svg")
+
+
+def test_a_function_of_ones_own_follows_the_samples_of_a_run(run: Run) -> None:
+    seen: list[int] = []
+    run.sample(2, steps=3, callback=on_host(lambda step: seen.append(int(step.number))))
+    assert seen == [0, 1, 2]
+    black = run.sample(2, steps=3, callback=lambda step: -jnp.ones_like(step.x))
+    np.testing.assert_array_equal(black, 0)
 
 
 def test_they_do_not_apply_to_a_classifier(tmp_path: Any) -> None:

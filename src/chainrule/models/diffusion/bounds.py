@@ -95,7 +95,20 @@ def continuous_term(
     width: Any,
     condition: Any = None,
 ) -> _Each:
-    """½ of the integral of ||eps-hat - eps||² over lam, from points `lams` that fill a range of this width evenly.
+    """The sum of `level_terms`: the whole of the diffusion term."""
+    return level_terms(denoiser, x0, eps, lams, process, width, condition).sum(axis=0)
+
+
+def level_terms(
+    denoiser: Denoiser,
+    x0: _X,
+    eps: Float[Array, "draws batch ..."],
+    lams: Float[Array, "draws batch"],
+    process: Process,
+    width: Any,
+    condition: Any = None,
+) -> Float[Array, "draws batch"]:
+    """½ of the integral of ||eps-hat - eps||² over lam, point by point; `lams` fill a range of this width evenly.
 
     In continuous time the term depends on the ends of the schedule alone, so any schedule may draw the points; uniform
     ones need no weight. Other points have a width each: those of a chain of T steps T expm1(lam' - lam), with lam' the
@@ -106,7 +119,7 @@ def continuous_term(
         eps, lam = draw
         return _squared_error(denoiser, x0, eps, process.level(lam), condition)
 
-    return 0.5 * (width * jax.lax.map(one, (eps, lams))).mean(axis=0)
+    return 0.5 * width * jax.lax.map(one, (eps, lams)) / len(lams)
 
 
 def gaussian_reconstruction(x0: _X, level: Level) -> _Each:
@@ -160,6 +173,7 @@ __all__ = [
     "diffusion_term",
     "gaussian_reconstruction",
     "level_reconstruction",
+    "level_terms",
     "prior_term",
     "step_terms",
 ]

@@ -30,10 +30,11 @@ from chainrule.models.diffusion.steering.guidance import Guidance, usual_weight
 from chainrule.models.diffusion.tweedie import posterior_covariance
 from chainrule.models.diffusion.walk_options import WalkOptions, walk_options
 from chainrule.models.protocol import (
+    BoundByLevel,
     Bounded,
     CanInvert,
     FlowLikelihood,
-    HasBoundParts,
+    HasBoundByLevel,
     HasFlowLikelihood,
     HasPictures,
     HasSampleCaption,
@@ -68,7 +69,7 @@ class Generative(
     HasFlowLikelihood,
     HasTokenAttention,
     HasViews,
-    HasBoundParts,
+    HasBoundByLevel,
     HasPictures,
 ):
     """A denoiser, a schedule and the data they belong to."""
@@ -255,6 +256,10 @@ class Generative(
 
     def terms(self, x: Array, key: Key, condition: Any = None) -> bounds.Terms:
         """The three parts of the bound for each example, in nats."""
+        return self._looked_at(x, key, condition)[0]
+
+    def _looked_at(self, x: Array, key: Key, condition: Any = None) -> tuple[bounds.Terms, BoundByLevel]:
+        """The parts of the bound, and the diffusion term level by level."""
         x0, process = self.to_network_units(x), self.schedule.process
         for_clean, for_levels, for_noise = jax.random.split(key, 3)
         high, low = (jnp.asarray(lam, x0.dtype) for lam in self.lams())
@@ -262,9 +267,12 @@ class Generative(
         even = (even + jax.random.uniform(for_levels, (1, len(x0)), x0.dtype)) % 1
         eps = jax.random.normal(for_noise, (_DRAWS, *x0.shape), x0.dtype)
         lams, width = self.looks(even)
-        diffusion = bounds.continuous_term(self.denoiser, x0, eps, lams, process, width, condition)
+        diffusion = bounds.level_terms(self.denoiser, x0, eps, lams, process, width, condition)
         prior = bounds.prior_term(x0, process.level(low), process)
-        return bounds.Terms(prior, diffusion, self.reconstruction(x0, high, for_clean))
+        terms = bounds.Terms(prior, diffusion.sum(axis=0), self.reconstruction(x0, high, for_clean))
+        order = jnp.argsort(-lams, axis=0)
+        lams, diffusion = (jnp.take_along_axis(part, order, axis=0).T for part in (lams, diffusion))
+        return terms, BoundByLevel(lams, diffusion)
 
     def looks(self, even: Float[Array, "draws batch"]) -> tuple[Array, Array]:
         """Default: lam of levels that fill continuous time, and the width of lam for which each stands.
@@ -289,19 +297,23 @@ class Generative(
 
         Examples with a class are drawn class first, and bounded so: log p(x) >= log p(class) + log p(x | class).
         """
-        nothing = self.terms(batch.x, key)
+        return self.bound_by_level(batch, key)[0]
+
+    def bound_by_level(self, batch: Batch, key: Key) -> tuple[Bounded, BoundByLevel]:
+        """The same, and what each of 16 noise levels adds to it."""
+        nothing, by_level = self._looked_at(batch.x, key)
         parts, total = {"prior": nothing.prior, "diffusion": nothing.diffusion}, nothing.total
         given = {}
         if self.conditional and batch.y is not None:
-            terms = self.terms(batch.x, key, batch.y)
+            terms, by_level_given = self._looked_at(batch.x, key, batch.y)
             name = "class" if self.classes else "condition"
             given[name] = units.log_density(self.schema, terms.total)
             if self.classes:
                 given["no_class"] = units.log_density(self.schema, total)
                 cost = -jnp.log(jnp.asarray(self.config.shares(self.classes), total.dtype))[batch.y]
                 parts = {"prior": terms.prior, "diffusion": terms.diffusion, "class": cost}
-                total = terms.total + cost
-        return Bounded(units.log_density(self.schema, total), parts, given)
+                total, by_level = terms.total + cost, by_level_given
+        return Bounded(units.log_density(self.schema, total), parts, given), by_level
 
     def flow_likelihood(
         self, x: Array, key: Key, *, probes: int = 0, tolerance: float = 1e-4

@@ -24,8 +24,10 @@ from chainrule.models.protocol.forecasting import CanForecast
 from chainrule.models.protocol.judging import needs_targets
 from chainrule.models.protocol.latents import HasLatents, HasRateWeight, LatentUse
 from chainrule.models.protocol.likelihood import (
+    BoundByLevel,
     Bounded,
     HasBound,
+    HasBoundByLevel,
     HasBoundParts,
     HasDensity,
     HasLogProb,
@@ -98,6 +100,7 @@ from chainrule.models.protocol.weights import (
 )
 
 __all__ = [
+    "BoundByLevel",
     "Bounded",
     "CanContinue",
     "CanDecode",
@@ -122,6 +125,7 @@ __all__ = [
     "HasAnnealedLoss",
     "HasAttention",
     "HasBound",
+    "HasBoundByLevel",
     "HasBoundParts",
     "HasControl",
     "HasDenoiser",

@@ -36,6 +36,14 @@ class Scored(NamedTuple):
     unit: str = ""
 
 
+class BoundByLevel(NamedTuple):
+    """What each noise level adds to the diffusion part of a bound, cleanest first; the sum is that part."""
+
+    lam: Float[Array, "batch levels"]
+    """Log signal-to-noise ratio where the example was looked at."""
+    nats: Float[Array, "batch levels"]
+
+
 class Bounded(NamedTuple):
     """The bound of each example, what it is made of, and bounds that came from the same look at it.
 
@@ -60,6 +68,14 @@ class HasBoundParts(HasBound):
         """
 
 
+class HasBoundByLevel(HasBoundParts):
+    """Removes noise level by level, and knows what each level adds to its bound."""
+
+    @abc.abstractmethod
+    def bound_by_level(self, batch: Batch, key: Key) -> tuple[Bounded, BoundByLevel]:
+        """The bound as `bound` has it, by the same key, and its part `diffusion` taken apart."""
+
+
 class HasScores(Model):
     """Has numbers of its own by which it is judged, beyond those its capabilities give."""
 
@@ -68,4 +84,14 @@ class HasScores(Model):
         """Named numbers for each example; scoring reports their means and standard errors."""
 
 
-__all__ = ["Bounded", "HasBound", "HasBoundParts", "HasDensity", "HasLogProb", "HasScores", "Scored"]
+__all__ = [
+    "BoundByLevel",
+    "Bounded",
+    "HasBound",
+    "HasBoundByLevel",
+    "HasBoundParts",
+    "HasDensity",
+    "HasLogProb",
+    "HasScores",
+    "Scored",
+]
