@@ -18,8 +18,9 @@ from benchmarks.diffusion_table.measuring import Problem, SinkhornDivergence, ro
 from benchmarks.diffusion_table.page import page
 from chainrule.models.diffusion.samplers import samplers
 
-LIMIT = 0.25
-"""The square of half a deviation of the data. What was wrong moved samples by one to three of them."""
+LIMIT = 0.6
+"""Of a network that was trained for seconds. A walk without noise multiplies its error of eps by sigma: with target=eps
+that comes to 0.4 at most, all others stay below 0.1. What was wrong was 1 to 8."""
 TOY = Problem(
     "moons",
     SinkhornDivergence,

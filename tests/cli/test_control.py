@@ -3,12 +3,15 @@
 import shutil
 from pathlib import Path
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from PIL import Image
 
 from chainrule import models
 from chainrule.data import Data, Scaling
+from chainrule.models.diffusion.control import Control
 from chainrule.train import fit
 from tests.train.toys import rows
 
@@ -24,10 +27,38 @@ def images() -> Data:
 
 
 @pytest.fixture(scope="module")
-def finished(images: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = models.build("diffusion", images, denoiser="unet", width=4, depth=1)
+def base(images: Data) -> models.Model:
+    """As if trained: a fresh one predicts zero, and nothing beside it would learn."""
+    noise = np.random.default_rng(0)
+    fresh = models.build("diffusion", images, denoiser="unet", width=4, depth=1)
+    arrays, rest = eqx.partition(fresh, eqx.is_inexact_array)
+    moved = jax.tree.map(lambda a: jax.numpy.asarray(a + 0.2 * noise.normal(size=a.shape), a.dtype), arrays)
+    return eqx.combine(moved, rest)
+
+
+@pytest.fixture(scope="module")
+def finished(base: models.Model, images: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = models.begin("control", base, images, kind="adapter")
     return fit(model, images, run=tmp_path_factory.mktemp("runs") / "edges", steps=2, batch=4).path
+
+
+@pytest.mark.slow
+def test_the_frozen_base_is_the_same_to_the_last_bit_after_training_as_users_do_it(
+    base: models.Model, finished: Path, images: Data
+) -> None:
+    from chainrule.train import Run
+
+    run = Run.open(finished, data=images)
+    assert run.settings.averages  # an average of equal numbers rounds, which once moved the base
+    after = run.model
+    assert isinstance(after, Control)
+    for one, other in zip(
+        *(jax.tree.leaves(eqx.filter(m, eqx.is_array)) for m in (base, after.body)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    fresh = models.begin("control", base, images, kind="adapter")
+    assert isinstance(fresh, Control)
+    assert not eqx.tree_equal(fresh.branch, after.branch)
 
 
 @pytest.mark.slow

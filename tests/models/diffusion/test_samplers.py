@@ -34,7 +34,7 @@ from chainrule.models.diffusion.samplers import (
     SigmaFamily,
     Span,
     UniPC,
-    Watched,
+    WatchedSampler,
     implied_eta,
     on_host,
     walk,
@@ -483,7 +483,7 @@ def test_a_callback_sees_every_step_and_what_it_returns_is_gone_on_with(narrow: 
     levels, start = schedules.grid(schedules.schedule("vp-linear"), 5), jnp.array([[0.5], [1.5]])
     plain = walk(narrow, start, levels, DPMSolver(), KEY, trajectory=True)
     seen: list[SamplerStep] = []
-    watched = walk(narrow, start, levels, Watched(DPMSolver(), on_host(seen.append)), KEY)
+    watched = walk(narrow, start, levels, WatchedSampler(DPMSolver(), on_host(seen.append)), KEY)
     jax.effects_barrier()
     np.testing.assert_array_equal(watched.samples, plain.samples)
     assert [int(step.number) for step in seen] == list(range(5))
@@ -500,7 +500,7 @@ def test_a_callback_may_replace_the_examples(narrow: MixtureDenoiser, host: bool
 
     callback = on_host(held) if host else held
     levels, start = schedules.grid(schedules.schedule("vp-linear"), 5), jnp.array([[0.5], [1.5]])
-    found = walk(narrow, start, levels, Watched(DDIM(), callback), KEY).samples
+    found = walk(narrow, start, levels, WatchedSampler(DDIM(), callback), KEY).samples
     np.testing.assert_allclose(found[1], -found[0], rtol=1e-12)
     np.testing.assert_allclose(found[0], walk(narrow, start, levels, DDIM(), KEY).samples[0], rtol=1e-12)
 
@@ -508,4 +508,4 @@ def test_a_callback_may_replace_the_examples(narrow: MixtureDenoiser, host: bool
 def test_a_callback_that_returns_another_shape_is_refused(narrow: MixtureDenoiser) -> None:
     levels = schedules.grid(schedules.schedule("vp-linear"), 2)
     with pytest.raises(ArgumentError, match=r"callback: returned an array of shape \(1,\) for examples of"):
-        walk(narrow, jnp.ones((2, 1)), levels, Watched(DDIM(), lambda step: step.x[0]), KEY)
+        walk(narrow, jnp.ones((2, 1)), levels, WatchedSampler(DDIM(), lambda step: step.x[0]), KEY)

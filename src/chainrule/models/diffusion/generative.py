@@ -188,7 +188,7 @@ class Generative(
         for way in ways:
             draw = way.steer(draw)
         if callback is not None:
-            draw = replace(draw, sampler=samplers.Watched(draw.sampler, callback))
+            draw = replace(draw, sampler=samplers.WatchedSampler(draw.sampler, callback))
         return self._drawn(draw, key, walk.clip or ("static" if self.unit else "none"))
 
     def drawn_classes(self, key: Key, n: int) -> Int[Array, " n"]:

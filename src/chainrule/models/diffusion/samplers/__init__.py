@@ -33,7 +33,7 @@ from chainrule.models.diffusion.samplers.sampler import (
 )
 from chainrule.models.diffusion.samplers.sigma_family import SigmaFamily, implied_eta
 from chainrule.models.diffusion.samplers.unipc import UniPC
-from chainrule.models.diffusion.samplers.watched import Callback, SamplerStep, Watched, on_host
+from chainrule.models.diffusion.samplers.watched import Callback, SamplerStep, WatchedSampler, on_host
 
 samplers: Registry[type[NamedSampler]] = Registry("sampler")
 """Every sampler by its name: those of the files in this folder, and those that users add."""
@@ -95,7 +95,7 @@ __all__ = [
     "Span",
     "Transition",
     "UniPC",
-    "Watched",
+    "WatchedSampler",
     "discover",
     "implied_eta",
     "on_host",

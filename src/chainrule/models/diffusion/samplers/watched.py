@@ -40,7 +40,7 @@ Callback: TypeAlias = Callable[[SamplerStep], Any]
 
 @final
 @dataclass(frozen=True)
-class Watched(Sampler):
+class WatchedSampler(Sampler):
     """Another sampler, and a callback after each of its steps."""
 
     inner: Sampler
@@ -81,7 +81,7 @@ def on_host(function: Callable[[SamplerStep], Any]) -> Callback:
         like = jax.ShapeDtypeStruct(step.x.shape, step.x.dtype)
 
         def call(step: SamplerStep) -> np.ndarray:
-            said = function(SamplerStep(*step[:2], Level(*step.level), *map(np.asarray, step[3:])))
+            said = function(jax.tree.map(np.asarray, step))
             return np.asarray(step.x) if said is None else np.asarray(_replaced(said, step.x), like.dtype)
 
         found: Array = io_callback(call, like, step, ordered=True)
@@ -100,4 +100,4 @@ def _replaced(said: Any, x: Array) -> Array:
     return jnp.asarray(said, x.dtype)
 
 
-__all__ = ["Callback", "SamplerStep", "Watched", "on_host"]
+__all__ = ["Callback", "SamplerStep", "WatchedSampler", "on_host"]
