@@ -24,8 +24,8 @@ from tests.tiers import tiers
 from tests.train.toys import leaves
 
 MEASURED = {
-    *("attention-cost", "descent", "kernel-attention", "permutation", "random-features", "search"),
-    *("skips", "vanishing-gradients"),
+    *("attention-cost", "conditioner", "descent", "divergence-maps", "kernel-attention", "permutation"),
+    *("random-features", "search", "skips", "slide-test", "vanishing-gradients"),
 }
 """Experiments whose numbers, or whose every part, other tests look at."""
 LONGER = {
