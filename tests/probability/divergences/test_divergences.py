@@ -13,7 +13,15 @@ import scipy.special
 import scipy.stats
 
 from chainrule.core.errors import ArgumentError, ChainruleWarning
-from chainrule.probability import Bernoulli, Categorical, Mixture, MultivariateNormal, Normal
+from chainrule.probability import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    Gamma,
+    Mixture,
+    MultivariateNormal,
+    Normal,
+)
 from chainrule.probability import divergences as d
 
 P, Q = [0.5, 0.5], [0.9, 0.1]
@@ -312,6 +320,11 @@ def test_what_cannot_be_integrated_is_estimated_and_says_so() -> None:
     with pytest.warns(ChainruleWarning, match="key="):
         other = d.tv(p, q, key=jax.random.key(1), samples=20_000)
     assert 0 < abs(float(other) - 0.866386) < 0.02
+
+
+def test_an_integral_that_does_not_settle_says_so() -> None:
+    with pytest.warns(ChainruleWarning, match="Exponential and Gamma does not settle .* infinite"):
+        d.chi2(Exponential(1.0), Gamma(2.0, 1.0))  # (p - q)²/q grows like 1/x at zero
 
 
 def test_a_density_and_probabilities_of_points_have_nothing_in_common() -> None:

@@ -21,7 +21,7 @@ from chainrule.probability.distributions.multivariate_normal import Multivariate
 from chainrule.probability.distributions.normal import Normal
 from chainrule.probability.divergences import vectors
 from chainrule.probability.divergences.f_divergences import f_divergences
-from chainrule.probability.divergences.points import integral, points_of, warn_of_draws
+from chainrule.probability.divergences.points import integral, points_of, weighted_sum
 from chainrule.probability.divergences.probabilities import check_convention, log_base
 from chainrule.probability.gaussian import distances as gaussian
 from chainrule.probability.kullback_leibler import kl_of_distributions
@@ -226,11 +226,9 @@ def renyi(
         if found is not None:
             return found / scale
     points = points_of("renyi", p, q, key, samples)
+    # In logarithms, so that nothing overflows; summed as it is too, which warns of draws and of what does not settle.
+    weighted_sum("renyi", p, q, points, jnp.exp(alpha * points.log_p + (1 - alpha) * points.log_q))
     log_weights = jnp.log(points.weights)
-    if points.drawn:
-        warn_of_draws(
-            "renyi", p, q, points.weights * jnp.exp(alpha * points.log_p + (1 - alpha) * points.log_q)
-        )
     return vectors.renyi_of_logs(points.log_p, points.log_q, alpha, 0, log_weights) / scale
 
 

@@ -21,6 +21,11 @@ from chainrule.probability.distributions.base import Distribution
 from chainrule.probability.distributions.supports import RealInterval
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_HALVED = np.zeros(16)
+"""Factors on the weights that make the exact rule of every other node, for a second opinion."""
+_HALVED[::2] = (
+    np.linalg.solve(np.polynomial.legendre.legvander(_NODES[::2], 7).T, 2.0 * np.eye(8)[0]) / _WEIGHTS[::2]
+)
 _TAIL = 8 * 1.5 ** np.arange(1, 20)
 _CELLS = np.concatenate([-_TAIL[::-1], np.linspace(-8, 8, 97), _TAIL])
 """Ends of cells, in standard deviations from the mean; out to 17,000 of them for the sake of heavy tails."""
@@ -32,7 +37,9 @@ class Points(NamedTuple):
     log_p: Float[Array, "points *batch"]
     log_q: Float[Array, "points *batch"]
     weights: Float[Array, "points *batch"]
-    drawn: bool
+    coarse: Float[Array, "points *batch"] | None = None
+    """Weights of a rule with half of the nodes, where there is one: both should agree."""
+    drawn: bool = False
     """Whether the points are draws, so that sums over them are estimates."""
 
 
@@ -46,16 +53,36 @@ def integral(
 ) -> Float[Array, "*batch"]:
     """The integral of `term(log p, log q)`, which vanishes where p and q do; an estimate comes with a warning."""
     points = points_of(where, p, q, key, samples)
+    return weighted_sum(where, p, q, points, term(points.log_p, points.log_q))
+
+
+def weighted_sum(
+    where: str, p: Distribution, q: Distribution, points: Points, values: Float[Array, "points *batch"]
+) -> Float[Array, "*batch"]:
+    """The sum of values at points; a warning says where it is an estimate, and where quadrature does not settle."""
     used = points.weights > 0
-    values = term(points.log_p, points.log_q)
-    terms = jnp.where(used, points.weights * jnp.where(used, values, 0.0), 0.0)
+    safe = jnp.where(used, values, 0.0)
+    terms = jnp.where(used, points.weights * safe, 0.0)
+    total = terms.sum(axis=0)
     if points.drawn:
-        warn_of_draws(where, p, q, terms)
-    return terms.sum(axis=0)
+        _warn_of_draws(where, p, q, terms)
+    elif points.coarse is not None and not isinstance(total, jax.core.Tracer):
+        fine, coarse = np.asarray(total), np.asarray((points.coarse * safe).sum(axis=0))
+        unsettled = np.isfinite(fine) & ~(np.abs(fine - coarse) <= 1e-2 * np.abs(fine) + 1e-4)
+        if unsettled.any():
+            warnings.warn(
+                f"{where}: the integral for {type(p).__name__} and {type(q).__name__} does not settle "
+                f"({fine[unsettled].flat[0]:.4g}, with half of the nodes {coarse[unsettled].flat[0]:.4g}); it may be "
+                "infinite",
+                ChainruleWarning,
+                stacklevel=4,
+            )
+    return total
 
 
-def warn_of_draws(where: str, p: Distribution, q: Distribution, terms: Float[Array, "points *batch"]) -> None:
-    """Say that a sum of terms is an estimate, and how good it is."""
+def _warn_of_draws(
+    where: str, p: Distribution, q: Distribution, terms: Float[Array, "points *batch"]
+) -> None:
     known = ""
     if not isinstance(terms, jax.core.Tracer):
         exact = np.asarray(terms, dtype=np.float64)
@@ -94,7 +121,7 @@ def points_of(where: str, p: Distribution, q: Distribution, key: Key | None, sam
 def _apart(shape: tuple[int, ...]) -> Points:
     """A density against probabilities of single points: each is certain where the other is impossible."""
     log_p = jnp.broadcast_to(jnp.array([0.0, -jnp.inf]).reshape(2, *(1,) * len(shape)), (2, *shape))
-    return Points(log_p, log_p[::-1], jnp.ones_like(log_p), False)
+    return Points(log_p, log_p[::-1], jnp.ones_like(log_p))
 
 
 def _enumerated(p: Distribution, q: Distribution) -> Points | None:
@@ -107,7 +134,7 @@ def _enumerated(p: Distribution, q: Distribution) -> Points | None:
     # A point that is listed several times, by one or by both, counts once.
     count = same.all(axis=events).sum(axis=1)
     log_p, log_q = p.log_prob(points), q.log_prob(points)
-    return Points(log_p, log_q, 1 / count.astype(log_p.dtype), False)
+    return Points(log_p, log_q, 1 / count.astype(log_p.dtype))
 
 
 class Density(NamedTuple):
@@ -120,12 +147,12 @@ class Density(NamedTuple):
     high: Array
 
     @staticmethod
-    def of(p: Distribution) -> "Density":
-        """That of a distribution of numbers."""
+    def of(p: Distribution, mean: Array, variance: Array) -> "Density":
+        """That of a distribution of numbers with this mean and variance."""
         support = p.support
         low, high = (support.low, support.high) if isinstance(support, RealInterval) else (-jnp.inf, jnp.inf)
-        ends = (jnp.broadcast_to(jnp.asarray(end, p.mean.dtype), p.batch_shape) for end in (low, high))
-        return Density(p.log_prob, p.mean, jnp.sqrt(p.variance), *ends)
+        ends = (jnp.broadcast_to(jnp.asarray(end, mean.dtype), p.batch_shape) for end in (low, high))
+        return Density(p.log_prob, mean, jnp.sqrt(variance), *ends)
 
     def moved(self, shift: Array, factor: Array) -> "Density":
         """That of the variable stretched by a factor about its mean, then shifted."""
@@ -159,7 +186,8 @@ def line(p: Density, q: Density) -> tuple[Array, Array]:
 
 def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
     """Quadrature, if it sees all of both distributions."""
-    log_p, log_q, weights, seen = _resolved(p, q)
+    moments = [(one.mean, one.variance) for one in (p, q)]  # here, so that what has none says so by itself
+    log_p, log_q, weights, seen = _resolved(p, q, moments)
     if isinstance(seen, jax.core.Tracer):
         message = (
             f"{where}: quadrature misses a part of these densities; outside of compiled code draws are used"
@@ -167,12 +195,16 @@ def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
         weights = eqx.error_if(weights, ~seen, message)
     elif not bool(seen):
         return None
-    return Points(log_p, log_q, weights, False)
+    rules = weights.reshape(-1, len(_NODES), *weights.shape[1:])
+    coarse = rules * jnp.asarray(_HALVED, weights.dtype).reshape(1, -1, *(1,) * (weights.ndim - 1))
+    return Points(log_p, log_q, weights, coarse.reshape(weights.shape))
 
 
 @eqx.filter_jit
-def _resolved(p: Distribution, q: Distribution) -> tuple[Array, Array, Array, Array]:
-    nodes, weights = line(Density.of(p), Density.of(q))
+def _resolved(
+    p: Distribution, q: Distribution, moments: list[tuple[Array, Array]]
+) -> tuple[Array, Array, Array, Array]:
+    nodes, weights = line(*(Density.of(one, *known) for one, known in zip((p, q), moments, strict=True)))
     logs = p.log_prob(nodes), q.log_prob(nodes)
     return *logs, weights, sees_all(weights, *logs)
 
@@ -188,7 +220,7 @@ def _drawn(where: str, p: Distribution, q: Distribution, key: Key | None, sample
     first, second = jax.random.split(jax.random.key(0) if key is None else key)
     drawn = jnp.concatenate([p.sample(first, half), q.sample(second, half)])
     log_p, log_q = p.log_prob(drawn), q.log_prob(drawn)
-    return Points(log_p, log_q, 1 / (half * (jnp.exp(log_p) + jnp.exp(log_q))), True)
+    return Points(log_p, log_q, 1 / (half * (jnp.exp(log_p) + jnp.exp(log_q))), drawn=True)
 
 
-__all__ = ["Density", "Points", "integral", "line", "points_of", "sees_all", "warn_of_draws"]
+__all__ = ["Density", "Points", "integral", "line", "points_of", "sees_all", "weighted_sum"]

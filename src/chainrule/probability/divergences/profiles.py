@@ -187,7 +187,7 @@ def _over_densities(
     p: Distribution, q: Distribution, shifts: Array, factors: Array, scale: Array
 ) -> tuple[Array, ...]:
     def one(setting: tuple[Array, Array]) -> tuple[Array, ...]:
-        first, second = Density.of(p), Density.of(q).moved(*setting)
+        first, second = Density.of(p, p.mean, p.variance), Density.of(q, q.mean, q.variance).moved(*setting)
         nodes, weights = line(first, second)
         logs = first.log_prob(nodes), second.log_prob(nodes)
         x, y = (_quantiles(nodes, weights * jnp.exp(log)) for log in logs)

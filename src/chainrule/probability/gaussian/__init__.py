@@ -32,12 +32,14 @@ from chainrule.probability.gaussian.moments import (
     pairing_count,
     pairings,
 )
+from chainrule.probability.gaussian.stein import SteinResidual, stein_residual
 
 __all__ = [
     "Imputed",
     "Independence",
     "Information",
     "Moments",
+    "SteinResidual",
     "add",
     "affine",
     "condition",
@@ -61,5 +63,6 @@ __all__ = [
     "pairing_count",
     "pairings",
     "sign_flipped_pair",
+    "stein_residual",
     "to_information",
 ]
