@@ -8,8 +8,8 @@ from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.errors import ArgumentError
-from chainrule.core.pictures import Lines, Picture, Table
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.core.pictures import Lines, Table
+from chainrule.explain.protocol import Experiment, Listener, Outcome, Positive, Settings
 from chainrule.probability import Normal
 from chainrule.probability.divergences import BandwidthSweep, Profile, slide, smooth, stretch
 
@@ -39,6 +39,9 @@ class SlideTestSettings(Settings):
         (), description="a sample of your own in place of that at rest: x=0.1,0.5,0.9"
     )
     y: tuple[float, ...] = Field((), description="one in place of that which moves")
+    bandwidths: tuple[Positive, ...] = Field(
+        (), description="bandwidths to smooth samples with (default: 21 around Silverman's)"
+    )
     seed: int = Field(0, ge=0, description="samples")
 
 
@@ -47,21 +50,59 @@ def run(settings: SlideTestSettings, listener: Listener) -> Outcome:
     if bool(settings.x) != bool(settings.y):
         raise ArgumentError("slide-test: two samples are needed", remedy="x=0.1,0.5,0.9 y=0.3,0.4")
     shifts = np.linspace(0, settings.gap, settings.steps)
-    rest, moving = Normal(0.0, 1.0), Normal(0.0, settings.deviation)
-    pictures: list[Picture] = []
-    numbers: dict[str, object] = {"gap": shifts.tolist()}
-    findings: list[str] = []
+    whole = Outcome([])
     if settings.x:
         x, y = np.array(settings.x), np.array(settings.y)
     else:
         listener("densities")
-        densities = slide(rest, moving, shifts)
-        factors = np.geomspace(0.25, 4, settings.steps)
-        stretched = stretch(rest, rest, factors)
-        pictures += [
-            _curves(
-                "slide-test-gap", "Two densities moving apart", "gap between the means", shifts, densities
-            ),
+        rest, moving = Normal(0.0, 1.0), Normal(0.0, settings.deviation)
+        whole = _densities(rest, moving, shifts)
+        one, two = jax.random.split(random.key(settings.seed, "slide-test"))
+        x, y = np.asarray(rest.sample(one, settings.draws)), np.asarray(moving.sample(two, settings.draws))
+    listener("samples")
+    samples = slide(x, y, shifts)
+    sweep = smooth(x, y + settings.gap / 2, settings.bandwidths or None)
+    pictures = [
+        *whole.pictures,
+        _curves(
+            "slide-test-samples", "Two samples moving apart", "shift of the second sample", shifts, samples
+        ),
+        _bandwidths(sweep, settings.gap / 2),
+    ]
+    least, most = sweep.profile.kl[0], sweep.profile.kl[-1]
+    middle = settings.steps // 2
+    alone = ", as at every shift where no two points meet" if samples.tv[middle] > 1 - 1e-6 else ""
+    findings = [
+        *whole.findings,
+        f"Samples of {len(x)} and {len(y)} points, the second shifted by {shifts[middle]:.3g}: KL "
+        f"{samples.kl[middle]:.4g}, total variation {samples.tv[middle]:.4g}, Jensen-Shannon {samples.js[middle]:.4g}"
+        f"{alone}; Wasserstein-1 {samples.w1[middle]:.4g} grows with the shift.",
+        f"Smoothed, the answer depends on the bandwidth: KL is {least:.4g} nats at h = {sweep.bandwidths[0]:.3g} and "
+        f"{most:.4g} at h = {sweep.bandwidths[-1]:.3g}; Silverman's rule says h = {sweep.default:.3g}.",
+    ]
+    numbers = {
+        **whole.numbers,
+        "gap": shifts.tolist(),
+        "samples": _numbers(samples),
+        "bandwidths": sweep.bandwidths.tolist(),
+        "silverman": sweep.default,
+        "smoothed": _numbers(sweep.profile),
+    }
+    return Outcome(findings, pictures, _table(samples, sweep, shifts), numbers)
+
+
+def _densities(rest: Normal, moving: Normal, shifts: np.ndarray) -> Outcome:
+    """The part about densities: one slid away from the other, and one stretched."""
+    slid = slide(rest, moving, shifts)
+    factors = np.geomspace(0.25, 4, len(shifts))
+    stretched = stretch(rest, rest, factors)
+    return Outcome(
+        [
+            f"Densities {shifts[-1]:g} apart: KL(p, q) {slid.kl[-1]:.4g} nats, total variation {slid.tv[-1]:.4g}, "
+            f"Jensen-Shannon {slid.js[-1]:.4g} nats (at most {np.log(2):.4g}), Wasserstein-1 {slid.w1[-1]:.4g}."
+        ],
+        [
+            _curves("slide-test-gap", "Two densities moving apart", "gap between the means", shifts, slid),
             _curves(
                 "slide-test-stretch",
                 "Two densities of equal mean",
@@ -71,44 +112,10 @@ def run(settings: SlideTestSettings, listener: Listener) -> Outcome:
                 "Information is lopsided: KL charges much more for a q that is too narrow.",
                 log_x=True,
             ),
-        ]
-        findings.append(
-            f"Densities {settings.gap:g} apart: KL(p, q) {densities.kl[-1]:.4g} nats, total variation "
-            f"{densities.tv[-1]:.4g}, Jensen-Shannon {densities.js[-1]:.4g} nats (at most {np.log(2):.4g}), "
-            f"Wasserstein-1 {densities.w1[-1]:.4g}."
-        )
-        numbers |= {
-            "densities": _numbers(densities),
-            "stretched": _numbers(stretched),
-            "ratio": factors.tolist(),
-        }
-        one, two = jax.random.split(random.key(settings.seed, "slide-test"))
-        x, y = np.asarray(rest.sample(one, settings.draws)), np.asarray(moving.sample(two, settings.draws))
-    listener("samples")
-    samples = slide(x, y, shifts)
-    sweep = smooth(x, y + settings.gap / 2)
-    pictures += [
-        _curves(
-            "slide-test-samples", "Two samples moving apart", "shift of the second sample", shifts, samples
-        ),
-        _bandwidths(sweep, settings.gap / 2),
-    ]
-    least, most = sweep.profile.kl[0], sweep.profile.kl[-1]
-    middle = settings.steps // 2
-    findings += [
-        f"Samples of {len(x)} and {len(y)} points, the second shifted by {shifts[middle]:.3g}: KL "
-        f"{samples.kl[middle]:.4g}, total variation {samples.tv[middle]:.4g}, Jensen-Shannon {samples.js[middle]:.4g}, "
-        f"as at every shift where no two points meet; Wasserstein-1 {samples.w1[middle]:.4g} grows with the shift.",
-        f"Smoothed, the answer depends on the bandwidth: KL is {least:.4g} nats at h = {sweep.bandwidths[0]:.3g} and "
-        f"{most:.4g} at h = {sweep.bandwidths[-1]:.3g}; Silverman's rule says h = {sweep.default:.3g}.",
-    ]
-    numbers |= {
-        "samples": _numbers(samples),
-        "bandwidths": sweep.bandwidths.tolist(),
-        "silverman": sweep.default,
-        "smoothed": _numbers(sweep.profile),
-    }
-    return Outcome(findings, pictures, _table(samples, sweep, shifts), numbers)
+        ],
+        None,
+        {"densities": _numbers(slid), "stretched": _numbers(stretched), "ratio": factors.tolist()},
+    )
 
 
 def _curves(
@@ -141,13 +148,13 @@ def _bandwidths(sweep: BandwidthSweep, shift: float) -> Lines:
         series,
         log_x=True,
         log_y=True,
-        marks=((sweep.default, "Silverman"),),
+        marks=((sweep.default, "Silverman"),) if sweep.default > 0 else (),
         caption="Divergences fall with the bandwidth and settle nowhere; Wasserstein distances hardly change.",
     )
 
 
 def _table(samples: Profile, sweep: BandwidthSweep, shifts: np.ndarray) -> Table:
-    chosen = int(np.abs(np.log(sweep.bandwidths / sweep.default)).argmin())
+    chosen = int(np.abs(np.log(sweep.bandwidths / (sweep.default or 1.0))).argmin())
     rows: list[list[str | float | int]] = []
     for field, label in _NAMES.items():
         values = getattr(samples, field)
@@ -159,7 +166,7 @@ def _table(samples: Profile, sweep: BandwidthSweep, shifts: np.ndarray) -> Table
         "Between two samples",
         ["distance", f"shift {shifts[0]:g}", f"shift {shifts[-1]:g}", "smoothed"],
         rows,
-        caption=f"Smoothed: with Silverman's bandwidth, at a shift of {shifts[-1] / 2:g}.",
+        caption=f"Smoothed: with a bandwidth of {sweep.bandwidths[chosen]:.3g}, at a shift of {shifts[-1] / 2:g}.",
     )
 
 
