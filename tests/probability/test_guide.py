@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-GUIDE = Path(__file__).parents[2] / "docs" / "probability.md"
+GUIDES = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
-def test_the_guide_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    blocks = re.findall(r"```(python|text)\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
+@pytest.mark.parametrize("name", ["divergences.md", "gaussian.md", "probability.md"])
+def test_the_guide_runs_and_prints_what_it_says(name: str, tmp_path: Path) -> None:
+    text = (GUIDES / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL)
     program = tmp_path / "guide.py"
     program.write_text("\n".join(code for kind, code in blocks if kind == "python"), encoding="utf-8")
     # In a process of its own: it chooses double precision, and adds a pair to the table of closed forms.
