@@ -7,6 +7,7 @@ from chainrule.explain.methods.attacks import fgsm, pgd
 from chainrule.explain.methods.attribution import logit_attribution, source_attribution
 from chainrule.explain.methods.head_habits import induction_scores
 from chainrule.explain.methods.patching import patch_activations
+from chainrule.explain.methods.rate_distortion import RateDistortion, rd_sweep
 from chainrule.explain.methods.saliency import grad_cam
 from chainrule.explain.protocol import Experiment, Outcome, Probe, Settings
 
@@ -14,6 +15,7 @@ __all__ = [
     "Experiment",
     "Outcome",
     "Probe",
+    "RateDistortion",
     "Settings",
     "ablate_heads",
     "ablate_neurons",
@@ -27,6 +29,7 @@ __all__ = [
     "patch_activations",
     "pgd",
     "probes",
+    "rd_sweep",
     "run_with_cache",
     "run_with_hooks",
     "source_attribution",
