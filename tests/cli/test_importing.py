@@ -56,6 +56,16 @@ def test_an_imported_model_says_what_it_said_and_learns_on(
     assert "weights that came from a file" in again.err
 
 
+def test_special_tokens_that_the_data_add_get_rows_of_their_own(cli: Command, weights: Any) -> None:
+    Path("text.txt").write_text("<end>".join(TEXT.splitlines()))
+    assert cli(*IMPORT, "data.special=<end>", "--json").code == 0
+    run = Run.open("runs/taken")
+    assert run.schema.tokens == (*LETTERS.tokens, "<end>")
+    rows = np.asarray(run.model.embedding.weight)  # type: ignore[attr-defined]
+    assert rows.shape[0] == len(LETTERS) + 1
+    np.testing.assert_array_equal(rows[:-1], weights.embedding.weight)
+
+
 def test_a_folder_comes_in_whole_and_goes_out_whole(cli: Command, weights: Any) -> None:
     models.export_folder(weights, "hub")
     shown = cli("import", "gpt", "hub/", "data=text.txt", "run=first")

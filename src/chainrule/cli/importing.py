@@ -187,7 +187,10 @@ def _opened(
             f"data.window={options['window']}: this model reads {schema.shape[0] - 1} tokens at most",
             remedy=f"use data.window={schema.shape[0] - 1} or less, or leave it out",
         )
-    return _Opened(found_in.model, data, found_in.weights, found_in)
+    model = found_in.model
+    if len(data.schema.tokens) > len(schema.tokens):  # data.special added some, which begin afresh
+        model = models.begin(entry.name, model, data)
+    return _Opened(model, data, found_in.weights, found_in)
 
 
 def _check_model(entry: "Entry", path: Path, said: "Exported") -> None:
