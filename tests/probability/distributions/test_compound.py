@@ -126,8 +126,22 @@ def test_the_image_of_finitely_many_points_needs_no_inverse() -> None:
     np.testing.assert_allclose(jnp.exp(parity.log_prob([0.0, 1.0, 2.0])), [0.5, 0.5, 0.0])
     with pytest.raises(CapabilityError, match="needs the inverse of square"):
         pushforward(Normal(), jnp.square).log_prob(1.0)
-    with pytest.raises(CapabilityError, match="expect"):
-        _ = pushforward(Normal(), jnp.square).mean
+    squares = pushforward(Normal(), jnp.square)
+    for name in ("mean", "variance", "covariance"):
+        with pytest.raises(CapabilityError, match=rf"Transformed: its {name} has no closed form\n.*estimate"):
+            getattr(squares, name)
+    with pytest.raises(CapabilityError, match="entropy has no closed form"):
+        squares.entropy()
+
+
+def test_what_messages_say_about_estimates_is_right() -> None:
+    p = Transformed(Normal(0.0, 0.5), jnp.exp, jnp.log)
+    exact = scipy.stats.lognorm(0.5)
+    drawn = p.sample(KEY, 10_000)
+    assert float(expect(p, lambda x: x, key=KEY).value) == pytest.approx(exact.mean(), rel=0.03)
+    assert float(drawn.var(axis=0)) == pytest.approx(exact.var(), rel=0.15)
+    assert float(jnp.cov(drawn.T)) == pytest.approx(exact.var(), rel=0.15)
+    assert float(-p.log_prob(drawn).mean(axis=0)) == pytest.approx(exact.entropy(), rel=0.03)
 
 
 def test_singular_normals_draw_and_score_on_their_support() -> None:

@@ -74,7 +74,7 @@ def test_a_family_agrees_with_scipy(name: str) -> None:
     @eqx.filter_jit
     def numbers(arguments: Any, x: Any) -> Any:
         p = case.make(*arguments)
-        return p, p.log_prob(x), p.mean, p.variance, p.entropy(), p.sample(KEY, 4000)
+        return p, p.log_prob(x), p.mean, p.variance, p.entropy(), p.sample(KEY, 1500)
 
     p, log_prob, mean, variance, entropy, drawn = numbers(case.arguments, case.x)
     oracle = case.oracle
@@ -160,10 +160,11 @@ def test_a_draw_moves_with_the_parameters_so_that_its_rank_stays(name: str) -> N
     [
         (lambda a: Beta(a, 2.0).sample(KEY, 5000), 0.7, lambda a: a * (a + 1) / ((a + 2) * (a + 3))),
         (lambda n: StudentT(n, 0.0, 1.0).sample(KEY, 5000), 9.0, lambda n: n / (n - 2)),
-        (
+        pytest.param(
             lambda a: Dirichlet(jnp.stack([a, jnp.ones(()), jnp.ones(())])).sample(KEY, 5000)[:, 0],
             0.7,
             lambda a: a * (a + 1) / ((a + 2) * (a + 3)),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["beta", "student", "dirichlet"],

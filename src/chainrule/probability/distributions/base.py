@@ -110,11 +110,18 @@ class Distribution(eqx.Module):
 
     def unavailable(self, what: str) -> CapabilityError:
         """The error for what has no closed form, with the way to estimate it."""
-        function = "-p.log_prob(x)" if what == "entropy" else "x"
         return CapabilityError(
             f"{type(self).__name__}: its {what} has no closed form",
-            remedy=f"estimate it: probability.expect(p, lambda x: {function}, key=jax.random.key(0))",
+            remedy=f"estimate it from draws: {_ESTIMATES[what]}",
         )
+
+
+_ESTIMATES = {
+    "mean": "probability.expect(p, lambda x: x, key=key)",
+    "variance": "p.sample(key, 10_000).var(axis=0)",
+    "covariance": "jnp.cov(p.sample(key, 10_000).T)",
+    "entropy": "-p.log_prob(p.sample(key, 10_000)).mean(axis=0)",
+}
 
 
 class Atoms(NamedTuple):

@@ -65,6 +65,12 @@ def log_density(x: Array, mean: Any, scale: Any) -> Array:
     return -0.5 * jnp.square((x - mean) / scale) - jnp.log(scale) - 0.5 * math.log(2 * math.pi)
 
 
+def kl(mean: Any, scale: Any, other_mean: Any, other_scale: Any) -> Array:
+    """KL divergence of each number's distribution from the other; nothing is checked."""
+    ratio = jnp.square(scale / other_scale)
+    return 0.5 * (jnp.square((mean - other_mean) / other_scale) + ratio - 1 - jnp.log(ratio))
+
+
 def log_interval(low: Array, high: Array) -> Array:
     """Logarithm of P(low < Z <= high) for standard normal numbers.
 
@@ -78,4 +84,4 @@ def log_interval(low: Array, high: Array) -> Array:
     return top + jnp.log1p(-jnp.exp(jnp.minimum(bottom - top, -1e-30)))
 
 
-__all__ = ["Normal", "log_density", "log_interval"]
+__all__ = ["Normal", "kl", "log_density", "log_interval"]

@@ -1,6 +1,5 @@
 """Normal distributions with the same variance in every direction, one for each example of a batch."""
 
-import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,9 +14,7 @@ def log_density(x: Float[Array, "batch ..."], mean: Any, std: Any) -> Float[Arra
     >>> round(float(log_density(jnp.zeros((1, 1)), 0.0, 1.0)[0]), 4)
     -0.9189
     """
-    deviation = jnp.asarray(std)
-    wide = deviation if deviation.ndim == 0 else deviation.reshape(-1, *(1,) * (x.ndim - 1))
-    return normal.log_density(x, mean, wide).sum(axis=tuple(range(1, x.ndim)))
+    return normal.log_density(x, mean, _beside(std, x)).sum(axis=tuple(range(1, x.ndim)))
 
 
 def kl_from_centred(mean: Float[Array, "batch ..."], std: Any, prior_std: Any) -> Float[Array, " batch"]:
@@ -26,10 +23,14 @@ def kl_from_centred(mean: Float[Array, "batch ..."], std: Any, prior_std: Any) -
     >>> kl_from_centred(jnp.zeros((1, 3)), 1.0, 1.0).tolist()
     [0.0]
     """
-    variance = jnp.square(prior_std)
-    ratio = jnp.square(std) / variance
-    square = jnp.square(mean).sum(axis=tuple(range(1, mean.ndim))) / variance
-    return 0.5 * (square + math.prod(mean.shape[1:]) * (ratio - 1 - jnp.log(ratio)))
+    each = normal.kl(mean, _beside(std, mean), 0.0, _beside(prior_std, mean))
+    return each.sum(axis=tuple(range(1, mean.ndim)))
+
+
+def _beside(std: Any, x: Array) -> Array:
+    """One number, or one for each example with axes for its entries."""
+    deviation = jnp.asarray(std)
+    return deviation if deviation.ndim == 0 else deviation.reshape(-1, *(1,) * (x.ndim - 1))
 
 
 __all__ = ["kl_from_centred", "log_density"]

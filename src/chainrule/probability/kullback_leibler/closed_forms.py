@@ -15,6 +15,7 @@ from chainrule.probability.distributions.interval import Beta, Uniform
 from chainrule.probability.distributions.line import Laplace
 from chainrule.probability.distributions.multivariate_normal import MultivariateNormal
 from chainrule.probability.distributions.normal import Normal
+from chainrule.probability.distributions.normal import kl as normal_kl
 from chainrule.probability.distributions.positive import Exponential, Gamma
 from chainrule.probability.distributions.special import log_beta
 from chainrule.probability.kullback_leibler.pairs import register
@@ -23,8 +24,7 @@ from chainrule.probability.kullback_leibler.pairs import register
 @register(Normal, Normal)
 def normal(p: Normal, q: Normal) -> Array:
     """`log(s2/s1) + (s1² + (m1-m2)²) / (2 s2²) - 1/2`."""
-    ratio = jnp.square(p.scale / q.scale)
-    return 0.5 * (ratio + jnp.square((p.mean - q.mean) / q.scale) - 1 - jnp.log(ratio))
+    return normal_kl(p.mean, p.scale, q.mean, q.scale)
 
 
 @register(MultivariateNormal, MultivariateNormal)
