@@ -1,10 +1,10 @@
-"""Recursions over the time of a hidden chain, in logarithms, in blocks of time that are worked through side by side.
+"""Recursions over the time of a hidden chain, in blocks of time that are worked through side by side.
 
 Forward, backward and Viterbi recursions are products of a matrix per step, with (+, ×) or (max, ×). A long sequence is
 cut into blocks: the product of each block is computed for all blocks at once, then the vectors at their borders one
 after the other, then all vectors inside, again for all blocks at once. A sequence of 10^5 steps thereby takes three
-loops of a few hundred steps. Vectors are shifted to a maximum of zero at every step, so that precision does not depend
-on length.
+loops of a few hundred steps. Vectors are scaled to a largest entry of one at every step, so that precision does not
+depend on length.
 
 Reference: Särkkä and García-Fernández, Temporal parallelization of Bayesian smoothers, IEEE TAC 66, 2021.
 """
@@ -28,14 +28,24 @@ _SHORTEST, _LARGEST = 256, 32
 
 
 class Rule(NamedTuple):
-    """How paths are put together: by the sum of their probabilities, or by the largest."""
+    """How paths are put together, and whether vectors are held as logarithms or as scaled probabilities."""
 
     prepare: Callable[[Array], Array]
     """What `step` takes of the transition probabilities."""
     step: Callable[[Array, Array], Array]
-    """Logarithms of vectors times the prepared matrix."""
+    """Vectors times the prepared matrix."""
     join: Callable[[Array, Array], Array]
     """Logarithms of vectors times logarithms of matrices."""
+    enter: Callable[[Array], Array]
+    """From logarithms."""
+    leave: Callable[[Array], Array]
+    """To logarithms."""
+    likelihood: Callable[[Array], tuple[Array, Array]]
+    """Log-likelihoods as `observe` takes them, and the logarithm of what they are divided by at each time."""
+    observe: Callable[[Array, Array], Array]
+    """Vectors with the likelihood of an observation."""
+    rescale: Callable[[Array], tuple[Array, Array]]
+    """Vectors with the largest entry one, and the logarithm of what they were divided by."""
 
 
 class Recursion(NamedTuple):
@@ -67,11 +77,6 @@ def _top(x: Array, axis: int) -> Array:
     return jnp.where(jnp.isfinite(top), top, 0.0)
 
 
-def _scaled(v: Array, transition: Array) -> Array:
-    top = _top(v, -1)
-    return safe_log(jnp.exp(v - top) @ transition) + top
-
-
 def _summed(v: Array, log_matrix: Array) -> Array:
     return log_sum(_pairs(v, log_matrix), axis=-2)
 
@@ -85,12 +90,36 @@ def _pairs(v: Array, log_matrix: Array) -> Array:
     return v[..., :, None] + log_matrix.reshape(lead + log_matrix.shape)
 
 
-ALL_POSSIBLE = Rule(lambda transition: transition, _scaled, _summed)
-"""Sums over paths where every transition is possible: matrix products of scaled probabilities are exact."""
-ANY = Rule(safe_log, _summed, _summed)
+def _same(x: Array) -> Array:
+    return x
+
+
+def _subtracted(x: Array) -> tuple[Array, Array]:
+    top = _top(x, -1)
+    return x - top, top
+
+
+def _divided(x: Array) -> tuple[Array, Array]:
+    top = x.max(axis=-1, keepdims=True)
+    top = jnp.where(top > 0, top, 1.0)
+    return x / top, jnp.log(top)
+
+
+def _relative(log_likelihood: Array) -> tuple[Array, Array]:
+    top = _top(log_likelihood, -1)
+    return jnp.exp(log_likelihood - top), top[..., 0]
+
+
+def _as_given(log_likelihood: Array) -> tuple[Array, Array]:
+    return log_likelihood, jnp.zeros_like(log_likelihood[..., 0])
+
+
+ALL_POSSIBLE = Rule(_same, jnp.matmul, _summed, jnp.exp, safe_log, _relative, jnp.multiply, _divided)
+"""Sums over paths where every transition is possible: products of scaled probabilities lose nothing."""
+ANY = Rule(safe_log, _summed, _summed, _same, _same, _as_given, jnp.add, _subtracted)
 """Sums over paths in logarithms throughout: exact even where all that is left was far less likely than other paths."""
-BEST = Rule(safe_log, _largest, _largest)
-"""The most likely path."""
+BEST = Rule(safe_log, _largest, _largest, _same, _same, _as_given, jnp.add, _subtracted)
+"""The most likely path, in logarithms."""
 
 
 def block_count(time: int, states: int) -> int:
@@ -112,15 +141,16 @@ def recursion(
     rest = ((0, 0), (0, blocks * length - time))
     seen = jnp.pad(log_likelihood, (*rest, (0, 0))).reshape(batch, blocks, length, states)
     moved = jnp.pad(moves, rest).reshape(batch, blocks, length)
-    by_time = (jnp.moveaxis(seen, 2, 0), jnp.moveaxis(moved, 2, 0))
+    likelihood, scale = rule.likelihood(seen)
+    by_time = (jnp.moveaxis(likelihood, 2, 0), jnp.moveaxis(moved, 2, 0))
     prepared = rule.prepare(transition)
 
     def product(carry: tuple[Array, Array], given: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         matrix, offset = carry
         observed, move = given
-        then = jnp.where(move[..., None, None], rule.step(matrix, prepared), matrix) + observed[..., None, :]
-        top = _top(then, -1)
-        return (then - top, offset + top), None
+        ahead = jnp.where(move[..., None, None], rule.step(matrix, prepared), matrix)
+        then, top = rule.rescale(rule.observe(ahead, observed[..., None, :]))
+        return (then, offset + top), None
 
     def border(v: Array, matrix: Array) -> tuple[Array, Array]:
         then = rule.join(v, matrix)
@@ -129,24 +159,24 @@ def recursion(
     def step(v: Array, given: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array, Array]]:
         observed, move = given
         ahead = jnp.where(move[..., None], rule.step(v, prepared), v)
-        then = ahead + observed
-        top = _top(then, -1)
-        return then - top, (ahead, then - top, top[..., 0])
+        then, top = rule.rescale(rule.observe(ahead, observed))
+        return then, (ahead, then, top[..., 0])
 
     if blocks == 1:
         starts = start[:, None]
     else:
-        nothing = safe_log(jnp.eye(states, dtype=log_likelihood.dtype))
+        nothing = rule.enter(safe_log(jnp.eye(states, dtype=log_likelihood.dtype)))
         matrix = jnp.broadcast_to(nothing, (batch, blocks, states, states))
         (matrix, offset), _ = jax.lax.scan(product, (matrix, jnp.zeros_like(matrix[..., :1])), by_time)
-        _, borders = jax.lax.scan(border, start, jnp.moveaxis(matrix + offset, 1, 0))
+        _, borders = jax.lax.scan(border, start, jnp.moveaxis(rule.leave(matrix) + offset, 1, 0))
         starts = jnp.moveaxis(borders, 0, 1)
-    last, (ahead, vectors, tops) = jax.lax.scan(step, starts, by_time)
+    last, (ahead, vectors, tops) = jax.lax.scan(step, rule.enter(starts), by_time)
 
     def in_order(parts: Array) -> Array:
-        return jnp.moveaxis(parts, 0, 2).reshape(batch, blocks * length, states)[:, :time]
+        return rule.leave(jnp.moveaxis(parts, 0, 2).reshape(batch, blocks * length, states)[:, :time])
 
-    return Recursion(in_order(ahead), in_order(vectors), last[:, -1], tops.sum(axis=0).sum(axis=1))
+    total = (tops.sum(axis=0) + scale.sum(axis=2)).sum(axis=1)
+    return Recursion(in_order(ahead), in_order(vectors), rule.leave(last[:, -1]), total)
 
 
 class Filtered(NamedTuple):
