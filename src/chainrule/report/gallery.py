@@ -104,7 +104,7 @@ def learning_curves(run: Run) -> list[Lines]:
     A closed form has one step, and no curve.
     """
     columns = run.metrics
-    if isinstance(run.model, HasOwnTraining) and run.step == 1:
+    if run.checkpoints and run.step == 1 and isinstance(run.model, HasOwnTraining):
         return []
     names = [name for name in columns if name not in ("step", "split") and np.nan_to_num(columns[name]).any()]
     last = ["lr", "grad_norm"]
