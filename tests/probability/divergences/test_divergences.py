@@ -21,6 +21,7 @@ from chainrule.probability import (
     Mixture,
     MultivariateNormal,
     Normal,
+    StudentT,
 )
 from chainrule.probability import divergences as d
 
@@ -320,6 +321,13 @@ def test_what_cannot_be_integrated_is_estimated_and_says_so() -> None:
     with pytest.warns(ChainruleWarning, match="key="):
         other = d.tv(p, q, key=jax.random.key(1), samples=20_000)
     assert 0 < abs(float(other) - 0.866386) < 0.02
+
+
+def test_what_has_no_mean_is_estimated_from_draws() -> None:
+    cauchy, shifted = StudentT(1.0), StudentT(1.0, 1.0)
+    with pytest.warns(ChainruleWarning, match="tv: no closed form for StudentT and StudentT"):
+        found = d.tv(cauchy, shifted)
+    assert float(found) == pytest.approx(2 / math.pi * math.atan(0.5), abs=0.02)
 
 
 def test_an_integral_that_does_not_settle_says_so() -> None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.checks import whole
-from chainrule.core.errors import ArgumentError, ChainruleWarning
+from chainrule.core.errors import ArgumentError, CapabilityError, ChainruleWarning
 from chainrule.core.types import Array, Float, Key
 from chainrule.probability.distributions.base import Distribution
 from chainrule.probability.distributions.supports import RealInterval
@@ -91,7 +91,7 @@ def _warn_of_draws(
         f"{where}: no closed form for {type(p).__name__} and {type(q).__name__}: estimated from {len(terms):,} draws"
         f"{known}; pass key= for other draws, samples= for more",
         ChainruleWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -185,8 +185,11 @@ def line(p: Density, q: Density) -> tuple[Array, Array]:
 
 
 def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
-    """Quadrature, if it sees all of both distributions."""
-    moments = [(one.mean, one.variance) for one in (p, q)]  # here, so that what has none says so by itself
+    """Quadrature, if it sees all of both distributions; it takes its cells from their means and variances."""
+    try:
+        moments = [(one.mean, one.variance) for one in (p, q)]
+    except (ArgumentError, CapabilityError):  # there are none, or no formula for them; draws do without
+        return None
     log_p, log_q, weights, seen = _resolved(p, q, moments)
     if isinstance(seen, jax.core.Tracer):
         message = (
