@@ -21,6 +21,7 @@ from chainrule.explain.methods.sample_distances import (
     nearest,
     spread,
 )
+from chainrule.explain.probes.samplers import _near
 from chainrule.models.diffusion.samplers import on_host
 from chainrule.train import Run, fit
 
@@ -194,3 +195,15 @@ def test_a_plain_walk_gets_the_weights_of_far_modes_wrong_and_noise_gets_them_ri
     assert found["plain"] == pytest.approx(0.51, abs=0.03)
     assert found["annealed"] == pytest.approx(0.79, abs=0.03)
     assert found["flow"] == pytest.approx(0.80, abs=0.03)
+
+
+def test_a_walk_that_is_far_off_does_not_flatten_the_picture_of_the_others() -> None:
+    found = {
+        "one": np.array([0.1, 0.02]),
+        "two": np.array([0.2, -0.01]),
+        "off": np.array([6e6, 0.01]),
+    }
+    near, left_out = _near(found)
+    assert left_out == ["off"]
+    np.testing.assert_array_equal(near["off"], [np.nan, 0.01])
+    np.testing.assert_array_equal(near["two"], found["two"])

@@ -20,6 +20,8 @@ from chainrule.train import Run
 
 _FLOW = "dpm-solver"
 """The sampler that stands for the flow."""
+_FAR = 5.0
+"""Times the usual largest distance: what is beyond that is not drawn."""
 _SAME = 1e-3
 """Mean difference, over the spread of samples, below which two samplers draw the same: rounding, not another method."""
 _FINE = (100, 500)
@@ -114,7 +116,7 @@ def _outcome(
     total: int,
 ) -> Outcome:
     counts = np.asarray(settings.evaluations)
-    best = min(found, key=lambda name: found[name][-1].kernel.value)
+    best = min((name for name in found if name not in twins), key=lambda name: found[name][-1].kernel.value)
     nearest = f"with {counts[-1]}, {best} is nearest to the data ({_measured(found[best][-1].kernel)}; the flow itself "
     findings = [
         (
@@ -175,15 +177,21 @@ def _pictures(
         )
 
     flow = f"The flow solved in {steps:,} steps has"
+    near, left_out = _near({name: np.asarray(numbers["kernel_distance"][name]) for name in shown})
     pictures: list[Picture] = [
-        lines(
+        Lines(
             "samplers-kernel",
             "Distance of samples from the data",
+            "evaluations of the network",
             "kernel distance",
-            "kernel_distance",
-            shown,
-            False,
-            f"Of {settings.n:,} samples each. {flow} {fine['kernel']:.4f} ± {fine['kernel_error']:.4f}.",
+            {name: (counts, values) for name, values in near.items()},
+            log_x=True,
+            caption=f"Of {settings.n:,} samples each. {flow} {fine['kernel']:.4f} ± {fine['kernel_error']:.4f}. "
+            + (
+                f"Too far off to be shown: {', '.join(left_out)} with the fewest evaluations."
+                if left_out
+                else ""
+            ),
         ),
         lines(
             "samplers-frechet",
@@ -209,6 +217,19 @@ def _pictures(
             )
         )
     return pictures
+
+
+def _near(
+    distances: Mapping[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Distances of one order of magnitude, what is far beyond them left blank, and the samplers that concerns.
+
+    A distance can be below zero, where a logarithm would show nothing, and a walk of too few steps can be off by any
+    number, beside which all others would be one line.
+    """
+    most = _FAR * float(np.median([np.abs(values).max() for values in distances.values()]))
+    blank = {name: np.where(values <= most, values, np.nan) for name, values in distances.items()}
+    return blank, [name for name, values in blank.items() if np.isnan(values).any()]
 
 
 def _applies(model: Model, schema: Schema) -> bool:
