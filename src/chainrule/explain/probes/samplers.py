@@ -187,11 +187,7 @@ def _pictures(
             {name: (counts, values) for name, values in near.items()},
             log_x=True,
             caption=f"Of {settings.n:,} samples each. {flow} {fine['kernel']:.4f} ± {fine['kernel_error']:.4f}. "
-            + (
-                f"Too far off to be shown: {', '.join(left_out)} with the fewest evaluations."
-                if left_out
-                else ""
-            ),
+            + (f"Too far off to be shown: {', '.join(left_out)} with few evaluations." if left_out else ""),
         ),
         lines(
             "samplers-frechet",
