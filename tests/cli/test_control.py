@@ -87,3 +87,21 @@ def test_the_probe_follows_held_out_pictures_at_rising_strength(finished: Path, 
     assert outcome.numbers["n"] == 4
     assert [picture.name for picture in outcome.pictures] == ["control", "control-strength", "control-gates"]
     assert run.score(n=4)["agreement"].unit == "correlation"
+
+
+@pytest.mark.slow
+def test_a_second_control_is_followed_beside_the_first(cli: Command, finished: Path) -> None:
+    for name in ("edges", "again"):
+        shutil.copytree(finished, f"runs/{name}")
+    Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4) * 17).save("lines.png")
+    words = ["sample", "edges", "n=2", "steps=2", "class=b", "--json"]
+    asked = [["control=lines.png"], ["beside=again", "control=lines.png,lines.png", "strength=0.5,0.5"]]
+    found = []
+    for more in asked:
+        result = cli(*words, *more)
+        assert result.code == 0, result.err
+        with np.load(result.last["samples"]) as arrays:
+            found.append(arrays["samples"])
+    np.testing.assert_array_equal(*found)
+    assert "there is no run 'masks'" in cli(*words, "beside=masks", "like=lines.png").err
+    assert "control: 3 for 2 controls" in cli(*words, "beside=again", "control=a.png,b.png,c.png").err

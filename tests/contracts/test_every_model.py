@@ -28,7 +28,7 @@ from tests.tiers import tiers
 
 LONG = (
     *("alexnet", "convnext", "mobilenet", "vgg", "vit"),  # beside cnn and resnet
-    *("control", "edm", "noisy-classifier", "score", "vdm"),  # beside diffusion
+    *("control", "distill", "edm", "noisy-classifier", "score", "vdm"),  # beside diffusion
     *("bert", "pair-encoder", "seq2seq", "translator"),  # beside gpt, char-rnn and reader
     "pixel-cnn",  # beside made
 )

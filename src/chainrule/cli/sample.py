@@ -28,9 +28,9 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     Settings: n=64 (texts and translations: n=1, for each prompt), seed=0, out=DIR; what to draw: class=3 (or
     class=cat,dog in turn), text="a three" (or text="a three|two fives" in turn), y=0.5,1.2 (or y=FILE.npz, with an
     array y); and the model's own, such as prompt= (or prompts=FILE, one on every line), temperature=, bias=, steps= or,
-    for control, control=EDGES.png strength=1 (or like=PHOTO.png): chainrule models show MODEL lists them all. Texts go
-    to samples.txt; what that held before is kept beside it. Rows are written as samples.csv too, under the names of
-    their columns; inpaint=ROW.csv fills in the empty cells of a row.
+    for control, control=EDGES.png strength=1 (or like=PHOTO.png; beside=RUN to follow a second control as well):
+    chainrule models show MODEL lists them all. Texts go to samples.txt; what that held before is kept beside it. Rows
+    are written as samples.csv too, under the names of their columns; inpaint=ROW.csv fills in the empty cells of a row.
 
     lora=RUN (or FILE.safetensors, several with commas) adds the low-rank adapters of other runs to the model, each
     lora_strength=1 times; without lora= that is the strength of the run's own adapters.
@@ -60,6 +60,8 @@ def sample(name: RunName, settings: Settings = None, json: Json = False) -> None
     options = _options(run, given, conditional=condition.value is not None)
     if "classifier" in options:
         options["classifier"] = find(given["classifier"], folder)
+    if "beside" in options:
+        options["beside"] = [find(word.strip(), folder) for word in given["beside"].split(",")]
     facts = {"run": run.id, "step": run.step, "seed": seed, "n": n, "settings": dict(words.settings)}
     key = random.key(seed, "sample")
     more: Mapping[str, Any] = {}

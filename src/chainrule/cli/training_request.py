@@ -60,6 +60,10 @@ class Start:
         """What a recipe says about it."""
         return {**self.run.origin, "fresh": list(self.fresh)}
 
+    def learns_as_before(self, entry: Entry) -> bool:
+        """Whether a model that begins with it learns from its data: one of its kind, or one that it teaches."""
+        return entry.body_of is not None or self.run.config["model"]["name"] == entry.name
+
 
 @final
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def parse_request(words: Words) -> TrainingRequest:
     named = recipes.named(own, entry)
     if start is not None and "from" in own and (named.model or named.data):
         raise _said_twice(own, "from")
-    same = start is not None and start.run.config["model"]["name"] == entry.name
+    same = start is not None and start.learns_as_before(entry)
     if "data" in own:
         source = {"name_or_path": own["data"]}
     elif "config" in own:

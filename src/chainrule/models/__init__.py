@@ -287,7 +287,9 @@ def begin(
     8
     """
     model = build(name, data, seed=seed, **starting.over(inherited(name, source), config))
-    return starting.copied(model, source, as_body=_known(source).name != name, fresh=fresh)
+    of = entry(name).body_of
+    as_body = of is not None or _known(source).name != name
+    return starting.copied(model, source if of is None else of(source), as_body=as_body, fresh=fresh)
 
 
 def inherited(name: str, source: Model) -> dict[str, Any]:

@@ -24,7 +24,7 @@ BODY = "body."
 
 def inherited(entry: Entry, source: Model, known_as: str) -> dict[str, Any]:
     """The settings with which the model of an entry has room for the arrays of a trained one, `known_as` that name."""
-    if entry.name == known_as:
+    if entry.name == known_as and entry.body_of is None:
         return dict(source.config.model_dump())  # type: ignore[attr-defined]  # every registered model has them
     if entry.adopts is None:
         raise CapabilityError(

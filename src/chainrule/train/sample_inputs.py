@@ -32,11 +32,15 @@ def in_model_units(
 ) -> dict[str, Any]:
     """The options with conditions scaled as targets are, and files of rows read and scaled as examples are.
 
-    A classifier that leads to a class may be the name or the folder of a run, which `open_run` opens.
+    A classifier that leads to a class, or a control beside another, may be the name or the folder of a run, which
+    `open_run` opens.
     """
     found = dict(options)
     if isinstance(judge := found.get("classifier"), str | Path):
         found["classifier"] = _classifier(prepared.schema, open_run(judge))
+    if found.get("beside") is not None:
+        given = found["beside"] if isinstance(found["beside"], list | tuple) else [found["beside"]]
+        found["beside"] = [_beside(prepared.schema, one, open_run) for one in given]
     if prepared.target_scaling is not None:
         for name in _CONDITIONS:
             if found.get(name) is not None:
@@ -58,6 +62,20 @@ def _classifier(schema: Schema, run: "Run") -> Model:
                 remedy="give a run that was trained on the same data",
             )
     return run.model
+
+
+def _beside(schema: Schema, given: Any, open_run: Callable[[str | Path], "Run"]) -> Model:
+    """The model of a further control, which may be a model, a run, or the name or folder of one."""
+    if isinstance(given, Model):
+        return given
+    run = open_run(given) if isinstance(given, str | Path) else given
+    if run.schema.shape != schema.shape:
+        raise ArgumentError(
+            f"beside={run.id}: its images have the shape {run.schema.shape}, those of this run {schema.shape}",
+            remedy="give a run that stands beside the same diffusion model",
+        )
+    model: Model = run.model
+    return model
 
 
 def _rows(prepared: Preparation, option: str, path: Path) -> Any:

@@ -14,7 +14,7 @@ from PIL import Image
 from chainrule import models
 from chainrule.core.errors import ArgumentError, CapabilityError, DataError
 from chainrule.data import Batch, Schema
-from chainrule.models.diffusion.control import Adapted, Control, depth, edges, extractors, mask
+from chainrule.models.diffusion.control import Adapted, Combined, Control, depth, edges, extractors, mask
 from chainrule.models.diffusion.denoisers.learned import NetworkDenoiser
 from chainrule.models.diffusion.diffusion import Diffusion
 from chainrule.models.diffusion.process import Level
@@ -231,3 +231,68 @@ def test_the_base_is_a_unet_with_as_many_skips_as_blocks(base: Diffusion, contro
     assert isinstance(base.denoiser, NetworkDenoiser)
     assert isinstance(base.denoiser.body, UNet)
     assert len(control.branch.leave) == sum(len(s.blocks) for s in base.denoiser.body.encoder.stages) + 1
+
+
+@pytest.fixture(scope="module")
+def trained(adapter: Control) -> Control:
+    """An adapter as if trained."""
+    noise = np.random.default_rng(3)
+    arrays, rest = eqx.partition(adapter.branch, eqx.is_inexact_array)
+    moved = jax.tree.map(lambda a: added(a, 0.3 * noise.normal(size=a.shape)), arrays)
+    return eqx.tree_at(lambda model: model.branch, adapter, eqx.combine(moved, rest))
+
+
+def combined(models: list[Control], strengths: tuple[float, float], **asked: Any) -> Any:
+    each = [{"control": None, "like": jnp.ones((2, 4, 4, 1)), "strength": s, **asked} for s in strengths]
+    return models[0].seeing_all(models, 2, each).denoiser
+
+
+def test_two_halves_of_a_control_are_one_and_a_control_without_strength_is_none(trained: Control) -> None:
+    x = jax.random.normal(KEY, (2, 4, 4, 1))
+    picture = trained.extract(jnp.arange(32.0).reshape(2, 4, 4, 1) / 32).astype(jnp.float32)
+    one = predict(trained.seeing(picture, 1.0).denoiser, x)
+    two = predict(combined([trained, trained], (0.5, 0.5), control=picture, like=None), x)
+    np.testing.assert_array_equal(two, one)
+    alone = predict(combined([trained, trained], (1.0, 0.0), control=picture, like=None), x)
+    np.testing.assert_array_equal(alone, one)
+    assert not np.array_equal(
+        predict(combined([trained, trained], (1.0, 1.0), control=picture, like=None), x), one
+    )
+
+
+@pytest.mark.slow  # a U-Net with a copy of its encoder
+def test_a_copy_and_an_adapter_add_what_each_adds(
+    base: Diffusion, trained: Control, control: Control
+) -> None:
+    """A copy that adds nothing yet, beside an adapter that does, whichever comes first."""
+    x = jax.random.normal(KEY, (2, 4, 4, 1))
+    one = predict(trained.seeing(trained.extract(jnp.ones((2, 4, 4, 1))), 1.0).denoiser, x)
+    for models_ in ([trained, control], [control, trained]):
+        found = combined(models_, (1.0, 1.0))
+        assert isinstance(found, Combined)
+        np.testing.assert_allclose(predict(found, x), one, atol=1e-6)
+
+
+@pytest.mark.slow  # whole walks
+def test_samples_follow_several_controls(trained: Control) -> None:
+    image = np.arange(16.0).reshape(4, 4, 1) / 16
+    drawn = trained.sample(KEY, 2, like=image, beside=[trained], strength=(0.5, 0.5), condition=0, steps=2)
+    alone = trained.sample(KEY, 2, like=image, condition=0, steps=2)
+    np.testing.assert_allclose(drawn, alone, atol=1e-5)
+
+
+def test_controls_that_do_not_belong_together_are_refused(trained: Control, base: Diffusion) -> None:
+    other = eqx.tree_at(
+        lambda m: m.body.denoiser.body.encoder.entry.bias, trained, replace_fn=lambda a: a + 1
+    )
+    picture = np.zeros((4, 4, 1))
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"beside": [other]}, "number 1 stands beside another diffusion model"),
+        ({"beside": [base]}, "number 1 is a Diffusion, not a run of control"),
+        ({"beside": [trained], "strength": (1.0, 1.0, 1.0)}, "strength: 3 for 2 controls"),
+        ({"strength": (1.0, 1.0)}, "strength: 2 for 1 control"),
+        ({"beside": trained, "like": [picture, None]}, "every control needs something to follow"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(ArgumentError, match=message):
+            trained.sample(KEY, 1, **{"like": picture, **options})

@@ -82,6 +82,11 @@ class Entry:
     """Files of weights that are not safetensors, by the ending of their names."""
     adopts: Callable[[Any, str], Mapping[str, Any]] | None = None
     """From a trained model and its name to the settings under which this one holds it as its `body`."""
+    body_of: Callable[[Any], Model] | None = None
+    """From a trained model, also one of this entry, to what becomes the `body`; unless given, the model itself.
+
+    Without it a model of this entry that begins with another of it takes over everything.
+    """
     former_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that had another name in an earlier version, dotted: `{"dropping": "condition_dropout"}`.
 

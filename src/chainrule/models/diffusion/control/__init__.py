@@ -1,6 +1,7 @@
 """Control of a trained U-Net by pictures: branches beside it that learn while it stays as it is."""
 
 from chainrule.models.diffusion.control.adapter import Adapted, Adapter
+from chainrule.models.diffusion.control.branch import Combined
 from chainrule.models.diffusion.control.control_net import Controlled, ControlNet
 from chainrule.models.diffusion.control.edges import edges
 from chainrule.models.diffusion.control.extractors import depth, extractors, mask
@@ -33,6 +34,7 @@ entry = Entry(
 __all__ = [
     "Adapted",
     "Adapter",
+    "Combined",
     "Control",
     "ControlConfig",
     "ControlNet",

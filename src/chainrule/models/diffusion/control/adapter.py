@@ -1,17 +1,15 @@
 """Adapters (Mou et al., 2024): features of a condition, computed once, added at each scale of a frozen encoder."""
 
 import math
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import final
 
 import equinox as eqx
 import jax
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.control.branch import Branch, length, repeated
-from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
-from chainrule.models.diffusion.process import Level
-from chainrule.networks.conditions import ConditionEncoder
+from chainrule.models.diffusion.control.branch import Branch, Steered, length, repeated
+from chainrule.networks.conditioning import Conditioning
 from chainrule.networks.unet import UNet
 from chainrule.nn import Conv, average_pool
 
@@ -59,7 +57,7 @@ class Adapter(Branch):
 
 
 @final
-class Adapted(LearnedDenoiser):
+class Adapted(Steered):
     """A U-Net with features added at each resolution, computed once for all steps of a sampler.
 
     They are what an adapter says, or a weighted sum of what several say.
@@ -69,15 +67,14 @@ class Adapted(LearnedDenoiser):
     features: tuple[Array, ...]
     target: str = eqx.field(static=True)
 
-    @property
-    def condition_encoder(self) -> ConditionEncoder | None:
-        """That of the U-Net."""
-        return self.base.embedding.condition
+    def scales(self, x: Float[Array, "batch ..."]) -> Sequence[Array]:
+        return [repeated(f, len(x)).astype(x.dtype) for f in self.features]
 
-    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
-        c = self.base.embedding(level.lam, condition, len(x))
-        scales = [repeated(f, len(x)).astype(x.dtype) for f in self.features]
-        return self.base.decoded(self.base.encoder(self.base.inputs(x), c, scales=scales), c, x)
+    def handed_up(
+        self, x: Float[Array, "batch ..."], inputs: Float[Array, "batch ..."], c: Conditioning
+    ) -> Sequence[Array]:
+        del x, inputs, c
+        return ()
 
 
 __all__ = ["Adapted", "Adapter"]

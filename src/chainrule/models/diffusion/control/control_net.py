@@ -6,19 +6,17 @@ encoder, zero at first: it is a copy of whatever network it comes to stand besid
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from chainrule.core.types import Array, Float, Key
-from chainrule.models.diffusion.control.branch import Branch, length, repeated
-from chainrule.models.diffusion.denoisers.learned import LearnedDenoiser
-from chainrule.models.diffusion.process import Level
-from chainrule.networks.conditions import ConditionEncoder
-from chainrule.networks.unet import Features, UNet, UNetEncoder
+from chainrule.models.diffusion.control.branch import Branch, Steered, length, repeated
+from chainrule.networks.conditioning import Conditioning
+from chainrule.networks.unet import UNet, UNetEncoder
 from chainrule.nn import Conv
 
 _HINT = 16
@@ -70,7 +68,7 @@ class ControlNet(Branch):
 
 
 @final
-class Controlled(LearnedDenoiser):
+class Controlled(Steered):
     """A U-Net steered by a picture."""
 
     base: UNet
@@ -79,23 +77,19 @@ class Controlled(LearnedDenoiser):
     strength: Array
     target: str = eqx.field(static=True)
 
-    @property
-    def condition_encoder(self) -> ConditionEncoder | None:
-        """That of the U-Net."""
-        return self.base.embedding.condition
+    def scales(self, x: Float[Array, "batch ..."]) -> Sequence[Array]:
+        del x
+        return ()
 
-    def predict(self, x: Float[Array, "batch ..."], level: Level, condition: Any = None) -> Array:
+    def handed_up(
+        self, x: Float[Array, "batch ..."], inputs: Float[Array, "batch ..."], c: Conditioning
+    ) -> Sequence[Array]:
         base, branch = self.base, self.branch
-        c = base.embedding(level.lam, condition, len(x))
-        inputs = base.inputs(x)
-        plain = base.encoder(inputs, c)
         picture = base.padded(repeated(self.picture, len(x)).astype(x.dtype))
         features = branch.hint[1](jax.nn.silu(branch.hint[0](picture)))
         own = branch.copy(base.encoder)(inputs, c, branch.enter(jax.nn.silu(features)))
         strength = self.strength.astype(x.dtype)
-        added = [strength * out(h) for out, h in zip(branch.leave, (*own.skips, own.middle), strict=True)]
-        skips = tuple(a + b for a, b in zip(plain.skips, added, strict=False))
-        return base.decoded(Features(skips, plain.middle + added[-1]), c, x)
+        return [strength * out(h) for out, h in zip(branch.leave, (*own.skips, own.middle), strict=True)]
 
 
 def _zero(width: int, key: Key) -> Conv:

@@ -1,7 +1,7 @@
 """Control of a diffusion model by pictures: a branch beside a frozen network."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from pydantic import Field
 
-from chainrule.core.errors import CapabilityError
+from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Key, Scalar, Tree
 from chainrule.data.batches import Batch
@@ -17,7 +17,8 @@ from chainrule.data.dataset import Data
 from chainrule.data.schema import Schema
 from chainrule.models.diffusion import samplers
 from chainrule.models.diffusion.control.adapter import Adapter
-from chainrule.models.diffusion.control.branch import Branch
+from chainrule.models.diffusion.control.branch import Branch, Combined
+from chainrule.models.diffusion.control.combining import branches_of, each_of, together
 from chainrule.models.diffusion.control.control_net import ControlNet
 from chainrule.models.diffusion.control.control_pictures import control_pictures
 from chainrule.models.diffusion.control.extractors import extractors
@@ -44,6 +45,7 @@ _KINDS: Mapping[str, Any] = {"controlnet": ControlNet, "adapter": Adapter}
 _STEPS = 20
 """Steps of the sampler where samples are judged and shown."""
 _SHOWN = 8
+Strength: TypeAlias = Annotated[float, Field(ge=0)]
 
 
 @final
@@ -85,8 +87,14 @@ class ControlOptions(SampleOptions):
     like: Any = Field(
         None, description="pictures to extract it from: the same, an NPZ file with an array samples"
     )
-    strength: float = Field(
-        1.0, ge=0, description="how much the branch adds: 0 nothing, 1 what it was trained for"
+    strength: Strength | tuple[Strength, ...] = Field(
+        1.0,
+        description="how much the branch adds: 0 nothing, 1 what it was trained for; with beside, one for each",
+    )
+    beside: Any = Field(
+        None,
+        description="further runs of control of the same diffusion model, to be followed as well; control, like and "
+        "strength are then one for all or one for each, this run first, with commas between them",
     )
 
 
@@ -149,20 +157,44 @@ class Control(HasState, HasControl, HasScores, HasPictures):
         """
         own = read_options(self.sample_options(), options)["control"]
         assert isinstance(own, ControlOptions)
-        wanted = self.sample_controls(n, control=own.control, like=own.like)
-        model = self.body if wanted is None else self.seeing(wanted, own.strength)
+        all_of = together(self, own.beside)
+        asked = each_of(len(all_of), control=own.control, like=own.like, strength=own.strength)
+        wanted = self.sample_controls(n, control=own.control, like=own.like, beside=own.beside)
+        model = self.body if wanted is None else self.seeing(wanted, asked[0]["strength"])
+        if wanted is not None and len(all_of) > 1:
+            model = self.seeing_all(all_of, n, asked)
         others = {name: value for name, value in options.items() if name not in ControlOptions.model_fields}
         if wanted is not None and others.get("condition") is None and others.get("guidance") is None:
             others["guidance"] = 0.0  # the picture says what is wanted, not a class drawn at random
         return model.sample(key, n, **others)
 
     def sample_controls(
-        self, n: int, *, control: Any = None, like: Any = None, **options: Any
+        self, n: int, *, control: Any = None, like: Any = None, beside: Any = None, **options: Any
     ) -> Array | None:
-        """The pictures that `n` samples are to follow, one for each."""
+        """The pictures that `n` samples are to follow, one for each; of several controls, those of the first."""
         del options
-        found = control_pictures(control, like, self.schema, self.condition_shape, self.extract)
+        asked = each_of(1 + len(branches_of(beside)), control=control, like=like)[0]
+        found = control_pictures(
+            asked["control"], asked["like"], self.schema, self.condition_shape, self.extract
+        )
         return None if found is None else jnp.take(found, jnp.arange(n), axis=0, mode="wrap")
+
+    def seeing_all(
+        self, models: "Sequence[Control]", n: int, asked: Sequence[Mapping[str, Any]]
+    ) -> Diffusion:
+        """The diffusion model with the branches of several, this one first, each looking at a picture of its own."""
+        base, target = _unet(self.body), self.body.denoiser.target
+        parts = []
+        for model, one in zip(models, asked, strict=True):
+            picture = model.sample_controls(n, control=one["control"], like=one["like"])
+            if picture is None:
+                raise ArgumentError(
+                    "beside: every control needs something to follow",
+                    remedy="give like=PICTURE for all, or control=PICTURE,PICTURE, one for each",
+                )
+            parts.append(model.branch.beside(base, target, picture, one["strength"]))
+        shown = Combined(base=base, parts=tuple(parts), target=target)
+        return eqx.tree_at(lambda model: model.denoiser, self.body, shown)
 
     def followed(
         self, key: Key, control: Float[Array, "batch ..."], y: Any, strength: float | Array
