@@ -83,12 +83,13 @@ class Distilled(HasState, HasSampleCaption, HasScores, HasPictures):
     @property
     def student(self) -> Diffusion:
         """The model that draws in few steps."""
-        own = jax.tree.map(
-            lambda a, b: jax.lax.stop_gradient(a) + b if eqx.is_inexact_array(a) else a,
-            self.body.denoiser,
-            self.change,
-        )
-        return eqx.tree_at(lambda model: model.denoiser, self.body, own)
+        # By leaves: layers that are watched carry their names, which differ in the two trees.
+        theirs, structure = jax.tree.flatten(self.body.denoiser)
+        own = [
+            jax.lax.stop_gradient(a) + b if eqx.is_inexact_array(a) else a
+            for a, b in zip(theirs, jax.tree.leaves(self.change), strict=True)
+        ]
+        return eqx.tree_at(lambda model: model.denoiser, self.body, jax.tree.unflatten(structure, own))
 
     # ------------------------------------------------------------------ training
 
