@@ -6,8 +6,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from chainrule import models
+from chainrule import data, models
 from chainrule.core.errors import ArgumentError
+from chainrule.models.protocol import HasOwnTraining
 from chainrule.train.config import Optimizer, TrainConfig
 from chainrule.train.loop import merge, settled
 from chainrule.train.optimizers import check_parts, for_part
@@ -166,7 +167,11 @@ def test_a_method_that_is_given_no_rate_and_decay_has_its_usual_ones() -> None:
 
 
 @pytest.mark.parametrize("name", models.names())
-def test_registered_models_say_their_rate_and_decay_themselves(name: str) -> None:
-    given = models.entry(name).training.get("optimizer", {})
+def test_registered_models_that_learn_by_gradients_say_their_rate_and_decay_themselves(name: str) -> None:
+    entry = models.entry(name)
+    given = entry.training.get("optimizer", {})
+    if not given:  # only an algorithm of its own needs neither
+        assert isinstance(models.build(name, data.load(entry.toy_data), **entry.toy), HasOwnTraining)
+        return
     assert "lr" in given
     assert "decay" in given or given["name"] != "adamw"
