@@ -1,6 +1,7 @@
 """Distributions made of others: discretised, empirical, independent, transformed, singular, mixed."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -246,3 +247,15 @@ def test_the_ends_of_an_interval_belong_to_it() -> None:
     low = np.random.default_rng(0).uniform(size=100)
     high = low + np.random.default_rng(1).uniform(size=100)
     assert np.isfinite(np.asarray(Uniform(low, high).log_prob(high))).all()
+
+
+_REGULAR = [[2.0, 0.5], [0.5, 1.0]]
+
+
+@pytest.mark.parametrize("covariance", [_REGULAR, np.array(_REGULAR), jnp.array(_REGULAR), jnp.ones((2, 2))])
+def test_a_normal_of_known_covariance_is_made_inside_compiled_code(covariance: Any) -> None:
+    def added(total: jax.Array) -> jax.Array:
+        return total + MultivariateNormal(jnp.zeros(2), covariance).log_prob_on_support(jnp.ones(2))
+
+    carried, _ = jax.lax.scan(lambda total, _: (added(total), None), jnp.zeros(()), length=2)
+    np.testing.assert_allclose(carried, 2 * added(jnp.zeros(())), rtol=1e-5)

@@ -141,3 +141,20 @@ def test_what_cannot_be_conditioned_on_is_refused(call, message) -> None:
 def test_singular_observations_are_refused_inside_compiled_code() -> None:
     with pytest.raises(Exception, match="covariance is singular"):
         jax.block_until_ready(jax.jit(lambda c: g.condition(MEAN, c, {0: 1.0, 1: 1.0}))(SINGULAR))
+
+
+def test_numbers_inside_compiled_code_are_checked_and_used_as_outside() -> None:
+    covariance, rows = jnp.array([[2.0, 0.5], [0.5, 1.0]]), jnp.array([[jnp.nan, 3.0], [0.0, 0.0]])
+
+    def filled(x: jax.Array) -> jax.Array:
+        return x + g.impute(jnp.zeros(2), covariance, rows).values
+
+    expected = filled(jnp.zeros((2, 2)))
+    np.testing.assert_allclose(jax.jit(filled)(jnp.zeros((2, 2))), expected, rtol=1e-6)
+    carried, _ = jax.lax.scan(lambda x, _: (filled(x), None), jnp.zeros((2, 2)), length=2)
+    np.testing.assert_allclose(carried, 2 * expected, rtol=1e-6)
+    infinite, missing = jnp.array([jnp.inf, 0.0]), jnp.array([0.0, jnp.nan])
+    with pytest.raises(ArgumentError, match="an entry is infinite"):
+        jax.jit(lambda x: x + g.impute(jnp.zeros(2), covariance, infinite).values)(jnp.zeros(2))
+    with pytest.raises(ArgumentError, match="entry 1 is nan"):
+        jax.jit(lambda x: x + g.impute(missing, covariance, missing).values)(jnp.zeros(2))

@@ -13,7 +13,7 @@ import scipy.stats
 
 from chainrule import probability
 from chainrule.core.errors import ArgumentError, CapabilityError
-from chainrule.probability import Bernoulli, Categorical, Diagonal, MultivariateNormal, Normal
+from chainrule.probability import Bernoulli, Categorical, Diagonal, MultivariateNormal, Normal, markov
 from chainrule.probability.markov import HiddenMarkov, next_symbol, pad
 from tests.probability.markov.chains import HIDDEN, random_chain
 
@@ -285,3 +285,39 @@ def test_symbols_may_also_be_given_as_a_distribution() -> None:
     assert float(given.log_prob(Y["dense"])) == pytest.approx(
         float(MODELS["dense"].log_prob(Y["dense"])), rel=1e-6
     )
+
+
+def test_numbers_inside_compiled_code_are_computed_in_double_precision_as_outside() -> None:
+    chain, y, key = random_chain(2, 3), np.array([0, 2, 1, 1, 0]), jax.random.key(0)
+
+    def found() -> dict[str, np.ndarray]:
+        model = HiddenMarkov([0.2, 0.3, 0.5], chain, random_chain(3, 3))
+        return {
+            "log_prob": model.log_prob(y),
+            "filter": model.filter(y),
+            "posterior": model.posterior(y),
+            "viterbi": model.viterbi(y),
+            "draws": model.sample(key, 4).states,
+            "distributions": markov.distributions(0, chain, 3),
+            "path": markov.log_prob(y, 1, chain),
+        }
+
+    inside = []
+
+    @jax.jit
+    def compiled(x: jax.Array) -> jax.Array:
+        inside.append(found())
+        return x + inside[0]["posterior"].sum()
+
+    assert compiled(1.0) == 6.0
+    for name, value in found().items():
+        assert inside[0][name].dtype == value.dtype
+        np.testing.assert_array_equal(inside[0][name], value, name)
+
+
+def test_a_model_of_numbers_meets_sequences_and_keys_of_compiled_code_in_their_precision() -> None:
+    model, y = HiddenMarkov([0.2, 0.3, 0.5], random_chain(2, 3), random_chain(3, 3)), jnp.array([0, 2, 1])
+    inside = jax.jit(lambda seen: model.log_prob(seen))(y)
+    assert inside.dtype == jnp.float32
+    np.testing.assert_allclose(inside, model.log_prob(y), rtol=1e-5)
+    assert jax.jit(lambda key: model.sample(key, 4).y)(jax.random.key(0)).shape == (4,)

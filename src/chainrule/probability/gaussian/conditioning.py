@@ -66,8 +66,7 @@ def impute(mean: Any, covariance: Any, x: Any) -> Imputed:
             f"impute(x): shape {rows.shape} does not fit {len(centre)} variables",
             remedy="variables come last",
         )
-    finite = jnp.isfinite(rows) | jnp.isnan(rows)
-    if not isinstance(rows, jax.core.Tracer) and not bool(finite.all()):
+    if not isinstance(rows, jax.core.Tracer) and np.isinf(np.asarray(rows)).any():
         raise ArgumentError("impute(x): an entry is infinite", remedy="missing entries are NaN")
     flat = rows.reshape(-1, len(centre))
     values, left = jax.vmap(lambda row: _imputed(centre, spread, row))(flat)

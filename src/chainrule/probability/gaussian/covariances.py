@@ -47,7 +47,9 @@ def checked_normal(
         )
     if not isinstance(vector, jax.core.Tracer) and not np.isfinite(np.asarray(vector)).all():
         index = int(np.argwhere(~np.isfinite(np.asarray(vector)))[0, 0])
-        raise ArgumentError(f"{where}({names[0]}): entry {index} is {float(vector[index]):g}, not finite")
+        raise ArgumentError(
+            f"{where}({names[0]}): entry {index} is {np.asarray(vector)[index]:g}, not finite"
+        )
     dtype = jnp.promote_types(vector.dtype, matrix.dtype)
     return vector.astype(dtype), matrix.astype(dtype)
 

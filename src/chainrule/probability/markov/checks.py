@@ -1,10 +1,11 @@
 """Transition matrices and start distributions as users give them: checked once, in double precision.
 
 Tables of a chain are exact: whatever is given as numbers is computed in float64 on the host or inside
-`jax.enable_x64`; values inside a compiled function keep their own precision and are checked as the function runs.
+`in_numbers`; values inside a compiled function keep their own precision and are checked as the function runs.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -25,11 +26,18 @@ def is_traced(*values: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
+@contextlib.contextmanager
+def in_numbers() -> Iterator[None]:
+    """Computations in double precision, and at once: inside a compiled function, where numbers are constants, too."""
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        yield
+
+
 def exactly(compute: Callable[..., Any], *values: Any) -> Any:
     """`compute(*values)` of arrays: of numbers in double precision, as NumPy arrays; of traced values traced."""
     if is_traced(*values):
         return compute(*map(jnp.asarray, values))
-    with jax.enable_x64(True):
+    with in_numbers():
         return jax.tree.map(np.asarray, compute(*map(jnp.asarray, values)))
 
 
@@ -144,6 +152,7 @@ __all__ = [
     "check_state",
     "distribution",
     "exactly",
+    "in_numbers",
     "is_traced",
     "transition_matrices",
     "transition_matrix",

@@ -19,6 +19,7 @@ from chainrule.probability.distributions import (
     Normal,
 )
 from chainrule.probability.distributions.covariances import Diagonal
+from chainrule.probability.markov.checks import in_numbers
 
 FLOOR = 1e-6
 """Variances stay above this share of the variance of all observations: a state must not collapse on one of them."""
@@ -26,7 +27,7 @@ FLOOR = 1e-6
 
 def in_double(tree: Any) -> Any:
     """The same with arrays of double precision."""
-    with jax.enable_x64(True):
+    with in_numbers():
         return jax.tree.map(lambda array: jnp.asarray(np.asarray(array, np.float64)), tree)
 
 

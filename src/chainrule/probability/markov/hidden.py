@@ -24,7 +24,7 @@ from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Key
 from chainrule.probability.distributions import Categorical, Distribution
 from chainrule.probability.markov import finite, scans
-from chainrule.probability.markov.checks import distribution, is_traced, transition_matrices
+from chainrule.probability.markov.checks import distribution, in_numbers, is_traced, transition_matrices
 from chainrule.probability.markov.emissions import in_double, refit
 from chainrule.probability.markov.observations import Observations, observed
 
@@ -146,10 +146,11 @@ class HiddenMarkov(eqx.Module):
         """Paths of `steps` states and what they emit."""
         count = whole("sample", "steps", steps) - 1
         traced = is_traced(self, key)
-        with contextlib.nullcontext() if traced else jax.enable_x64(True):
+        with contextlib.nullcontext() if traced else in_numbers():
             first, second = jax.random.split(key)
             states = finite.sample(first, self.start, self.transition, count, shape)
-            found = HiddenPath(states, self._emission.draw_components(second, states))
+            emission = self.emission if traced else self._emission
+            found = HiddenPath(states, emission.draw_components(second, states))
             return found if traced else jax.tree.map(np.asarray, found)
 
     def fit(
@@ -199,7 +200,7 @@ class HiddenMarkov(eqx.Module):
         # A state that is never left, or never visited, keeps its row: nothing was learned of it.
         transition = np.where(left > 0, moves / np.where(left > 0, left, 1.0), self.transition)
         within = np.arange(seen.y.shape[1]) < seen.lengths[:, None]
-        with jax.enable_x64(True):
+        with in_numbers():
             emission, floored = refit(self._emission, seen.y[within], found.states[within], pseudo_count)
         model = HiddenMarkov(start / start.sum(), transition, emission)
         return Improvement(model, float(np.sum(found.log_prob)), floored)
@@ -210,8 +211,9 @@ class HiddenMarkov(eqx.Module):
         # Without zeros among the transitions scaled products are exact; while tracing nobody knows whether there are.
         positive = not traced and bool((np.asarray(self.transition) > scans.POSITIVE).all())
         rule = scans.ALL_POSSIBLE if positive else scans.ANY
-        with contextlib.nullcontext() if traced else jax.enable_x64(True):
-            likelihood = _log_likelihood(self._emission, jnp.asarray(seen.y))
+        with contextlib.nullcontext() if traced else in_numbers():
+            emission = self.emission if traced else self._emission
+            likelihood = _log_likelihood(emission, jnp.asarray(seen.y))
             start, transition = (jnp.asarray(one, likelihood.dtype) for one in (self.start, self.transition))
             found = algorithm(rule, start, transition, likelihood, jnp.asarray(seen.lengths))
             return found if traced else jax.tree.map(np.asarray, found)
@@ -243,7 +245,7 @@ def _emission(given: Any, states: int) -> Distribution:
         if is_traced(given):
             given = Categorical(given)
         else:
-            with jax.enable_x64(True):
+            with in_numbers():
                 given = Categorical(np.asarray(given, np.float64))
     if given.batch_shape != (states,):
         raise ArgumentError(

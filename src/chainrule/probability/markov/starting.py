@@ -10,6 +10,7 @@ from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Key
 from chainrule.probability.distributions import Categorical, MultivariateNormal
+from chainrule.probability.markov.checks import in_numbers
 from chainrule.probability.markov.emissions import FLOOR, in_double
 from chainrule.probability.markov.hidden import HiddenMarkov
 
@@ -29,7 +30,7 @@ def guess_symbols(key: Key, states: int, frequencies: Any) -> HiddenMarkov:
     random = _random(key)
     pulled = weights * random.gamma(2.0, size=(count, len(weights)))
     transition = random.dirichlet(np.full(count, 2.0), size=count)
-    with jax.enable_x64(True):
+    with in_numbers():
         emission = in_double(Categorical(pulled / pulled.sum(axis=1, keepdims=True)))
     return HiddenMarkov(np.full(count, 1 / count), transition, emission)
 
@@ -64,7 +65,7 @@ def guess_gaussians(key: Key, states: int, y: Float[np.ndarray, "batch time feat
     moves = np.ones((count, count))
     np.add.at(moves, (paths[:, :-1].ravel(), paths[:, 1:].ravel()), 1.0)
     start = 1.0 + np.bincount(paths[:, 0], minlength=count)
-    with jax.enable_x64(True):
+    with in_numbers():
         emission = in_double(MultivariateNormal(centres, covariances))
     return HiddenMarkov(start / start.sum(), moves / moves.sum(axis=1, keepdims=True), emission)
 
