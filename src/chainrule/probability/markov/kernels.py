@@ -92,7 +92,7 @@ class FunctionKernel(TransitionKernel):
 class GaussianWalk(HasDistributionAfter):
     """Independent normal steps: from x to N(x, covariance).
 
-    >>> GaussianWalk([[2.0]]).after([1.0], 10).covariance.tolist()
+    >>> GaussianWalk([[2.0]]).after([1.0], 10).covariance.round(3).tolist()
     [[20.0]]
     """
 
