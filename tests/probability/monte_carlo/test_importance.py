@@ -59,6 +59,12 @@ def test_weights_that_are_all_alike_have_no_tail() -> None:
     assert report.effective_sample_size == pytest.approx(50)
 
 
+def test_rounding_in_single_precision_is_no_tail() -> None:
+    rounded = (np.random.default_rng(0).normal(size=500) * 3e-5 - 700).astype(np.float32)
+    assert len(np.unique(rounded)) > 1
+    assert weight_report(rounded).pareto_k == -np.inf
+
+
 def test_the_jackknife_is_that_of_leaving_out_one_after_the_other() -> None:
     logs = np.random.default_rng(0).normal(size=12)
     with pytest.warns(ChainruleWarning, match="too few"):

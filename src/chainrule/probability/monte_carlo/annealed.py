@@ -6,7 +6,7 @@ is the normalisation of the target, as in importance sampling from the start, bu
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 from chainrule.core.checks import whole
 from chainrule.core.errors import ArgumentError
 from chainrule.core.types import Array, Float, Key
+from chainrule.probability.monte_carlo.chains import LogDensity
+from chainrule.probability.monte_carlo.hmc import hamiltonian_transition
 
-LogDensity = Callable[[Array], Array]
-"""From one state to a number; it need not be normalised."""
 Move = Callable[[Key, Array, LogDensity], Array]
 """From one state to the next, such that the density stays what it is."""
 
@@ -74,23 +74,9 @@ def hamiltonian_move(step_size: float = 0.2, leapfrogs: int = 5) -> Move:
     leapfrogs = whole("hamiltonian_move", "leapfrogs", leapfrogs)
 
     def move(key: Key, z: Array, log_density: LogDensity) -> Array:
-        slope = jax.grad(log_density)
-        for_momentum, for_choice = jax.random.split(key)
-        momentum = jax.random.normal(for_momentum, z.shape, z.dtype)
-
-        def leap(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
-            z, half = state[0], state[1] + step_size / 2 * slope(state[0])
-            z = z + step_size * half
-            return z, half + step_size / 2 * slope(z)
-
-        there, last = jax.lax.fori_loop(0, leapfrogs, leap, (z, momentum))
-        gain = log_density(there) - log_density(z) + (jnp.square(momentum) - jnp.square(last)).sum() / 2
-        accepted = (
-            jnp.log(jax.random.uniform(for_choice, (), z.dtype)) < gain
-        )  # never, where it is not a number
-        return jnp.where(accepted, there, z)
+        return hamiltonian_transition(key, z, log_density, step_size, leapfrogs).state
 
     return move
 
 
-__all__ = ["AnnealedDraws", "LogDensity", "Move", "annealed_importance_sampling", "hamiltonian_move"]
+__all__ = ["AnnealedDraws", "Move", "annealed_importance_sampling", "hamiltonian_move"]

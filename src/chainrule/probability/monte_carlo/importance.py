@@ -21,6 +21,8 @@ UNRELIABLE = 0.7
 """Above this shape no practical number of draws is enough (Vehtari et al., 2024)."""
 _MOST_DOUBT = 0.2
 """Few draws leave everything possible; no more than this is held against them."""
+_ALIKE = 1e-3
+"""Relative differences of weights that may be rounding of logarithms of up to a thousand nats in single precision."""
 _FEWEST = 5
 """Weights a tail needs to be fitted."""
 
@@ -124,7 +126,7 @@ def pareto_k(weights: np.ndarray) -> float:
         return math.nan
     ordered = np.sort(weights)
     tail = ordered[-count:] - ordered[-count - 1]
-    if ordered[-1] - ordered[0] <= 1e-9 * ordered[-1]:
+    if ordered[-1] - ordered[0] <= _ALIKE * ordered[-1]:
         return -math.inf
     tail = tail[tail > 0]
     return _generalized_pareto_shape(tail) if len(tail) >= _FEWEST else math.inf
