@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from chainrule import models
+from chainrule.cli.embed import encoders
 from chainrule.core.pictures import Images, Lines
-from chainrule.data import load
+from chainrule.data import Schema, load
 from chainrule.explain import probes
 from chainrule.train import Run, keep
 
@@ -92,3 +93,12 @@ def test_a_model_of_the_vectors_of_images_is_asked_with_those_of_captions(cli: C
     for vector, message in (("1,0,0", "numbers of shape (4,)"), ("2,0,0,0", "of length 2: the model was")):
         assert message in cli("sample", "swap", f"y={vector}", "n=2").err
     assert "gives captions no vectors" in cli("embed", "drawn", "text=a three").err
+    assert "chainrule train pair-encoder data=captioned-digits" in cli("embed", "drawn", "text=a three").err
+    assert "models that give such data vectors: pair-encoder\n" in cli("embed", "drawn").err
+
+
+def test_models_that_encode_are_named_for_the_data_at_hand() -> None:
+    text = Schema("text", (9,), tokens=("a", "b"))
+    assert encoders(text) == "models that give such data vectors: bert, skip-gram"
+    assert "vae" in encoders(Schema("points", (2,)))
+    assert "pair-encoder" not in encoders(Schema("points", (2,)))

@@ -5,14 +5,16 @@ both come from one space.
 """
 
 from collections.abc import Callable
+from inspect import isfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from chainrule.cli.options import Json, RunName, Settings
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from chainrule.data.schema import Schema
     from chainrule.train import Run
 
 _SETTINGS = ["text", "out", "runs"]
@@ -68,7 +70,7 @@ def _examples(run: "Run") -> "dict[str, np.ndarray]":
 
     model, data = run.model, run.data
     if not isinstance(model, CanEncode):
-        raise CapabilityError(f"{run.id} gives examples no vectors", remedy="train a pair-encoder")
+        raise CapabilityError(f"{run.id} gives examples no vectors", remedy=encoders(data.schema))
     found: dict[str, np.ndarray] = {}
     for part in ("train", "val", "test"):
         if not len(data.split(part)):
@@ -78,6 +80,20 @@ def _examples(run: "Run") -> "dict[str, np.ndarray]":
         found[f"x_{part}"] = raw.astype(np.min_scalar_type(data.schema.levels)) if data.schema.levels else raw
         found[f"y_{part}"] = _in_batches(model.encode, np.asarray(x))
     return found
+
+
+def encoders(schema: "Schema") -> str:
+    """What to train on the same data instead: models that say of what they build that it encodes."""
+    from chainrule import models
+    from chainrule.models.protocol import CanEncode
+
+    found = []
+    for entry in map(models.entry, models.names()):
+        built = get_type_hints(entry.build)["return"] if isfunction(entry.build) else entry.build
+        encodes = any(issubclass(one, CanEncode) for one in get_args(built) or (built,))
+        if encodes and schema.kind in entry.kinds and schema.target in entry.targets:
+            found.append(entry.name)
+    return f"models that give such data vectors: {', '.join(found)}" if found else ""
 
 
 def _captions(run: "Run", text: str) -> "dict[str, np.ndarray]":
@@ -91,7 +107,10 @@ def _captions(run: "Run", text: str) -> "dict[str, np.ndarray]":
 
     model = run.model
     if not isinstance(model, HasJointSpace) or not targets.of(run.schema).has_tokens:
-        raise CapabilityError(f"{run.id} gives captions no vectors", remedy="train a pair-encoder")
+        raise CapabilityError(
+            f"{run.id} gives captions no vectors",
+            remedy="train a model of images with captions: chainrule train pair-encoder data=captioned-digits",
+        )
     texts = [caption.strip() for caption in text.split("|")]
     rows = np.stack([captions.encode(run.schema, caption) for caption in texts])
     return {"y": _in_batches(model.encode_target, rows), "captions": np.array(texts)}
@@ -108,4 +127,4 @@ def _in_batches(encode: Callable[[Any], Any], x: "np.ndarray") -> "np.ndarray":
     return np.concatenate([np.asarray(call(jnp.asarray(x[rows]))) for rows in full])[: len(x)]
 
 
-__all__ = ["embed"]
+__all__ = ["embed", "encoders"]
