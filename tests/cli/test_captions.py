@@ -102,3 +102,13 @@ def test_models_that_encode_are_named_for_the_data_at_hand() -> None:
     assert encoders(text) == "models that give such data vectors: bert, skip-gram"
     assert "vae" in encoders(Schema("points", (2,)))
     assert "pair-encoder" not in encoders(Schema("points", (2,)))
+
+
+def test_vectors_of_texts_are_not_advised_for_drawing(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("to be or not to be " * 20)
+    data = load("plain.txt", window=8)
+    model = models.build("bert", data, layers=1, heads=1, width=4)
+    keep(model, data, run="runs/texts", origin={})
+    found = cli("embed", "texts")
+    assert "vectors of 4" in found.out
+    assert "chainrule train diffusion" not in found.out

@@ -35,6 +35,7 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
     from chainrule.cli.settings import unknown
     from chainrule.core.errors import ArgumentError
     from chainrule.core.quoting import shell_word
+    from chainrule.data import kinds
     from chainrule.train import Run
     from chainrule.train.files import disk_errors
 
@@ -56,7 +57,7 @@ def embed(name: RunName, settings: Settings = None, json: Json = False) -> None:
         emit({"path": str(out), "features": size, "rows": {part: len(a) for part, a in arrays.items()}})
         return
     say("written", f"{out}   vectors of {size}")
-    if text is None:
+    if text is None and not kinds.of(run.schema).has_tokens:  # numbers of tokens are no quantities to draw
         levels = f" data.levels={run.schema.levels}" if run.schema.levels else ""
         say("next", f"chainrule train diffusion {shell_word(f'data={out}')}{levels}")
 
