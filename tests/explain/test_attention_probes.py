@@ -12,7 +12,7 @@ from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.core.pictures import AttentionMaps, Table
 from chainrule.explain import probes
 from chainrule.explain.methods.head_habits import habits
-from chainrule.train import Run, fit
+from chainrule.train import Run, fit, keep
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,33 @@ def test_patching_asks_what_was_asked(run: Run) -> None:
     ):
         with pytest.raises(ArgumentError, match=message):
             probes.examine("patching", run, **{**asked, **wrong})
+
+
+def test_patching_of_a_masked_model_asks_what_is_hidden(tmp_path: Path) -> None:
+    plays = data.load("shakespeare", window=16)
+    masked = keep(
+        models.build("bert", plays, layers=2, heads=2, width=16), plays, run=tmp_path / "masked", origin={}
+    )
+    asked = {"text": "To [MASK]e or", "corrupted": "To [MASK]e of", "answer": "b", "against": "h"}
+    outcome = probes.examine("patching", masked, **asked)
+    assert outcome.findings[0].startswith("In 'To [MASK]e or' the logit of 'b'")
+    rows = jnp.asarray(np.stack([masked.model.gaps.encode(asked[one]) for one in ("text", "corrupted")]))
+    logits = np.asarray(masked.model.logits(rows))[:, 3]
+    difference = logits[:, plays.schema.tokens.index("b")] - logits[:, plays.schema.tokens.index("h")]
+    found = [outcome.numbers["clean_difference"], outcome.numbers["corrupted_difference"]]
+    assert found == pytest.approx(difference, abs=1e-5)
+    assert outcome.numbers["resid_pre"][0][7] == pytest.approx(1, abs=1e-2), "the token that differs"
+    assert outcome.numbers["resid_pre"][0][0] == pytest.approx(0, abs=1e-2), "one that does not"
+    assert outcome.pictures[0].columns[3] == "[MASK]"
+    middle = probes.examine("patching", masked, text=15 * "a" + "b").numbers
+    assert middle["clean"] == 8 * "a" + "[MASK]" + 6 * "a" + "b"
+    for wrong, message in (
+        ({"corrupted": "To b[MASK] or"}, "put [MASK] at the same position"),
+        ({"text": 18 * "a"}, "18 tokens; this model reads from 2 to 17"),
+    ):
+        with pytest.raises(ArgumentError) as raised:
+            probes.examine("patching", masked, **{**asked, **wrong})
+        assert message in str(raised.value)
 
 
 def _rows(run: Run, *texts: str) -> jnp.ndarray:

@@ -24,12 +24,19 @@ def tokens_of(
     if not kinds.of(schema).has_tokens:
         raise ArgumentError(f"{what}: the model reads {schema.kind} data, not text", remedy="leave it out")
     tokens = tokenizers.of(schema).encode(text).astype(np.int32)
+    check_length(tokens, most=most, least=least, what=what)
+    return tokens
+
+
+def check_length(
+    tokens: Int[np.ndarray, " tokens"], *, most: int, least: int = 2, what: str = "text"
+) -> None:
+    """Raise unless there are no fewer and no more tokens than can be read."""
     if not least <= len(tokens) <= most:
         raise ArgumentError(
             f"{what}: {len(tokens)} tokens; this model reads from {least} to {most} at a time",
             remedy="shorten it" if len(tokens) > most else "give a longer text",
         )
-    return tokens
 
 
 def passages(data: Data, text: str, count: int) -> tuple[Num[np.ndarray, "batch time *rest"], str]:
@@ -40,4 +47,4 @@ def passages(data: Data, text: str, count: int) -> tuple[Num[np.ndarray, "batch 
     return np.asarray(x), f"{len(x)} validation sequences"
 
 
-__all__ = ["passages", "tokens_of"]
+__all__ = ["check_length", "passages", "tokens_of"]

@@ -42,6 +42,7 @@ from chainrule.models.protocol.mechanisms import (
     HasRecurrence,
     HasResidualStream,
     HasTokenStream,
+    PosedText,
     ResidualStream,
     StreamQuestions,
 )
@@ -167,6 +168,7 @@ __all__ = [
     "OptionGroup",
     "Part",
     "Patches",
+    "PosedText",
     "Recipe",
     "ResidualStream",
     "SampleOptions",

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Bool
+from jaxtyping import Int as Whole
 
 from chainrule.core.pictures import Picture
 from chainrule.core.types import Array, Float, Int, Key
@@ -75,6 +77,14 @@ class StreamQuestions(NamedTuple):
     """Positions at which something is asked; elsewhere the answer is any."""
 
 
+class PosedText(NamedTuple):
+    """A text as a question: what follows it, or what is hidden in it."""
+
+    tokens: Whole[np.ndarray, " time"]
+    position: int
+    """Where the logits of the answer are read."""
+
+
 class HasResidualStream(Model):
     """Adds what its layers find to one vector for each position, and reads logits from the sum.
 
@@ -112,10 +122,15 @@ class HasTokenStream(HasResidualStream):
 
     blocks: eqx.AbstractVar[tuple[TransformerBlock, ...]]
     norm: eqx.AbstractVar[Norm | None]
+    context: eqx.AbstractVar[int | None]
 
     @abc.abstractmethod
     def logits(self, x: Int[Array, "batch time"]) -> Float[Array, "batch time vocabulary"]:
         """Logits at each position."""
+
+    @abc.abstractmethod
+    def posed(self, text: str | Whole[np.ndarray, " time"]) -> "PosedText":
+        """A text, or its tokens, as the model is asked about it."""
 
     def residual_stream(self) -> ResidualStream:
         """Default: all blocks, under the name of their field."""
@@ -151,6 +166,7 @@ __all__ = [
     "HasRecurrence",
     "HasResidualStream",
     "HasTokenStream",
+    "PosedText",
     "ResidualStream",
     "StreamQuestions",
 ]
