@@ -1,6 +1,7 @@
 """Probability: distributions, divergences, Markov chains, optimal transport, Monte Carlo."""
 
 from chainrule.probability import (
+    convergence,
     distributions,
     divergences,
     gaussian,
@@ -81,6 +82,7 @@ __all__ = [
     "StudentT",
     "Transformed",
     "Uniform",
+    "convergence",
     "distributions",
     "divergences",
     "estimate_kl",
