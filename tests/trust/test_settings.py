@@ -130,7 +130,8 @@ ANY = {
     ),
     *("constructions knots", "constructions outline", "constructions slopes", "constructions table"),
     *("constructions value", "convolution kernel", "convolution signal", "softmax logits", "softmax shift"),
-    *("states x", "states y", "tensors entries"),
+    *("states x", "states y", "tensors entries", "slide-test x", "slide-test y"),
+    *("conditioner mean", "conditioner covariance", "conditioner observed", "conditioner values"),
     *("dreams layer", "features layers", "saliency cam", "saliency activations"),
 }
 

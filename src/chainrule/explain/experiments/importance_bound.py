@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.stats import norm
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from chainrule.core import random
 from chainrule.core.pictures import Lines, Table
 from chainrule.core.types import Array, Key
-from chainrule.explain.protocol import Experiment, Listener, Outcome, Settings
+from chainrule.explain.protocol import Count, Experiment, Listener, Outcome, Settings
 from chainrule.probability.monte_carlo import weight_report
 from chainrule.probability.variational import doubly_reparametrized_bound, importance_bound
 
@@ -30,7 +30,7 @@ class ImportanceBoundSettings(Settings):
     scale: float = Field(
         1.0, gt=0, le=10, description="its standard deviation; that of the posterior is 0.71"
     )
-    draws: tuple[PositiveInt, ...] = Field(
+    draws: tuple[Count, ...] = Field(
         (1, 2, 5, 10, 20, 50, 100), min_length=1, description="numbers k of draws in a bound: draws=1,5,50"
     )
     repeats: int = Field(4000, ge=10, description="bounds for each number of draws")
