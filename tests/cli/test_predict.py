@@ -72,6 +72,11 @@ def test_nothing_that_can_be_used_is_an_error_for_scripts(cli: Command, trained:
         (["new.npz", "level=much"], 2, "error: level=much: level must be a number between 0 and 1"),
         (["new.npz", "horizon=1.5"], 2, "error: horizon=1.5: horizon must be a whole number of steps"),
         (["new.npz", "horizon=3"], 2, "error: horizon=3: toy is no model of series"),
+        (
+            ["moons"],
+            3,
+            "moons does not exist\n       to judge the run on examples that come along: chainrule score ",
+        ),
         (["a text"], 3, "a text does not exist\n       if it is a text itself: 'text=a text'"),
         (["text=a text"], 2, "error: predict: list is no input for this run"),
     ],

@@ -61,7 +61,7 @@ def predict(name: RunName, given: Inputs = None, settings: Settings = None, json
     run = with_adapters(Run.open(find(wanted, folder)), words.settings, folder)
     out = Path(words.settings.get("out", str(run.path / "predictions"))).expanduser()
     options = _options(words.settings)
-    source: Any = [text] if text is not None else _existing(where[0])
+    source: Any = [text] if text is not None else _existing(where[0], wanted)
     with progress_line(silent=json):
         written = run.write_predictions(source, out, **options)
     if json:
@@ -87,7 +87,8 @@ def _options(given: Mapping[str, str]) -> dict[str, Any]:
     return {**found, "calibrated": calibrated}
 
 
-def _existing(word: str) -> Path:
+def _existing(word: str, run: str) -> Path:
+    from chainrule import data
     from chainrule.core.errors import DataError, suggest
     from chainrule.core.quoting import shell_word
 
@@ -95,6 +96,9 @@ def _existing(word: str) -> Path:
     if not path.exists():
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
         meant = f"if it is a text itself: {shell_word(f'text={word}')}" if " " in word else ""
+        if any(word == known.name for known in data.names()):
+            score = f"chainrule score {shell_word(run)} {shell_word(f'data={word}')}"
+            meant = f"to judge the run on examples that come along: {score}"
         raise DataError(f"{word} does not exist{suggest(path.name, siblings)}", remedy=meant)
     return path
 
