@@ -30,7 +30,7 @@ from chainrule.explain.methods.landscape_pictures import around, line, path_map,
 from chainrule.explain.methods.other_runs import beside
 from chainrule.explain.methods.paths import FEWEST, main_plane, random_walk
 from chainrule.explain.protocol import Outcome, Probe, Settings
-from chainrule.models.protocol import HasParts, Model
+from chainrule.models.protocol import HasOwnTraining, HasParts, Model
 from chainrule.train import Run
 
 MARGIN = 0.25
@@ -261,12 +261,13 @@ def _line(run: Run, data: Data, settings: LandscapeSettings, examples: int, poin
 
 def _applies(model: Model, schema: Schema) -> bool:
     del schema
-    return not isinstance(model, HasParts)
+    # Around what EM or a closed form finds, most of a plane is no model at all: variances there are not positive.
+    return not isinstance(model, HasParts | HasOwnTraining)
 
 
 probe = Probe(
     "The loss on a plane through the trained weights: around them, along the path of training, or to another run.",
-    "a model with a single loss",
+    "a model that follows the gradient of a single loss",
     _applies,
     examine,
     LandscapeSettings,
