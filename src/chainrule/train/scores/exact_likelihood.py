@@ -43,11 +43,12 @@ def _measure(evaluation: Evaluation) -> dict[str, Metric]:
     def log_prob(model: Any, batch: Batch, key: Key) -> Array:
         return model.log_prob(units.dequantized(data.schema, batch.x, key) if noisy else batch.x)
 
-    found = likelihood(over("likelihood", log_prob, model, evaluation.split, evaluation.key), data)
+    found = over("likelihood", log_prob, model, evaluation.split, evaluation.key)
     if not noisy:
-        return found
+        return likelihood(found, data)
     # The mean over the noise of a logarithm is no more than the logarithm of the mean, the probability of the level.
-    return {f"{name}_bound": replace(one, unit=f"{one.unit}, dequantised") for name, one in found.items()}
+    bounds = likelihood(found, data, "bound")
+    return {f"{name}_bound": replace(one, unit=f"{one.unit}, dequantised") for name, one in bounds.items()}
 
 
 score = Score("The likelihood of the examples.", _applies, _measure, order=20)

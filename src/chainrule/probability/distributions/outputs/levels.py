@@ -11,6 +11,7 @@ from scipy.special import betaln
 
 from chainrule.core.types import Array, Float
 from chainrule.probability.distributions.outputs.base import ProbableLevels
+from chainrule.probability.distributions.special import log_beta
 
 _EXTREME = 5.0
 """Logarithms of the beta distribution's parameters stay within this, smoothly."""
@@ -78,15 +79,11 @@ class BetaBinomialOutput(ProbableLevels):
         # A table in double precision: these are small differences of large numbers.
         ways = jnp.asarray(-np.log(n + 1) - betaln(n - np.arange(n + 1) + 1, np.arange(n + 1) + 1), a.dtype)
         of_level = ways[level.astype(jnp.int32)]
-        return of_level + _log_beta(level + a, n - level + b) - _log_beta(a, b)
+        return of_level + log_beta(level + a, n - level + b) - log_beta(a, b)
 
     def initial_parameters(self) -> np.ndarray:
         """All levels alike."""
         return np.zeros(2)
-
-
-def _log_beta(a: Array, b: Array) -> Array:
-    return jax.lax.lgamma(a) + jax.lax.lgamma(b) - jax.lax.lgamma(a + b)
 
 
 __all__ = ["BetaBinomialOutput", "LevelsOutput"]
