@@ -1,6 +1,8 @@
 """Probability: distributions, divergences, Markov chains, optimal transport, Monte Carlo."""
 
 from chainrule.probability import (
+    boltzmann,
+    classification,
     convergence,
     distributions,
     divergences,
@@ -14,6 +16,7 @@ from chainrule.probability import (
     transport,
     variational,
 )
+from chainrule.probability.classification import BayesClassifier, bayes_classifier
 from chainrule.probability.distributions import (
     Bernoulli,
     Beta,
@@ -51,6 +54,7 @@ from chainrule.probability.markov import HiddenMarkov
 from chainrule.probability.tables import JointTable
 
 __all__ = [
+    "BayesClassifier",
     "Bernoulli",
     "Beta",
     "BetaBinomial",
@@ -82,6 +86,9 @@ __all__ = [
     "StudentT",
     "Transformed",
     "Uniform",
+    "bayes_classifier",
+    "boltzmann",
+    "classification",
     "convergence",
     "distributions",
     "divergences",

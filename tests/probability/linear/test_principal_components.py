@@ -59,3 +59,23 @@ def test_what_cannot_be_is_refused_with_what_can() -> None:
     flat = principal_components(np.array([[0.0, 1.0], [1.0, 1.0]]))
     with pytest.raises(ArgumentError, match=r"component 2 has no variance[\s\S]*keep 1 components"):
         flat.transform(np.ones((1, 2)), whiten=True)
+
+
+def test_a_large_mean_and_an_order_of_the_rows_cost_no_digits():
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=(20_000, 4)) * [1.0, 0.5, 0.2, 0.1]
+    x = x[np.argsort(x[:, 0])]  # the first rows have another mean than all
+    expected = np.linalg.eigvalsh(np.cov((x - x.mean(axis=0)).T, bias=True))[::-1]
+    found = principal_components(x + 1e6, method="covariance")
+    np.testing.assert_allclose(found.variances, expected, rtol=1e-7)
+    np.testing.assert_allclose(found.mean, x.mean(axis=0) + 1e6, rtol=1e-14)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_named_in_every_method(wrong):
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    x[17, 2] = wrong
+    x[20, 2] = np.inf
+    for method in ("covariance", "svd", "randomised"):
+        with pytest.raises(ArgumentError, match=r"x\[17, 2\] is "):
+            principal_components(x, 2, method=method)

@@ -14,7 +14,8 @@ import scipy.stats
 from chainrule import probability
 from chainrule.core.errors import ArgumentError, CapabilityError
 from chainrule.probability import Bernoulli, Categorical, Diagonal, MultivariateNormal, Normal, markov
-from chainrule.probability.markov import HiddenMarkov, next_symbol, pad
+from chainrule.probability.markov import HiddenMarkov, hidden, next_symbol, pad
+from chainrule.probability.markov.starting import best_guess_of_symbols
 from tests.probability.markov.chains import HIDDEN, random_chain
 
 START = np.array([0.5, 0.2, 0.3])
@@ -211,6 +212,34 @@ def test_vectors_are_fitted_with_full_and_diagonal_covariances(diagonal) -> None
     expected = np.diag(np.diag(expected)) if diagonal else expected
     np.testing.assert_allclose(fitted.emission.covariance[0], expected, atol=1e-3)
     np.testing.assert_allclose(fitted.emission.mean[1], right.mean(axis=0), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["symbols", "numbers"])
+def test_an_iteration_over_a_few_sequences_at_a_time_is_one_over_all_of_them(name, monkeypatch) -> None:
+    emission = (
+        np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]) if name == "symbols" else Normal([0.0, 1.0], [1.0, 0.5])
+    )
+    model = HiddenMarkov([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], emission)
+    y = model.sample(jax.random.key(0), 6, (7,)).y
+    lengths = np.array([6, 6, 1, 4, 6, 2, 5])
+    whole = model.fit(y, lengths, steps=3, tolerance=0)
+    monkeypatch.setattr(
+        hidden, "_TOGETHER", 3 * 6 * 2
+    )  # three at a time, the last three with two that are empty
+    parts = model.fit(y, lengths, steps=3, tolerance=0)
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_allclose(whole.trace.log_likelihoods, parts.trace.log_likelihoods, rtol=1e-12)
+
+
+def test_the_best_of_several_guesses_leads_to_the_states_where_single_ones_may_not() -> None:
+    """Letters of two kinds that take turns: guesses that mix the kinds up stay with the frequencies of letters."""
+    turns = HiddenMarkov([0.5, 0.5], [[0.05, 0.95], [0.9, 0.1]], [[0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.3, 0.7]])
+    y = np.asarray(turns.sample(jax.random.key(1), 41, (100,)).y)
+    exact = turns.log_prob_per_step(y)
+    for seed in range(3):
+        begun = best_guess_of_symbols(jax.random.key(seed), 2, 4, y)
+        assert begun.log_prob_per_step(y) == pytest.approx(exact, abs=0.01)
 
 
 def test_a_state_that_collapses_on_one_observation_is_held_and_named() -> None:

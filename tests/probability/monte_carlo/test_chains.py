@@ -50,13 +50,26 @@ def test_a_normal_distribution_of_unlike_scales_is_sampled(sampler, options) -> 
 @pytest.mark.parametrize(("sampler", "target"), [(hmc, 0.8), (mala, 0.574), (metropolis, 0.234)])
 def test_the_acceptance_is_steered_to_the_one_wanted(sampler, target) -> None:
     found = sampler(lambda x: -jnp.square(x).sum() / 2, STARTS, KEY, draws=400, burn_in=1000, warn=False)
-    assert found.acceptance.mean() == pytest.approx(target, abs=0.12)
+    assert found.acceptance.mean() == pytest.approx(target, abs=0.05)
 
 
 def test_a_banana_has_its_moments() -> None:
     found = hmc(log_banana, STARTS[:, :2] / 5, KEY, draws=3000, burn_in=200, step_size=0.1)
     assert (np.abs(found.mean - [0.0, 1.0]) < 4 * found.standard_error).all()
     assert found.deviation == pytest.approx([1.0, 1.5], rel=0.12)
+
+
+def test_a_thin_banana_that_is_not_explored_is_said_to_be() -> None:
+    def thin(x: jax.Array) -> jax.Array:
+        return -jnp.square(x[0]) / 2 - jnp.square((x[1] - jnp.square(x[0])) / 0.05) / 2
+
+    found = hmc(thin, STARTS[:, :2] / 5, KEY, draws=500, burn_in=200, step_size=0.06, warn=False)
+    # Far out the banana is too steep for this step: the draws miss its ends, and nothing but the diagnostics tells.
+    assert found.deviation[1] < 1.2  # it is 1.41
+    said = " ".join(found.concerns())
+    assert int(found.divergences.sum()) > 0
+    assert f"{int(found.divergences.sum())} of 2,000 moves diverged" in said
+    assert "R-hat" in said
 
 
 def test_moves_that_are_always_made_have_the_variance_of_their_step() -> None:

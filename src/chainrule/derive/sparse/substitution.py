@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from chainrule.derive.sparse.coloring.checking import ColoringError
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.patterns import Pattern
 
 
@@ -96,7 +96,7 @@ def _solved(
     return child, 1 - 2 * (levels % 2), _doubling(parent, depth), depth
 
 
-@Kernel
+@CompiledLoop
 def _peel(
     leaves: int,
     queue: Any,
@@ -137,7 +137,7 @@ def _levels(parent: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return levels, heights
 
 
-@Kernel
+@CompiledLoop
 def _measure(parent: Any, order: Any, levels: Any, heights: Any) -> int:
     for t in range(len(order)):
         e = order[t]

@@ -1,16 +1,50 @@
 """Maximum mean discrepancy: the distance between the mean features of two samples, by their kernel alone.
 
+What a kernel says of the pairs of two samples are a few means; the square of the distance is a sum of them, and there
+are two: biased, which is never negative, and unbiased, which leaves pairs of a point with itself out and may be. Here
+is the arithmetic that any kernel shares, with the Gaussian one; machines on other kernels are in `chainrule.kernels`.
+
 Reference: Gretton, Borgwardt, Rasch, Schölkopf and Smola, A kernel two-sample test, JMLR 13, 2012.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from chainrule.core.errors import ArgumentError
-from chainrule.core.types import Array, Scalar
+from chainrule.core.types import Array, Float, Scalar
 from chainrule.probability.distances import squared_distances
 from chainrule.probability.distributions.parameters import finite, floating, positive
+
+
+class PairMeans(NamedTuple):
+    """Means of a kernel over the pairs of two samples; with leading axes, of several pairs of samples."""
+
+    first: Float[Array, "*batch"]
+    """Over all pairs of the first sample, those of a point with itself included."""
+    second: Float[Array, "*batch"]
+    between: Float[Array, "*batch"]
+    own_first: Float[Array, "*batch"]
+    """Of points of the first sample with themselves."""
+    own_second: Float[Array, "*batch"]
+
+    @property
+    def biased(self) -> Float[Array, "*batch"]:
+        """The squared distance of the two mean features."""
+        return self.first + self.second - 2 * self.between
+
+    def unbiased(self, sizes: tuple[int, int]) -> Float[Array, "*batch"]:
+        """An estimate of the squared distance of two distributions, right on average; it may be negative."""
+        n, m = sizes
+        first = (n * self.first - self.own_first) / (n - 1)
+        second = (m * self.second - self.own_second) / (m - 1)
+        return first + second - 2 * self.between
+
+
+def root_of_square(square: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """The root of a biased square; zero, with a derivative of zero, where it is no more than rounding."""
+    above = square > 4 * jnp.finfo(square.dtype).eps
+    return jnp.where(above, jnp.sqrt(jnp.where(above, square, 1.0)), 0.0)
 
 
 def mmd(x: Any, y: Any, scale: Any = None, bandwidth: Any = 0.0) -> Scalar:
@@ -33,9 +67,8 @@ def mmd(x: Any, y: Any, scale: Any = None, bandwidth: Any = 0.0) -> Scalar:
     def mean(a: Array, b: Array) -> Array:
         return lower * jnp.exp(-squared_distances(a, b) / (2 * wide)).mean()
 
-    square = mean(first, first) + mean(second, second) - 2 * mean(first, second)
-    above = square > 4 * jnp.finfo(square.dtype).eps
-    return jnp.where(above, jnp.sqrt(jnp.where(above, square, 1.0)), 0.0)
+    means = PairMeans(mean(first, first), mean(second, second), mean(first, second), lower, lower)
+    return root_of_square(means.biased)
 
 
 def median_distance(x: Any, y: Any) -> Scalar:
@@ -62,4 +95,4 @@ def _points(name: str, values: Any) -> Array:
     return points
 
 
-__all__ = ["median_distance", "mmd"]
+__all__ = ["PairMeans", "median_distance", "mmd", "root_of_square"]

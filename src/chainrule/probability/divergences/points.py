@@ -20,11 +20,12 @@ from chainrule.core.types import Array, Float, Key
 from chainrule.probability.distributions.base import Distribution
 from chainrule.probability.distributions.supports import RealInterval
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+"""Of the rule in every cell, which is [-1, 1] here."""
 _HALVED = np.zeros(16)
 """Factors on the weights that make the exact rule of every other node, for a second opinion."""
 _HALVED[::2] = (
-    np.linalg.solve(np.polynomial.legendre.legvander(_NODES[::2], 7).T, 2.0 * np.eye(8)[0]) / _WEIGHTS[::2]
+    np.linalg.solve(np.polynomial.legendre.legvander(NODES[::2], 7).T, 2.0 * np.eye(8)[0]) / WEIGHTS[::2]
 )
 _TAIL = 8 * 1.5 ** np.arange(1, 20)
 _CELLS = np.concatenate([-_TAIL[::-1], np.linspace(-8, 8, 97), _TAIL])
@@ -178,10 +179,21 @@ def line(p: Density, q: Density) -> tuple[Array, Array]:
     inner = jnp.concatenate([ends, *(end[None] for end in (p.low, p.high, q.low, q.high))])
     edges = jnp.sort(jnp.clip(inner, low[None], high[None]), axis=0)
     middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
-    node = jnp.asarray(_NODES, edges.dtype).reshape(1, -1, *(1,) * (edges.ndim - 1))
-    weight = jnp.asarray(_WEIGHTS, edges.dtype).reshape(node.shape)
+    node = jnp.asarray(NODES, edges.dtype).reshape(1, -1, *(1,) * (edges.ndim - 1))
+    weight = jnp.asarray(WEIGHTS, edges.dtype).reshape(node.shape)
     nodes = middle[:, None] + half[:, None] * node
     return nodes.reshape(-1, *edges.shape[1:]), (half[:, None] * weight).reshape(-1, *edges.shape[1:])
+
+
+def cells(p: Distribution) -> Array:
+    """Ends of cells for a rule on the line that follows every distribution of a batch, in no order."""
+    one = Density.of(p, p.mean, p.variance)
+    ends = one.mean[None] + one.deviation[None] * jnp.asarray(_CELLS, one.mean.dtype).reshape(
+        -1, *(1,) * one.mean.ndim
+    )
+    return jnp.concatenate(
+        [jnp.clip(ends, one.low[None], one.high[None]), one.low[None], one.high[None]]
+    ).ravel()
 
 
 def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
@@ -198,7 +210,7 @@ def _on_a_line(where: str, p: Distribution, q: Distribution) -> Points | None:
         weights = eqx.error_if(weights, ~seen, message)
     elif not bool(seen):
         return None
-    rules = weights.reshape(-1, len(_NODES), *weights.shape[1:])
+    rules = weights.reshape(-1, len(NODES), *weights.shape[1:])
     coarse = rules * jnp.asarray(_HALVED, weights.dtype).reshape(1, -1, *(1,) * (weights.ndim - 1))
     return Points(log_p, log_q, weights, coarse.reshape(weights.shape))
 
@@ -226,4 +238,15 @@ def _drawn(where: str, p: Distribution, q: Distribution, key: Key | None, sample
     return Points(log_p, log_q, 1 / (half * (jnp.exp(log_p) + jnp.exp(log_q))), drawn=True)
 
 
-__all__ = ["Density", "Points", "integral", "line", "points_of", "sees_all", "weighted_sum"]
+__all__ = [
+    "NODES",
+    "WEIGHTS",
+    "Density",
+    "Points",
+    "cells",
+    "integral",
+    "line",
+    "points_of",
+    "sees_all",
+    "weighted_sum",
+]

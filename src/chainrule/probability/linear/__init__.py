@@ -1,5 +1,15 @@
-"""Linear models of vectors: principal components, and factors under noise (probabilistic PCA, factor analysis)."""
+"""Linear models of vectors: principal components, and factors under noise (probabilistic PCA, factor analysis).
 
+Linear auto-encoders find the first by gradients; their closed forms are here too.
+"""
+
+from chainrule.probability.linear.autoencoders import (
+    best_code,
+    linear_denoiser,
+    projection_error,
+    projector,
+    reconstruction_error,
+)
 from chainrule.probability.linear.factors import (
     FactorModel,
     Factors,
@@ -17,9 +27,14 @@ __all__ = [
     "FactorModel",
     "Factors",
     "PrincipalComponents",
+    "best_code",
     "expectation_maximization",
     "fit_factors",
+    "linear_denoiser",
     "ppca",
     "principal_angles",
     "principal_components",
+    "projection_error",
+    "projector",
+    "reconstruction_error",
 ]

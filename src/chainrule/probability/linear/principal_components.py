@@ -21,6 +21,8 @@ Method = Literal["auto", "covariance", "svd", "randomised"]
 METHODS: tuple[Method, ...] = ("auto", "covariance", "svd", "randomised")
 _WIDE = 2000
 """Features up to which a covariance matrix is made."""
+_AT_ONCE = 4096
+"""Rows that are centred at a time, so that they stay in the processor's cache."""
 _OVERSAMPLING = 10
 _POWERS = 4
 
@@ -69,6 +71,7 @@ class PrincipalComponents:
     def updated(self, x: Rows) -> "PrincipalComponents":
         """With further rows taken into account, keeping as many axes; exact while these hold all of the variance."""
         new = _checked(x)
+        _check_finite(new)
         if new.shape[1] != len(self.mean):
             raise ArgumentError(
                 f"updated: rows of {new.shape[1]} features do not fit {len(self.mean)} of those seen before"
@@ -115,15 +118,18 @@ def principal_components(
             "components",
             remedy=f"use k={min(max(kept, 1), most)}",
         )
-    mean = rows.mean(axis=0)
-    centred = rows - mean[None]
-    total = float(np.square(centred).sum() / len(rows))
     if method == "auto":
         method = _chosen(rows.shape, kept)
     if method == "covariance":
-        values, vectors = np.linalg.eigh(centred.T @ centred / len(rows))
+        mean, covariance = _moments(rows)
+        total = float(covariance.trace())
+        values, vectors = np.linalg.eigh(covariance)
         variances, axes = np.maximum(values[::-1], 0.0), vectors.T[::-1]  # they come in rising order
     else:
+        _check_finite(rows)
+        mean = rows.mean(axis=0)
+        centred = rows - mean[None]
+        total = float(np.square(centred).sum() / len(rows))
         found = _randomised(centred, kept, seed) if method == "randomised" else centred
         _, sizes, axes = np.linalg.svd(found, full_matrices=False)
         variances = np.square(sizes) / len(rows)
@@ -153,6 +159,27 @@ def _chosen(shape: tuple[int, ...], kept: int) -> Method:
     return "randomised" if kept + _OVERSAMPLING < min(shape) // 5 else "svd"
 
 
+def _moments(rows: Rows) -> tuple[Float[np.ndarray, " features"], Float[np.ndarray, "features features"]]:
+    """Mean and covariance in one pass and without a copy of the data.
+
+    Sums are taken about the mean of the first rows, which is near enough to that of all for no digits to be lost where
+    both are far from zero (Chan, Golub and LeVeque, Algorithms for computing the sample variance, 1983).
+    """
+    products, sums = np.zeros((rows.shape[1],) * 2), np.zeros(rows.shape[1])
+    room, ones = np.empty((min(_AT_ONCE, len(rows)), rows.shape[1])), np.ones(_AT_ONCE)
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is found in the sums
+        shift = rows[:_AT_ONCE].mean(axis=0)
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            part = np.subtract(some, shift[None], out=room[: len(some)])
+            products += part.T @ part
+            sums += ones[: len(part)] @ part
+    if not np.isfinite(products).all():
+        _check_finite(rows)
+    apart = sums / len(rows)
+    return shift + apart, products / len(rows) - apart[:, None] * apart[None, :]
+
+
 def _randomised(centred: Rows, kept: int, seed: int) -> Float[np.ndarray, "few features"]:
     """A small matrix with the largest singular values and right vectors of a large one."""
     size = min(kept + _OVERSAMPLING, *centred.shape)
@@ -171,13 +198,16 @@ def _checked(x: Any) -> Rows:
     rows = np.asarray(x, np.float64)
     if rows.ndim != 2 or not rows.size:
         raise ArgumentError(f"x: needs rows of features, not an array of shape {rows.shape}")
+    return rows
+
+
+def _check_finite(rows: Rows) -> None:
     if not np.isfinite(rows).all():
         row, feature = np.argwhere(~np.isfinite(rows))[0]
         raise ArgumentError(
             f"x[{row}, {feature}] is {rows[row, feature]}",
             remedy="remove or fill in what is missing; fit_factors(x, k) takes NaN for missing values",
         )
-    return rows
 
 
 __all__ = ["METHODS", "Method", "PrincipalComponents", "principal_angles", "principal_components"]

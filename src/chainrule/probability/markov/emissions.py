@@ -32,6 +32,20 @@ def in_double(tree: Any) -> Any:
 
 
 @functools.singledispatch
+def condensed(emission: Distribution, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted observations that are the same to `refit`, and fewer where many are alike."""
+    del emission
+    return y, weights
+
+
+@condensed.register
+def _(emission: Categorical, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    symbols = emission.log_probs.shape[-1]
+    counts = [np.bincount(y.astype(int), one, minlength=symbols) for one in weights.T]
+    return np.arange(symbols), np.stack(counts, axis=1)
+
+
+@functools.singledispatch
 def refit(
     emission: Distribution, y: np.ndarray, weights: np.ndarray, pseudo_count: float
 ) -> tuple[Distribution, np.ndarray]:
@@ -50,10 +64,7 @@ def refit(
 def _(
     emission: Categorical, y: np.ndarray, weights: np.ndarray, pseudo_count: float
 ) -> tuple[Distribution, np.ndarray]:
-    symbols = emission.log_probs.shape[-1]
-    counts = (
-        np.stack([np.bincount(y.astype(int), one, minlength=symbols) for one in weights.T]) + pseudo_count
-    )
+    counts = condensed(emission, y, weights)[1].T + pseudo_count
     return in_double(Categorical(_shares(counts, np.exp(emission.log_probs)))), np.zeros(len(counts), bool)
 
 
@@ -110,4 +121,4 @@ def _shares(counts: np.ndarray, before: np.ndarray) -> np.ndarray:
     return np.where(total > 0, counts / np.where(total > 0, total, 1.0), before)
 
 
-__all__ = ["FLOOR", "in_double", "refit"]
+__all__ = ["FLOOR", "condensed", "in_double", "refit"]

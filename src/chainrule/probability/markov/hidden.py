@@ -25,10 +25,13 @@ from chainrule.core.types import Array, Key
 from chainrule.probability.distributions import Categorical, Distribution
 from chainrule.probability.markov import finite, scans
 from chainrule.probability.markov.checks import distribution, in_numbers, is_traced, transition_matrices
-from chainrule.probability.markov.emissions import in_double, refit
+from chainrule.probability.markov.emissions import condensed, in_double, refit
 from chainrule.probability.markov.observations import Observations, observed
 
 R = TypeVar("R")
+
+_TOGETHER = 2**22
+"""Numbers, one for each state at each time, that are computed at once in an iteration of Baum-Welch."""
 
 
 class HiddenPath(NamedTuple):
@@ -192,18 +195,28 @@ class HiddenMarkov(eqx.Module):
         return HiddenMarkov(model.start, model.transition, model._emission, trace)
 
     def improved(self, seen: Observations, pseudo_count: float = 0.0) -> "Improvement":
-        """One iteration of Baum-Welch."""
-        found = _possible("fit", self._run(scans.smoothed, seen))
-        start = found.states[:, 0].sum(axis=0) + pseudo_count
-        moves = found.moves + pseudo_count
+        """One iteration of Baum-Welch, over as many sequences at a time as fit into little memory."""
+        begun, moves = np.full(self.states, pseudo_count), np.full((self.states, self.states), pseudo_count)
+        log_likelihood, observations, weights = 0.0, [], []
+        first = 0
+        for part in seen.parts(_TOGETHER // (seen.y.shape[1] * self.states)):
+            found = _possible("fit", self._run(scans.smoothed, part), first)
+            within = np.arange(part.y.shape[1]) < part.lengths[:, None]
+            few = condensed(self._emission, part.y[within], found.states[within])
+            begun, moves = begun + found.states[:, 0].sum(axis=0), moves + found.moves
+            log_likelihood += float(found.log_prob[part.lengths > 0].sum())
+            observations.append(few[0])
+            weights.append(few[1])
+            first += len(part.y)
         left = moves.sum(axis=1, keepdims=True)
         # A state that is never left, or never visited, keeps its row: nothing was learned of it.
         transition = np.where(left > 0, moves / np.where(left > 0, left, 1.0), self.transition)
-        within = np.arange(seen.y.shape[1]) < seen.lengths[:, None]
         with in_numbers():
-            emission, floored = refit(self._emission, seen.y[within], found.states[within], pseudo_count)
-        model = HiddenMarkov(start / start.sum(), transition, emission)
-        return Improvement(model, float(np.sum(found.log_prob)), floored)
+            emission, floored = refit(
+                self._emission, np.concatenate(observations), np.concatenate(weights), pseudo_count
+            )
+        model = HiddenMarkov(begun / begun.sum(), transition, emission)
+        return Improvement(model, log_likelihood, floored)
 
     def _run(self, algorithm: Callable[..., R], seen: Observations) -> R:
         """An algorithm on the log-likelihoods of the observations: in double precision unless it is being traced."""
@@ -255,10 +268,10 @@ def _emission(given: Any, states: int) -> Distribution:
     return given if is_traced(given) else in_double(given)
 
 
-def _possible(where: str, found: Any) -> Any:
-    """Results for sequences that can happen; nothing is conditioned on what cannot."""
+def _possible(where: str, found: Any, first: int = 0) -> Any:
+    """Results for sequences that can happen, of which `first` is the first; nothing is conditioned on what cannot."""
     if not is_traced(found) and not np.isfinite(found.log_prob).all():
-        row = int(np.flatnonzero(~np.isfinite(found.log_prob))[0])
+        row = first + int(np.flatnonzero(~np.isfinite(found.log_prob))[0])
         raise ArgumentError(
             f"{where}(y): the model gives sequence {row} the probability 0, so nothing can be said of its states",
             remedy="compare it with the zeros of start, transition and emission; fit with pseudo_count=0.001 has none",

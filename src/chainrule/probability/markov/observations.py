@@ -1,6 +1,6 @@
 """Sequences of observations as users give them: one, or several of different lengths as rows of one array."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -27,6 +27,18 @@ class Observations:
     def unbatched(self, found: Any) -> Any:
         """Results without the axis of sequences, where one sequence was given."""
         return found if self.is_batch else jax.tree.map(lambda array: array[0, ...], found)
+
+    def parts(self, most: int) -> Iterator["Observations"]:
+        """At most so many sequences at a time, all parts of one size: the last is filled up with empty sequences."""
+        count = -(-len(self.y) // max(most, 1))
+        size = -(-len(self.y) // count)
+        for first in range(0, len(self.y), size):
+            y, lengths = self.y[first : first + size], self.lengths[first : first + size]
+            rest = size - len(y)
+            if rest:
+                y = np.concatenate([y, np.broadcast_to(y[:1], (rest, *y.shape[1:]))])
+                lengths = np.concatenate([lengths, np.zeros(rest, lengths.dtype)])
+            yield Observations(y, lengths, is_batch=True)
 
     @property
     def count(self) -> int:

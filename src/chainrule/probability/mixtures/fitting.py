@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.probability.distributions import Full, Mixture, MultivariateNormal
+from chainrule.probability.k_means import k_means
 from chainrule.probability.mixtures.expectation_maximization import (
     KINDS,
     MixtureParameters,
@@ -185,14 +186,7 @@ def _clustered(
     """
     scale = rows.std(axis=0)
     scaled = rows / np.where(scale > 0, scale, 1.0)[None]
-    centres = _distant(scaled, k, random)
-    for _ in range(_LLOYD):
-        nearest = _squares(scaled, centres).argmin(axis=1)
-        counts = np.bincount(nearest, minlength=k)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, scaled)
-        centres = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centres)
-    nearest = _squares(scaled, centres).argmin(axis=1)
+    centres, nearest, _ = k_means(scaled, k, random, rounds=_LLOYD)
     counts = np.bincount(nearest, minlength=k)
     whole = np.cov(rows.T, bias=True).reshape(rows.shape[1], rows.shape[1])
     means, spreads = [], []
@@ -214,22 +208,6 @@ def _of_kind(matrix: np.ndarray, covariance: str) -> np.ndarray:
     if covariance == "spherical":
         return np.eye(len(matrix)) * np.trace(matrix) / len(matrix)
     return matrix
-
-
-def _distant(rows: Rows, k: int, random: np.random.Generator) -> Float[np.ndarray, "components features"]:
-    """Rows drawn one after another with the square of their distance from those drawn before as weight."""
-    chosen = [rows[random.integers(len(rows))]]
-    square = _squares(rows, chosen[0][None])[:, 0]
-    for _ in range(k - 1):
-        number = random.choice(len(rows), p=square / square.sum())
-        chosen.append(rows[number])
-        square = np.minimum(square, _squares(rows, rows[number][None])[:, 0])
-    return np.stack(chosen)
-
-
-def _squares(rows: Rows, centres: np.ndarray) -> Float[np.ndarray, "rows components"]:
-    both = np.square(rows).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)[None] - 2 * rows @ centres.T
-    return np.maximum(both, 0.0)
 
 
 __all__ = ["FittedMixture", "checked_rows", "collapsed", "fit_mixture", "start_mixture"]

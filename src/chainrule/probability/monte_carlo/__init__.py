@@ -2,6 +2,7 @@
 
 from chainrule.probability.monte_carlo.annealed import (
     AnnealedDraws,
+    annealed_chains,
     annealed_importance_sampling,
     hamiltonian_move,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "MCMCResult",
     "MeanEstimate",
     "WeightReport",
+    "annealed_chains",
     "annealed_importance_sampling",
     "bulk_ess",
     "control_variate",

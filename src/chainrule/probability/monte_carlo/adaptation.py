@@ -3,7 +3,9 @@
 Moves happen in coordinates in which the distribution has, as far as is known, unit scale: from x to `x + scale z`,
 where z starts at zero. This is what a mass matrix does to Hamiltonian paths, and it serves random walks and Langevin
 moves just as well. The scale is that of the draws of all chains in windows that double; in between and after the last
-of them the step size is steered to the acceptance wanted (dual averaging). After burn-in neither changes.
+of them the step size is steered to the acceptance wanted (dual averaging). Its tries swing widely, and at their mean
+moves are accepted more often than they are on average; so at the end of burn-in, with the scale known, steps that
+shrink settle it (Robbins and Monro). After burn-in neither changes.
 
 References: Nesterov, 2009; Hoffman and Gelman, The No-U-Turn sampler, 2014; Stan's reference manual (warm-up).
 """
@@ -32,6 +34,8 @@ from chainrule.probability.monte_carlo.chains import (
 SCALES = ("none", "diagonal", "full")
 _SHRINKAGE, _OFFSET, _DECAY = 0.05, 10.0, 0.75
 """Constants of dual averaging: how strongly a step is pulled, how slowly it begins, how fast the mean forgets."""
+_FADING = 0.6
+"""Power of time by which the last steps shrink: fast enough to settle, slowly enough to arrive."""
 _FIRST_STEP = 0.1
 
 
@@ -117,27 +121,26 @@ def _run(
     if burn_in:
         moments = _Moments(jnp.zeros((), x.dtype), jnp.zeros(size, x.dtype), jnp.zeros_like(found))
 
-        def adapt(carry: tuple[Any, ...], now: tuple[Key, Array, Array]) -> tuple[tuple[Any, ...], None]:
+        def adapt(carry: tuple[Any, ...], now: tuple[Any, ...]) -> tuple[tuple[Any, ...], None]:
             x, steering, moments, found = carry
-            key, counts, ends = now
+            key, counts, ends, settles = now
             moved = _all_moved(kernel, log_density, key, x, jnp.exp(steering.now), found)
             if steer:
-                steering = _steered(steering, target, moved.acceptance.mean())
+                rules = (rule(steering, target, moved.acceptance.mean()) for rule in (_settled, _steered))
+                steering = jax.tree.map(lambda a, b: jnp.where(settles, a, b), *rules)
             if scale != "none":
                 flat = moved.state.reshape(len(x), size)
                 moments = jax.tree.map(lambda a, b: jnp.where(counts, a, b), _seen(moments, flat), moments)
-                found = jnp.where(ends, _scale_of(moments), found)
+                found = jnp.where(ends & (moments.number > 1), _scale_of(moments), found)
                 moments = jax.tree.map(lambda a: jnp.where(ends, jnp.zeros_like(a), a), moments)
-                if steer:
-                    again = _steered_from(steering.mean)
-                    steering = jax.tree.map(lambda a, b: jnp.where(ends, a, b), again, steering)
+            if steer:
+                again = _steered_from(steering.mean)
+                steering = jax.tree.map(lambda a, b: jnp.where(ends, a, b), again, steering)
             return (moved.state, steering, moments, found), None
 
-        counts, ends = _windows(burn_in)
+        plan = map(jnp.asarray, _windows(burn_in))
         keys = jax.random.split(begin, burn_in)
-        (x, steering, _, found), _ = jax.lax.scan(
-            adapt, (x, steering, moments, found), (keys, jnp.asarray(counts), jnp.asarray(ends))
-        )
+        (x, steering, _, found), _ = jax.lax.scan(adapt, (x, steering, moments, found), (keys, *plan))
     final_size = jnp.exp(steering.mean) if steer else step_size
 
     def step(key: Key, x: Array) -> Moved:
@@ -178,6 +181,13 @@ def _steered(s: _Steering, target: Array, acceptance: Array) -> _Steering:
     return _Steering(now, part * now + (1 - part) * s.mean, error, s.centre, time)
 
 
+def _settled(s: _Steering, target: Array, acceptance: Array) -> _Steering:
+    """A step in proportion to what the acceptance is off by, each shorter than the last, and the mean of them all."""
+    time = s.time + 1
+    now = s.now + time**-_FADING * (acceptance - target)
+    return _Steering(now, s.mean + (now - s.mean) / time, s.error, s.centre, time)
+
+
 def _seen(moments: _Moments, x: Array) -> _Moments:
     """With one more draw of every chain (Chan's rule for the union of two sets)."""
     count = moments.number + len(x)
@@ -202,16 +212,18 @@ def _scale_of(moments: _Moments) -> Array:
     return jnp.sqrt(covariance + 1e-3 * (1 - weight))
 
 
-def _windows(burn_in: int) -> tuple[np.ndarray, np.ndarray]:
-    """When draws count for the scale, and when a window ends: each twice the last, none at the ends."""
+def _windows(burn_in: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """When draws count for the scale, when a window ends (each twice the last), and when the step size settles."""
     counts, ends = np.zeros(burn_in, bool), np.zeros(burn_in, bool)
     first, last = burn_in // 10, burn_in - burn_in // 5
+    settles = np.arange(burn_in) >= last
     if last - first < 20:  # too short to learn a scale from
-        return counts, ends
+        ends[last - 1] = True
+        return counts, ends, settles
     counts[first:last] = True
     edges = [first + round((last - first) * share) for share in (1 / 15, 3 / 15, 7 / 15, 1)]
     ends[np.array(edges) - 1] = True
-    return counts, ends
+    return counts, ends, settles
 
 
 __all__ = ["SCALES", "AdaptiveKernel", "adaptive"]

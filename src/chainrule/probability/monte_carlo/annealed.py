@@ -44,18 +44,40 @@ def annealed_importance_sampling(
     change most.
     """
     steps = whole("annealed_importance_sampling", "steps", steps)
+
+    def gain(z: Array, before: Array, after: Array) -> Array:
+        return (after - before) * jax.vmap(lambda one: log_target(one) - log_start(one))(z)
+
+    def moved(key: Key, z: Array, b: Array) -> Array:
+        def log_density(one: Array) -> Array:
+            return (1 - b) * log_start(one) + b * log_target(one)
+
+        return jax.vmap(lambda key, one: move(key, one, log_density))(jax.random.split(key, len(z)), z)
+
+    return annealed_chains(start, gain, moved, key, steps=steps)
+
+
+def annealed_chains(
+    start: Float[Array, "chains *event"],
+    gain: Callable[[Array, Array, Array], Float[Array, " chains"]],
+    move: Callable[[Key, Array, Array], Float[Array, "chains *event"]],
+    key: Key,
+    *,
+    steps: int = 1000,
+) -> AnnealedDraws:
+    """The same along any path of densities `p_b`, not only that of their powers.
+
+    `gain(z, before, after)` is `log p_after(z) - log p_before(z)` of each chain, with densities that need not be
+    normalised; `move(key, z, b)` moves all chains and leaves `p_b` as it is.
+    """
+    steps = whole("annealed_chains", "steps", steps)
     ramp = jax.nn.sigmoid(jnp.linspace(-4.0, 4.0, steps + 1, dtype=start.dtype))
     between = (ramp - ramp[0]) / (ramp[-1] - ramp[0])
 
     def step(carry: AnnealedDraws, now: tuple[Array, Array, Array]) -> tuple[AnnealedDraws, None]:
         before, after, one = now
-        gain = jax.vmap(lambda z: log_target(z) - log_start(z))(carry.z)
-
-        def log_density(z: Array) -> Array:
-            return (1 - after) * log_start(z) + after * log_target(z)
-
-        moved = jax.vmap(lambda key, z: move(key, z, log_density))(jax.random.split(one, len(start)), carry.z)
-        return AnnealedDraws(moved, carry.log_weights + (after - before) * gain), None
+        log_weights = carry.log_weights + gain(carry.z, before, after)
+        return AnnealedDraws(move(one, carry.z, after), log_weights), None
 
     begun = AnnealedDraws(start, jnp.zeros(len(start), start.dtype))
     ends, _ = jax.lax.scan(step, begun, (between[:-1], between[1:], jax.random.split(key, steps)))
@@ -79,4 +101,4 @@ def hamiltonian_move(step_size: float = 0.2, leapfrogs: int = 5) -> Move:
     return move
 
 
-__all__ = ["AnnealedDraws", "Move", "annealed_importance_sampling", "hamiltonian_move"]
+__all__ = ["AnnealedDraws", "Move", "annealed_chains", "annealed_importance_sampling", "hamiltonian_move"]

@@ -109,9 +109,12 @@ def _effective(values: np.ndarray) -> np.ndarray:
     pairs = correlation[: n - n % 2].reshape(n // 2, 2, -1).sum(axis=1)
     ended = np.cumsum(pairs <= 0, axis=0) > 0
     falling = np.minimum.accumulate(np.where(ended, 0.0, pairs), axis=0)
+    # The first correlation of the pair that ends the sum still counts where it is positive, once: it has no partner.
+    alone = np.take_along_axis(correlation, 2 * ended.argmax(axis=0)[None], axis=0)[0]
+    rest = np.where(ended.any(axis=0), np.maximum(alone, 0.0), 0.0)
     total = chains * n
     # Chains that swing from side to side are worth more than their draws, but nobody can tell how much more.
-    time = np.maximum(2 * falling.sum(axis=0) - 1, 1 / math.log10(total))
+    time = np.maximum(2 * falling.sum(axis=0) - 1 + rest, 1 / math.log10(total))
     return np.where(whole > 0, total / time, np.nan)
 
 

@@ -18,7 +18,7 @@ def both_ways(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> tuple[Any, An
     with monkeypatch.context() as patch:
         patch.setattr(compiled, "SMALL_WORK", 0)
         fast = color(*arguments)
-        patch.setattr(compiled.Kernel, "_pays", lambda *_: False)
+        patch.setattr(compiled.CompiledLoop, "_pays", lambda *_: False)
         return fast, color(*arguments)
 
 
@@ -67,11 +67,11 @@ def test_a_small_graph_does_not_load_the_compiler() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def counted() -> compiled.Kernel:
+def counted() -> compiled.CompiledLoop:
     def count(values: Any) -> int:
         return len(values)
 
-    return compiled.Kernel(count)
+    return compiled.CompiledLoop(count)
 
 
 def test_work_adds_up_within_a_task_and_not_over_the_process(
@@ -143,5 +143,5 @@ def test_arrays_of_any_layout_are_changed_in_place(
         return len(values)
 
     expected = (2 * values).tolist()
-    assert compiled.Kernel(double)(1.0, values) == 3
+    assert compiled.CompiledLoop(double)(1.0, values) == 3
     assert values.tolist() == expected

@@ -64,7 +64,7 @@ def run(function: Callable[..., int], *arguments: Any) -> tuple[int, list[Any], 
     plain = [arg.tolist() if isinstance(arg, np.ndarray) else arg for arg in arguments]
     expected = function(*plain)
     held = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in arguments]
-    found = compiled.Kernel(function)(1e9, *held)
+    found = compiled.CompiledLoop(function)(1e9, *held)
     return expected, plain, found, [arg.tolist() if isinstance(arg, np.ndarray) else arg for arg in held]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph
 
 
@@ -29,7 +29,7 @@ def acyclic(
     return colors, count
 
 
-@Kernel
+@CompiledLoop
 def _acyclic(
     ptr: Any,
     idx: Any,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.graphs import Nets
 
 
@@ -24,7 +24,7 @@ def balanced(graph: Nets, colors: np.ndarray, count: int) -> np.ndarray:
     return found
 
 
-@Kernel
+@CompiledLoop
 def _move(ptr: Any, idx: Any, net_ptr: Any, net_idx: Any, sizes: Any, seen: Any, colors: Any) -> int:
     """One pass over the vertices; the number that moved."""
     moved = 0

@@ -55,7 +55,7 @@ def one_task() -> Iterator[None]:
 
 
 @final
-class Kernel:
+class CompiledLoop:
     """A function on one-dimensional integer arrays and numbers that changes some of the arrays in place.
 
     It is called with an estimate of its work in front of its own arguments. Plain Python runs it on lists, which are
@@ -119,4 +119,4 @@ def _plain_array(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array, array.dtype if array.dtype in _KINDS else np.int64)
 
 
-__all__ = ["LOADED_WORK", "SMALL_WORK", "Kernel", "one_task"]
+__all__ = ["LOADED_WORK", "SMALL_WORK", "CompiledLoop", "one_task"]

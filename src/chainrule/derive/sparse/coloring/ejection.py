@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph
 
 _MOST_CELLS = 4_000_000
@@ -93,7 +93,7 @@ def _completed(
     return None if state[0] else colors
 
 
-@Kernel
+@CompiledLoop
 def _move(
     ptr: Any,
     idx: Any,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 BITS = 63
@@ -41,7 +41,7 @@ def _run(
     return colors, count
 
 
-@Kernel
+@CompiledLoop
 def _first_fit(ptr: Any, idx: Any, marked: bool, words: int, masks: Any, waiting: Any, colors: Any) -> int:
     # `marked`: a vertex's own mask holds the colours of its neighbours; otherwise the masks of its nets do.
     count, base, most = len(waiting), 0, 0

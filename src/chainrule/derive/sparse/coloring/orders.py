@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.core.errors import ArgumentError, check_choice
 from chainrule.derive.sparse.coloring import first_fit
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 ORDERS = (
@@ -105,7 +105,7 @@ def _by_buckets(graph: Nets | AdjacencyGraph, order: str) -> np.ndarray:
     return out[::-1].copy() if order == "smallest-last" else out
 
 
-@Kernel
+@CompiledLoop
 def _buckets(
     ptr: Any,
     idx: Any,

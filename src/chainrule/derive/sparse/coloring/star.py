@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.first_fit import BITS, FULL
 from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph
 
@@ -33,7 +33,7 @@ def star(
         words *= 2
 
 
-@Kernel
+@CompiledLoop
 def _star(
     ptr: Any, idx: Any, order: Any, words: int, proper: int, near: Any, twice: Any, leaf: Any, colors: Any
 ) -> int:

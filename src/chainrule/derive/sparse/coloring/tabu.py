@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from chainrule.derive.sparse.coloring.compiled import Kernel
+from chainrule.derive.sparse.coloring.compiled import CompiledLoop
 from chainrule.derive.sparse.coloring.graphs import AdjacencyGraph, Nets
 
 _MOST_NEIGHBOURS = 16_000_000
@@ -92,7 +92,7 @@ def _repaired(graph: AdjacencyGraph, colors: np.ndarray, count: int, deadline: f
     return colors if state[1] == 0 else None
 
 
-@Kernel
+@CompiledLoop
 def _search(
     ptr: Any,
     idx: Any,

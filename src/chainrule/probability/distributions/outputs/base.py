@@ -69,6 +69,13 @@ class OutputDistribution(eqx.Module):
     def initial_parameters(self) -> np.ndarray:
         """Parameters to begin training with."""
 
+    def parameters_around(
+        self, mean: Float[np.ndarray, "*entries"]
+    ) -> Float[np.ndarray, "*entries parameters"]:
+        """Default: parameters to begin with say nothing of the mean of an entry."""
+        start = self.initial_parameters()
+        return np.broadcast_to(start, (*mean.shape, len(start)))
+
     @property
     def support(self) -> EntryRange:
         """Default: entries lie anywhere."""
@@ -86,6 +93,18 @@ class OutputDistribution(eqx.Module):
         density is one of continuous data, and of levels once noise fills the gaps between them (`dequantized`).
         """
         return self.probable_levels in (0, levels)
+
+
+class Located(OutputDistribution):
+    """A family whose first parameter is the mean, or nearly so."""
+
+    def parameters_around(
+        self, mean: Float[np.ndarray, "*entries"]
+    ) -> Float[np.ndarray, "*entries parameters"]:
+        """Parameters to begin with, moved to the mean of each entry."""
+        start = np.tile(self.initial_parameters(), (*mean.shape, 1))
+        start[..., 0] = mean
+        return start
 
 
 class ProbableLevels(OutputDistribution):
@@ -131,4 +150,4 @@ def tempered(logits: Array, temperature: Float[ArrayLike, ""]) -> Array:
     return logits / jnp.maximum(jnp.asarray(temperature, logits.dtype), COLDEST)
 
 
-__all__ = ["LINE", "UNIT", "EntryRange", "OutputDistribution", "ProbableLevels", "tempered"]
+__all__ = ["LINE", "UNIT", "EntryRange", "Located", "OutputDistribution", "ProbableLevels", "tempered"]

@@ -9,6 +9,9 @@ import numpy as np
 from chainrule.core.types import Array, ArrayLike, Float, Key
 from chainrule.probability.distributions.outputs.base import UNIT, EntryRange, OutputDistribution, tempered
 
+_RAREST = 1e-3
+"""Probabilities to begin training with stay so far from 0 and 1."""
+
 
 @final
 class BernoulliOutput(OutputDistribution):
@@ -55,6 +58,15 @@ class BernoulliOutput(OutputDistribution):
     def initial_parameters(self) -> np.ndarray:
         """Even odds."""
         return np.zeros(1)
+
+    def parameters_around(self, mean: Float[np.ndarray, "*entries"]) -> Float[np.ndarray, "*entries 1"]:
+        """The log-odds of each mean; an entry that is always the same may still become another.
+
+        >>> BernoulliOutput().parameters_around(np.array([0.5, 0.0])).round(2).tolist()
+        [[0.0], [-6.91]]
+        """
+        share = np.clip(mean, _RAREST, 1 - _RAREST)
+        return np.log(share / (1 - share))[..., None]
 
 
 @final

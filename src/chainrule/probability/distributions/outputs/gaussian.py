@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, ArrayLike, Float, Key
-from chainrule.probability.distributions.outputs.base import OutputDistribution, tempered
+from chainrule.probability.distributions.outputs.base import Located, OutputDistribution, tempered
 from chainrule.probability.distributions.outputs.scales import Scale, SharedScale
 
 _WIDEST = 7.0
@@ -17,7 +17,7 @@ _WIDEST = 7.0
 
 
 @final
-class GaussianOutput(OutputDistribution):
+class GaussianOutput(Located):
     """A Gaussian; the parameters are its mean and whatever its scale, the standard deviation, takes.
 
     >>> from chainrule.probability.distributions.outputs import FixedScale

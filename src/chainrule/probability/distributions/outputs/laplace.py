@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from chainrule.core.types import Array, ArrayLike, Float, Key
-from chainrule.probability.distributions.outputs.base import OutputDistribution
+from chainrule.probability.distributions.outputs.base import Located
 from chainrule.probability.distributions.outputs.scales import Scale
 
 
 @final
-class LaplaceOutput(OutputDistribution):
+class LaplaceOutput(Located):
     """A density that falls exponentially to both sides; the parameters are its mean and whatever its scale takes."""
 
     scale: Scale

@@ -15,6 +15,7 @@ from chainrule.core.types import Array, ArrayLike, Float, Key
 from chainrule.probability.distributions.outputs.base import (
     UNIT,
     EntryRange,
+    Located,
     OutputDistribution,
     ProbableLevels,
     tempered,
@@ -44,7 +45,7 @@ def binned_log_prob(
 
 
 @final
-class DiscretizedLogisticOutput(ProbableLevels):
+class DiscretizedLogisticOutput(Located, ProbableLevels):
     """A level, as the bin of a logistic density; the parameters are its mean and whatever its scale takes.
 
     >>> from chainrule.probability.distributions.outputs import FixedScale
